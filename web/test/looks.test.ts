@@ -30,7 +30,7 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     await ann.row('فريد').waitFor()
     await ann.page.routeWebSocket(/\/v1\/ws/, (ws) => void ws.close({ code: 4000 }))
     await ann.page.reload()
-    await ann.page.locator('.connection').getByText('Reconnecting…').waitFor({ timeout: 15_000 })
+    await ann.page.locator('.connection').getByText('Reconnecting…').waitFor({ timeout: 9000 }) // 5 s, and what the page takes
     await ann.page.setViewportSize({ width: 390, height: 780 }) // there the list is not seen beside a chat
     await ann.page.goto(`${server.url}/#/ann/u/ben`)
     await ann.page.locator('.chat-header').getByText('Reconnecting…').waitFor()
@@ -70,7 +70,7 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     await bubble.waitFor()
     const widths: (number | undefined)[] = [(await bubble.boundingBox())?.width]
     await bubble.hover()
-    await ann.page.locator('.bubble-tools').first().waitFor()
+    await ann.page.locator('.bubble-tools .icon-button').first().waitFor()
     widths.push((await bubble.boundingBox())?.width)
     assert.equal(widths[1], widths[0])
     await bubble.click({ button: 'right' })

@@ -1,21 +1,22 @@
 import type { Conversation, MemberRef } from '@petrel-im/sdk'
-import { useClient, useMessages } from '@petrel-im/sdk/react'
+import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { useEffect, useState } from 'react'
 
 const none: readonly MemberRef[] = []
 
-/** The members of a group, read when it is opened and when its membership changes. */
+/** The members of a group, read when it is opened, when its membership changes, and when there is a connection again. */
 export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
   const client = useClient()
   const conv = v && !v.left ? v.id : ''
   const changed = useMessages(conv).findLast((m) => m.members)?.seq ?? 0
+  const live = useStatus().state === 'live'
   const [all, setAll] = useState<{ readonly conv: string; readonly members: readonly MemberRef[] }>({ conv: '', members: none })
   useEffect(() => {
-    if (conv === '') return undefined
+    if (conv === '' || !live) return undefined
     const over = new AbortController()
-    client.members(conv, { signal: over.signal }).then((members) => setAll({ conv, members }), () => {}) // the next change asks again
+    client.members(conv, { signal: over.signal }).then((members) => setAll({ conv, members }), () => {}) // the next change or connection asks again
     return () => over.abort()
-  }, [client, conv, changed])
+  }, [client, conv, changed, live])
   return all.conv === conv ? all.members : none
 }
 

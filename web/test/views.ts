@@ -1,0 +1,336 @@
+// The views of the web chat, and how a person gets to them.
+import type { BrowserContext, Locator, Page } from 'playwright-core'
+import type { en } from '../src/i18n/en.js'
+import type { Person } from './browser.js'
+import type { Server } from './server.js'
+import type { Wire, World } from './world.js'
+
+/** A name of this host of which no browser knows that it is. */
+export const insecureHost = 'insecure.example'
+
+/** What a view needs after its last step, in ms. */
+export const settleMs = 250
+
+const olgaPassword = 'olga has a long one'
+
+/** Where a view is shown. */
+export interface Shown {
+  readonly p: Page
+  readonly url: string // of the server
+  readonly wire: Wire
+  readonly t: (key: keyof typeof en) => string // the text that the page shows
+  readonly context: BrowserContext
+  readonly to: (address: string) => Promise<void>
+  readonly olga: string // a user who is in this context only
+}
+
+type View = (s: Shown) => Promise<unknown>
+
+/** Somebody new, who knows nobody and has logged in with a phone. */
+export async function registerOlga(url: string, user: string): Promise<void> {
+  const answer = await fetch(`${url}/petrel.v1.AuthService/Register`, {
+    method: 'POST', headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ user, password: olgaPassword, displayName: 'Olga Petrova', device: { id: 'phone', kind: 'phone', name: 'Pixel 11, Android' } }),
+  })
+  if (!answer.ok) throw new Error(await answer.text())
+}
+
+const button = (p: Page, name: string): Locator => p.getByRole('button', { name, exact: true }).first()
+const field = (p: Page): Locator => p.getByRole('textbox', { name: /^(Message|消息)$/ })
+const bubble = (p: Page, text: string): Locator => p.locator('.message .bubble', { has: p.locator('.body', { hasText: text }) }).last()
+
+async function messageMenu(p: Page, text: string, item?: string): Promise<void> {
+  await bubble(p, text).click({ button: 'right', position: { x: 20, y: 10 } })
+  if (item) await p.getByRole('menuitem', { name: item, exact: true }).click()
+}
+
+async function logIn(p: Page, t: Shown['t'], user: string): Promise<void> {
+  await p.getByLabel(t('handle'), { exact: true }).fill(user)
+  await p.getByLabel(t('password'), { exact: true }).fill(olgaPassword)
+  await button(p, t('signIn')).click()
+  await p.getByRole('navigation').waitFor({ state: 'attached' })
+}
+
+async function asOlga({ p, t, olga, url }: Shown, address: string): Promise<void> {
+  await p.goto('about:blank')
+  await p.goto(`${url}/#/${olga}`)
+  await p.locator('.signin-card, .sidebar').first().waitFor({ state: 'attached' })
+  if (await p.locator('.signin-card').count() > 0) await logIn(p, t, olga)
+  await p.goto(`${url}/#/${olga}/${address}`)
+}
+
+/** All views, by name, in the order in which they can be shown one after another. Bob is at the direct conversation with alice. */
+export function viewsOf(server: Server, world: World, bob: Person): Readonly<Record<string, View>> {
+  const mixed = `alice/c/${world.mixed}`
+  return {
+    'signin': ({ to }) => to('*'),
+    'signin-wrong': async ({ p, to, t }) => {
+      await to('*')
+      await p.getByLabel(t('handle'), { exact: true }).fill('alice')
+      await p.getByLabel(t('password'), { exact: true }).fill('not the password')
+      await button(p, t('signIn')).click()
+      await p.getByRole('alert').waitFor()
+    },
+    'signup': async ({ p, to }) => {
+      await to('*')
+      await p.locator('.signin-card .button').last().click()
+    },
+    'list': ({ to }) => to('alice'),
+    'list-bottom': async ({ p, to }) => {
+      await to('alice')
+      await p.locator('.chat-row').last().scrollIntoViewIfNeeded()
+    },
+    'list-menu': async ({ p, to }) => {
+      await to('alice')
+      await p.locator('.chat-row').nth(2).click({ button: 'right', position: { x: 160, y: 30 } })
+    },
+    'menu': async ({ p, to, t }) => {
+      await to('alice')
+      await button(p, t('menu')).click()
+    },
+    'search': async ({ p, to }) => {
+      await to('alice')
+      await p.getByRole('searchbox').fill('o')
+      await p.locator('.chat-row').first().hover()
+    },
+    'search-person': async ({ p, to, olga }) => {
+      await to('alice')
+      await p.getByRole('searchbox').fill(`@${olga}`)
+      await p.locator('.people-row').waitFor()
+    },
+    'search-nothing': async ({ p, to }) => {
+      await to('alice')
+      await p.getByRole('searchbox').fill('nobody-is-called-so')
+      await p.waitForTimeout(600)
+    },
+    'archive': async ({ p, to }) => {
+      await to('alice')
+      await p.locator('.archive-row').click()
+    },
+    'keys': async ({ p, to }) => {
+      await to('alice')
+      await p.locator('.chat-row').first().waitFor()
+      await p.keyboard.press('?')
+    },
+    'new-group': async ({ p, to, t }) => {
+      await to('alice')
+      await button(p, t('menu')).click()
+      await p.getByRole('menuitem', { name: t('newGroup'), exact: true }).click()
+      const fields = p.getByRole('dialog').getByRole('textbox')
+      await fields.first().fill('Sailing 帆船')
+      for (const name of ['Bob', 'Erin']) await p.locator('dialog .row', { hasText: name }).click()
+    },
+    'direct': ({ to }) => to('alice/u/bob'),
+    'direct-chinese': ({ to }) => to('alice/u/carol'),
+    'direct-arabic': ({ to }) => to('alice/u/farid'),
+    'direct-long-name': ({ to }) => to('alice/u/erin'),
+    'direct-long-word': ({ to }) => to('alice/u/a.user.name.that.is.as.long.as.one.may.be-0123456789-01234567890'),
+    'direct-draft': ({ to }) => to('alice/u/noa'),
+    'direct-first': ({ to }) => to('alice/u/wang'),
+    'notes': ({ to }) => to('alice/u/alice'),
+    'group': ({ to }) => to(`alice/c/${world.boat}`),
+    'mixed': ({ to }) => to(mixed),
+    'mixed-unread': async ({ p, to }) => {
+      await to(mixed)
+      await p.locator('.unread-line').waitFor()
+      await p.locator('.timeline-view').evaluate((v) => v.scrollTo(0, v.scrollHeight))
+    },
+    'mixed-middle': async ({ p, to }) => {
+      await to(mixed)
+      await bubble(p, 'A_word_that').evaluate((b) => b.scrollIntoView({ block: 'end' }))
+    },
+    'mixed-top': async ({ p, to }) => {
+      await to(mixed)
+      await p.locator('.timeline-view').evaluate((v) => v.scrollTo(0, 0))
+    },
+    'unread': ({ to }) => to(`alice/c/${world.crowd}`),
+    'former': ({ to }) => to(`alice/c/${world.former}`),
+    'typing': async ({ p, to }) => {
+      await to('alice/u/bob')
+      const typing = p.locator('.chat-header .typing')
+      for (let i = 0; i < 8 && await typing.count() === 0; i++) {
+        await bob.field.pressSequentially('Well ')
+        await p.waitForTimeout(500)
+      }
+      await typing.waitFor()
+    },
+    'message-menu': async ({ p, to }) => {
+      await to(mixed)
+      await messageMenu(p, '收到，明天见')
+    },
+    'message-menu-own': async ({ p, to }) => {
+      await to(mixed)
+      await messageMenu(p, 'The last thing')
+    },
+    'message-hover': async ({ p, to }) => {
+      await to(mixed)
+      await bubble(p, '收到，明天见').hover()
+    },
+    'reply': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, '收到，明天见', t('reply'))
+    },
+    'edit': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, 'The last thing', t('edit'))
+    },
+    'composer-long': async ({ p, to }) => {
+      await to('alice/u/bob')
+      await field(p).fill(Array.from({ length: 30 }, (_, i) => `Line ${i + 1} of a text that somebody has pasted`).join('\n'))
+    },
+    'mention': async ({ p, to }) => {
+      await to(mixed)
+      await field(p).pressSequentially('@')
+      await p.locator('.completion').waitFor()
+    },
+    'emoji-completion': async ({ p, to }) => {
+      await to('alice/u/carol')
+      await field(p).pressSequentially(':he')
+      await p.locator('.completion').waitFor().catch(() => {}) // in Chinese nothing is called so
+    },
+    'emoji': async ({ p, to, t }) => {
+      await to('alice/u/carol')
+      await button(p, t('emoji')).click()
+      await p.locator('.emoji').first().waitFor()
+    },
+    'forward': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, '收到，明天见', t('forward'))
+    },
+    'who-read': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, 'The last thing', t('whoRead'))
+      await p.locator('dialog .row').first().waitFor()
+    },
+    'who-reacted': async ({ p, to, t }) => {
+      await to(mixed)
+      await bubble(p, 'Decision: we ship').evaluate((b) => b.scrollIntoView({ block: 'center' }))
+      await p.waitForTimeout(settleMs)
+      await messageMenu(p, 'Decision: we ship', t('whoReacted'))
+      await p.locator('dialog .row').first().waitFor()
+    },
+    'pins': async ({ p, to, t }) => {
+      await to(mixed)
+      await p.locator('.chat-header .icon-button').last().click()
+      await p.getByRole('menuitem', { name: t('pinnedMessages') }).click()
+      await p.locator('dialog .row').first().waitFor()
+    },
+    'chat-menu': async ({ p, to }) => {
+      await to(mixed)
+      await p.locator('.chat-header .icon-button').last().click()
+    },
+    'info-user': ({ to }) => to('alice/u/bob/info'),
+    'info-group': ({ to }) => to(`${mixed}/info`),
+    'info-crowd': ({ to }) => to(`alice/c/${world.crowd}/info`),
+    'member-menu': async ({ p, to }) => {
+      await to(`${mixed}/info`)
+      await p.locator('.info .row', { hasText: 'Bob' }).click()
+    },
+    'add-members': async ({ p, to, t }) => {
+      await to(`${mixed}/info`)
+      await button(p, t('addMembers')).click()
+    },
+    'rename': async ({ p, to }) => {
+      await to(`${mixed}/info`)
+      await p.locator('.info-header .icon-button').last().click()
+    },
+    'question': async ({ p, to }) => {
+      await to(`${mixed}/info`)
+      await p.locator('.info .row-danger').last().click()
+    },
+    'settings': ({ to }) => to('alice/settings'),
+    'settings-bottom': async ({ p, to }) => {
+      await to('alice/settings')
+      await p.locator('.settings-version').scrollIntoViewIfNeeded()
+    },
+    'name': async ({ p, to, t }) => {
+      await to('alice/settings')
+      await p.locator('.settings .row', { hasText: t('changeName') }).click()
+    },
+    'password': async ({ p, to, t }) => {
+      await to('alice/settings')
+      await p.locator('.settings .row', { hasText: t('changePassword') }).click()
+    },
+    'logout': async ({ p, to }) => {
+      await to('alice/settings')
+      await p.locator('.settings .row-danger').click()
+    },
+    'loading': async (s) => { // the first time, when nothing has come from the server yet
+      s.wire.cut()
+      await asOlga(s, 'u/wang')
+      s.wire.mend()
+    },
+    'empty': (s) => asOlga(s, ''),
+    'accounts': async (s) => {
+      await asOlga(s, '')
+      await button(s.p, s.t('menu')).click()
+    },
+    'devices': async (s) => {
+      await asOlga(s, 'devices')
+      await s.p.locator('.settings .row').nth(1).waitFor()
+    },
+    'reconnecting': async (s) => {
+      s.wire.cut()
+      await asOlga(s, 'u/wang')
+      await s.p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor({ timeout: 8000 })
+      await field(s.p).fill('Written while there is no connection')
+      await field(s.p).press('Enter')
+      await bubble(s.p, 'Written while').waitFor()
+    },
+    'offline': async ({ p, to, wire, context }) => {
+      wire.cut()
+      await to('alice/u/carol')
+      await context.setOffline(true)
+      await p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor({ timeout: 8000 })
+    },
+    'online-again': async (s) => {
+      await s.context.setOffline(false)
+      s.wire.mend()
+      await asOlga(s, 'u/wang')
+      await bubble(s.p, 'Written while').getByRole('img', { name: s.t('fateStored') }).waitFor({ timeout: 8000 })
+    },
+    'failed': async ({ p, to }) => {
+      await to('alice/u/nobody')
+      await field(p).fill('Is anybody there? I am looking for the owner of the blue boat at gate B.')
+      await field(p).press('Enter')
+      await p.locator('.failure').waitFor()
+    },
+    'failed-list': async ({ p, to }) => {
+      await to('alice/u/nobody')
+      await p.locator('.failure').waitFor()
+      await p.locator('.failure-tools .button').first().hover()
+    },
+    'toast': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, '收到，明天见', t('copy'))
+      await p.locator('.toast').waitFor()
+    },
+    'update': async ({ p, to }) => {
+      await to('alice/u/bob')
+      await p.waitForFunction(() => navigator.serviceWorker.controller !== null)
+      await p.reload()
+      await p.locator('.message').first().waitFor()
+      await p.evaluate(() => navigator.serviceWorker.dispatchEvent(new Event('controllerchange')))
+    },
+    'insecure': async ({ p, t, olga }) => {
+      await p.goto(`${server.url.replace('127.0.0.1', insecureHost)}/#/*`)
+      await logIn(p, t, olga)
+      await p.locator('.connection').waitFor()
+    },
+    'ended': async (s) => {
+      await asOlga(s, '')
+      await server.admin('AdminService/SetPassword', { user: s.olga, password: olgaPassword })
+      await s.p.locator('.signin-card').waitFor()
+    },
+    'storage': async ({ p }) => { // last: the page stays without a store
+      await p.addInitScript(() => {
+        IDBFactory.prototype.open = () => {
+          throw new DOMException('The user denied permission to access the database.', 'SecurityError')
+        }
+      })
+      await p.goto('about:blank')
+      await p.goto(`${server.url}/#/alice/u/bob`)
+      await p.waitForTimeout(1000)
+    },
+  }
+}
