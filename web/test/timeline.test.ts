@@ -18,8 +18,8 @@ describe('a long conversation', { timeout: 120_000 }, () => {
 
   before(async () => {
     [server, browser] = await Promise.all([Server.start(), launch()])
-    links = await server.users('alice', 'bob')
-    conv = (await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }] }) as { conv: string }).conv
+    links = await server.users('alice', 'bob', 'carol')
+    conv = (await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }, { user: 'carol' }] }) as { conv: string }).conv
     let next = 0
     await Promise.all(Array.from({ length: 32 }, async () => {
       while (next < written) await server.sendAs('bob', { conv, text: textOf(next++) })
@@ -120,6 +120,23 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     const key = await lit.locator('xpath=..').getAttribute('data-key')
     await server.sendAs('bob', { conv, edit: { target: String(far), text: 'said again' } })
     await page.locator(`[data-key="${key}"]`, { hasText: 'said again' }).waitFor()
+    await context.close()
+  })
+
+  test('a chat opens at the first message that was not read, also far back, and says how many more there are', async () => {
+    const { page, context } = await (await Person.open(browser, links['carol'] ?? '')).ready()
+    await page.goto(`${server.url}/#/carol/c/${conv}`)
+    const line = page.locator('.line-unread')
+    await line.waitFor()
+    assert.equal(await line.evaluate((e) => [...document.querySelectorAll('[data-key]')].indexOf(e) < 5), true) // it is among the first entries of all
+    assert.ok(((await line.boundingBox())?.y ?? 9999) < 200)
+    const more = page.getByRole('button', { name: 'To the newest message' }).getByText(/^1\d{3} unread messages$/)
+    const unread = await more.textContent()
+    await server.sendAs('bob', { conv, text: 'one more' })
+    await more.filter({ hasNotText: unread ?? '' }).waitFor({ state: 'attached' })
+    assert.equal(await line.count(), 1) // it stays where it was
+    await page.getByRole('button', { name: 'To the newest message' }).click()
+    await page.getByText('one more', { exact: true }).waitFor()
     await context.close()
   })
 

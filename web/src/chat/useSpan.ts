@@ -13,9 +13,10 @@ const dividerBelowPx = 40 // the day stands above it
 const openingMs = 1500 // for which a chat waits for the place where it opens
 const jumpMs = 15_000 // for which a jump waits for the server
 
-/** Where the view is to stand: a row, and how far it is below the top. */
+/** Where the view is to stand once a span is drawn: a row, and how far it is below the top. */
 interface Place {
-  readonly key: string
+  readonly span: Span
+  readonly key: string // '': at the end
   readonly below: number | 'middle'
 }
 
@@ -34,7 +35,7 @@ export function useSpan(conv: string, opening: Opening) {
   const view = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const scroller = useRef<Scroller | undefined>(undefined)
-  const place = useRef<Place | 'end' | undefined>(undefined)
+  const place = useRef<Place | undefined>(undefined)
   const opened = useRef(false)
   const loading = useRef(false)
   const now = useRef({ held, span })
@@ -90,16 +91,16 @@ export function useSpan(conv: string, opening: Opening) {
     const s = scroller.current
     if (!s) return
     s.drawn()
-    if (!opened.current && shown.length > 0) {
+    const opens = !opened.current && shown.length > 0
+    if (opens) {
       opened.current = true
-      place.current = openingPlace(shown, opening)
+      place.current = openingPlace(shown, span, opening)
     }
-    if (place.current === 'end') {
+    const to = place.current
+    if (to?.span === span) {
       place.current = undefined
-      s.toEnd()
-    } else if (place.current && s.toRow(place.current.key, place.current.below)) {
-      place.current = undefined
-      if (span.to === Infinity && s.below <= littlePx) s.toEnd()
+      const there = to.key !== '' && s.toRow(to.key, to.below)
+      if (there ? span.to === Infinity && s.below <= littlePx : opens || to.key === '') s.toEnd()
     } else s.restore(span.to === Infinity)
     if (content.current) enterByNewest(content.current)
   })
@@ -107,8 +108,9 @@ export function useSpan(conv: string, opening: Opening) {
 
   const toEnd = useCallback(() => {
     window.toNewest()
-    place.current = 'end'
-    setSpan(spanAt(window.view()))
+    const newest = spanAt(window.view())
+    place.current = { span: newest, key: '', below: 0 }
+    setSpan(newest)
     setWaits(false)
   }, [window])
 
@@ -117,8 +119,9 @@ export function useSpan(conv: string, opening: Opening) {
     const { span: is } = now.current
     if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target), below)) look()
     else {
-      place.current = { key: keyOf(target), below }
-      setSpan(spanAt(window.view(), target.seq))
+      const around = spanAt(window.view(), target.seq)
+      place.current = { span: around, key: keyOf(target), below }
+      setSpan(around)
     }
   }, [look, window])
 
@@ -155,7 +158,10 @@ export function useSpan(conv: string, opening: Opening) {
       setSpan(spanAt(window.view(), isHeld(window.view(), openAt) ? openAt : Infinity))
       setWaits(false)
     }
-    const timer = setTimeout(end, navigator.onLine ? openingMs : 0)
+    const timer = setTimeout(() => {
+      window.toNewest() // a page that comes later is not shown any more
+      end()
+    }, navigator.onLine ? openingMs : 0)
     window.around(openAt).then(end, end)
     return () => {
       over = true
@@ -179,9 +185,8 @@ function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
 }
 
 /** The row at which a chat opens. */
-function openingPlace(shown: readonly Message[], opening: Opening): Place | 'end' {
-  if (!opening) return 'end'
-  if ('unreadAfter' in opening) return { key: 'unread', below: dividerBelowPx }
-  const row = shown.find((m) => m.seq >= opening.seq && isShown(m))
-  return row ? { key: keyOf(row), below: opening.belowPx } : 'end'
+function openingPlace(shown: readonly Message[], span: Span, opening: Opening): Place {
+  if (opening && 'unreadAfter' in opening) return { span, key: 'unread', below: dividerBelowPx }
+  const row = opening && shown.find((m) => m.seq >= opening.seq && isShown(m))
+  return { span, key: row ? keyOf(row) : '', below: opening?.belowPx ?? 0 }
 }
