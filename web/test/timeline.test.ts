@@ -76,16 +76,19 @@ describe('a long conversation', { timeout: 120_000 }, () => {
         await new Promise((resolve) => setTimeout(resolve, 20))
       }
     })()
-    for (const step of [-300, 300]) {
-      const { result, cost } = await traced(devtools, () => page.evaluate(walk, { step, frames: 60 }))
-      assert.ok(result.jumpPx <= 1, `a row jumped by ${result.jumpPx} px`)
-      assert.ok(result.rows <= mostRows, `${result.rows} rows are drawn`)
-      assert.ok(result.movedPx >= 10_000, `the view moved by ${result.movedPx} px only`)
-      const p95 = quantile(cost.frames, 0.95)
-      assert.ok(p95 > 0 && p95 <= mostFrameMs, `p95 of script, style and layout of a frame is ${p95} ms`)
+    try {
+      for (const [step, frames] of [[-300, 60], [300, 50]] as const) { // it does not come to the end, where the view follows
+        const { result, cost } = await traced(devtools, () => page.evaluate(walk, { step, frames }))
+        assert.ok(result.jumpPx <= 1, `a row jumped by ${result.jumpPx} px`)
+        assert.ok(result.rows <= mostRows, `${result.rows} rows are drawn`)
+        assert.ok(result.movedPx >= 10_000, `the view moved by ${result.movedPx} px only`)
+        const p95 = quantile(cost.frames, 0.95)
+        assert.ok(p95 > 0 && p95 <= mostFrameMs, `p95 of script, style and layout of a frame is ${p95} ms`)
+      }
+    } finally {
+      over = true
+      await noise
     }
-    over = true
-    await noise
     await context.close()
   })
 
