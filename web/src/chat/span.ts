@@ -15,7 +15,7 @@ export interface Held {
   readonly isNewest: boolean // nothing is after them
 }
 
-export const stepRows = 8 // by which a span grows: so many are drawn within one frame
+export const stepRows = 5 // by which a span grows: so many are drawn at once, and a frame has the time for them
 export const sideRows = 40 // on each side of a place, when the view comes to it
 export const mostRows = 160 // beyond these the other end is cut
 

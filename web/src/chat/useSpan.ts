@@ -56,7 +56,7 @@ export function useSpan(conv: string, opening: Opening) {
     const s = scroller.current
     const { held: h, span: is } = now.current
     const { messages: all } = h
-    if (!s || all.length === 0) return
+    if (!s || all.length === 0 || place.current) return // a jump is under way: its span is drawn next, and no other one
     const before = indexOf(all, is.from)
     const margin = Math.max(600, s.height * 1.5)
     if (s.above < margin && before > 0) setSpan(up(h, is))
