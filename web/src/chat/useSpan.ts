@@ -3,7 +3,7 @@ import { type HistoryView, HistoryWindow } from '@petrel-im/sdk/history'
 import { useClient } from '@petrel-im/sdk/react'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 import { Scroller } from './Scroller.js'
-import { down, indexOf, mostRows, slice, type Span, spanAt, up } from './span.js'
+import { down, indexOf, mostRows, slice, type Span, spanAt, stepRows, up } from './span.js'
 import { enterByNewest } from './roving.js'
 import { isShown, keyOf } from './rows.js'
 
@@ -59,8 +59,8 @@ export function useSpan(conv: string, opening: Opening) {
     if (!s || all.length === 0 || place.current) return // a jump is under way: its span is drawn next, and no other one
     const before = indexOf(all, is.from)
     const margin = Math.max(600, s.height * 1.5)
-    if (s.above < margin && before > 0) setSpan(up(h, is))
-    else if (is.to !== Infinity && s.below < margin) setSpan(down(h, is))
+    if (s.above < margin && before > 0) setSpan(up(h, is, rowsFor(s.above, s.height)))
+    else if (is.to !== Infinity && s.below < margin) setSpan(down(h, is, rowsFor(s.below, s.height)))
     else if (is.to === Infinity && s.isAtEnd && all.length - before > mostRows + sideSlack) setSpan(spanAt(h))
     if (before < nearRows && !h.isOldest && s.above < margin) load(() => window.older())
     else if (!h.isNewest && all.length - indexOf(all, is.to) < nearRows) load(() => window.newer())
@@ -179,6 +179,11 @@ export function useSpan(conv: string, opening: Opening) {
 
 const none: readonly Message[] = []
 const sideSlack = 40 // rows beyond the bound that may gather at the end
+
+/** By how many rows to go on, with so many px left beyond the view: few, as long as nobody sees that they are missing. */
+function rowsFor(leftPx: number, height: number): number {
+  return leftPx > height ? stepRows : 5 * stepRows
+}
 
 function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
   return isOldest || (messages[0]?.seq ?? Infinity) <= seq
