@@ -26,9 +26,9 @@ if ('serviceWorker' in navigator) {
   })
 }
 
-void takeLink().finally(() => {
+void takeLink().finally(async () => {
   const { account } = route()
-  if (account !== '' && account !== addAccountRoute) openSession(account).catch(() => {}) // it is read while React begins; App says what is wrong
+  if (account !== '' && account !== addAccountRoute) await openSession(account).catch(() => {}) // App says what is wrong. It would wait by Suspense, which React ends only 300 ms later
   const root = document.getElementById('root')
   if (root) createRoot(root).render(<StrictMode><App /></StrictMode>)
 })

@@ -42,6 +42,10 @@ const seen: readonly (Omit<Rule, 'guard'> & { readonly guard?: string })[] = [
   { file: 'src/connection.tsx', old: '}, [live])', new: '}, [live, state])', guard: 'test/looks.test.ts', by: 'a line says that there is no connection' },
   { file: 'ui/Dialog.tsx', old: 'writableOnPhone)?.focus()', new: 'writableOnPhone)', guard: 'test/looks.test.ts', by: 'a dialog begins in its first field' },
   { file: 'src/account/find.ts', old: 'small === typed || ', new: 'true || ', guard: 'test/looks.test.ts', by: 'a user name is in small letters' },
+  { file: 'src/chat/Scroller.ts', old: 'this.#view.scrollTop = this.#at + moved', new: 'void moved', guard: 'test/timeline.test.ts', by: 'no row jumps' },
+  { file: 'src/chat/useSpan.ts', old: 'load(() => window.newer())', new: 'void window', guard: 'test/timeline.test.ts', by: 'a jump to a date far back' },
+  { file: 'src/chat/places.ts', old: '${place.seq} ${Math.round(place.belowPx)}', new: '', guard: 'test/timeline.test.ts', by: 'the place where somebody reads' },
+  { file: 'src/chat/useSpan.ts', old: 'if (!await window.around(seq, undefined, { timeoutMs: jumpMs })) return false', new: '', guard: 'test/timeline.test.ts', by: 'a quote far back' },
 ]
 
 /** It breaks nothing, so its test passes: what fails with the others is not the way they are built. */

@@ -56,19 +56,30 @@ async function fling(name: string, step: number): Promise<void> {
   console.log(`${name}: ${result.movedPx} px in ${Math.round((Date.now() - start) / 1000)} s; largest jump ${round(result.jumpPx)} px; at most ${result.rows} rows; heap ${round(await heapMB(page, devtools))} MB`)
 }
 
+/** Waits for the first entry of all, which made the group. */
+async function oldest(): Promise<void> {
+  await page.waitForFunction(() => document.querySelector('.timeline-view .line-service') !== null)
+}
+
 await measured('up from the newest', -stepPx)
 if (whole) await fling('to the oldest', -flingPx)
 else { // all messages are of today
   await page.locator('.chat-header').getByRole('button', { name: 'More' }).click()
   await page.getByRole('menuitem', { name: 'Jump to a date' }).click()
-  await page.locator('[aria-current="date"]').click()
-  await page.locator('[data-key]').first().waitFor()
+  const { result, cost } = await traced(devtools, async () => {
+    const start = Date.now()
+    await page.locator('[aria-current="date"]').click()
+    await oldest()
+    return Date.now() - start
+  })
+  console.log(`jump to the oldest: ${result} ms; longest task ${round(cost.longestTask)} ms`)
 }
-await page.waitForFunction(() => document.querySelector('.timeline-view .line-service') !== null) // the first entry of all
+await oldest()
 await measured('down from the oldest', stepPx)
 if (whole) await fling('to the newest', flingPx)
 else await page.getByRole('button', { name: 'To the newest message' }).click()
-await measured('still at the newest', 0, 200)
+await page.evaluate(walk, { step: -stepPx, frames: 4 }) // at the end itself the view follows
+await measured('still near the newest', 0, 200)
 over = true
 await noise
 console.log(`heap ${round(heapBefore)} MB before, ${round(await heapMB(page, devtools))} MB after; ${count} messages`)

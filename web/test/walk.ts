@@ -2,15 +2,15 @@
 import type { CDPSession, Page } from 'playwright-core'
 
 export interface Walk {
-  readonly jumpPx: number // the largest one of a row that stayed
+  readonly jumpPx: number // the largest one of the row at the top of the view, which is to stand still
   readonly rows: number // most in the page
   readonly movedPx: number
-  readonly blank: number // frames in which no row was in the middle of the view
 }
 
 /**
- * Moves the view by step px in each of n frames, as a wheel does, and notes by how much the row
- * in its middle moved besides. It ends early at an end of the conversation. Runs in the page.
+ * Moves the view by step px in each frame, as a wheel does, and notes by how much the row at its
+ * top moved besides: one below it may move, if a row between them changes while the person
+ * sees it. It ends early at an end of the conversation. Runs in the page.
  */
 export async function walk({ step, frames }: { readonly step: number; readonly frames: number }): Promise<Walk> {
   const view = document.querySelector('.timeline-view') as HTMLElement
@@ -18,14 +18,13 @@ export async function walk({ step, frames }: { readonly step: number; readonly f
   let jumpPx = 0
   let rows = 0
   let movedPx = 0
-  let blank = 0
   let still = 0
   for (let i = 0; i < frames && still < 200; i++) {
     const all = [...view.querySelectorAll<HTMLElement>('[data-key]')]
     let low = 0
     for (let high = all.length; low < high;) { // what looks at fewer rows costs less, and this is measured too
       const mid = (low + high) >>> 1
-      if ((all[mid] as HTMLElement).getBoundingClientRect().bottom > box.top + box.height / 2) high = mid
+      if ((all[mid] as HTMLElement).getBoundingClientRect().bottom > box.top + 1) high = mid
       else low = mid + 1
     }
     const row = all[low]
@@ -38,12 +37,12 @@ export async function walk({ step, frames }: { readonly step: number; readonly f
       const off = Math.abs(row.getBoundingClientRect().top - top + by)
       if (off > 1) console.log(`jump in frame ${i}: ${off} px, key ${row.dataset['key']}, by ${by} from ${at} of ${view.scrollHeight}`)
       jumpPx = Math.max(jumpPx, off)
-    } else if (!row) blank++
+    }
     rows = Math.max(rows, all.length)
     movedPx += Math.abs(by)
     still = step !== 0 && by === 0 ? still + 1 : 0
   }
-  return { jumpPx, rows, movedPx, blank }
+  return { jumpPx, rows, movedPx }
 }
 
 interface TraceEvent {

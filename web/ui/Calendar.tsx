@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type ReactElement, useEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, type ReactElement, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { isComposing } from './composing.js'
 import { IconButton } from './controls.js'
 import './calendar.css'
@@ -20,6 +20,7 @@ export function Calendar({ value, last, tag, previousLabel, nextLabel, onChoose 
   const [day, setDay] = useState(() => startOf(value))
   const moved = useRef(false) // by a key: the focus follows
   const marked = useRef<HTMLButtonElement>(null)
+  useLayoutEffect(() => marked.current?.setAttribute('autofocus', ''), []) // a dialog that opens focuses it; React does not set the attribute
   useEffect(() => {
     if (moved.current) marked.current?.focus()
     moved.current = false
@@ -51,7 +52,7 @@ export function Calendar({ value, last, tag, previousLabel, nextLabel, onChoose 
                 return (
                   <td key={d.getTime()} aria-selected={is}>
                     {d.getMonth() === day.getMonth() && (
-                      <button type="button" ref={is ? marked : null} tabIndex={is ? 0 : -1} autoFocus={is} disabled={d > last} aria-current={d.getTime() === startOf(last).getTime() ? 'date' : undefined} aria-label={name({ dateStyle: 'full' }, d)} onClick={() => onChoose(d)}>{d.getDate()}</button>
+                      <button type="button" ref={is ? marked : null} tabIndex={is ? 0 : -1} disabled={d > last} aria-current={d.getTime() === startOf(last).getTime() ? 'date' : undefined} aria-label={name({ dateStyle: 'full' }, d)} onClick={() => onChoose(d)}>{d.getDate()}</button>
                     )}
                   </td>
                 )

@@ -9,6 +9,7 @@ import { DaySection } from './DaySection.js'
 import { keepPlace, placeIn } from './places.js'
 import { useRoving } from './roving.js'
 import { arrange, firstUnread, isShown, keyOf } from './rows.js'
+import { besideOf } from './span.js'
 import { type Opening, useSpan } from './useSpan.js'
 
 const litMs = 1600
@@ -42,7 +43,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
     unreadAt.current = firstUnread(held.messages, user, unreadAfter)
   }
   const line = unreadAt.current
-  const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, line), [shown, span, pending, user, line])
+  const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, line, besideOf(held.messages, span)), [shown, held, span, pending, user, line])
   const [lit, setLit] = useState(0)
   const roving = useRoving()
   const { isSeen, onSeen } = useEnvironment()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Message, Outgoing } from '@petrel-im/sdk'
 import { arrange, firstUnread, type Row } from './rows.js'
-import { down, type Held, mostRows, slice, spanAt, up } from './span.js'
+import { besideOf, down, type Held, mostRows, slice, spanAt, up } from './span.js'
 
 const noon = new Date(2026, 10, 23, 12).getTime()
 
@@ -18,6 +18,14 @@ const shape = (rows: readonly Row[]): string[] => rows.map((r) => r.kind === 'me
 test('messages of one user are a group, until another one writes or ten minutes pass', () => {
   const [day] = arrange([message(1, 'a'), message(2, 'a'), message(3, 'b'), message(4, 'a'), message(5, 'a', { timeMs: noon + 700_000 })], [], 'a')
   assert.deepEqual(shape(day?.rows ?? []), ['message m1 first', 'message m2 last', 'message m3 first last', 'message m4 first last', 'message m5 first last'])
+})
+
+test('a group that goes on beyond what is drawn looks the same before and after that is drawn', () => {
+  const all = [1, 2, 3, 4].map((seq) => message(seq, 'a'))
+  const [day] = arrange(all.slice(1, 3), [], 'b', undefined, besideOf(all, { from: 2, to: 3 }))
+  assert.deepEqual(shape(day?.rows ?? []), ['message m2', 'message m3'])
+  const [other] = arrange(all.slice(1, 3), [], 'b', undefined, [message(1, 'c'), undefined])
+  assert.deepEqual(shape(other?.rows ?? []), ['message m2 first', 'message m3 last'])
 })
 
 test('each day has its rows', () => {
@@ -82,6 +90,6 @@ test('a span ends where a page ends that others follow, and takes them when they
   const span = down(page, spanAt(page, 90))
   assert.equal(span.to, 100)
   assert.deepEqual(down(page, span), span)
-  assert.equal(down({ messages: all, isNewest: true }, span).to, 108)
-  assert.equal(down({ messages: all.slice(0, 105), isNewest: true }, span).to, Infinity)
+  assert.equal(down({ messages: all, isNewest: true }, span).to, 105)
+  assert.equal(down({ messages: all.slice(0, 104), isNewest: true }, span).to, Infinity)
 })

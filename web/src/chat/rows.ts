@@ -48,8 +48,12 @@ export function firstUnread(messages: readonly Message[], me: string, unreadAfte
   return messages.find((m) => m.seq > unreadAfter && m.from !== me && isShown(m))?.seq
 }
 
-/** Arranges entries and what is on its way into days and groups, with a line before the message unreadAt. */
-export function arrange(messages: readonly Message[], pending: readonly Outgoing[], me: string, unreadAt?: number): readonly Day[] {
+/**
+ * Arranges entries and what is on its way into days and groups, with a line before the message
+ * unreadAt. `beside` are the entries before and after them, which are not drawn: a group that
+ * goes on there looks as it will when they are, so no row changes its height then.
+ */
+export function arrange(messages: readonly Message[], pending: readonly Outgoing[], me: string, unreadAt?: number, beside: readonly (Message | undefined)[] = []): readonly Day[] {
   const lines: Line[] = []
   for (const m of messages) {
     if (!isShown(m)) continue
@@ -66,7 +70,7 @@ export function arrange(messages: readonly Message[], pending: readonly Outgoing
     const ms = Math.max(newest, lines.length > 0 ? newest : o.composedMs)
     lines.push({ row: { kind: 'pending', key: o.id, outgoing: o, first: true, last: true }, from: me, ms, day: dayOf(ms) })
   }
-  group(lines)
+  group(lines, lineBeside(beside[0]), lineBeside(beside[1]))
   return byDay(lines)
 }
 
@@ -77,12 +81,16 @@ function isPendingShown(o: Outgoing): boolean {
   return !(o.draft.edit || o.draft.recall) || o.state === 'rejected' || o.state === 'unknowable'
 }
 
-function group(lines: Line[]): void {
+function lineBeside(m: Message | undefined): Line | undefined {
+  return m && isSaid(m) ? { row: unreadRow, from: m.from, ms: m.timeMs, day: dayOf(m.timeMs) } : undefined
+}
+
+function group(lines: Line[], before: Line | undefined, after: Line | undefined): void {
   for (const [i, line] of lines.entries()) {
     const { row } = line
     if (row.kind !== 'message' && row.kind !== 'pending') continue
-    const first = !together(lines[i - 1], line)
-    const last = !together(line, lines[i + 1])
+    const first = !together(i === 0 ? before : lines[i - 1], line)
+    const last = !together(line, i === lines.length - 1 ? after : lines[i + 1])
     line.row = same({ ...row, first, last })
   }
 }

@@ -1,4 +1,5 @@
 import type { Message } from '@petrel-im/sdk'
+import { isShown } from './rows.js'
 
 /**
  * The part of what is held of a conversation that is drawn, by seqs. A conversation of 100,000
@@ -15,7 +16,7 @@ export interface Held {
   readonly isNewest: boolean // nothing is after them
 }
 
-export const stepRows = 8 // by which a span grows: so many are drawn within one frame
+export const stepRows = 5 // by which a span grows: so many are drawn at once, and a frame has the time for them
 export const sideRows = 40 // on each side of a place, when the view comes to it
 export const mostRows = 160 // beyond these the other end is cut
 
@@ -42,17 +43,26 @@ export function slice(messages: readonly Message[], span: Span): readonly Messag
   return messages.slice(from, span.to === Infinity ? undefined : indexOf(messages, span.to + 1))
 }
 
+/** What is right before and after a span, of what has a row. */
+export function besideOf(messages: readonly Message[], span: Span): readonly (Message | undefined)[] {
+  let before = indexOf(messages, span.from) - 1
+  while (before >= 0 && !isShown(messages[before] as Message)) before--
+  let after = span.to === Infinity ? messages.length : indexOf(messages, span.to + 1)
+  while (after < messages.length && !isShown(messages[after] as Message)) after++
+  return [messages[before], messages[after]]
+}
+
 /** The span with more above, and less below if it becomes too long. */
-export function up({ messages }: Held, span: Span): Span {
-  const at = Math.max(0, indexOf(messages, span.from) - stepRows)
+export function up({ messages }: Held, span: Span, rows = stepRows): Span {
+  const at = Math.max(0, indexOf(messages, span.from) - rows)
   const last = at + mostRows
   const from = messages[at]?.seq ?? span.from
   return { from, to: last < messages.length - 1 ? Math.min(span.to, messages[last]?.seq ?? Infinity) : span.to }
 }
 
 /** The span with more below, and less above if it becomes too long. */
-export function down({ messages, isNewest }: Held, span: Span): Span {
-  const at = span.to === Infinity ? messages.length : indexOf(messages, span.to) + stepRows
+export function down({ messages, isNewest }: Held, span: Span, rows = stepRows): Span {
+  const at = span.to === Infinity ? messages.length : indexOf(messages, span.to) + rows
   const first = Math.min(at, messages.length) - mostRows
   return { from: first > 0 ? Math.max(span.from, messages[first]?.seq ?? 0) : span.from, to: end(messages, isNewest, at) }
 }

@@ -3,7 +3,7 @@ import { type HistoryView, HistoryWindow } from '@petrel-im/sdk/history'
 import { useClient } from '@petrel-im/sdk/react'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 import { Scroller } from './Scroller.js'
-import { down, indexOf, mostRows, slice, type Span, spanAt, up } from './span.js'
+import { down, indexOf, mostRows, slice, type Span, spanAt, stepRows, up } from './span.js'
 import { enterByNewest } from './roving.js'
 import { isShown, keyOf } from './rows.js'
 
@@ -13,9 +13,10 @@ const dividerBelowPx = 40 // the day stands above it
 const openingMs = 1500 // for which a chat waits for the place where it opens
 const jumpMs = 15_000 // for which a jump waits for the server
 
-/** Where the view is to stand: a row, and how far it is below the top. */
+/** Where the view is to stand once a span is drawn: a row, and how far it is below the top. */
 interface Place {
-  readonly key: string
+  readonly span: Span
+  readonly key: string // '': at the end
   readonly below: number | 'middle'
 }
 
@@ -34,7 +35,7 @@ export function useSpan(conv: string, opening: Opening) {
   const view = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const scroller = useRef<Scroller | undefined>(undefined)
-  const place = useRef<Place | 'end' | undefined>(undefined)
+  const place = useRef<Place | undefined>(undefined)
   const opened = useRef(false)
   const loading = useRef(false)
   const now = useRef({ held, span })
@@ -55,11 +56,11 @@ export function useSpan(conv: string, opening: Opening) {
     const s = scroller.current
     const { held: h, span: is } = now.current
     const { messages: all } = h
-    if (!s || all.length === 0) return
+    if (!s || all.length === 0 || place.current) return // a jump is under way: its span is drawn next, and no other one
     const before = indexOf(all, is.from)
     const margin = Math.max(600, s.height * 1.5)
-    if (s.above < margin && before > 0) setSpan(up(h, is))
-    else if (is.to !== Infinity && s.below < margin) setSpan(down(h, is))
+    if (s.above < margin && before > 0) setSpan(up(h, is, rowsFor(s.above, s.height)))
+    else if (is.to !== Infinity && s.below < margin) setSpan(down(h, is, rowsFor(s.below, s.height)))
     else if (is.to === Infinity && s.isAtEnd && all.length - before > mostRows + sideSlack) setSpan(spanAt(h))
     if (before < nearRows && !h.isOldest && s.above < margin) load(() => window.older())
     else if (!h.isNewest && all.length - indexOf(all, is.to) < nearRows) load(() => window.newer())
@@ -90,16 +91,16 @@ export function useSpan(conv: string, opening: Opening) {
     const s = scroller.current
     if (!s) return
     s.drawn()
-    if (!opened.current && shown.length > 0) {
+    const opens = !opened.current && shown.length > 0
+    if (opens) {
       opened.current = true
-      place.current = openingPlace(shown, opening)
+      place.current = openingPlace(shown, span, opening)
     }
-    if (place.current === 'end') {
+    const to = place.current
+    if (to?.span === span) {
       place.current = undefined
-      s.toEnd()
-    } else if (place.current && s.toRow(place.current.key, place.current.below)) {
-      place.current = undefined
-      if (span.to === Infinity && s.below <= littlePx) s.toEnd()
+      const there = to.key !== '' && s.toRow(to.key, to.below)
+      if (there ? span.to === Infinity && s.below <= littlePx : opens || to.key === '') s.toEnd()
     } else s.restore(span.to === Infinity)
     if (content.current) enterByNewest(content.current)
   })
@@ -107,8 +108,9 @@ export function useSpan(conv: string, opening: Opening) {
 
   const toEnd = useCallback(() => {
     window.toNewest()
-    place.current = 'end'
-    setSpan(spanAt(window.view()))
+    const newest = spanAt(window.view())
+    place.current = { span: newest, key: '', below: 0 }
+    setSpan(newest)
     setWaits(false)
   }, [window])
 
@@ -117,8 +119,9 @@ export function useSpan(conv: string, opening: Opening) {
     const { span: is } = now.current
     if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target), below)) look()
     else {
-      place.current = { key: keyOf(target), below }
-      setSpan(spanAt(window.view(), target.seq))
+      const around = spanAt(window.view(), target.seq)
+      place.current = { span: around, key: keyOf(target), below }
+      setSpan(around)
     }
   }, [look, window])
 
@@ -155,7 +158,10 @@ export function useSpan(conv: string, opening: Opening) {
       setSpan(spanAt(window.view(), isHeld(window.view(), openAt) ? openAt : Infinity))
       setWaits(false)
     }
-    const timer = setTimeout(end, navigator.onLine ? openingMs : 0)
+    const timer = setTimeout(() => {
+      window.toNewest() // a page that comes later is not shown any more
+      end()
+    }, navigator.onLine ? openingMs : 0)
     window.around(openAt).then(end, end)
     return () => {
       over = true
@@ -174,14 +180,18 @@ export function useSpan(conv: string, opening: Opening) {
 const none: readonly Message[] = []
 const sideSlack = 40 // rows beyond the bound that may gather at the end
 
+/** By how many rows to go on, with so many px left beyond the view: few, as long as nobody sees that they are missing. */
+function rowsFor(leftPx: number, height: number): number {
+  return leftPx > height ? stepRows : 5 * stepRows
+}
+
 function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
   return isOldest || (messages[0]?.seq ?? Infinity) <= seq
 }
 
 /** The row at which a chat opens. */
-function openingPlace(shown: readonly Message[], opening: Opening): Place | 'end' {
-  if (!opening) return 'end'
-  if ('unreadAfter' in opening) return { key: 'unread', below: dividerBelowPx }
-  const row = shown.find((m) => m.seq >= opening.seq && isShown(m))
-  return row ? { key: keyOf(row), below: opening.belowPx } : 'end'
+function openingPlace(shown: readonly Message[], span: Span, opening: Opening): Place {
+  if (opening && 'unreadAfter' in opening) return { span, key: 'unread', below: dividerBelowPx }
+  const row = opening && shown.find((m) => m.seq >= opening.seq && isShown(m))
+  return { span, key: row ? keyOf(row) : '', below: opening?.belowPx ?? 0 }
 }
