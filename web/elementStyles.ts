@@ -16,7 +16,17 @@ export function forElement(css: string, file: string): string {
       .replaceAll(':root', '.petrel')
   }
   if (name !== 'overlays.css') {
-    out = out.replace(/@media ((?:\((?:min|max)-width: \d+px\)(?: and )?)+)/g, '@container petrel $1').replace(/(\d)dvh\b/g, '$1cqh').replace(/(\d)vw\b/g, '$1cqw')
+    out = inContainer(out).replace(/(\d)dvh\b/g, '$1cqh').replace(/(\d)vw\b/g, '$1cqw')
   }
   return out
+}
+
+/** Asks the element what was asked of the window: its width. Other conditions, as of the pointer, stay. */
+function inContainer(css: string): string {
+  return css.replace(/@media ([^{]*width[^{]*)(\{(?:[^{}]|\{[^{}]*\})*\})/g, (_, question: string, block: string) => {
+    const parts = question.trim().split(' and ')
+    const others = parts.filter((part) => !part.includes('width'))
+    const inner = `@container petrel ${parts.filter((part) => part.includes('width')).join(' and ')} ${block}`
+    return others.length > 0 ? `@media ${others.join(' and ')} { ${inner} }` : inner
+  })
 }

@@ -16,6 +16,11 @@ test('no style sheet of an element goes by the page around it', () => {
   }
 })
 
+test('a width is asked of the element, and what is asked of the device beside it stays', () => {
+  assert.equal(forElement('@media (hover: hover) and (width > 37.5em) {\n  .a { b: c; }\n  .d { e: 2rem; }\n}\n@media (pointer: coarse) { .f { g: h; } }', 'a.css'),
+    '@media (hover: hover) { @container petrel (width > 37.5em) {\n  .a { b: c; }\n  .d { e: calc(2 * var(--rem)); }\n} }\n@media (pointer: coarse) { .f { g: h; } }')
+})
+
 test('each token can be set from outside', () => {
   const tokens = forElement(readFileSync('ui/tokens.css', 'utf8'), 'ui/tokens.css')
   const named = [...readFileSync('ui/tokens.css', 'utf8').matchAll(/^ {2}--([\w-]+): (.*);$/gm)]

@@ -116,6 +116,12 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     assert.ok(await p.evaluate(() => document.activeElement?.shadowRoot?.activeElement?.matches('.composer-field')))
     await alice.say('thanks')
     await bob.message('thanks').locator('.quote', { hasText: 'welcome' }).waitFor()
+    await p.locator('.chat-subtitle', { hasText: 'online' }).waitFor()
+    await alice.choose('welcome', 'Forward')
+    await p.getByRole('dialog').getByRole('searchbox').waitFor()
+    assert.ok(await p.evaluate(() => document.activeElement?.shadowRoot?.activeElement?.matches('dialog input')))
+    await p.keyboard.press('Escape')
+    await p.getByRole('dialog').waitFor({ state: 'detached' })
     await p.getByRole('button', { name: 'Emoji' }).click()
     await p.locator('.emoji').nth(2).click() // inside of the tree, so it stays open
     await p.locator('.emoji').nth(3).click()
@@ -218,7 +224,8 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     assert.equal((await told(dave.page, 'petrel-error'))[0]?.code, 'unauthenticated')
     await dave.context.addCookies([{ name: 'user', value: 'dave', url: origin }])
     await dave.page.getByRole('button', { name: 'Try again' }).click()
-    await dave.field.waitFor()
+    await dave.say('from the first tab')
+    await dave.message('from the first tab').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
     const before = asked.length
     const second = await Person.open(dave.context, address)
     await second.say('from the second tab')

@@ -3,6 +3,7 @@ import { forgetAccount, keep, onKept, recall } from '../stored.js'
 import { addAccount, removeAccount } from './accounts.js'
 import { browserName } from './browserName.js'
 import { Names } from './names.js'
+import { watchFor } from './watch.js'
 
 /** A user who is logged in here: their client, and what goes with it. */
 export interface Session {
@@ -11,6 +12,8 @@ export interface Session {
   readonly account: string
   readonly client: Client
   readonly names: Names
+  /** Watches the presence of users, until the function that it returns is called. */
+  readonly watch: (users: readonly string[]) => () => void
 }
 
 export const version = 'petrel-web/0.1.0'
@@ -56,7 +59,7 @@ async function makeSession(user: string): Promise<Session | undefined> {
     ...(have.device === '' ? {} : { device: have.device }),
   })
   await client.open()
-  return { user, account: user, client, names: new Names(client, user) }
+  return { user, account: user, client, names: new Names(client, user), watch: watchFor(client) }
 }
 
 /** What a person gives to log in. */

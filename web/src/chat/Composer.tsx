@@ -1,7 +1,7 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, lazy, type ReactElement, type RefObject, Suspense, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
-import { Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
+import { activeIn, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
 import { useEnvironment } from '../environment.js'
@@ -66,7 +66,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
 
   useLayoutEffect(grow, [grow])
   useEffect(() => { // who they are may be known only after the @ is written
-    if (field.current && field.current === document.activeElement) completion.look(field.current)
+    if (field.current && field.current === activeIn(field.current)) completion.look(field.current)
   }, [members])
   useEffect(() => {
     if (field.current && takesFocus(field.current) && matchMedia('(pointer: fine)').matches) field.current.focus({ preventScroll: true })

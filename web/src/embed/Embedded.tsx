@@ -4,12 +4,13 @@ import { Component, type ReactElement, type ReactNode, useEffect, useRef } from 
 import './embed.css'
 import { Button, IconButton, ToastContext, type ToastList, Toasts } from '../../ui/index.js'
 import type { Session } from '../account/session.js'
-import { SessionContext } from '../account/SessionContext.js'
+import { SessionContext, useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
-import { type Environment, EnvironmentContext } from '../environment.js'
+import { type Environment, EnvironmentContext, useRoute } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { Panes } from '../Panes.js'
 import { Sidebar } from '../sidebar/Sidebar.js'
+import { useChat } from '../snapshot.js'
 
 /** What an element shows: the chat, or why there is none; undefined: it waits. */
 export type Shown = { readonly session: Session } | { readonly error: unknown } | undefined
@@ -55,8 +56,17 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
     else if (ends) onError(ends)
   }, [other, ends, onError, onOther])
   if (ends) return <Refused error={ends} user={session.user} onAgain={onAgain} />
-  if (one) return <Panes part />
+  if (one) return <><Panes part /><WatchPeer /></>
   return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
+}
+
+/** Asks whether the other one is online, which the list does otherwise. The server tells it only to those who have a conversation. */
+function WatchPeer(): null {
+  const { conv, user: peer } = useRoute()
+  const { user, watch } = useSession()
+  const other = useChat(conv, peer)?.peer ?? ''
+  useEffect(() => other === '' || other === user ? undefined : watch([other]), [other, user, watch])
+  return null
 }
 
 /** Codes after which the page has to say again who the person is. */

@@ -1,6 +1,7 @@
 import { browserStore, Client } from '@petrel-im/sdk'
 import { Names } from '../account/names.js'
 import type { Session } from '../account/session.js'
+import { watchFor } from '../account/watch.js'
 import { forgetAccount } from '../stored.js'
 import { fromAddress, PageLogin, refused, type TokenSource } from './login.js'
 
@@ -97,7 +98,7 @@ export function take(o: Account): Use {
 function make(o: Account, account: string): Shared {
   const login = new PageLogin({ server: o.server, user: o.user, account, ask: ask(o) })
   const client = new Client({ url: o.server, token: login.token, deviceKind: 'web', client: 'petrel-chat/0.1.0', store: browserStore(account), newest: 40 })
-  return { session: { user: o.user, account, client, names: new Names(client, account) }, login, opened: client.open(), users: 0, ending: undefined }
+  return { session: { user: o.user, account, client, names: new Names(client, account), watch: watchFor(client) }, login, opened: client.open(), users: 0, ending: undefined }
 }
 
 /** Voids the tokens of this browser, and removes what it holds of the account: the next person meets nothing. */

@@ -95,10 +95,9 @@ const mostWatched = 200 // P-13.5
 
 /** Asks who is online of those whose direct conversations come first. */
 function useWatch(listed: readonly Conversation[]): void {
-  const client = useClient()
-  const { user } = useSession()
+  const { user, watch } = useSession()
   const peers = listed.map((v) => v.peer).filter((peer) => peer !== '' && peer !== user).slice(0, mostWatched).sort().join(' ')
-  useEffect(() => client.watch(peers === '' ? [] : peers.split(' ')), [client, peers])
+  useEffect(() => watch(peers === '' ? [] : peers.split(' ')), [watch, peers])
 }
 
 function ArchiveRow({ chats, onOpen }: { readonly chats: readonly Conversation[]; readonly onOpen: () => void }): ReactElement {
