@@ -2,7 +2,7 @@
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
 
 export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] })
+  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.test 127.0.0.1'] })
 }
 
 const broken = process.env['PETREL_BROKEN_PAGE'] // the script of a page that breaks a rule, in the place of its own
@@ -13,6 +13,7 @@ const all: Person[] = []
 export class Person {
   readonly page: Page
   readonly context: BrowserContext
+  user = '' // who is logged in, once the list has come
   readonly trouble: string[] = [] // errors of the page
 
   private constructor(page: Page, context: BrowserContext) {
@@ -43,7 +44,27 @@ export class Person {
   /** Waits until the list has come. */
   async ready(): Promise<this> {
     await this.page.getByRole('navigation').waitFor()
+    this.user = decodeURIComponent(new URL(this.page.url()).hash.split('/')[1] ?? '')
     return this
+  }
+
+  /** Goes to a part of the account, such as 'u/bob', 'c/CONV' or 'settings'. */
+  async go(route: string): Promise<void> {
+    await this.page.evaluate((hash) => {
+      location.hash = hash
+    }, `#/${this.user}/${route}`)
+    await this.page.locator('.composer-place, .composer-none, .settings').first().waitFor()
+  }
+
+  /** Presses a button of the dialog that is open, or another one. */
+  async press(name: string | RegExp, inside: 'dialog' | 'page' = 'page'): Promise<void> {
+    const within = inside === 'dialog' ? this.page.getByRole('dialog') : this.page
+    await within.getByRole('button', typeof name === 'string' ? { name, exact: true } : { name }).click()
+  }
+
+  /** Waits until a message is on the server. */
+  async stored(text: string): Promise<void> {
+    await this.message(text).getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
   }
 
   async say(text: string): Promise<void> {
