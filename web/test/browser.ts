@@ -28,7 +28,7 @@ export class Person {
 
   /** Opens an address in a new browser profile, or in a new tab of one. */
   static async open(at: Browser | BrowserContext, address: string, options: BrowserContextOptions = {}): Promise<Person> {
-    const context = 'newContext' in at ? await at.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', ...options }) : at
+    const context = 'newContext' in at ? await at.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', reducedMotion: 'reduce', ...options }) : at
     if (broken && 'newContext' in at) await context.route(/\/assets\/index-[\w-]+\.js$/, (route) => route.fulfill({ path: broken, contentType: 'text/javascript' }))
     const page = await context.newPage()
     page.setDefaultTimeout(broken ? 4000 : 10_000)
@@ -50,10 +50,12 @@ export class Person {
 
   /** Goes to a part of the account, such as 'u/bob', 'c/CONV' or 'settings'. */
   async go(route: string): Promise<void> {
-    await this.page.evaluate((hash) => {
+    await this.page.evaluate((hash) => new Promise<void>((resolve) => {
+      if (location.hash === hash) return resolve()
+      addEventListener('hashchange', () => setTimeout(resolve), { once: true })
       location.hash = hash
-    }, `#/${this.user}/${route}`)
-    await this.page.locator('.composer-place, .composer-none, .settings').first().waitFor()
+    }), `#/${this.user}/${route}`)
+    await this.page.locator('.composer-place, .composer-none, .settings').first().waitFor({ state: 'attached' })
   }
 
   /** Presses a button of the dialog that is open, or another one. */
