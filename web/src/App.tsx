@@ -17,7 +17,7 @@ import { SettingsView } from './settings/SettingsView.js'
 import { AccountMenu, addAccountRoute } from './sidebar/AccountMenu.js'
 import { Sidebar } from './sidebar/Sidebar.js'
 import { useUnsent } from './snapshot.js'
-import { UpdateLine } from './UpdateLine.js'
+import { lookForUpdate, UpdateLine } from './UpdateLine.js'
 
 export function App(): ReactElement {
   const { language, tag } = useTranslation()
@@ -53,8 +53,11 @@ function Account({ account }: { readonly account: string }): ReactElement {
 const ended = new Set(['unauthenticated', 'revoked', 'refresh_reused', 'replaced', 'user_disabled'])
 
 function Open({ session, onAgain }: { readonly session: Session; readonly onAgain: () => void }): ReactElement {
-  const { error } = useStatus()
+  const { error, state } = useStatus()
   useEffect(() => watchMessages(session), [session])
+  useEffect(() => {
+    if (state === 'live') lookForUpdate().catch(() => {}) // it is done at the next connection
+  }, [state])
   if (error && !isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} onAgain={onAgain} />
   return <Page />
 }

@@ -44,9 +44,9 @@ export class Shared {
   }
 
   /** Opens the page of a user, who logs in by a link. */
-  async open(user: string, at: { readonly route?: string; readonly context?: BrowserContext; readonly options?: BrowserContextOptions } = {}): Promise<Person> {
-    const { route, context = this.browser, options } = at
-    const person = await (await Person.open(context, this.#links.get(user) ?? '', options)).ready()
+  async open(user: string, at: { readonly route?: string; readonly context?: BrowserContext; readonly options?: BrowserContextOptions; readonly address?: string } = {}): Promise<Person> {
+    const { route, context = this.browser, options, address = this.server.url } = at
+    const person = await (await Person.open(context, (this.#links.get(user) ?? '').replace(this.server.url, address), options)).ready()
     if (route !== undefined) await person.go(route)
     return person
   }
