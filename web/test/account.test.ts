@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { BrowserContext } from 'playwright-core'
-import { Person } from './browser.js'
+import { Person, profile } from './browser.js'
 import { Shared } from './shared.js'
 
 describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
@@ -120,7 +120,7 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
     const user = shared.name('emma')
     const one = await signUp(user, undefined, address)
     assert.equal(await one.page.evaluate(() => isSecureContext), false)
-    await one.page.getByText('This browser keeps nothing').waitFor()
+    await one.page.locator('.connection', { hasText: 'This browser keeps nothing' }).waitFor()
     await one.go(`u/${user}`)
     await one.say('in the open')
     await one.stored('in the open')
@@ -137,7 +137,7 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
 
   test('in a browser without a database people log in and chat, until the page is closed', async () => {
     const user = shared.name('fay')
-    const context = await shared.browser.newContext({ locale: 'en-US' })
+    const context = await profile(shared.browser)
     await context.addInitScript(() => {
       IDBFactory.prototype.open = () => {
         throw new DOMException('A mutation operation was attempted on a database that did not allow mutations.', 'InvalidStateError')
@@ -147,7 +147,7 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
       }
     })
     const p = await signUp(user, context)
-    await p.page.getByText('This browser keeps nothing').waitFor()
+    await p.page.locator('.connection', { hasText: 'This browser keeps nothing' }).waitFor()
     await p.go(`u/${user}`)
     await p.say('kept by the server')
     await p.stored('kept by the server')
@@ -161,7 +161,7 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
 
   test('a browser whose storage is full says so, loses nothing that is written, and goes on when there is room', async () => {
     const user = shared.name('gil')
-    const context = await shared.browser.newContext({ locale: 'en-US' })
+    const context = await profile(shared.browser)
     await context.addInitScript(() => {
       const put = IDBObjectStore.prototype.put
       IDBObjectStore.prototype.put = function (...row) {
@@ -184,7 +184,7 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
     await gone.waitFor()
     await p.press('Go on and keep nothing')
     await p.message('while there was room').waitFor() // the server has it
-    await p.page.getByText('This browser keeps nothing').waitFor()
+    await p.page.locator('.connection', { hasText: 'This browser keeps nothing' }).waitFor()
     assert.equal(await p.field.inputValue(), 'the last straw')
     await p.field.press('Enter')
     await p.stored('the last straw')

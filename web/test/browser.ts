@@ -9,6 +9,13 @@ const broken = process.env['PETREL_BROKEN_PAGE'] // the script of a page that br
 
 const all: Person[] = []
 
+/** A new browser profile. */
+export async function profile(browser: Browser, options: BrowserContextOptions = {}): Promise<BrowserContext> {
+  const context = await browser.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', reducedMotion: 'reduce', ...options })
+  if (broken) await context.route(/\/assets\/index-[\w-]+\.js$/, (route) => route.fulfill({ path: broken, contentType: 'text/javascript' }))
+  return context
+}
+
 /** Somebody at a browser of their own, or at another tab of it. */
 export class Person {
   readonly page: Page
@@ -28,8 +35,7 @@ export class Person {
 
   /** Opens an address in a new browser profile, or in a new tab of one. */
   static async open(at: Browser | BrowserContext, address: string, options: BrowserContextOptions = {}): Promise<Person> {
-    const context = 'newContext' in at ? await at.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', reducedMotion: 'reduce', ...options }) : at
-    if (broken && 'newContext' in at) await context.route(/\/assets\/index-[\w-]+\.js$/, (route) => route.fulfill({ path: broken, contentType: 'text/javascript' }))
+    const context = 'newContext' in at ? await profile(at, options) : at
     const page = await context.newPage()
     page.setDefaultTimeout(broken ? 4000 : 10_000)
     const person = new Person(page, context)

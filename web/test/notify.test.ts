@@ -1,7 +1,7 @@
 // What tells of messages while the person looks elsewhere.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Person } from './browser.js'
+import { type Person, profile } from './browser.js'
 import { Shared } from './shared.js'
 
 declare let tones: number // that were played
@@ -11,7 +11,7 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
 
   /** A page of a user that counts its tones, and may notify. */
   async function listener(user: string): Promise<Person> {
-    const context = await shared.browser.newContext({ locale: 'en-US', permissions: ['notifications'] })
+    const context = await profile(shared.browser, { permissions: ['notifications'] })
     await context.addInitScript(() => {
       Object.assign(globalThis, { tones: 0 })
       const start = OscillatorNode.prototype.start

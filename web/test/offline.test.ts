@@ -48,7 +48,7 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     await rita.field.pressSequentially('half a wo')
     await server.kill('SIGKILL')
     assert.equal(await rita.page.locator('.connection').count(), 0)
-    await rita.page.getByText('Reconnecting…').waitFor()
+    await rita.page.locator('.connection', { hasText: 'Reconnecting…' }).waitFor()
     await rita.field.pressSequentially('rd') // the line took neither the focus nor the field
     assert.equal(await rita.field.inputValue(), 'half a word')
     assert.equal(await rita.field.evaluate((f) => f === document.activeElement), true)
@@ -56,7 +56,7 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     await rita.message('half a word').getByRole('img', { name: 'On its way' }).waitFor()
     await server.run()
     await rita.stored('half a word')
-    await rita.page.getByText('Reconnecting…').waitFor({ state: 'detached' })
+    await rita.page.locator('.connection', { hasText: 'Reconnecting…' }).waitFor({ state: 'detached' })
     await rita.context.close()
     await server.stop()
   })
