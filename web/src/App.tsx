@@ -1,9 +1,9 @@
 import { isPetrelError } from '@petrel-im/sdk'
 import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
-import { Component, type ReactElement, type ReactNode, Suspense, use, useEffect, useRef } from 'react'
+import { Component, type ReactElement, type ReactNode, Suspense, use, useEffect, useReducer, useRef } from 'react'
 import { Button, Logo, Toasts } from '../ui/index.js'
 import { useAccounts } from './account/accounts.js'
-import { isLeaving, leave, openSession, type Session } from './account/session.js'
+import { goOnWithoutStore, isLeaving, leave, openSession, revoked, type Session } from './account/session.js'
 import { SessionContext, useSession } from './account/SessionContext.js'
 import { SignIn } from './account/SignIn.js'
 import { useRoute } from './environment.js'
@@ -16,7 +16,8 @@ import { DevicesView } from './settings/DevicesView.js'
 import { SettingsView } from './settings/SettingsView.js'
 import { AccountMenu, addAccountRoute } from './sidebar/AccountMenu.js'
 import { Sidebar } from './sidebar/Sidebar.js'
-import { UpdateLine } from './UpdateLine.js'
+import { useUnsent } from './snapshot.js'
+import { lookForUpdate, UpdateLine } from './UpdateLine.js'
 
 export function App(): ReactElement {
   const { language, tag } = useTranslation()
@@ -42,18 +43,22 @@ export function App(): ReactElement {
 }
 
 function Account({ account }: { readonly account: string }): ReactElement {
+  const [, openAgain] = useReducer((n: number) => n + 1, 0)
   const session = use(openSession(account))
   if (!session) return <SignIn />
-  return <SessionContext value={session}><PetrelProvider client={session.client}><Open session={session} /></PetrelProvider></SessionContext>
+  return <SessionContext value={session}><PetrelProvider client={session.client}><Open session={session} onAgain={openAgain} /></PetrelProvider></SessionContext>
 }
 
 /** Codes after which a person has to log in again. */
 const ended = new Set(['unauthenticated', 'revoked', 'refresh_reused', 'replaced', 'user_disabled'])
 
-function Open({ session }: { readonly session: Session }): ReactElement {
-  const { error } = useStatus()
+function Open({ session, onAgain }: { readonly session: Session; readonly onAgain: () => void }): ReactElement {
+  const { error, state } = useStatus()
   useEffect(() => watchMessages(session), [session])
-  if (error && !isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} text={error.message} />
+  useEffect(() => {
+    if (state === 'live') lookForUpdate().catch(() => {}) // it is done at the next connection
+  }, [state])
+  if (error && !isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} onAgain={onAgain} />
   return <Page />
 }
 
@@ -65,10 +70,14 @@ function Page(): ReactElement {
 }
 
 /** The account cannot be used any more as it is. */
-function Ended({ code, text }: { readonly code: string; readonly text: string }): ReactElement {
+function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () => void }): ReactElement {
   const { t } = useTranslation()
   const session = useSession()
+  const unsent = useUnsent()
   const known = ended.has(code)
+  useEffect(() => {
+    if (code === 'revoked') revoked(session).catch(() => {}) // it is removed when the person logs in again
+  }, [code, session])
   const again = (): void => {
     if (known) void leave(session).then(() => go({ account: addAccountRoute }, true), () => location.reload())
     else location.reload()
@@ -78,8 +87,10 @@ function Ended({ code, text }: { readonly code: string; readonly text: string })
       <div className="signin-card">
         <Logo size={88} />
         <h1>{t(known ? 'loggedOut' : 'storeFailed')}</h1>
-        <p className="quiet">{known ? t(code === 'replaced' ? 'replacedNote' : 'loggedOutNote', { name: session.user }) : text}</p>
+        <p className="quiet">{t(!known ? 'storeFailedNote' : code === 'replaced' ? 'replacedNote' : 'loggedOutNote', { name: session.user })}</p>
+        {known && unsent > 0 && <p className="field-error" role="alert">{t('unsentLost', { n: unsent })}</p>}
         <Button look="primary" wide onClick={again}>{t(known ? 'signIn' : 'reload')}</Button>
+        {!known && <Button wide onClick={() => void goOnWithoutStore(session).then(onAgain)}>{t('goOnWithoutStore')}</Button>}
       </div>
     </main>
   )

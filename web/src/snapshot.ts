@@ -1,6 +1,6 @@
 import type { Client, Conversation, Outgoing } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
-import { useCallback, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useState, useSyncExternalStore } from 'react'
 
 /** A snapshot of the client, read again at each change. What has not changed is the same object, and draws nothing. */
 export function useOfClient<T>(read: (client: Client) => T): T {
@@ -18,4 +18,12 @@ export function useChat(conv: string, peer: string): Conversation | undefined {
 /** What is on its way to a chat. */
 export function usePendingOf(conv: string, peer: string): readonly Outgoing[] {
   return useOfClient((client) => peer === '' ? client.pending(conv) : client.pendingTo(peer))
+}
+
+/** How many messages of the account are not sent, those of other tabs too. */
+export function useUnsent(): number {
+  const client = useClient()
+  const [unsent, setUnsent] = useState(0)
+  useEffect(() => client.subscribe(() => void client.unsent().then(setUnsent, () => {})), [client]) // nothing is known of any
+  return unsent
 }

@@ -2,17 +2,25 @@
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
 
 export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] })
+  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.test 127.0.0.1'] })
 }
 
 const broken = process.env['PETREL_BROKEN_PAGE'] // the script of a page that breaks a rule, in the place of its own
 
 const all: Person[] = []
 
+/** A new browser profile. */
+export async function profile(browser: Browser, options: BrowserContextOptions = {}): Promise<BrowserContext> {
+  const context = await browser.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', reducedMotion: 'reduce', ...options })
+  if (broken) await context.route(/\/assets\/index-[\w-]+\.js$/, (route) => route.fulfill({ path: broken, contentType: 'text/javascript' }))
+  return context
+}
+
 /** Somebody at a browser of their own, or at another tab of it. */
 export class Person {
   readonly page: Page
   readonly context: BrowserContext
+  user = '' // who is logged in, once the list has come
   readonly trouble: string[] = [] // errors of the page
 
   private constructor(page: Page, context: BrowserContext) {
@@ -27,8 +35,7 @@ export class Person {
 
   /** Opens an address in a new browser profile, or in a new tab of one. */
   static async open(at: Browser | BrowserContext, address: string, options: BrowserContextOptions = {}): Promise<Person> {
-    const context = 'newContext' in at ? await at.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', ...options }) : at
-    if (broken && 'newContext' in at) await context.route(/\/assets\/index-[\w-]+\.js$/, (route) => route.fulfill({ path: broken, contentType: 'text/javascript' }))
+    const context = 'newContext' in at ? await profile(at, options) : at
     const page = await context.newPage()
     page.setDefaultTimeout(broken ? 4000 : 10_000)
     const person = new Person(page, context)
@@ -43,7 +50,29 @@ export class Person {
   /** Waits until the list has come. */
   async ready(): Promise<this> {
     await this.page.getByRole('navigation').waitFor()
+    this.user = decodeURIComponent(new URL(this.page.url()).hash.split('/')[1] ?? '')
     return this
+  }
+
+  /** Goes to a part of the account, such as 'u/bob', 'c/CONV' or 'settings'. */
+  async go(route: string): Promise<void> {
+    await this.page.evaluate((hash) => new Promise<void>((resolve) => {
+      if (location.hash === hash) return resolve()
+      addEventListener('hashchange', () => setTimeout(resolve), { once: true })
+      location.hash = hash
+    }), `#/${this.user}/${route}`)
+    await this.page.locator('.composer-place, .composer-none, .settings').first().waitFor({ state: 'attached' })
+  }
+
+  /** Presses a button of the dialog that is open, or another one. */
+  async press(name: string | RegExp, inside: 'dialog' | 'page' = 'page'): Promise<void> {
+    const within = inside === 'dialog' ? this.page.getByRole('dialog') : this.page
+    await within.getByRole('button', typeof name === 'string' ? { name, exact: true } : { name }).click()
+  }
+
+  /** Waits until a message is on the server. */
+  async stored(text: string): Promise<void> {
+    await this.message(text).getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
   }
 
   async say(text: string): Promise<void> {

@@ -1,23 +1,20 @@
 // What people do with the web chat, in Chromium, against the real binary.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
-import { launch, Person, troubles } from './browser.js'
+import { Person } from './browser.js'
 import { Server } from './server.js'
+import { Shared } from './shared.js'
 
 describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
+  const shared = Shared.use()
   let server: Server
   let browser: Browser
   let links: Readonly<Record<string, string>>
 
   before(async () => {
-    [server, browser] = await Promise.all([Server.start(), launch()])
+    ({ server, browser } = shared)
     links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank')
-  })
-  after(async () => {
-    await browser.close()
-    await server.stop()
-    assert.deepEqual(troubles(), []) // no page has broken its policy or thrown an error
   })
 
   /** Opens the direct conversation of a user with another one. */
@@ -122,24 +119,6 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([carol.context.close(), dave.context.close()])
   })
 
-  test('what was written without a connection arrives once and in order', async () => {
-    const [erin, frank] = await Promise.all([at('erin', 'frank'), at('frank', 'erin')])
-    await erin.say('one')
-    await frank.message('one').waitFor()
-    await erin.context.setOffline(true)
-    await server.sendAs('frank', { user: 'erin', text: 'two' })
-    await erin.say('three')
-    await erin.say('four')
-    assert.equal(await erin.message('four').getByRole('img', { name: 'On its way' }).count(), 1)
-    await erin.context.setOffline(false)
-    await frank.message('four').waitFor()
-    await erin.message('four').getByRole('img', { name: /Delivered|Read/ }).waitFor()
-    assert.deepEqual(await frank.texts(), ['one', 'two', 'three', 'four'])
-    await erin.message('two').waitFor()
-    assert.deepEqual(await erin.texts(), await frank.texts())
-    await Promise.all([erin.context.close(), frank.context.close()])
-  })
-
   test('a reload in the middle of a send loses and doubles nothing, and a draft is still there', async () => {
     const gina = await at('gina', 'hank')
     await gina.say('before')
@@ -162,25 +141,6 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await hank.message('in the middle').waitFor()
     assert.deepEqual(await hank.texts(), ['before', 'in the middle'])
     await Promise.all([gina.context.close(), hank.context.close()])
-  })
-
-  test('Enter chooses a word of an input method, and sends nothing', async () => {
-    const alice = await at('alice', 'carol')
-    const devtools = await alice.context.newCDPSession(alice.page)
-    for (const field of [alice.field, alice.page.getByRole('searchbox')]) {
-      await field.click()
-      await devtools.send('Input.imeSetComposition', { text: 'nihao', selectionStart: 5, selectionEnd: 5 })
-      await devtools.send('Input.dispatchKeyEvent', { type: 'rawKeyDown', key: 'Process', windowsVirtualKeyCode: 229, code: 'Enter' })
-      await field.dispatchEvent('keydown', { key: 'Enter', keyCode: 13, isComposing: true, bubbles: true, cancelable: true })
-      await field.dispatchEvent('keydown', { key: 'Enter', keyCode: 229, isComposing: false, bubbles: true, cancelable: true }) // as Safari ends one
-      assert.equal(await field.inputValue(), 'nihao')
-      await devtools.send('Input.insertText', { text: '你好' })
-      assert.equal(await field.inputValue(), '你好')
-    }
-    await alice.field.press('Enter')
-    await alice.message('你好').waitFor()
-    assert.deepEqual(await alice.texts(), ['你好'])
-    await alice.context.close()
   })
 
   test('what is in view stands still while messages, edits and reactions come in', async () => {
@@ -253,37 +213,6 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await alice.context.close()
   })
 
-  test('three tabs: when the one that leads is closed, another one goes on', async () => {
-    const one = await at('carol', 'gina')
-    const tabs = [one]
-    for (let i = 0; i < 2; i++) tabs.push(await (await Person.open(one.context, `${server.url}/#/carol/u/gina`)).ready())
-    const [, two, three] = tabs as [Person, Person, Person]
-    await one.say('from the first')
-    await three.message('from the first').waitFor()
-    await one.page.close() // it has the connection
-    await two.say('from the second')
-    await three.message('from the second').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
-    assert.deepEqual(await two.texts(), ['from the first', 'from the second'])
-    await one.context.close()
-  })
-
-  test('what the person does on another device shows here', async () => {
-    const here = await at('dave', 'hank')
-    const there = await at('dave', 'hank')
-    await here.say('written here')
-    await there.choose('written here', 'Edit')
-    await there.say('edited there')
-    await here.message('edited there').getByText('edited', { exact: true }).waitFor()
-    await there.row('hank').click({ button: 'right' })
-    await there.page.getByRole('menuitem', { name: 'Mute' }).click()
-    await there.page.locator('.chat-title').click()
-    await here.page.locator('.chat-title').click()
-    await here.page.getByRole('switch', { name: 'Notifications', checked: false }).waitFor()
-    await there.choose('edited there', 'Delete for everyone')
-    await here.page.getByText('You deleted this message').waitFor()
-    await Promise.all([here.context.close(), there.context.close()])
-  })
-
   test('Back and Forward go between conversations, and close what was opened', async () => {
     const person = await at('hank', 'alice')
     const { page } = person
@@ -298,13 +227,6 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await person.field.waitFor()
     await page.goForward()
     await page.getByRole('searchbox').waitFor()
-    await person.context.close()
-  })
-
-  test('the page speaks Chinese to who reads it', async () => {
-    const person = await (await Person.open(browser, links['erin'] ?? '', { locale: 'zh-CN' })).ready()
-    assert.equal(await person.page.getByRole('searchbox').getAttribute('placeholder'), '搜索或输入 @用户名')
-    assert.equal(await person.page.evaluate(() => document.documentElement.lang), 'zh-CN')
     await person.context.close()
   })
 })

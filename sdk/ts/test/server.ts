@@ -71,6 +71,18 @@ export class Server {
     rmSync(this.folder, { recursive: true })
   }
 
+  /** Keeps what the store has now. */
+  async backUp(): Promise<void> {
+    await this.petrel('backup', '--to', path.join(this.folder, 'backups'))
+  }
+
+  /** Has the store as it was at the backup, while the server does not run: it gets a new history id. */
+  async putBack(): Promise<void> {
+    const data = path.join(this.folder, 'data')
+    rmSync(data, { recursive: true })
+    await this.petrel('restore', '--from', path.join(this.folder, 'backups'), '--data', data)
+  }
+
   /** Runs another command on the folder of the server. */
   async petrel(...args: readonly string[]): Promise<string> {
     const child = spawn(program, args, { cwd: this.folder, env: { ...this.#env, PETREL_SERVER: this.url, PETREL_ADMIN_SERVER: this.#operators, PETREL_ADMIN_KEY: this.#key } })

@@ -1,4 +1,4 @@
-import { Auth, browserStore, browserTokens, Client, SavedTokens, type Tokens } from '@petrel-im/sdk'
+import { Auth, browserStore, browserTokens, Client, memoryTokens, SavedTokens, type Tokens, type TokenStorage } from '@petrel-im/sdk'
 import { forgetAccount, keep, onKept, recall } from '../stored.js'
 import { addAccount, removeAccount } from './accounts.js'
 import { browserName } from './browserName.js'
@@ -23,6 +23,7 @@ const auth = new Auth(location.origin)
 const sessions = new Map<string, Promise<Session | undefined>>()
 const leaving = new Set<string>() // accounts that are being logged out here
 const absent = new Set<string>() // accounts to which nobody has logged in here
+const unstored = new Set<string>() // accounts whose store has failed, and which do without it in this page
 
 // Another tab may have logged in to one.
 onKept((name) => {
@@ -31,8 +32,21 @@ onKept((name) => {
   absent.clear()
 })
 
-function saved(user: string): SavedTokens {
-  return new SavedTokens(auth, browserTokens(`${tenant}/${user}`))
+const unkept = new Map<string, TokenStorage>() // where the browser keeps nothing
+
+/** The tokens of an account. A browser that keeps nothing has them for as long as the page is open. */
+async function saved(user: string): Promise<SavedTokens> {
+  let storage = unkept.get(user)
+  if (!storage) {
+    try {
+      storage = browserTokens(`${tenant}/${user}`)
+      await storage.read()
+    } catch {
+      storage = memoryTokens()
+      unkept.set(user, storage)
+    }
+  }
+  return new SavedTokens(auth, storage)
 }
 
 /** The session of an account; undefined: nobody has logged in to it here. A page has one of each. */
@@ -47,7 +61,7 @@ export function openSession(user: string): Promise<Session | undefined> {
 }
 
 async function makeSession(user: string): Promise<Session | undefined> {
-  const tokens = saved(user)
+  const tokens = await saved(user)
   const have = await tokens.read()
   if (!have) {
     removeAccount(user)
@@ -55,11 +69,18 @@ async function makeSession(user: string): Promise<Session | undefined> {
     return undefined
   }
   const client = new Client({
-    url: location.origin, token: tokens.token, deviceKind: 'web', client: version, store: browserStore(`${tenant}/${user}`), newest: 40,
+    url: location.origin, token: tokens.token, deviceKind: 'web', client: version, store: browserStore(`${tenant}/${user}`, unstored.has(user) ? {} : undefined), newest: 40,
     ...(have.device === '' ? {} : { device: have.device }),
   })
   await client.open()
   return { user, account: user, client, names: new Names(client, user), watch: watchFor(client) }
+}
+
+/** Has the account go on in this page with nothing kept. What is in the store stays there. */
+export async function goOnWithoutStore(s: Session): Promise<void> {
+  unstored.add(s.user)
+  await s.client.close().catch(() => {}) // its store has failed
+  sessions.delete(s.user)
 }
 
 /** What a person gives to log in. */
@@ -80,7 +101,7 @@ export async function register(c: Credentials & { readonly displayName: string; 
 }
 
 async function admit(tokens: Tokens): Promise<void> {
-  await saved(tokens.user).save(tokens)
+  await (await saved(tokens.user)).save(tokens)
   sessions.delete(tokens.user) // one with former tokens
   addAccount(tokens.user)
 }
@@ -125,11 +146,20 @@ export async function leave(s: Session): Promise<void> {
   await clear(s)
 }
 
-/** Removes what the client does not know of. */
+/** The server has voided the tokens: nothing of the account stays here. About messages that are not sent the person decides first. */
+export async function revoked(s: Session): Promise<void> {
+  if (await s.client.unsent() === 0) await wipe(s)
+}
+
 async function clear(s: Session): Promise<void> {
-  s.names.end()
-  await saved(s.user).save(undefined)
+  await wipe(s)
   sessions.delete(s.user)
+}
+
+/** Removes what the client does not know of. */
+async function wipe(s: Session): Promise<void> {
+  s.names.end()
+  await (await saved(s.user)).save(undefined)
   forgetAccount(s.user)
   removeAccount(s.user)
 }

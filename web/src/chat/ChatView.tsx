@@ -1,7 +1,7 @@
 import type { Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
-import { type MenuPlace, useToast } from '../../ui/index.js'
+import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
 import { useSession } from '../account/SessionContext.js'
@@ -77,7 +77,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const writable = v ? !v.left : true
   return (
     <ChatContext value={actions}>
-      <div className="chat" onKeyDown={(e) => { if (e.key === 'Escape' && !e.defaultPrevented && !open) composer.current?.focus() }}>
+      <div className="chat" onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}

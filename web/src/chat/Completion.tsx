@@ -86,7 +86,7 @@ export function Completion({ state, onChoose }: { readonly state: Offered | unde
   return (
     <ul className="completion" id="completion" role="listbox" aria-label={t('suggestions')}>
       {state.offers.map((o, i) => (
-        <li key={o.key} id={`completion-${i}`} role="option" aria-selected={i === state.at} className="completion-line" onMouseDown={(e) => e.preventDefault()} onClick={() => onChoose({ text: o.text, from: state.from })}>
+        <li key={o.key} id={`completion-${i}`} role="option" aria-selected={i === state.at} ref={i === state.at ? (line) => line?.scrollIntoView({ block: 'nearest' }) : null} className="completion-line" onMouseDown={(e) => e.preventDefault()} onClick={() => onChoose({ text: o.text, from: state.from })}>
           {o.user !== undefined ? <UserLine user={o.user} /> : <><span className="completion-sign">{o.emoji ?? '@'}</span><span className="cut">{o.label}</span></>}
         </li>
       ))}

@@ -113,7 +113,10 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
       ...(conv ? { conv } : { user: peer }), text,
       ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
     }).then(sent, (why: unknown) => { // it could not be kept: it is still there to be sent
-      if (f.value === '') setText(text)
+      if (draftOf(session.account, chat) === '') {
+        keepDraft(session.account, chat, text)
+        setText(text)
+      }
       toast(thrownText(why, t))
     })
     onIntent(undefined)

@@ -48,7 +48,14 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead }
   )
 }
 
-/** Rejects where the page may not write to the clipboard: without TLS there is none. */
+/** Copies a text. A page without TLS has no clipboard but that of the selection. */
 async function copy(text: string): Promise<void> {
-  await navigator.clipboard.writeText(text)
+  if ('clipboard' in navigator) return navigator.clipboard.writeText(text)
+  const field = document.createElement('textarea')
+  field.value = text
+  document.body.append(field)
+  field.select()
+  const copied = document.execCommand('copy')
+  field.remove()
+  if (!copied) throw new Error('the browser does not copy')
 }

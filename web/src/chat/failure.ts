@@ -16,6 +16,7 @@ export function errorText(code: string, message: string, t: Translation['t']): s
 /** The same of something that was thrown. */
 export function thrownText(why: unknown, t: Translation['t']): string {
   if (!isPetrelError(why)) return t('errorUnknown')
+  if (why.kind === 'store') return t('errorStore')
   return why.kind === 'link' || why.kind === 'silent' ? t('errorOffline') : errorText(why.code, why.message, t)
 }
 

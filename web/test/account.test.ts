@@ -1,0 +1,218 @@
+// Accounts of a browser: logging in and out, passwords, devices, and browsers that keep nothing.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { BrowserContext } from 'playwright-core'
+import { Person, profile } from './browser.js'
+import { Shared } from './shared.js'
+
+describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
+  const shared = Shared.use()
+
+  async function fill(p: Person, fields: Readonly<Record<string, string>>, button: string): Promise<void> {
+    for (const [label, text] of Object.entries(fields)) await p.page.getByLabel(label, { exact: true }).fill(text)
+    await p.press(button)
+  }
+
+  async function signUp(user: string, at: BrowserContext | undefined = undefined, address = shared.server.url): Promise<Person> {
+    const p = await Person.open(at ?? shared.browser, at ? `${address}/#/*` : address)
+    await p.press('Make a new account')
+    await fill(p, { 'User name': user, Password: `the password of ${user}` }, 'Sign up')
+    return p.ready()
+  }
+
+  async function logIn(user: string, password = `the password of ${user}`): Promise<Person> {
+    const p = await Person.open(shared.browser, shared.server.url)
+    await fill(p, { 'User name': user, Password: password }, 'Log in')
+    return p
+  }
+
+  test('who logs in on another device finds everything there; devices are named and logged out', async () => {
+    const user = shared.name('ann')
+    const here = await signUp(user)
+    await here.go(`u/${user}`)
+    await here.say('a note to myself')
+    await here.stored('a note to myself')
+    const there = await (await logIn(user)).ready()
+    await there.row('My notes').click()
+    await there.message('a note to myself').waitFor()
+    await there.say('from the other device')
+    await here.message('from the other device').waitFor()
+    // Each has a line in the list, the own one first to be told apart.
+    await here.go('devices')
+    const own = here.page.locator('.settings .row', { hasText: 'this device' })
+    await own.getByRole('button', { name: 'Rename' }).click()
+    await here.page.getByLabel('Name of the device').fill('Desk')
+    await here.press('Save')
+    await own.getByText('Desk').waitFor()
+    await there.go('devices')
+    await there.page.locator('.settings .row', { hasText: 'Desk' }).waitFor()
+    await here.page.locator('.settings .row', { hasNotText: 'this device' }).getByRole('button', { name: 'Log out', exact: true }).click()
+    await there.page.getByRole('heading', { name: 'You are logged out' }).waitFor()
+    assert.deepEqual(await kept(there, user), [], 'what the other device has kept')
+    await here.page.locator('.settings .row', { hasNotText: 'this device' }).getByRole('button', { name: 'Log out', exact: true }).waitFor({ state: 'detached' })
+    await there.press('Log in')
+    await there.page.getByLabel('User name').waitFor()
+    // "Log out all others" leaves this one.
+    const third = await (await logIn(user)).ready()
+    await here.page.reload()
+    await here.press('Log out all others')
+    await here.press('Log out all others', 'dialog')
+    await third.page.getByRole('heading', { name: 'You are logged out' }).waitFor()
+    await here.go(`u/${user}`)
+    await here.say('still here')
+    await here.stored('still here')
+    await Promise.all([here, there, third].map((p) => p.context.close()))
+  })
+
+  test('with a new password the old one is void, and other devices are logged out', async () => {
+    const user = shared.name('ben')
+    const [here, there] = [await signUp(user), await (await logIn(user)).ready()]
+    await here.go('settings')
+    await here.press('Change the password')
+    await fill(here, { 'Present password': 'a wrong one', 'New password': 'another password' }, 'Save')
+    await here.page.getByText('User name or password is wrong.').waitFor()
+    await fill(here, { 'Present password': `the password of ${user}` }, 'Save')
+    await here.page.getByText('The password is changed.').waitFor()
+    await there.page.getByRole('heading', { name: 'You are logged out' }).waitFor()
+    await here.page.reload()
+    await here.ready() // it stays logged in
+    const old = await logIn(user)
+    await old.page.getByText('User name or password is wrong.').waitFor()
+    await fill(old, { Password: 'another password' }, 'Log in')
+    await old.ready()
+    await Promise.all([here, there, old].map((p) => p.context.close()))
+  })
+
+  test('a logout wipes the account in all tabs, after it has said what is not sent, and leaves the other account', async () => {
+    const [user, other] = [shared.name('cleo'), shared.name('dora')]
+    const one = await signUp(user)
+    const two = await (await Person.open(one.context, `${shared.server.url}/#/${user}`)).ready()
+    const side = await signUp(other, one.context)
+    await one.go(`u/${other}`)
+    await one.say('hello')
+    await side.row(user).click()
+    await side.message('hello').waitFor()
+    await side.field.fill('a draft of the other')
+    await one.field.fill('a draft')
+    await one.context.setOffline(true)
+    await two.go(`u/${other}`)
+    await two.say('never sent')
+    await one.message('never sent').waitFor()
+    await one.go('settings')
+    await one.press('Log out')
+    await one.page.getByText('1 message is not sent yet and would be lost.').waitFor()
+    await one.context.setOffline(false)
+    await one.page.getByText('1 message is not sent yet and would be lost.').waitFor({ state: 'detached' })
+    await one.press('Log out', 'dialog')
+    await side.row(user).waitFor()
+    await one.page.waitForFunction((u) => !location.hash.includes(u), user)
+    await two.page.getByRole('heading', { name: 'You are logged out' }).or(two.page.getByLabel('User name')).or(two.page.locator(`.composer-field`)).first().waitFor()
+    assert.deepEqual(await kept(side, user), [])
+    assert.notDeepEqual(await kept(side, other), [])
+    await side.page.reload()
+    await side.message('hello').waitFor()
+    assert.equal(await side.field.inputValue(), 'a draft of the other')
+    await one.context.close()
+  })
+
+  test('without TLS people sign up and chat, and the page says that it keeps nothing', async () => {
+    const address = shared.server.url.replace('127.0.0.1', 'chat.test')
+    const user = shared.name('emma')
+    const one = await signUp(user, undefined, address)
+    assert.equal(await one.page.evaluate(() => isSecureContext), false)
+    await one.page.locator('.connection', { hasText: 'This browser keeps nothing' }).waitFor()
+    await one.go(`u/${user}`)
+    await one.say('in the open')
+    await one.stored('in the open')
+    await one.choose('in the open', 'Copy text')
+    await one.page.getByText('Copied').waitFor()
+    const two = await (await Person.open(one.context, `${address}/#/${user}/u/${user}`)).ready()
+    await two.message('in the open').waitFor()
+    await two.say('from another tab')
+    await one.message('from another tab').waitFor()
+    await one.page.reload()
+    await one.message('from another tab').waitFor() // it stays logged in
+    await one.context.close()
+  })
+
+  test('in a browser without a database people log in and chat, until the page is closed', async () => {
+    const user = shared.name('fay')
+    const context = await profile(shared.browser)
+    await context.addInitScript(() => {
+      IDBFactory.prototype.open = () => {
+        throw new DOMException('A mutation operation was attempted on a database that did not allow mutations.', 'InvalidStateError')
+      }
+      Storage.prototype.setItem = () => {
+        throw new DOMException('it is full', 'QuotaExceededError')
+      }
+    })
+    const p = await signUp(user, context)
+    await p.page.locator('.connection', { hasText: 'This browser keeps nothing' }).waitFor()
+    await p.go(`u/${user}`)
+    await p.say('kept by the server')
+    await p.stored('kept by the server')
+    await p.page.reload()
+    await fill(p, { 'User name': user, Password: `the password of ${user}` }, 'Log in')
+    await p.ready()
+    await p.go(`u/${user}`)
+    await p.message('kept by the server').waitFor()
+    await context.close()
+  })
+
+  test('a browser whose storage is full says so, loses nothing that is written, and goes on when there is room', async () => {
+    const user = shared.name('gil')
+    const context = await profile(shared.browser)
+    await context.addInitScript(() => {
+      const put = IDBObjectStore.prototype.put
+      IDBObjectStore.prototype.put = function (...row) {
+        if ('full' in globalThis) throw new DOMException('it is full', 'QuotaExceededError')
+        return put.apply(this, row)
+      }
+    })
+    const p = await signUp(user, context)
+    await p.go(`u/${user}`)
+    await p.say('while there was room')
+    await p.stored('while there was room')
+    await p.field.fill('the last straw')
+    await p.field.evaluate((f) => {
+      Object.assign(globalThis, { full: true })
+      f.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }))
+    })
+    const gone = p.page.getByRole('heading', { name: 'The data of this browser cannot be used' })
+    await p.page.getByText('This browser cannot keep it.').or(gone).waitFor()
+    await shared.server.sendAs(user, { user, text: 'what comes cannot be kept either' })
+    await gone.waitFor()
+    await p.press('Go on and keep nothing')
+    await p.message('while there was room').waitFor() // the server has it
+    await p.page.locator('.connection', { hasText: 'This browser keeps nothing' }).waitFor()
+    assert.equal(await p.field.inputValue(), 'the last straw')
+    await p.field.press('Enter')
+    await p.stored('the last straw')
+    await p.page.reload()
+    await p.stored('the last straw')
+    assert.deepEqual(await p.texts(), ['while there was room', 'what comes cannot be kept either', 'the last straw'])
+    await context.close()
+  })
+
+  /** What a browser holds of an account. */
+  function kept(p: Person, user: string): Promise<string[]> {
+    return p.page.evaluate(async (u) => {
+      const found = [...Object.keys(localStorage), ...Object.keys(sessionStorage)].filter((k) => k.startsWith(`petrel:${u}:`) || k === 'petrel:accounts' && (localStorage.getItem(k) ?? '').includes(`"${u}"`))
+      for (const { name = '' } of await indexedDB.databases()) {
+        if (!name.endsWith(`/${u}`)) continue
+        const rows = await new Promise<number>((resolve) => {
+          const open = indexedDB.open(name)
+          open.onsuccess = () => {
+            const count = open.result.transaction('rows').objectStore('rows').count()
+            count.onsuccess = () => {
+              open.result.close()
+              resolve(count.result)
+            }
+          }
+        })
+        if (rows > 0) found.push(`${name}: ${rows} rows`)
+      }
+      return found
+    }, user)
+  }
+})

@@ -1,0 +1,114 @@
+// Groups: who leads them, who leaves, and what others see of it.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Person } from './browser.js'
+import { Shared } from './shared.js'
+
+describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
+  const shared = Shared.use()
+
+  /** Chooses something from the menu of a member. */
+  async function member(p: Person, user: string, item: string): Promise<void> {
+    await p.page.getByRole('complementary').locator('.row', { hasText: `@${user}` }).click()
+    await p.page.getByRole('menuitem', { name: item }).click()
+  }
+
+  test('an admin is made and unmade, members come, the group is handed over, left and dissolved, and all see it', async () => {
+    const { conv, users } = await shared.group('Band', 'anna', 'bert')
+    const [third = ''] = await shared.users('cora')
+    const [anna, bert] = await Promise.all(users.map((user) => shared.open(user, { route: `c/${conv}/info` }))) as [Person, Person]
+    const cora = await shared.open(third)
+    assert.equal(await bert.page.getByRole('button', { name: 'Rename' }).count(), 0) // a member does not lead
+    await anna.page.getByText('To leave, hand the group over first.').waitFor()
+    await member(anna, bert.user, 'Make admin')
+    await bert.page.getByText(`${anna.user} made You an admin`).or(bert.page.getByText(/made .* an admin/)).first().waitFor()
+    await bert.press('Rename')
+    await bert.page.getByLabel('Name of the group').fill('Big band')
+    await bert.press('Save')
+    await anna.page.getByRole('heading', { name: 'Big band', level: 1 }).waitFor()
+    await bert.press('Add members')
+    await bert.page.getByLabel('Add by user name').fill(third)
+    await bert.page.getByLabel('Add by user name').press('Enter')
+    await bert.page.locator('.chip', { hasText: third }).waitFor()
+    await bert.page.getByRole('dialog').locator('.dialog-foot').getByRole('button', { name: 'Add', exact: true }).click()
+    await cora.row('Big band').click()
+    await cora.page.getByText('3 members').first().waitFor()
+    await member(anna, bert.user, 'Take admin away')
+    await bert.page.getByRole('button', { name: 'Rename' }).waitFor({ state: 'detached' })
+    // It is handed over and left.
+    await member(anna, bert.user, 'Hand the group over')
+    await anna.page.getByText(`Hand the group over to ${bert.user}? You stay as an admin.`).waitFor()
+    await anna.press('Hand the group over', 'dialog')
+    await bert.press('Dissolve the group')
+    await bert.press('Cancel', 'dialog')
+    await anna.press('Leave the group')
+    await anna.press('Leave', 'dialog')
+    await anna.page.getByText('You are not a member of this group any more.').waitFor()
+    await cora.page.locator('.service', { hasText: `${anna.user} left` }).waitFor()
+    await cora.say('two are left')
+    await bert.message('two are left').waitFor()
+    assert.equal(await anna.message('two are left').count(), 0)
+    // And dissolved, with a field in which somebody writes.
+    await cora.field.fill('half a wo')
+    await bert.press('Dissolve the group')
+    await bert.press('Dissolve', 'dialog')
+    for (const p of [bert, cora]) {
+      await p.page.getByText('You are not a member of this group any more.').waitFor()
+      await p.message('two are left').waitFor() // what was there can still be read
+    }
+    await cora.page.reload()
+    await cora.message('two are left').waitFor()
+    await Promise.all([anna, bert, cora].map((p) => p.context.close()))
+  })
+
+  test('who is removed while the group is open can neither write nor read on, and what they sent in vain says so', async () => {
+    const { conv, users } = await shared.group('Club', 'dirk', 'elsa')
+    const [dirk, elsa] = await Promise.all(users.map((user) => shared.open(user, { route: `c/${conv}` }))) as [Person, Person]
+    await dirk.say('before')
+    await elsa.message('before').waitFor()
+    await elsa.context.setOffline(true)
+    await elsa.say('too late')
+    await elsa.message('too late').getByRole('img', { name: 'On its way' }).waitFor()
+    await dirk.go(`c/${conv}/info`)
+    await member(dirk, elsa.user, 'Remove from the group')
+    await dirk.page.getByText(/removed/).waitFor()
+    await dirk.say('after')
+    await dirk.stored('after')
+    await elsa.context.setOffline(false)
+    await elsa.page.getByText('You are not a member of this group any more.').waitFor()
+    await elsa.message('too late').getByRole('img', { name: 'Not sent' }).waitFor()
+    await elsa.message('too late').getByText('You are not a member of this conversation.').waitFor()
+    assert.deepEqual(await elsa.texts(), ['before', 'too late'])
+    assert.equal(await elsa.field.count(), 0)
+    await elsa.press('Discard')
+    await elsa.message('too late').waitFor({ state: 'detached' })
+    assert.deepEqual(await dirk.texts(), ['before', 'after'])
+    await Promise.all([dirk.context.close(), elsa.context.close()])
+  })
+
+  test('mentions: of one, of all, with a badge and a way to them; who has read a message', async () => {
+    const { conv, users } = await shared.group('Team', 'finn', 'gala')
+    const [finn, gala] = [await shared.open(users[0] ?? '', { route: `c/${conv}` }), await shared.open(users[1] ?? '')] as const
+    await finn.field.pressSequentially(`where is @${gala.user.slice(0, 3)}`)
+    await finn.page.getByRole('option').first().waitFor()
+    await finn.field.press('Tab')
+    assert.equal(await finn.field.inputValue(), `where is @${gala.user} `)
+    await finn.field.press('Enter')
+    for (let i = 0; i < 30; i++) await shared.server.sendAs(finn.user, { conv, text: `${i} ${'more '.repeat(40)}` })
+    await finn.field.pressSequentially('@al')
+    await finn.page.getByRole('option', { name: 'All members' }).click()
+    await finn.field.pressSequentially('come')
+    await finn.field.press('Enter')
+    await gala.row('Team').getByRole('img', { name: '2 unread mentions of you' }).waitFor()
+    await gala.row('Team').click()
+    await gala.page.getByText('Unread messages').first().waitFor()
+    await gala.page.locator('.mention', { hasText: `@${gala.user}` }).waitFor()
+    await gala.page.getByRole('button', { name: 'To the next mention' }).click()
+    await gala.page.locator('.mention', { hasText: '@all' }).waitFor()
+    await gala.row('Team').locator('.badge').first().waitFor({ state: 'detached' })
+    await finn.message('@all come').getByRole('img', { name: 'Read' }).waitFor()
+    await finn.choose('@all come', 'Who has read it')
+    await finn.page.getByRole('dialog').locator('.row', { hasText: gala.user }).getByText('Read').waitFor()
+    await Promise.all([finn.context.close(), gala.context.close()])
+  })
+})

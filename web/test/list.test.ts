@@ -1,0 +1,126 @@
+// The list of conversations, and what a person sets of them on one device for all.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Person } from './browser.js'
+import { Shared } from './shared.js'
+
+describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
+  const shared = Shared.use()
+
+  async function set(p: Person, name: string, item: string): Promise<void> {
+    await p.row(name).click({ button: 'right' })
+    await p.page.getByRole('menuitem', { name: item, exact: true }).click()
+  }
+
+  const order = (p: Person): Promise<string[]> => p.page.locator('.chat-row .chat-row-name').allTextContents()
+
+  test('pinned, muted, archived, marked as unread, read: what one device does the other one shows', async () => {
+    const [user = '', ...peers] = await shared.users('lena', 'max', 'nora', 'otto')
+    for (const peer of peers) await shared.server.sendAs(peer, { user, text: `hello from ${peer}` })
+    const [max = '', nora = '', otto = ''] = peers
+    const here = await shared.open(user)
+    const there = await shared.open(user)
+    for (const p of [here, there]) await p.row(max).getByText('1 unread message').waitFor({ state: 'attached' })
+    assert.deepEqual(await order(here), [otto, nora, max])
+    await set(here, max, 'Pin')
+    await there.page.waitForFunction((name) => document.querySelector('.chat-row .chat-row-name')?.textContent === name, max)
+    assert.deepEqual(await order(there), [max, otto, nora])
+    await set(there, nora, 'Archive')
+    await here.row(nora).waitFor({ state: 'detached' })
+    await here.page.locator('.archive-row').click()
+    await here.row(nora).waitFor()
+    await here.press('Back')
+    await set(here, otto, 'Mark as read')
+    await there.row(otto).locator('.badge').waitFor({ state: 'detached' })
+    await set(there, otto, 'Mark as unread')
+    await here.row(otto).getByRole('img', { name: 'Marked as unread' }).waitFor()
+    await here.row(otto).click()
+    await there.row(otto).getByRole('img', { name: 'Marked as unread' }).waitFor({ state: 'detached' })
+    await set(here, max, 'Mute')
+    await there.row(max).locator('.badge-muted').waitFor()
+    await there.page.getByRole('searchbox').fill('nor') // the archive is found too
+    await there.row(nora).click()
+    await there.message(`hello from ${nora}`).waitFor()
+    await here.page.locator('.archive-row .badge').waitFor({ state: 'detached' })
+    await Promise.all([here.context.close(), there.context.close()])
+  })
+
+  test('reaction, pin, edit and recall of another device show here; a draft stays in its chat', async () => {
+    const [user = '', peer = ''] = await shared.users('pia', 'rolf')
+    await shared.server.sendAs(peer, { user, text: 'of the other one' })
+    const [here, there] = await Promise.all([1, 2].map(() => shared.open(user, { route: `u/${peer}` }))) as [Person, Person]
+    await there.say('my own')
+    await here.stored('my own')
+    await there.message('of the other one').locator('.bubble').click({ button: 'right' })
+    await there.page.getByRole('menuitemcheckbox', { name: 'React with 🎉' }).click()
+    await here.message('of the other one').locator('.reaction[aria-pressed="true"]', { hasText: '🎉' }).click() // takes it away
+    await there.message('of the other one').locator('.reaction').waitFor({ state: 'detached' })
+    await there.choose('of the other one', 'Pin')
+    await here.page.locator('.pin-bar', { hasText: 'of the other one' }).waitFor()
+    await here.choose('of the other one', 'Unpin')
+    await there.page.locator('.pin-bar').waitFor({ state: 'detached' })
+    await here.field.fill('half a thought')
+    await there.field.press('ArrowUp')
+    await there.field.fill('my own, mended')
+    await there.field.press('Enter')
+    await here.message('my own, mended').getByText('edited', { exact: true }).waitFor()
+    await there.choose('my own, mended', 'Delete for everyone')
+    await here.page.getByText('You deleted this message').waitFor()
+    assert.equal(await here.field.inputValue(), 'half a thought')
+    // The draft stays, and the list shows it; Back and Forward go between the conversations.
+    await here.go(`u/${user}`)
+    await here.row(peer).getByText('Draft: half a thought').waitFor()
+    assert.equal(await here.field.inputValue(), '')
+    await here.page.goBack()
+    await here.page.waitForFunction((text) => document.querySelector<HTMLTextAreaElement>('.composer-field')?.value === text, 'half a thought')
+    await here.page.goForward()
+    await here.page.getByRole('heading', { name: 'My notes', level: 1 }).waitFor()
+    assert.equal(await here.field.inputValue(), '')
+    await Promise.all([here.context.close(), there.context.close()])
+  })
+
+  test('a message is forwarded with the name of who wrote it; what a blocked user writes does not come', async () => {
+    const [sara, tom] = await shared.pair('sara', 'tom')
+    const { conv } = await shared.server.admin('AdminService/CreateGroup', { title: 'Elsewhere', members: [{ user: sara.user, role: 'ROLE_OWNER' }] }) as { conv: string }
+    await tom.say('worth telling')
+    await sara.choose('worth telling', 'Forward')
+    await sara.page.getByRole('dialog').getByRole('searchbox').fill('else')
+    await sara.page.getByRole('dialog').locator('.row', { hasText: 'Elsewhere' }).click()
+    await sara.page.waitForFunction((c) => location.hash.includes(c), conv)
+    await sara.message('worth telling').getByText(`Forwarded from ${tom.user}`).waitFor()
+    await sara.stored('worth telling')
+    await sara.go(`u/${tom.user}/info`)
+    await sara.press('Block')
+    await sara.page.getByText('What they write does not reach you.').waitFor()
+    await tom.say('do you hear me')
+    await tom.message('do you hear me').getByRole('img', { name: /Sent|Not sent/ }).waitFor()
+    await sara.go('settings')
+    await sara.page.locator('.blocked', { hasText: tom.user }).getByRole('button', { name: 'Unblock' }).click()
+    await sara.page.locator('.blocked').waitFor({ state: 'detached' })
+    await sara.go(`u/${tom.user}`)
+    await tom.say('and now')
+    await sara.message('and now').waitFor()
+    assert.equal(await sara.message('do you hear me').count(), 0)
+    await Promise.all([sara.context.close(), tom.context.close()])
+  })
+
+  test('the language is switched and kept; no text is left in the other one', async () => {
+    const [user = ''] = await shared.users('una')
+    const p = await shared.open(user, { options: { locale: 'zh-CN' } })
+    await p.page.getByRole('searchbox', { name: '搜索或输入 @用户名' }).waitFor()
+    await p.go('settings')
+    await p.page.getByRole('radio', { name: 'English' }).check()
+    await p.page.getByRole('heading', { name: 'Settings' }).waitFor()
+    assert.equal(await p.page.evaluate(() => document.documentElement.lang), 'en')
+    await p.page.reload()
+    await p.page.getByRole('heading', { name: 'Settings' }).waitFor()
+    await p.page.getByRole('radio', { name: '中文' }).check()
+    await p.page.getByRole('heading', { name: '设置' }).waitFor()
+    for (const route of ['settings', 'devices', `u/${user}/info`]) {
+      await p.go(route)
+      const texts = await p.page.evaluate(() => document.body.innerText.split('\n').filter((line) => /[A-Za-z]{3}/.test(line) && !/[\u4e00-\u9fff]/.test(line)))
+      assert.deepEqual(texts.filter((text) => !text.includes(user) && !/^English$|petrel/.test(text)), [], route)
+    }
+    await p.context.close()
+  })
+})

@@ -1,0 +1,107 @@
+// What tells of messages while the person looks elsewhere.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { type Person, profile } from './browser.js'
+import { Shared } from './shared.js'
+
+declare let tones: number // that were played
+
+describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
+  const shared = Shared.use()
+
+  /** A page of a user that counts its tones, and may notify. */
+  async function listener(user: string): Promise<Person> {
+    const context = await profile(shared.browser, { permissions: ['notifications'] })
+    await context.addInitScript(() => {
+      Object.assign(globalThis, { tones: 0 })
+      const start = OscillatorNode.prototype.start
+      OscillatorNode.prototype.start = function (when) {
+        tones++
+        start.call(this, when)
+      }
+    })
+    return shared.open(user, { context })
+  }
+
+  /** Has the person look elsewhere, or at the page again. */
+  async function hide(p: Person, hidden = true): Promise<void> {
+    await p.page.evaluate((is) => {
+      Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => is ? 'hidden' : 'visible' })
+      document.hasFocus = () => !is
+      document.dispatchEvent(new Event('visibilitychange'))
+      if (!is) dispatchEvent(new Event('focus'))
+    }, hidden)
+  }
+
+  /** The notifications that stand there, as title and text. */
+  function notices(p: Person): Promise<string[]> {
+    return p.page.evaluate(async () => (await (await navigator.serviceWorker.ready).getNotifications()).map((n) => `${n.title}: ${n.body}`))
+  }
+
+  const icon = (p: Person): Promise<string | null> => p.page.locator('link[rel="icon"]').getAttribute('href')
+
+  test('title and icon count what is unread; a notification and a sound tell of it once in all tabs, and respect mute', async () => {
+    const [user = '', peer = ''] = await shared.users('hope', 'igor')
+    const one = await listener(user)
+    const two = await shared.open(user, { context: one.context })
+    await one.go('settings')
+    await one.page.getByRole('switch', { name: 'When this page is hidden' }).click()
+    await one.page.getByRole('switch', { name: 'When this page is hidden', checked: true }).waitFor()
+    await one.page.evaluate(() => navigator.serviceWorker.ready)
+    await shared.server.sendAs(peer, { user, text: 'seen at once' })
+    await one.page.waitForFunction(() => document.title.startsWith('(1) '))
+    assert.deepEqual([await icon(one), await notices(one), await one.page.evaluate(() => tones)], ['/icon-unread.svg', [], 0])
+    await Promise.all([hide(one), hide(two)])
+    await shared.server.sendAs(peer, { user, text: '**hello** you' })
+    for (const p of [one, two]) await p.page.waitForFunction(() => document.title.startsWith('(2) '))
+    await one.page.waitForFunction(async () => (await (await navigator.serviceWorker.ready).getNotifications()).length > 0)
+    assert.deepEqual(await notices(one), [`${peer}: hello you`])
+    const played = async (): Promise<number> => await one.page.evaluate(() => tones) + await two.page.evaluate(() => tones)
+    assert.equal(await played(), 2) // the two tones of one sound
+    // Without sound.
+    await hide(one, false)
+    await one.page.getByRole('switch', { name: 'Sound' }).click()
+    await hide(one)
+    await shared.server.sendAs(peer, { user, text: 'silently' })
+    await one.page.waitForFunction(async (text) => (await (await navigator.serviceWorker.ready).getNotifications()).some((n) => n.body === text), 'silently')
+    assert.deepEqual([await notices(one), await played()], [[`${peer}: silently`], 2]) // the newest takes the place of the one before
+    // What is muted, and what was read elsewhere, is quiet.
+    await hide(one, false)
+    await one.row(peer).click({ button: 'right' })
+    await one.page.getByRole('menuitem', { name: 'Mute' }).click()
+    await one.row(peer).locator('.badge-muted').waitFor()
+    await hide(one)
+    await shared.server.sendAs(peer, { user, text: 'muted' })
+    await one.row(peer).getByText('muted').waitFor()
+    assert.deepEqual(await notices(one), [`${peer}: silently`])
+    await hide(one, false)
+    await one.go(`u/${peer}`)
+    await one.message('muted').waitFor()
+    await one.page.waitForFunction(() => !document.title.startsWith('('))
+    assert.equal(await icon(one), '/icon.svg')
+    await one.context.close()
+  })
+
+  test('who has asked for none gets none, and the archive makes no noise', async () => {
+    const { conv, users: [jill = '', kurt = ''] } = await shared.group('Noise', 'jill', 'kurt')
+    const p = await listener(jill)
+    await p.page.evaluate(() => navigator.serviceWorker.ready)
+    await shared.server.sendAs(kurt, { user: jill, text: 'first' })
+    await p.row(kurt).getByText('first').waitFor()
+    await hide(p)
+    await shared.server.sendAs(kurt, { user: jill, text: 'second' })
+    await p.row(kurt).getByText('second').waitFor()
+    await p.page.waitForFunction(() => tones === 2) // the sound is on by itself
+    assert.deepEqual(await notices(p), [])
+    await hide(p, false)
+    await p.row(kurt).click({ button: 'right' })
+    await p.page.getByRole('menuitem', { name: 'Archive' }).click()
+    await p.page.locator('.archive-row').waitFor()
+    await hide(p)
+    await shared.server.sendAs(kurt, { user: jill, text: 'archived' })
+    await shared.server.sendAs(kurt, { conv, text: 'a group' })
+    await p.row('Noise').getByText('a group').waitFor()
+    await p.page.waitForFunction(() => tones === 4) // of the group alone
+    await p.context.close()
+  })
+})

@@ -1,0 +1,154 @@
+// What a connection, a server or a clock that fails leaves of a chat.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Person, profile } from './browser.js'
+import { proxy } from './proxy.js'
+import { Server } from './server.js'
+import { Shared } from './shared.js'
+
+describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
+  const shared = Shared.use()
+
+  test('who was offline sees what all have written in one order, each message once', async () => {
+    const { conv, users } = await shared.group('Crew', 'olga', 'paul', 'quin')
+    const [olga, paul, quin] = await Promise.all(users.map((user) => shared.open(user, { route: `c/${conv}` }))) as [Person, Person, Person]
+    await olga.say('all here')
+    await Promise.all([paul.message('all here').waitFor(), quin.message('all here').waitFor()])
+    await olga.context.setOffline(true)
+    for (const i of [1, 2, 3]) {
+      await olga.say(`olga ${i}`)
+      await paul.say(`paul ${i}`)
+      await quin.say(`quin ${i}`)
+    }
+    await paul.stored('paul 3')
+    await quin.message('paul 3').waitFor()
+    await paul.message('quin 3').waitFor()
+    assert.deepEqual(await olga.texts(), ['all here', 'olga 1', 'olga 2', 'olga 3'])
+    assert.equal(await olga.page.getByRole('img', { name: 'On its way' }).count(), 3)
+    await olga.context.setOffline(false)
+    for (const p of [olga, paul, quin]) {
+      for (const name of ['olga', 'paul', 'quin']) await p.message(`${name} 3`).waitFor()
+      await p.page.waitForFunction(() => document.querySelectorAll('.message .body').length === 10)
+    }
+    await olga.stored('olga 3')
+    const order = await olga.texts()
+    assert.equal(new Set(order).size, 10)
+    for (const p of [paul, quin]) assert.deepEqual(await p.texts(), order)
+    for (const name of ['olga', 'paul', 'quin']) assert.deepEqual(order.filter((text) => text.startsWith(name)), [1, 2, 3].map((i) => `${name} ${i}`))
+    await Promise.all([olga, paul, quin].map((p) => p.context.close()))
+  })
+
+  test('without a connection for long one calm line says so, and the page can still be read and written in', async () => {
+    const server = await Server.start()
+    const made = await server.users('rita', 'sven')
+    const rita = await (await Person.open(shared.browser, made['rita'] ?? '')).ready()
+    await rita.go('u/sven')
+    await rita.say('before the crash')
+    await rita.stored('before the crash')
+    await rita.field.pressSequentially('half a wo')
+    await server.kill('SIGKILL')
+    assert.equal(await rita.page.locator('.connection').count(), 0)
+    await rita.page.locator('.connection', { hasText: 'Reconnecting…' }).waitFor()
+    await rita.field.pressSequentially('rd') // the line took neither the focus nor the field
+    assert.equal(await rita.field.inputValue(), 'half a word')
+    assert.equal(await rita.field.evaluate((f) => f === document.activeElement), true)
+    await rita.field.press('Enter')
+    await rita.message('half a word').getByRole('img', { name: 'On its way' }).waitFor()
+    await server.run()
+    await rita.stored('half a word')
+    await rita.page.locator('.connection', { hasText: 'Reconnecting…' }).waitFor({ state: 'detached' })
+    await rita.context.close()
+    await server.stop()
+  })
+
+  test('a store that is put back under the page: what it lost is gone, what comes is shown, what was on its way arrives once', async () => {
+    const server = await Server.start()
+    const made = await server.users('tina', 'udo')
+    const [tina, udo] = await Promise.all(['tina', 'udo'].map(async (user) => (await Person.open(shared.browser, made[user] ?? '')).ready())) as [Person, Person]
+    await Promise.all([tina.go('u/udo'), udo.go('u/tina')])
+    await tina.say('in the backup')
+    await udo.message('in the backup').waitFor()
+    await server.backUp()
+    for (const text of ['lost one', 'lost two', 'lost three']) await tina.say(text)
+    await udo.message('lost three').waitFor()
+    await tina.row('udo').waitFor()
+    await server.kill('SIGKILL')
+    await udo.say('on its way')
+    await udo.message('on its way').getByRole('img', { name: 'On its way' }).waitFor()
+    await server.putBack()
+    await server.run()
+    await udo.stored('on its way')
+    await tina.message('on its way').waitFor()
+    await tina.say('a new one')
+    await udo.message('a new one').waitFor()
+    for (const p of [tina, udo]) assert.deepEqual(await p.texts(), ['in the backup', 'on its way', 'a new one'])
+    await tina.page.reload()
+    await tina.message('a new one').waitFor()
+    assert.deepEqual(await tina.texts(), ['in the backup', 'on its way', 'a new one'])
+    await Promise.all([tina.context.close(), udo.context.close(), server.stop()])
+  })
+
+  for (const hours of [-30, 30]) {
+    test(`an own clock that is wrong by ${hours} hours changes neither order nor login`, async () => {
+      const [user, peer] = [shared.name('vera'), shared.name('will')]
+      await shared.server.users(peer)
+      const context = await profile(shared.browser)
+      await context.addInitScript((ms) => {
+        const { now } = Date
+        const Real = Date
+        globalThis.Date = class extends Real {
+          constructor(...args: readonly unknown[]) {
+            super(...(args.length === 0 ? [now() + ms] : args) as [number])
+          }
+
+          static override now(): number {
+            return now() + ms
+          }
+        } as DateConstructor
+      }, hours * 3_600_000)
+      const vera = await Person.open(context, shared.server.url)
+      await vera.press('Make a new account')
+      await vera.page.getByLabel('User name').fill(user)
+      await vera.page.getByLabel('Password').fill('a long password')
+      await vera.press('Sign up')
+      await vera.ready()
+      await vera.go(`u/${peer}`)
+      await vera.say('one')
+      await vera.stored('one')
+      await shared.server.sendAs(peer, { user, text: 'two' })
+      await vera.message('two').waitFor()
+      await context.setOffline(true)
+      await vera.say('three')
+      await vera.message('three').getByRole('img', { name: 'On its way' }).waitFor()
+      assert.deepEqual(await vera.texts(), ['one', 'two', 'three'])
+      await shared.server.sendAs(peer, { user, text: 'four' })
+      await context.setOffline(false)
+      await vera.stored('three')
+      await vera.message('four').waitFor()
+      assert.deepEqual(await vera.texts(), ['one', 'two', 'four', 'three'])
+      await vera.page.reload()
+      await vera.message('three').waitFor()
+      assert.deepEqual(await vera.texts(), ['one', 'two', 'four', 'three'])
+      assert.equal(await vera.page.locator('.line-message .message').count(), 4)
+      await context.close()
+    })
+  }
+
+  test('the page says when the server has a newer one, and loads it when the person wants', async () => {
+    let version = ''
+    const front = await proxy(shared.server.url, '/sw.js', (text) => text.replace(/const version = ["']/, `$&${version}`))
+    const [user = ''] = await shared.users('xena')
+    const xena = await shared.open(user, { route: `u/${user}`, address: front.url })
+    await xena.page.waitForFunction(() => navigator.serviceWorker.controller?.state === 'activated')
+    version = 'newer'
+    await xena.field.fill('a draft')
+    front.cut() // as a restart of the server does
+    await xena.page.getByText('A newer version is here.').waitFor()
+    await xena.page.locator('.update').getByRole('button', { name: 'Reload' }).click()
+    await xena.page.getByText('A newer version is here.').waitFor({ state: 'detached' })
+    await xena.ready()
+    assert.equal(await xena.field.inputValue(), 'a draft')
+    await xena.context.close()
+    front.stop()
+  })
+})
