@@ -228,6 +228,7 @@ export class Walk {
   readonly #composed: Composed[] = []
   #expired = false
   #isLoggedOut = false
+  #isLeaving = false // alice logs out: what she still composes may be lost
   #loseAnswer = false
   #calls = 0
 
@@ -467,7 +468,7 @@ export class Walk {
 
   async #send(page: Page, to: string, draft: Draft, sure: boolean): Promise<void> {
     const taken = page.client.send(draft).then(({ id }) => {
-      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver, gone: false, past: false } // a page that is gone writes nothing
+      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver || this.#isLeaving, gone: false, past: false } // a page that is gone writes nothing
       this.#composed.push(m)
       if (!page.isOver) page.open.set(id, m)
     }).catch((why: unknown) => {
@@ -600,6 +601,7 @@ export class Walk {
   async #logOut(page: Page): Promise<void> {
     if (page.client.status().state !== 'live' || this.#frozen) return
     this.#note('logged out')
+    this.#isLeaving = true
     for (const p of this.#tabs) for (const m of p.open.values()) m.maybe = true
     for (const m of this.#composed) if (!m.seen) m.sure = false
     const others = this.#tabs.filter((p) => p !== page)
@@ -619,6 +621,7 @@ export class Walk {
     }
     const left = (await this.#factory.databases()).filter((db) => db.name === `petrel:${this.#account}`)
     if (left.length > 0) this.fail('a database is left after a logout')
+    this.#isLeaving = false
     await this.#logIn()
   }
 
