@@ -137,7 +137,8 @@ class Page {
     const to = v.peer === '' ? conv : `@${v.peer}`
     const pending = new Map(this.client.pending(conv).map((o) => [o.id, o]))
     for (const [id, { state }] of pending) {
-      assert.ok(!view.ids.has(`${this.user}/${id}`), `${conv}: message ${id} is ${state}, and stored at ${view.ids.get(`${this.user}/${id}`)}`)
+      const at = view.ids.get(`${this.user}/${id}`) ?? 0
+      assert.ok(at < (this.client.messages(conv, 0, 1)[0]?.seq ?? Infinity), `${conv}: message ${id} is ${state}, and shown at ${at}`)
       if (state !== 'sending' && state !== 'sent' && !this.#walk.isOpen(id)) queueMicrotask(() => this.client.discard(id)) // of a page that is gone
     }
     for (const m of this.open.values()) {
