@@ -101,7 +101,7 @@ func (v *conv) countedOf(seq uint64) (uint64, bool) {
 	if seq == 0 {
 		return 0, true
 	}
-	if seq >= v.countedAt && v.countedAt > 0 {
+	if seq == v.countedAt {
 		return v.counted, true
 	}
 	i, found := v.find(seq)

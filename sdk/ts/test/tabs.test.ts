@@ -127,6 +127,20 @@ describe('tabs', { timeout: 60_000 }, () => {
     await tabs.close()
   })
 
+  test('a tab that is opened later hears of a message that was sent, and whose entry nobody has loaded', async () => {
+    const tabs = new Tabs()
+    const one = await tabs.open('1')
+    one.client.focus([])
+    tabs.conversation.write(3) // of which it is not told
+    await soon((await one.client.send({ conv: 'g1', id: 'a', text: 'hi' })).wait())
+    one.server.answer = (f) => f.sync ? { sync: { token: 'AQ==' } } : tabs.conversation.answer(f)
+    const two = await tabs.open('2', true)
+    two.client.focus([])
+    await until(two.client, () => states(two.client.pending('g1')).join() === 'a sent')
+    assert.equal(await two.client.unsent(), 0)
+    await tabs.close()
+  })
+
   test('the data is removed at once, although a frozen tab keeps the database open', async () => {
     const tabs = new Tabs()
     const one = await tabs.open('1')

@@ -23,7 +23,7 @@ function numbers(seed: number): (n: number) => number {
 }
 
 const speed = 10 // of the clocks of the pages
-const patienceMs = 30_000
+const patienceMs = 60_000
 
 const moment = (ms = 1): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -137,7 +137,8 @@ class Page {
     const to = v.peer === '' ? conv : `@${v.peer}`
     const pending = new Map(this.client.pending(conv).map((o) => [o.id, o]))
     for (const [id, { state }] of pending) {
-      assert.ok(!view.ids.has(`${this.user}/${id}`), `${conv}: message ${id} is ${state}, and stored at ${view.ids.get(`${this.user}/${id}`)}`)
+      const at = view.ids.get(`${this.user}/${id}`) ?? 0
+      assert.ok(at < (this.client.messages(conv, 0, 1)[0]?.seq ?? Infinity), `${conv}: message ${id} is ${state}, and shown at ${at}`)
       if (state !== 'sending' && state !== 'sent' && !this.#walk.isOpen(id)) queueMicrotask(() => this.client.discard(id)) // of a page that is gone
     }
     for (const m of this.open.values()) {
@@ -147,7 +148,7 @@ class Page {
         m.seen = true
         this.open.delete(m.id)
       } else if (!o) {
-        if (!m.maybe && (v.have < v.head || !this.client.status().synced)) continue // another tab has sent it, and its entry is on its way to this one
+        if (!m.maybe && this.name !== 'bot' && (v.have < v.head || !this.client.status().synced)) continue // another tab has sent it, and its entry is on its way to this one
         if (m.past) m.seen = true // the log tells
         assert.ok(m.maybe || m.past, `${conv}: message ${m.id} is neither on its way nor stored`)
         this.open.delete(m.id)
@@ -228,6 +229,7 @@ export class Walk {
   readonly #composed: Composed[] = []
   #expired = false
   #isLoggedOut = false
+  #isLeaving = false // alice logs out: what she still composes may be lost
   #loseAnswer = false
   #calls = 0
 
@@ -467,7 +469,7 @@ export class Walk {
 
   async #send(page: Page, to: string, draft: Draft, sure: boolean): Promise<void> {
     const taken = page.client.send(draft).then(({ id }) => {
-      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver, gone: false, past: false } // a page that is gone writes nothing
+      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver || this.#isLeaving, gone: false, past: false } // a page that is gone writes nothing
       this.#composed.push(m)
       if (!page.isOver) page.open.set(id, m)
     }).catch((why: unknown) => {
@@ -600,6 +602,7 @@ export class Walk {
   async #logOut(page: Page): Promise<void> {
     if (page.client.status().state !== 'live' || this.#frozen) return
     this.#note('logged out')
+    this.#isLeaving = true
     for (const p of this.#tabs) for (const m of p.open.values()) m.maybe = true
     for (const m of this.#composed) if (!m.seen) m.sure = false
     const others = this.#tabs.filter((p) => p !== page)
@@ -619,6 +622,7 @@ export class Walk {
     }
     const left = (await this.#factory.databases()).filter((db) => db.name === `petrel:${this.#account}`)
     if (left.length > 0) this.fail('a database is left after a logout')
+    this.#isLeaving = false
     await this.#logIn()
   }
 
@@ -694,7 +698,7 @@ export class Walk {
           if (last !== '') await moment(500)
         }
         if (last !== '') this.fail(`${p.name}: ${last}`)
-        for (const conv of truth.logs.keys()) await p.client.loadNotes(conv)
+        for (const conv of truth.logs.keys()) await p.client.loadNotes(conv, { timeoutMs: speed * patienceMs })
         for (const [conv, log] of truth.logs) this.#compare(p, conv, log)
       }
       this.#ledger(user, truth)

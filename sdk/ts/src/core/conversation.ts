@@ -161,7 +161,7 @@ export function slotAt(v: Conv, seq: number): Slot | undefined {
 /** counted of the entry at seq, or of the last readable one below it, if the client can tell. */
 export function countedOf(v: Conv, seq: number): number | undefined {
   if (seq === 0) return 0
-  if (seq >= v.countedAt && v.countedAt > 0) return v.counted
+  if (seq === v.countedAt) return v.counted
   const i = find(v.slots, seq)
   const at = v.slots[i]?.entry
   if (at?.seq === seq) return at.counted

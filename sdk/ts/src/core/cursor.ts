@@ -4,6 +4,7 @@ import type { ConvState, Receipt, SetFocus } from './frames.js'
 import { ask, type Live, offers, retryAt } from './live.js'
 import { takeMentions } from './mention.js'
 import { repairAny } from './repair.js'
+import { sameFields } from './snapshot.js'
 import { startSync } from './sync.js'
 
 const moveEveryMs = 1000 // the cursors of one conversation. Spec: P-8.6
@@ -33,8 +34,9 @@ export function receipt(v: Conv, user: string, r: Receipt): void {
   const old = v.receipts.get(user)
   const read = Math.max(old?.read ?? 0, r.read)
   const delivered = Math.max(old?.delivered ?? 0, r.delivered, r.read)
-  if (old && old.read === read && old.delivered === delivered) return
-  v.receipts.set(user, { conv: v.id, user, delivered, read })
+  const now = sameFields(old, { conv: v.id, user, delivered, read })
+  if (now === old) return
+  v.receipts.set(user, now)
   v.receiptsGiven = undefined
   v.receiptsCame++
 }

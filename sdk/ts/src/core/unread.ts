@@ -1,5 +1,6 @@
 import type { Core } from './core.js'
 import { unread } from './cursor.js'
+import { sameFields } from './snapshot.js'
 
 /** How much the user has not read, in all conversations together. */
 export interface Unread {
@@ -37,7 +38,7 @@ export function countUnread(c: Core): void {
     if (now.messages > 0 || now.mentions > 0) by.set(id, now)
     else by.delete(id)
   }
-  if (messages === before.messages && conversations === before.conversations && mentions === before.mentions) return
-  c.unread.total = { messages, conversations, mentions }
+  c.unread.total = sameFields(before, { messages, conversations, mentions })
+  if (c.unread.total === before) return
   c.changed.unread = true
 }

@@ -62,6 +62,7 @@ export class Tab implements Shared {
   readonly #known = new Set<string>() // tabs whose end is watched
   readonly #closed = new AbortController()
   #connection = 0 // number of the newest one
+  #settled: readonly Outgoing[] = [] // whose rows stay, because their entries are not there yet
   #term = 0 // in which this tab leads; 0: it does not
   #taken = true // the store has what this tab knows, since its term began
   #otherTerm = 0 // the newest term of another tab
@@ -113,7 +114,9 @@ export class Tab implements Shared {
   }
 
   settled(messages: readonly Outgoing[]): void {
-    if (this.#term > 0) this.#post({ kind: 'settled', messages })
+    const all = [...this.#settled, ...messages]
+    if (this.#term > 0) this.#post({ kind: 'settled', messages: all })
+    this.#settled = all.filter(({ id }) => this.#rows.has(outgoingPrefix + id))
   }
 
   // --- the store ---
@@ -290,6 +293,7 @@ export class Tab implements Shared {
   #fromOther(m: ToLeader): void {
     this.#watch(m.tab)
     if (m.kind !== 'probe') {
+      if (m.kind === 'open') this.settled([]) // it may have loaded their rows
       this.#hub.take(m)
       return
     }
