@@ -39,7 +39,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test walks check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
+.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -103,6 +103,9 @@ test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other langua
 walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
 	go test -count=1 -vet=off -v ./$(APART)
 	cd sdk/ts && node scripts/walks.mjs
+
+pages: build $(TS) $(WEB) $(CHROMIUM) ## all tests of the web chat, in Chromium against the server
+	cd web && node scripts/test.mjs
 
 check: format vet lint fresh types ## everything that can be said without running the server
 

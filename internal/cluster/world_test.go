@@ -332,20 +332,21 @@ func (w *world) settled(within time.Duration) time.Duration {
 func (w *world) even(within time.Duration) {
 	w.t.Helper()
 	began := time.Now()
-	for {
+	for epochs := -1; ; {
 		w.settled(within)
 		synctest.Wait()
 		low, high, misplaced := im.Partitions, 0, 0
 		for _, n := range w.running() {
 			low, high, misplaced = min(low, n.has()), max(high, n.has()), max(misplaced, n.c.Status().Misplaced)
 		}
-		if high-low <= len(w.running()) && misplaced == 0 {
+		if high-low <= len(w.running()) && misplaced == 0 && epochs == w.db.epochs() {
 			return
 		}
+		epochs = w.db.epochs()
 		if time.Since(began) >= within {
 			w.t.Fatalf("parts of %d to %d feeds after %v", low, high, within)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(lookEvery + gather) // a node that looks may find another feed to move
 	}
 }
 

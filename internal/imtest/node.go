@@ -12,15 +12,16 @@ import (
 )
 
 // NodeTests runs the TypeScript tests of the folder dir, which is relative to that of the test,
-// and gives them the server's program. They may take limit.
-func NodeTests(t *testing.T, dir string, limit time.Duration) {
+// and gives them the server's program. They may take limit. With names, only the files that have
+// one of these in theirs are run.
+func NodeTests(t *testing.T, dir string, limit time.Duration, names ...string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", ".installed")); err != nil {
 		t.Fatalf("the packages of %s are missing; run `make test`", dir)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "scripts/test.mjs")
+	cmd := exec.CommandContext(ctx, "node", append([]string{"scripts/test.mjs"}, names...)...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PETREL_PROGRAM="+Program(t))
 	cmd.WaitDelay = 10 * time.Second // what is left of a browser must not hold the pipe
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -210,15 +210,15 @@ function loadConv(c: Core, { conv, mentions, mentionsTo, peerReceipt, ...fields 
 
 /**
  * Takes messages to be sent from the store: those of an earlier process, or of another tab.
- * They may have been sent, so their fate is unknown.
+ * tried: they may have been sent, so their fate is unknown.
  */
-export function adopt(c: Core, rows: readonly OutgoingRow[]): void {
+export function adopt(c: Core, rows: readonly OutgoingRow[], tried = true): void {
   for (const r of [...rows].sort((a, b) => a.n - b.n || a.composedMs - b.composedMs)) {
     if (c.sending.has(r.send.clientMsgId)) continue
     c.composed = Math.max(c.composed + 1, r.n)
     const o = enqueue(c, {
       id: r.send.clientMsgId, composedMs: r.composedMs, n: c.composed, send: r.send, state: r.state ?? 'sending', conv: r.send.conv, seq: 0, timeMs: 0,
-      safe: false, tried: true, look: r.look, from: 0, until: 0, stale: r.stale, fresh: false, ...defined({ error: r.error }),
+      safe: false, tried, look: r.look, from: 0, until: 0, stale: r.stale, fresh: false, ...defined({ error: r.error }),
     })
     if (!r.state) c.fresh.push(o)
     touchOutgoing(c, o)
@@ -232,7 +232,7 @@ export function adopt(c: Core, rows: readonly OutgoingRow[]): void {
 export function mirror(c: Core, rows: readonly StoredRow[]): void {
   for (const { key, value } of rows) {
     const o = c.sending.get(key.slice(outPrefix.length))
-    if (value) adopt(c, [value as OutgoingRow])
+    if (value) adopt(c, [value as OutgoingRow], false) // who composed it has not sent it: it does not lead
     else if (o && isFailed(o)) remove(c, o)
   }
 }
