@@ -127,10 +127,8 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await gina.say('in the middle')
     await gina.field.fill('a draft')
     await gina.message('in the middle').waitFor()
-    await gina.page.waitForFunction(async () => { // the worker has what the page needs
-      const names = await caches.keys()
-      return names.length > 0 && (await (await caches.open(names[0] ?? '')).keys()).length > 3
-    })
+    const cached = (): Promise<number> => gina.page.evaluate(async () => (await (await caches.open((await caches.keys())[0] ?? '')).keys()).length)
+    while (await cached() <= 3) await gina.page.waitForTimeout(20) // the worker has what the page needs
     await gina.page.reload() // without a network: the page comes from the worker, the messages from the store
     await gina.message('before').waitFor()
     await gina.message('in the middle').getByRole('img', { name: 'On its way' }).waitFor()
