@@ -284,7 +284,7 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 		p = Piece{o.shared, false}
 	}
 	o.pending, o.shared = nil, nil
-	if o.Large && len(p.Bytes) > wire.LargeFrame {
+	if len(p.Bytes) > wire.LargeFrame && o.Large { // in this order: hello sets Large, and nothing before its answer is large
 		p = p.announced(o.enc.Codec)
 	}
 	o.backlog += len(p.Bytes) // until Wrote says how much of it the transport still holds

@@ -18,6 +18,9 @@ func AnnounceLarge(b []byte, c Codec) []byte {
 	for at := 0; at < len(b); {
 		n, header := frameSize(b[at:])
 		if n > LargeFrame {
+			if out == nil {
+				out = make([]byte, 0, len(b)+64)
+			}
 			out = append(out, b[from:at]...)
 			out = AppendFrame(out, Encoding{c, WebSocket}, &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Large{Large: &petrelv1.Large{Bytes: uint32(n)}}})
 			from = at

@@ -260,7 +260,7 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 	}
 	if c.begins(v, m) {
 		c.dropOldest(v, len(v.entries)-1)
-		v.quotes, v.damaged = quotes{}, nil
+		v.quoted, v.damaged = nil, nil // what is asked for is answered still
 	}
 	if m.From == c.meta.User && m.From != "" {
 		v.countOwn(m)

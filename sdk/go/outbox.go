@@ -499,7 +499,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 		}
 	default:
 		o.err = fromWire(e)
-		o.tried = o.tried || e.Code != CodeRateLimited && e.Code != CodeOverloaded // after these the attempt is over
+		o.tried = o.tried || e.Code != CodeRateLimited // after this the attempt is over
 		l.at = c.retryAt(e)
 		if e.RetryAfterMs == 0 {
 			l.at = c.now.Add(min(firstWait<<min(l.fails, 5), maxWait))

@@ -75,7 +75,7 @@ var sdkRules = []rule{
 	{
 		name:    "doubt-what-is-over",
 		holds:   "an attempt that was refused for the moment is over",
-		patches: []patch{{"sdk/go/outbox.go", `o.tried || e.Code != CodeRateLimited && e.Code != CodeOverloaded`, `true`}},
+		patches: []patch{{"sdk/go/outbox.go", `o.tried || e.Code != CodeRateLimited`, `true`}},
 		guards:  []guard{{"sdk/go", "^TestConformance$/^after-a-refusal-of-the-moment-the-next-answer-speaks-for-the-message$"}},
 	},
 	{

@@ -46,7 +46,7 @@ const rules: readonly Rule[] = [
   { file: 'core/rows.ts', old: 'startsWith(outPrefix)) c.rows.delete(key)', new: 'startsWith(outPrefix)) {}', guard: 'src/core/follow.test.ts', by: 'a tab that follows stores nothing' },
   { file: 'core/rows.ts', old: 'if (v && met) arrived(', new: 'if (v && met) void (', guard: 'src/core/follow.test.ts', by: 'is not shown twice' },
   { file: 'core/rows.ts', old: 'takeCursors(c, value as ConvRow)', new: '{}', guard: 'test/tabs.test.ts', by: 'who takes over keeps' },
-  { file: 'core/rows.ts', old: 'if (value) adopt(c, [value as OutgoingRow])', new: 'if (value) {}', guard: 'test/tabs.test.ts', by: 'all tabs show' },
+  { file: 'core/rows.ts', old: 'if (value) adopt(c, [value as OutgoingRow], false)', new: 'if (value) {}', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'core/rows.ts', old: 'else if (o && isFailed(o)) remove(c, o)', new: '', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'tabs/tab.ts', old: "this.#post({ kind: 'settled', messages: all })", new: 'void 0', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'tabs/tab.ts', old: "if (m.kind === 'open') this.settled([])", new: 'void 0', guard: 'test/tabs.test.ts', by: 'opened later hears' },

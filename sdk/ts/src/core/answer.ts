@@ -37,7 +37,7 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
       o.until = e.head
     } else raise(c, o, e.head) // P-4.7: never stored
   } else {
-    o.tried ||= !/rate_limited|overloaded/.test(e.code) // after these the attempt is over
+    o.tried ||= e.code !== 'rate_limited' // after this the attempt is over
     o.error = fromWire(e)
     l.at = retryAt(c, e)
     if (e.retryAfterMs === 0) {
