@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection. It answers for these
 // files and for nothing else: what goes to the API passes it by.
-const version = "030306d3b1fece3d"
-const files = ["/","/assets/EmojiPicker-QfF2t_2H.css","/assets/EmojiPicker-_edlXLfJ.js","/assets/en-B18J8LLq.js","/assets/index-DsHVKn3u.css","/assets/index-ZvSG4IWQ.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "5d1614a367f51dd7"
+const files = ["/","/assets/EmojiPicker-BrvtKaK9.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-B18J8LLq.js","/assets/index-DgyL4r-S.js","/assets/index-DsHVKn3u.css","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
