@@ -8,7 +8,14 @@ const key = readFileSync(process.env.PETREL_KEY_FILE ?? 'shop.key', 'utf8').trim
 const pages = path.join(import.meta.dirname, 'pages')
 const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript' }
 
-createServer(async (request, response) => {
+createServer((request, response) => {
+  answer(request, response).catch((why) => {
+    if (response.headersSent) response.destroy()
+    else response.writeHead(502).end(String(why))
+  })
+}).listen(Number(process.env.PORT ?? 8000), '127.0.0.1')
+
+async function answer(request, response) {
   const url = new URL(request.url, 'http://shop')
   const user = /(?:^|; )user=([\w.-]{1,64})(?:;|$)/.exec(request.headers.cookie ?? '')?.[1] // your own login stands here: anybody can forge this cookie
   if (url.pathname === '/login') {
@@ -17,14 +24,14 @@ createServer(async (request, response) => {
     response.writeHead(401, { 'Content-Type': 'text/html' }).end('<form action="/login">Your name: <input name="user"> <button>Log in</button></form>')
   } else if (url.pathname === '/chat-token' && request.method === 'POST') {
     const { device } = JSON.parse(await text(request))
-    const answer = await fetch(`${petrel}/petrel.v1.AdminService/MintToken`, {
+    const minted = await fetch(`${petrel}/petrel.v1.AdminService/MintToken`, {
       method: 'POST', headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ user, device }),
     })
-    response.writeHead(answer.ok ? 200 : 502, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }).end(await answer.text())
+    response.writeHead(minted.ok ? 200 : 502, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }).end(await minted.text())
   } else {
     sendPage(response, path.basename(url.pathname) || 'index.html', user)
   }
-}).listen(Number(process.env.PORT ?? 8000), '127.0.0.1')
+}
 
 async function text(request) {
   let all = ''

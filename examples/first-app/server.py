@@ -27,6 +27,8 @@ def mint_token(user, device):
             return 200, answer.read()
     except urllib.error.HTTPError as refused:
         return 502, refused.read()
+    except urllib.error.URLError as unreachable:
+        return 502, str(unreachable.reason).encode()
 
 
 class Shop(BaseHTTPRequestHandler):

@@ -62,14 +62,7 @@ describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
   /** Logs a user in to the shop, as the form of it does. */
   async function shop(program: string, user: string): Promise<Person> {
     const address = `http://127.0.0.1:${ports.get(program)}/`
-    for (;;) {
-      try {
-        await fetch(address)
-        break
-      } catch {
-        await new Promise((resolve) => setTimeout(resolve, 20)) // it does not listen yet
-      }
-    }
+    await answers(ports.get(program) ?? 0)
     const person = await Person.open(browser, address)
     await person.page.locator('input').fill(user)
     await person.page.getByRole('button', { name: 'Log in' }).click()
@@ -84,6 +77,20 @@ describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
       await server.sendAs('support', { user: `${program}-customer`, text: `welcome, ${program}` })
       await customer.message(`welcome, ${program}`).waitFor()
       await customer.context.close()
+    })
+  }
+
+  for (const [program, [command = '', ...args]] of Object.entries(programs)) {
+    test(`a back end in ${program} outlives a request that it cannot answer`, async () => {
+      const port = await freePort()
+      const child = spawn(command, args, { cwd: folder, stdio: 'ignore', env: { ...process.env, PETREL_SERVER: `http://127.0.0.1:${await freePort()}`, PORT: String(port) } })
+      running.push(child)
+      await answers(port)
+      const ask = (body: string): Promise<Response> => fetch(`http://127.0.0.1:${port}/chat-token`, { method: 'POST', headers: { Cookie: 'user=alice' }, body })
+      assert.equal((await ask('{"device":{"id":"d","kind":"web"}}')).status, 502) // there is no chat server
+      await ask('no JSON').catch(() => {}) // Python ends the connection
+      assert.equal((await fetch(`http://127.0.0.1:${port}/`)).status, 401)
+      assert.equal(child.exitCode, null)
     })
   }
 
@@ -111,6 +118,18 @@ describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
     for (const field of ['accessToken', 'refreshToken']) assert.ok(answer[field]?.startsWith(quoted[field]?.split('…')[0] ?? '?'), `${field}: ${answer[field]}`)
   })
 })
+
+/** Waits until a back end listens. */
+async function answers(port: number): Promise<void> {
+  for (;;) {
+    try {
+      await fetch(`http://127.0.0.1:${port}/`)
+      return
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+}
 
 async function freePort(): Promise<number> {
   const s = createServer().listen(0, '127.0.0.1')
