@@ -5,14 +5,21 @@ const [status, list, form, input] = ['p', 'ol', 'form', 'input'].map((name) => d
 
 client.connect()
 client.subscribe(() => {
-  const conv = client.direct(peer)
   status.textContent = client.status().state
   list.replaceChildren(
-    ...client.messages(conv).filter((m) => m.text !== undefined).map((m) => line(`${m.from}: ${m.text}`)),
+    ...client.messages(client.direct(peer)).filter((m) => m.text !== undefined).map((m) => line(`${m.from}: ${m.text}`)),
     ...client.pendingTo(peer).map((m) => line(`${m.draft.text} (${m.state})`)),
   )
-  client.markRead(conv, client.conversation(conv)?.have ?? 0)
+  read()
 })
+
+// A message is read when somebody looks at the page.
+function read() {
+  const conv = client.direct(peer)
+  if (document.visibilityState === 'visible' && document.hasFocus()) client.markRead(conv, client.conversation(conv)?.have ?? 0)
+}
+addEventListener('focus', read)
+document.addEventListener('visibilitychange', read)
 
 form.addEventListener('submit', async (event) => {
   event.preventDefault()

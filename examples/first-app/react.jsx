@@ -1,13 +1,27 @@
 import { PetrelProvider, useClient, useConversations, useMessages, usePendingTo, useStatus } from '@petrel-im/sdk/react'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { createRoot } from 'react-dom/client'
 import { client } from './client.js'
 
 const peer = 'support'
 
 function Chat() {
+  const client = useClient()
   const { state } = useStatus()
-  const conv = useConversations().find((v) => v.peer === peer)?.id ?? ''
+  const { id: conv = '', have = 0 } = useConversations().find((v) => v.peer === peer) ?? {}
+  useEffect(() => {
+    // A message is read when somebody looks at the page.
+    const read = () => {
+      if (document.visibilityState === 'visible' && document.hasFocus()) client.markRead(conv, have)
+    }
+    read()
+    addEventListener('focus', read)
+    document.addEventListener('visibilitychange', read)
+    return () => {
+      removeEventListener('focus', read)
+      document.removeEventListener('visibilitychange', read)
+    }
+  }, [client, conv, have])
   return (
     <>
       <p role="status">{state}</p>

@@ -31,6 +31,7 @@ describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
   const running: ChildProcess[] = []
   let server: Server
   let browser: Browser
+  let links: Readonly<Record<string, string>>
 
   before(async () => {
     for (const program of Object.keys(programs)) ports.set(program, await freePort())
@@ -41,7 +42,7 @@ describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
       Server.start({ PETREL_LISTEN__ORIGINS: origins }), launch(),
       build({ ...options, entryPoints: ['plain.js', 'react.jsx'].map((f) => path.join(folder, f)), outdir: path.join(folder, 'pages'), outExtension: { '.js': '.bundle.js' } }),
     ])
-    await server.users('support')
+    links = await server.users('support')
     const { key } = await server.admin('AdminService/CreateKey', { name: 'shop', scopes: ['tokens'] }) as { key: string }
     writeFileSync(path.join(folder, 'shop.key'), `${key}\n`)
     const made = spawnSync('go', ['build', '-o', path.join(folder, 'server'), path.join(files, 'server.go')], { encoding: 'utf8' })
@@ -106,6 +107,30 @@ describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
       await server.sendAs('support', { user: `${kind}-customer`, text: 'what can I do for you?' })
       await customer.page.getByRole('listitem').getByText('support: what can I do for you?').waitFor()
       await customer.context.close()
+    })
+
+    test(`a message is read in the page in ${kind} when somebody looks at it`, async () => {
+      const customer = await shop(program, `${kind}-reader`)
+      const { page } = customer
+      await page.locator('petrel-chat').waitFor()
+      await page.addInitScript(() => { document.hasFocus = () => false })
+      await page.goto(`http://127.0.0.1:${ports.get(program)}/${kind}.html`)
+      await page.getByRole('status').getByText('live').waitFor()
+      const question = `are you there, ${kind}?`
+      await server.sendAs('support', { user: `${kind}-reader`, text: question })
+      await page.getByRole('listitem').getByText(question).waitFor()
+      const support = await (await Person.open(browser, links['support'] ?? '')).ready()
+      await support.row(`${kind}-reader`).click()
+      await support.stored(question)
+      await support.page.waitForTimeout(500)
+      const seen = support.message(question).getByRole('img', { name: 'Read' })
+      assert.equal(await seen.count(), 0)
+      await page.evaluate(() => {
+        document.hasFocus = () => true
+        dispatchEvent(new Event('focus'))
+      })
+      await seen.waitFor()
+      await Promise.all([customer.context.close(), support.context.close()])
     })
   }
 
