@@ -238,7 +238,7 @@ func (w *walk) counted() map[string]int {
 var faultNames = [faults]string{"push lost", "frame doubled", "frame overtaken", "answer lost", "cut before a write", "cut after a write", "frame of a stale socket", "late frame of the client"}
 
 // disturbances are what the walks must have met.
-var disturbances = append(slices.Clone(faultNames[:]), "cut", "frozen", "thawed", "restart", "crash", "loss of power", "disk", "token expired", "refresh whose answer is lost", "logged out", "woken", "read together")
+var disturbances = append(slices.Clone(faultNames[:]), "cut", "frozen", "thawed", "restart", "crash", "loss of power", "disk", "token expired", "refresh whose answer is lost", "logged out", "woken")
 
 // next takes one step.
 func (w *walk) next() {
