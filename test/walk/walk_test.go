@@ -238,7 +238,7 @@ func (w *walk) counted() map[string]int {
 var faultNames = [faults]string{"push lost", "frame doubled", "frame overtaken", "answer lost", "cut before a write", "cut after a write", "frame of a stale socket", "late frame of the client"}
 
 // disturbances are what the walks must have met.
-var disturbances = append(slices.Clone(faultNames[:]), "cut", "frozen", "thawed", "restart", "crash", "loss of power", "disk", "token expired", "refresh whose answer is lost", "logged out", "woken")
+var disturbances = append(slices.Clone(faultNames[:]), "cut", "frozen", "thawed", "restart", "crash", "loss of power", "disk", "token expired", "refresh whose answer is lost", "logged out", "woken", "read together")
 
 // next takes one step.
 func (w *walk) next() {
@@ -255,9 +255,9 @@ func (w *walk) next() {
 		w.write(d)
 	case k < 560:
 		w.change(d)
-	case k < 760:
+	case k < 754:
 		w.use(d)
-	case k < 779:
+	case k < 773:
 		w.govern(d)
 	case k < 780:
 		w.readTogether()
