@@ -10,7 +10,7 @@ var fanoutRules = []rule{
 	{
 		name:    "large-unannounced",
 		holds:   "a client that sees whole frames only hears that a large one comes",
-		patches: []patch{{"internal/fanout/outbox.go", `o.Large && len(p.Bytes) > wire.LargeFrame`, `false`}},
+		patches: []patch{{"internal/fanout/outbox.go", `len(p.Bytes) > wire.LargeFrame && o.Large`, `false`}},
 		guards:  []guard{{"internal/fanout", "^TestClientThatWantsToKnowHearsOfLargeFrames$"}},
 	},
 	{
