@@ -133,14 +133,15 @@ define generate
 	go run ./internal/api/genopenapi $(1)/build/openapi.json $(1)/internal/api/openapi.json
 	rm $(1)/build/openapi.json
 	go run ./cmd/petrel docs $(1)/docs/reference
+	go run ./bench/genschema $(1)/docs/reference/bench-report.schema.json
 	rm $(1)/sdk/go/petrelv1/account_vtproto.pb.go $(1)/sdk/go/petrelv1/admin_vtproto.pb.go # what passes on HTTP only
 endef
 
 gen: $(BUF) $(PLUGINS) ## write the generated code and reference pages
 	$(call generate,.)
 
-web: $(WEB) ## build the web chat into internal/web/dist, from which the binary takes it
-	cd web && npm run --silent build
+web: $(WEB) ## build the web chat into internal/web/dist, and the page of benchmark reports; the binary takes them from there
+	cd web && npm run --silent build && npm run --silent report
 
 shots: build $(WEB) $(FONTS) ## pictures of all views of the web chat: build/shots/index.html; ARGS="mixed phone" for some
 	cd web && npm run --silent shots -- ../$(BUILD)/shots $(ARGS)

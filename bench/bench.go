@@ -37,6 +37,7 @@ type run struct {
 	tokens []string
 	group  string
 	gen    *generator
+	watch  *watch
 
 	memoryBefore uint64 // bytes, before the connections
 	memory       uint64 // at the end of the measured window
@@ -65,8 +66,10 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	if p.Progress == nil {
 		p.Progress = func(Progress) {}
 	}
+	p.ServeArgs = append([]string{}, p.ServeArgs...) // an empty list in the report, not null
 	r := &run{p: p, report: &Report{
-		Scenario: p.Scenario, At: time.Now().UTC().Truncate(time.Second), Params: p, Machine: describeMachine(p.URL == ""),
+		Scenario: p.Scenario, At: time.Now().UTC().Truncate(time.Second), Command: p.Command, Params: p,
+		Machine: describeMachine(p.URL == ""), Ladder: Ladder,
 	}}
 	if p.URL == "" {
 		dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")
@@ -85,7 +88,9 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
+	r.watch = newWatch(r)
 	err := r.drive(ctx)
+	r.watch.stop()
 	if err == nil {
 		err = r.conclude(ctx)
 	}
@@ -350,7 +355,7 @@ func (r *run) drive(ctx context.Context) error {
 			return err
 		case note := <-g.progress:
 			note.Total = total
-			r.p.Progress(note)
+			r.tell(note)
 		case <-next.C:
 			if p > draining {
 				continue

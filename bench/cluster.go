@@ -72,7 +72,7 @@ func (r *run) round(ctx context.Context, p phase, ended <-chan error) error {
 		case err := <-ended:
 			return errors.Join(err, errors.New("the generator has ended before all was sent"))
 		case note := <-g.progress:
-			r.p.Progress(note)
+			r.tell(note)
 		case at := <-g.spent:
 			r.sent, sent = at, true
 		case <-ctx.Done():

@@ -15,6 +15,7 @@ func (r *run) conclude(ctx context.Context) error {
 		return err
 	}
 	r.figures()
+	rep.Series = r.series()
 	rep.Audit = Audit{
 		Findings: g.audit.close(), Messages: g.tally.accepted, Deliveries: g.tally.delivered, HistoryRead: read,
 		Lagged: g.lagged, Errors: g.errors, Connections: g.lost, Witnesses: g.audit.witnesses,
@@ -48,7 +49,10 @@ func (r *run) figures() {
 	rep.Delivered, rep.Rejected = end.delivered-begin.delivered, end.rejected-begin.rejected
 	rep.AcceptedPerS = round(float64(rep.Accepted)/rep.Seconds, 10)
 	rep.DeliveredPerS = round(float64(rep.Delivered)/rep.Seconds, 10)
-	rep.Latency = Latency{Ack: g.ackTime.percentiles(), EndToEnd: g.endToEnd.percentiles()}
+	rep.Latency = Latency{
+		Ack: percentiles(g.ackTime.all), EndToEnd: percentiles(g.endToEnd.all),
+		AckCurve: curve(g.ackTime.all), EndToEndCurve: curve(g.endToEnd.all),
+	}
 	rep.Generator = Generator{
 		CPU: round(to.ownCPU.all()-from.ownCPU.all(), 1000), User: round(to.ownCPU.user-from.ownCPU.user, 1000),
 	}

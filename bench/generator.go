@@ -77,6 +77,7 @@ type generator struct {
 	started  int64
 	told     int64
 	before   tally
+	seconds  []Second // all that have been told of
 }
 
 // tally counts messages since the start.
@@ -112,7 +113,7 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
 		buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
-		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1),
+		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
 	}
 	return g
 }

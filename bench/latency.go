@@ -45,16 +45,16 @@ func (l *latency) record(sentNs, now int64, n int) {
 	}
 }
 
-// recent returns the 99th percentile since the last call, in milliseconds.
-func (l *latency) recent() float64 {
-	p := ms(l.newest.ValueAtQuantile(99))
+// recent returns what came since the last call, sorted on the ladder too.
+func (l *latency) recent() (Percentiles, []int64) {
+	p, rungs := percentiles(l.newest), climb(l.newest)
 	l.newest.Reset()
 	l.skip = 0
 	if l.seen > 20_000 {
 		l.skip = 15
 	}
 	l.seen = 0
-	return p
+	return p, rungs
 }
 
 func ms(ns int64) float64 { return float64(ns) / 1e6 }
@@ -62,14 +62,63 @@ func ms(ns int64) float64 { return float64(ns) / 1e6 }
 // Percentiles are in milliseconds; all 0 when nothing was measured.
 type Percentiles struct {
 	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
 }
 
-func (l *latency) percentiles() Percentiles {
-	if l.all.TotalCount() == 0 {
+func percentiles(h *hdrhistogram.Histogram) Percentiles {
+	if h.TotalCount() == 0 {
 		return Percentiles{}
 	}
-	q := func(p float64) float64 { return ms(l.all.ValueAtQuantile(p)) }
-	return Percentiles{P50: q(50), P99: q(99), P999: q(99.9)}
+	q := func(p float64) float64 { return round(ms(h.ValueAtQuantile(p)), 1000) }
+	return Percentiles{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: q(100)}
+}
+
+// curve is the latency at ever higher shares of the messages: half of them, three
+// quarters, seven eighths, until a step holds less than one.
+func curve(h *hdrhistogram.Histogram) (points []Point) {
+	n := float64(h.TotalCount())
+	for above := 1.0; n*above >= 1; above /= 2 {
+		for _, part := range []float64{1, 0.75} {
+			share := 1 - above*part
+			points = append(points, Point{Share: share, Ms: round(ms(h.ValueAtQuantile(100*share)), 1000)})
+		}
+	}
+	return points
+}
+
+// Point says that this share of all messages took no longer.
+type Point struct {
+	Share float64 `json:"share"` // 0 to 1
+	Ms    float64 `json:"ms"`
+}
+
+// Ladder are the bounds, in milliseconds, between which the latencies of a second are
+// counted: rung i of Second.Rungs is from Ladder[i] to below Ladder[i+1], and the first
+// and the last one take what is beyond.
+var Ladder = func() (ms []float64) {
+	for decade := 0.01; decade < 1e5; decade *= 10 {
+		for _, step := range []float64{1, 1.5, 2, 3, 5, 7} {
+			ms = append(ms, round(decade*step, 1000))
+		}
+	}
+	return ms
+}()
+
+// climb counts the durations of h on the ladder; the zeros of its end are left out.
+func climb(h *hdrhistogram.Histogram) []int64 {
+	rungs, rung, top := make([]int64, len(Ladder)), 0, 0
+	for _, bar := range h.Distribution() {
+		if bar.Count == 0 {
+			continue
+		}
+		for rung+1 < len(Ladder) && ms(bar.From) >= Ladder[rung+1] {
+			rung++
+		}
+		rungs[rung] += bar.Count
+		top = rung + 1
+	}
+	return rungs[:top]
 }

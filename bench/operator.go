@@ -17,6 +17,7 @@ import (
 type operator struct {
 	api  petrelv1connect.AdminServiceClient
 	http *http.Client
+	url  string
 }
 
 // close ends the connections that are kept for the next call.
@@ -25,7 +26,7 @@ func (o *operator) close() { o.http.CloseIdleConnections() }
 // newOperator makes the client of a server's API at url.
 func newOperator(url, adminKey string) *operator {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
-	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url, sdk.Credentials(sdk.StaticToken(adminKey))), http: client}
+	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url, sdk.Credentials(sdk.StaticToken(adminKey))), http: client, url: url}
 }
 
 // redeem makes the first admin key of a server.

@@ -55,6 +55,7 @@ type Params struct {
 	ServeArgs  []string `json:"serve_args"` // further arguments of an own server
 	Executable string   `json:"-"`          // of an own server; empty: this program
 
+	Command  string         `json:"-"` // that asks for this run, for the report
 	Progress func(Progress) `json:"-"` // is told once a second and at every step; may be nil
 
 	pause  time.Duration // how long servers must have nothing to do; 0: calmFor

@@ -21,25 +21,19 @@ type Progress struct {
 	Note       string // instead of the numbers: a step of the preparation
 }
 
-// tell offers a Progress; if the last one has not been taken yet it is left
-// out.
+// tell notes the second that is over, and offers a Progress; if the last one has
+// not been taken yet it is left out.
 func (g *generator) tell(now int64) {
-	d := float64(now-g.told) / 1e9
-	t := g.tally
+	s := g.second(now)
+	g.seconds = append(g.seconds, s)
 	p := Progress{
-		Phase:      [...]string{"warm-up", "measure", "drain"}[g.at],
-		Elapsed:    time.Duration(now - g.started),
-		Offered:    float64(t.offered-g.before.offered) / d,
-		Accepted:   float64(t.accepted-g.before.accepted) / d,
-		Delivered:  float64(t.delivered-g.before.delivered) / d,
-		P99:        g.endToEnd.recent(),
-		Unanswered: g.unanswered,
-		Open:       g.open,
+		Phase: s.Phase, Elapsed: time.Duration(now - g.started), Offered: s.Offered, Accepted: s.Accepted, Delivered: s.Delivered,
+		P99: s.EndToEnd.P99, Unanswered: s.Unanswered, Open: s.Open,
 	}
 	if len(g.audit.senders) == 0 {
 		p.Phase = "idle"
 	}
-	g.before, g.told = t, now
+	g.before, g.told = g.tally, now
 	select {
 	case g.progress <- p:
 	default:

@@ -16,6 +16,7 @@ import (
 type Report struct {
 	Scenario string    `json:"scenario"`
 	At       time.Time `json:"at"`
+	Command  string    `json:"command"` // that makes the same run; empty: no command made it
 	Params   Params    `json:"params"`
 	Raised   []Raised  `json:"raised_limits"`
 
@@ -41,6 +42,9 @@ type Report struct {
 	Generator Generator `json:"generator"`
 	Disk      Disk      `json:"disk"`
 	Machine   Machine   `json:"machine"`
+
+	Ladder []float64 `json:"ladder_ms"` // Ladder, for the rungs of the series
+	Series []Second  `json:"series"`    // second by second, warm-up and drain included
 }
 
 // Audit is the books of the whole run, warm-up and drain included.
@@ -59,8 +63,10 @@ type Audit struct {
 // from the moment it was due. In a closed loop, end to end is that of one
 // of onePrompt of the connections that only receive; the others are read in turn.
 type Latency struct {
-	Ack      Percentiles `json:"ack"`
-	EndToEnd Percentiles `json:"end_to_end"`
+	Ack           Percentiles `json:"ack"`
+	EndToEnd      Percentiles `json:"end_to_end"`
+	AckCurve      []Point     `json:"ack_curve"`
+	EndToEndCurve []Point     `json:"end_to_end_curve"`
 }
 
 // Server is what the run cost the server.
@@ -107,12 +113,13 @@ type Generator struct {
 }
 
 // WriteJSON writes the report as one JSON value.
-func (r *Report) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+func (r *Report) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
 
 // WriteJSON writes the reports of the runs as one JSON value.
-func (t *Table) WriteJSON(w io.Writer) error { return writeJSON(w, t) }
+func (t *Table) WriteJSON(w io.Writer) error { return WriteJSON(w, t) }
 
-func writeJSON(w io.Writer, v any) error {
+// WriteJSON writes v as reports are written: indented, and with < and > as they are.
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")

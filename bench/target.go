@@ -13,57 +13,64 @@ type Targets []target
 
 type target struct {
 	text  string
-	key   targetKey
+	key   Figure
 	op    string
 	bound float64
 }
 
-// targetKey is a figure that can be compared.
-type targetKey struct {
-	name string
-	kind figure
-	of   func(*Report) float64
+// Figure is one by which runs are compared; a target can name it.
+type Figure struct {
+	Name         string
+	Unit         string // ms, 1/s, bytes, messages; empty: it counts what should not happen, and 0 is a result
+	LargerBetter bool
+	of           func(*Report) float64 // 0 with a unit: the run did not measure it
 }
 
-type figure uint8
+// milliseconds are what a target writes with a unit, like 50ms or 2s.
+const milliseconds = "ms"
 
-const (
-	number   figure = iota // 0 is a result
-	rate                   // 0: was not measured
-	duration               // the same; in milliseconds here, a target writes it with its unit
-)
+var figures = []Figure{
+	{"p50", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P50 }},
+	{"p90", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P90 }},
+	{"p99", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P99 }},
+	{"p999", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P999 }},
+	{"ack_p50", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P50 }},
+	{"ack_p90", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P90 }},
+	{"ack_p99", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P99 }},
+	{"ack_p999", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P999 }},
+	{"fdatasync_p99", milliseconds, false, func(r *Report) float64 { return r.Disk.Fdatasync.P99 }},
+	{"lost", "", false, func(r *Report) float64 { return float64(r.Audit.Lost) }},
+	{"duplicate", "", false, func(r *Report) float64 { return float64(r.Audit.Duplicate) }},
+	{"ghost", "", false, func(r *Report) float64 { return float64(r.Audit.Ghost) }},
+	{"reordered", "", false, func(r *Report) float64 { return float64(r.Audit.Reordered) }},
+	{"rejected", "", false, func(r *Report) float64 { return float64(r.Rejected) }},
+	{"unknown", "", false, func(r *Report) float64 { return float64(r.Unknown) }},
+	{"lagged", "", false, func(r *Report) float64 { return float64(r.Audit.Lagged) }},
+	{"accepted_per_s", "1/s", true, func(r *Report) float64 { return r.AcceptedPerS }},
+	{"delivered_per_s", "1/s", true, func(r *Report) float64 { return r.DeliveredPerS }},
+	{"accepted_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Server.AcceptedPerCPU }},
+	{"delivered_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Server.DeliveredPerCPU }},
+	{"total_accepted_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Total.AcceptedPerCPU }},
+	{"total_delivered_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Total.DeliveredPerCPU }},
+	{"bytes_per_connection", "bytes", false, func(r *Report) float64 { return r.Server.BytesPerConnection }},
+	{"disk_bytes_per_message", "bytes", false, func(r *Report) float64 { return r.Server.DiskBytesPerMessage }},
+	{"messages_per_commit", "messages", true, func(r *Report) float64 { return r.Server.MessagesPerCommit }},
+}
 
-var targetKeys = []targetKey{
-	{"p50", duration, func(r *Report) float64 { return r.Latency.EndToEnd.P50 }},
-	{"p99", duration, func(r *Report) float64 { return r.Latency.EndToEnd.P99 }},
-	{"p999", duration, func(r *Report) float64 { return r.Latency.EndToEnd.P999 }},
-	{"ack_p50", duration, func(r *Report) float64 { return r.Latency.Ack.P50 }},
-	{"ack_p99", duration, func(r *Report) float64 { return r.Latency.Ack.P99 }},
-	{"ack_p999", duration, func(r *Report) float64 { return r.Latency.Ack.P999 }},
-	{"fdatasync_p99", duration, func(r *Report) float64 { return r.Disk.Fdatasync.P99 }},
-	{"lost", number, func(r *Report) float64 { return float64(r.Audit.Lost) }},
-	{"duplicate", number, func(r *Report) float64 { return float64(r.Audit.Duplicate) }},
-	{"ghost", number, func(r *Report) float64 { return float64(r.Audit.Ghost) }},
-	{"reordered", number, func(r *Report) float64 { return float64(r.Audit.Reordered) }},
-	{"rejected", number, func(r *Report) float64 { return float64(r.Rejected) }},
-	{"unknown", number, func(r *Report) float64 { return float64(r.Unknown) }},
-	{"lagged", number, func(r *Report) float64 { return float64(r.Audit.Lagged) }},
-	{"accepted_per_s", rate, func(r *Report) float64 { return r.AcceptedPerS }},
-	{"delivered_per_s", rate, func(r *Report) float64 { return r.DeliveredPerS }},
-	{"accepted_per_cpu_s", rate, func(r *Report) float64 { return r.Server.AcceptedPerCPU }},
-	{"delivered_per_cpu_s", rate, func(r *Report) float64 { return r.Server.DeliveredPerCPU }},
-	{"total_accepted_per_cpu_s", rate, func(r *Report) float64 { return r.Total.AcceptedPerCPU }},
-	{"total_delivered_per_cpu_s", rate, func(r *Report) float64 { return r.Total.DeliveredPerCPU }},
-	{"bytes_per_connection", rate, func(r *Report) float64 { return r.Server.BytesPerConnection }},
-	{"disk_bytes_per_message", rate, func(r *Report) float64 { return r.Server.DiskBytesPerMessage }},
-	{"messages_per_commit", rate, func(r *Report) float64 { return r.Server.MessagesPerCommit }},
+// Figures are all of them, in the order in which reports show them.
+func Figures() []Figure { return figures }
+
+// Measured is the figure of a run, and whether the run has measured it.
+func (f Figure) Measured(r *Report) (float64, bool) {
+	v := f.of(r)
+	return v, v != 0 || f.Unit == ""
 }
 
 // TargetKeys lists the figures that a target can name.
 func TargetKeys() []string {
-	names := make([]string, len(targetKeys))
-	for i, k := range targetKeys {
-		names[i] = k.name
+	names := make([]string, len(figures))
+	for i, f := range figures {
+		names[i] = f.Name
 	}
 	return names
 }
@@ -96,16 +103,16 @@ func parseTarget(s string) (target, error) {
 		t.op, value = t.op+"=", rest
 	}
 	name := strings.TrimSpace(s[:at])
-	for _, k := range targetKeys {
-		if k.name == name {
-			t.key = k
+	for _, f := range figures {
+		if f.Name == name {
+			t.key = f
 		}
 	}
 	if t.key.of == nil {
 		return target{}, fmt.Errorf("there is no figure %q; the figures are %s", name, strings.Join(TargetKeys(), ", "))
 	}
 	value = strings.TrimSpace(value)
-	if t.key.kind == duration {
+	if t.key.Unit == milliseconds {
 		d, err := time.ParseDuration(value)
 		if err != nil || d < 0 {
 			return target{}, fmt.Errorf("%q is not a time; write it with its unit, like 50ms", value)
@@ -137,8 +144,8 @@ func (t target) met(v float64) bool {
 
 func (ts Targets) check(r *Report) (errs []error) {
 	for _, t := range ts {
-		v := t.key.of(r)
-		if v == 0 && t.key.kind != number {
+		v, measured := t.key.Measured(r)
+		if !measured {
 			errs = append(errs, fmt.Errorf("target %s is missed: this run did not measure it", t.text))
 			continue
 		}
@@ -146,7 +153,7 @@ func (ts Targets) check(r *Report) (errs []error) {
 			continue
 		}
 		unit := ""
-		if t.key.kind == duration {
+		if t.key.Unit == milliseconds {
 			unit = " ms"
 		}
 		errs = append(errs, fmt.Errorf("target %s is missed: it is %s%s", t.text, strconv.FormatFloat(v, 'f', -1, 64), unit))

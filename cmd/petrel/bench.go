@@ -9,26 +9,39 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/petrel-im/petrel/bench"
+	benchpage "github.com/petrel-im/petrel/bench/page"
 )
 
 func newBench(c *cli) *cobra.Command {
 	return group("bench", "Measure a server, and check what became of every message",
-		"  petrel bench direct\n  petrel bench group --members 1000 --json group.json\n  petrel bench connect --connections 10000",
+		"  petrel bench direct --html direct.html\n  petrel bench group --members 1000 --json group.json\n  petrel bench connect --connections 10000\n"+
+			"  petrel bench compare before.json after.json",
 		newBenchScenario(c, bench.Direct, "Senders write to receivers, one to one",
 			"  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n"+
 				"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30"),
 		newBenchScenario(c, bench.Group, "Senders write to one group whose members are online", "  petrel bench group --members 1000 --senders 4"),
 		newBenchScenario(c, bench.Connect, "Clients connect, log in and stay idle", "  petrel bench connect --connections 10000"),
-		newBenchCluster(c))
+		newBenchCluster(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
 }
 
 // benchRun is one run as the command line asks for it.
 type benchRun struct {
 	params  bench.Params
 	targets string
-	json    string // a file, - for the standard output; empty: no JSON
+	files
+}
+
+// files are where the figures go besides the terminal; - is the standard output, and an
+// empty one is not written.
+type files struct{ json, html, csv string }
+
+func (f *files) addFlags(fs *pflag.FlagSet) {
+	// Hides the flag of all commands: a report has a place to go to.
+	fs.StringVar(&f.json, "json", "", "write the report as JSON to `FILE`, - for the standard output")
+	fs.StringVar(&f.html, "html", "", "write the report as a page to `FILE`, which needs no other one")
 }
 
 func newBenchScenario(c *cli, scenario, short, example string) *cobra.Command {
@@ -97,8 +110,10 @@ func (r *benchRun) addServer(cmd *cobra.Command) {
 	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folder of the started server is made (default: the system's folder for temporary files)")
 	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for the started server, like --serve=--store-cache=8MiB; may be repeated")
 	fs.StringVar(&r.targets, "target", "", "`LIST` of targets with commas between them, like \"p99<5ms,accepted_per_cpu_s>80000\"; the figures are "+strings.Join(bench.TargetKeys(), ", "))
-	// Hides the flag of all commands: a report has a place to go to.
-	fs.StringVar(&r.json, "json", "", "write the report as JSON to `FILE`, - for the standard output")
+	r.files.addFlags(fs)
+	if p.Scenario != bench.Cluster {
+		fs.StringVar(&r.csv, "csv", "", "write the run second by second to `FILE`")
+	}
 }
 
 func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
@@ -115,6 +130,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	if err := p.Check(); err != nil {
 		return usage(err.Error(), "")
 	}
+	p.Command = commandLine(cmd)
 	p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
 	report, err := bench.Run(cmd.Context(), p)
 	if err != nil {
@@ -123,10 +139,12 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 		}
 		return fromServer(p.URL, "bench "+p.Scenario, err)
 	}
-	if err := r.write(report, c); err != nil {
+	found := report.Clean(targets)
+	write := func(w io.Writer) error { return benchpage.Run(w, report, found) }
+	if err := errors.Join(r.write(report, write, c), r.to(c, r.csv, report.WriteCSV)); err != nil {
 		return err
 	}
-	return r.verdict(report.Clean(targets))
+	return r.verdict(found)
 }
 
 // newBenchCluster compares clusters of several sizes.
@@ -159,7 +177,7 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 	var red []error
 	for _, n := range nodes {
 		p := r.params
-		p.Nodes = n
+		p.Nodes, p.Command = n, commandLine(cmd)
 		if err := p.Check(); err != nil {
 			return usage(err.Error(), "")
 		}
@@ -176,10 +194,11 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 			red = append(red, fmt.Errorf("%d nodes: %w", n, err))
 		}
 	}
-	if err := r.write(&table, c); err != nil {
+	found := errors.Join(red...)
+	if err := r.write(&table, func(w io.Writer) error { return benchpage.Cluster(w, table.Runs, found) }, c); err != nil {
 		return err
 	}
-	return r.verdict(errors.Join(red...))
+	return r.verdict(found)
 }
 
 // verdict makes the end of a run that found something.
@@ -210,25 +229,27 @@ func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err er
 	return t.admin, key, err
 }
 
-// write writes the report for people, beside its JSON where that was asked for.
-func (r *benchRun) write(report figures, c *cli) error {
+// write writes the figures for people, and to the files that were asked for.
+func (f *files) write(found figures, page func(io.Writer) error, c *cli) error {
 	if isTerminal(c.err) {
 		fmt.Fprintln(c.err) // after the last line of progress
 	}
 	text := c.out
-	switch r.json {
-	case "":
-	case "-":
+	if f.json == "-" || f.html == "-" {
 		text = c.err
-		if err := report.WriteJSON(c.out); err != nil {
-			return err
-		}
-	default:
-		if err := writeFile(r.json, report.WriteJSON); err != nil {
-			return err
-		}
 	}
-	return report.WriteText(text)
+	return errors.Join(f.to(c, f.json, found.WriteJSON), f.to(c, f.html, page), found.WriteText(text))
+}
+
+// to writes one file.
+func (f *files) to(c *cli, name string, write func(io.Writer) error) error {
+	switch name {
+	case "":
+		return nil
+	case "-":
+		return write(c.out)
+	}
+	return writeFile(name, write)
 }
 
 func writeFile(name string, write func(io.Writer) error) error {

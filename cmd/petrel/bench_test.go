@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
@@ -21,7 +25,9 @@ func TestMain(m *testing.M) {
 func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.json")
 	args := []string{"bench", "direct", "--senders", "2", "--receivers", "2", "--seconds", "0.3", "--warm-up", "0", "--dir", t.TempDir()}
-	petrel(t, nil, append(args, "--json", name, "--target", "lost=0,p99<60s")...).want(t, exitOK, "accepted", "lost 0, duplicate 0, ghost 0, reordered 0")
+	page, seconds := filepath.Join(t.TempDir(), "report.html"), filepath.Join(t.TempDir(), "report.csv")
+	petrel(t, nil, append(args, "--json", name, "--html", page, "--csv", seconds, "--target", "lost=0,p99<60s")...).
+		want(t, exitOK, "accepted", "lost 0, duplicate 0, ghost 0, reordered 0")
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +42,37 @@ func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {
 			t.Errorf("the report has no %q: %s", key, b)
 		}
 	}
+	validate(t, b)
+	if command := report["command"]; command != "petrel bench direct --receivers=2 --seconds=0.3 --senders=2 --target='lost=0,p99<60s' --warm-up=0" {
+		t.Errorf("the command is %q", command)
+	}
+	for file, want := range map[string]string{page: `"scenario":"direct"`, seconds: "at_s,phase,offered_per_s"} {
+		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s has no %s: %v", file, want, err)
+		}
+	}
+	petrel(t, nil, "bench", "compare", name, name).want(t, exitOK, "direct", "no difference shown")
+	petrel(t, nil, "bench", "compare", name, page).want(t, exitUsage, "is no report")
+	petrel(t, nil, "bench", "history", filepath.Dir(name)).want(t, exitOK, "accepted_per_cpu_s", "clean")
+	petrel(t, nil, "bench", "history", t.TempDir()).want(t, exitUsage, "there is no report")
+	petrel(t, nil, "bench", "page", name).want(t, exitOK, `"kind":"run"`)
 	petrel(t, nil, append(args, "--target", "accepted_per_s>1e12")...).want(t, exitViolated, "error violated", "target accepted_per_s>1e12 is missed")
+}
+
+// validate holds a report to the schema that is published.
+func validate(t *testing.T, report []byte) {
+	t.Helper()
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/reference/bench-report.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(report))
+	if err == nil {
+		err = schema.Validate(v)
+	}
+	if err != nil {
+		t.Errorf("the report breaks its schema: %v", err)
+	}
 }
 
 func TestBenchRefusesWhatItCannotRun(t *testing.T) {

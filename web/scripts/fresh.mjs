@@ -1,4 +1,4 @@
-// Tells whether internal/web/dist is what the sources are built to. The packed forms are
+// Tells whether internal/web/dist and bench/page/page.html are what the sources are built to. The packed forms are
 // unpacked first: another version of Node may pack the same content otherwise.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -20,4 +20,10 @@ const [was, is] = [read(committed), read(fresh)]
 rmSync(fresh, { recursive: true })
 const stale = [...new Set([...was.keys(), ...is.keys()])].filter((name) => was.get(name) !== is.get(name))
 for (const name of stale) console.error(`internal/web/dist/${name} is stale: run make web`)
-process.exit(status || stale.length > 0 ? 1 : 0)
+
+const report = path.join(mkdtempSync(path.join(tmpdir(), 'petrel-report-')), 'page.html')
+const built = spawnSync(process.execPath, [path.join(import.meta.dirname, 'report.mjs'), report], { stdio: 'inherit' })
+const staleReport = built.status !== 0 || !readFileSync(report).equals(readFileSync(path.resolve(import.meta.dirname, '../../bench/page/page.html')))
+if (staleReport) console.error('bench/page/page.html is stale: run make web')
+rmSync(path.dirname(report), { recursive: true })
+process.exit(status || stale.length > 0 || staleReport ? 1 : 0)

@@ -1,0 +1,74 @@
+// Package page writes what `petrel bench` found as one HTML file, which asks for nothing
+// else. Its source is the folder web/report of the tree.
+package page
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/petrel-im/petrel/bench"
+	"github.com/petrel-im/petrel/bench/compare"
+)
+
+//go:embed page.html
+var page []byte
+
+// place is where the data of a page stands.
+var place = []byte("<!--data-->")
+
+// data is what a page shows. Its fields but kind are those of that kind.
+type data struct {
+	Kind       string              `json:"kind"`
+	Report     *bench.Report       `json:"report,omitempty"`
+	Runs       []*bench.Report     `json:"runs,omitempty"`
+	Problems   []string            `json:"problems,omitempty"` // why a run is red
+	Comparison *compare.Comparison `json:"comparison,omitempty"`
+	History    *compare.History    `json:"history,omitempty"`
+}
+
+// Run writes the page of one run. found is why it is red, nil if it is not.
+func Run(w io.Writer, r *bench.Report, found error) error {
+	return write(w, data{Kind: "run", Report: r, Problems: problems(found)})
+}
+
+// Cluster writes the page of runs with several numbers of nodes.
+func Cluster(w io.Writer, runs []*bench.Report, found error) error {
+	return write(w, data{Kind: "cluster", Runs: runs, Problems: problems(found)})
+}
+
+// Comparison writes the page of two sets of runs.
+func Comparison(w io.Writer, c *compare.Comparison) error {
+	return write(w, data{Kind: "comparison", Comparison: c})
+}
+
+// History writes the page of the runs of a folder.
+func History(w io.Writer, h *compare.History) error {
+	return write(w, data{Kind: "history", History: h})
+}
+
+func write(w io.Writer, d data) error {
+	b, err := json.Marshal(d) // in which < is written as \u003c, so that no text ends the script
+	if err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	before, after, found := bytes.Cut(page, place)
+	if !found {
+		return errors.New("write the page: it has no place for the data")
+	}
+	_, err = w.Write(bytes.Join([][]byte{before, b, after}, nil))
+	return err
+}
+
+// problems are the lines of an error.
+func problems(err error) (lines []string) {
+	if err != nil {
+		for line := range bytes.Lines([]byte(err.Error())) {
+			lines = append(lines, string(bytes.TrimSpace(line)))
+		}
+	}
+	return lines
+}

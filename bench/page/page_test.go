@@ -1,0 +1,36 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/bench"
+)
+
+func TestPageHoldsTheReportWhateverItSays(t *testing.T) {
+	r := &bench.Report{Scenario: bench.Direct, Audit: bench.Audit{Witnesses: []string{"</script><!--data-->&\u2028"}}}
+	var b bytes.Buffer
+	if err := Run(&b, r, errors.New("one\ntwo")); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(b.String(), `<script type="application/json" id="data">`)
+	written, rest, _ := strings.Cut(rest, "</script>")
+	var got data
+	if err := json.Unmarshal([]byte(written), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Kind != "run" || got.Report.Audit.Witnesses[0] != r.Audit.Witnesses[0] || len(got.Problems) != 2 || got.Problems[1] != "two" {
+		t.Errorf("the page holds %+v", got)
+	}
+	if !strings.Contains(rest, "<script>") {
+		t.Error("the page ends before its program")
+	}
+	for _, other := range []string{"http://", "https://", "src=", "@import", "url("} {
+		if i := bytes.Index(page, []byte(other)); i >= 0 && !bytes.HasPrefix(page[i:], []byte("http://www.w3.org/")) {
+			t.Errorf("the page may ask for something else: %.80s", page[i:])
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Second is what one second of a run showed. What is not known is 0.
+type Second struct {
+	At         float64     `json:"at_s"`  // its end, in seconds since the first message
+	Phase      string      `json:"phase"` // warm-up, measure, drain; idle without senders
+	Offered    float64     `json:"offered_per_s"`
+	Accepted   float64     `json:"accepted_per_s"`
+	Delivered  float64     `json:"delivered_per_s"`
+	Unanswered int         `json:"unanswered"`  // sends on their way at its end
+	Open       int         `json:"connections"` // at its end
+	Ack        Percentiles `json:"ack_ms"`      // of the sends that were answered in it
+	EndToEnd   Percentiles `json:"end_to_end_ms"`
+	Rungs      []int64     `json:"rungs"` // end to end: messages by latency, see Report.Ladder; above 20,000 a second, every 16th
+
+	Servers Usage `json:"servers"`
+}
+
+// Usage is what all servers of a run, and their database, used in one second.
+type Usage struct {
+	CPU          float64 `json:"cpu"`           // cores
+	PostgresCPU  float64 `json:"postgres_cpu"`  // cores
+	GeneratorCPU float64 `json:"generator_cpu"` // cores
+	RSSBytes     uint64  `json:"rss_bytes"`
+	Pauses       float64 `json:"pauses_ms"`     // time for which the garbage collector stopped a server
+	CommitP50    float64 `json:"commit_p50_ms"` // one commit, which ends with a sync of the disk or the database's answer
+	CommitP99    float64 `json:"commit_p99_ms"`
+}
+
+// WriteCSV writes the run second by second, with a line of names before. Percentiles are
+// those of end to end, in milliseconds.
+func (r *Report) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"at_s", "phase", "offered_per_s", "accepted_per_s", "delivered_per_s", "unanswered", "connections", "p50_ms", "p90_ms", "p99_ms",
+		"p999_ms", "max_ms", "server_cpu", "postgres_cpu", "generator_cpu", "rss_bytes", "pauses_ms", "commit_p50_ms", "commit_p99_ms"}) // Error tells
+	for _, s := range r.Series {
+		line := []string{strconv.FormatFloat(s.At, 'f', -1, 64), s.Phase}
+		for _, v := range []float64{s.Offered, s.Accepted, s.Delivered, float64(s.Unanswered), float64(s.Open), s.EndToEnd.P50, s.EndToEnd.P90, s.EndToEnd.P99,
+			s.EndToEnd.P999, s.EndToEnd.Max, s.Servers.CPU, s.Servers.PostgresCPU, s.Servers.GeneratorCPU, float64(s.Servers.RSSBytes), s.Servers.Pauses,
+			s.Servers.CommitP50, s.Servers.CommitP99} {
+			line = append(line, strconv.FormatFloat(v, 'f', -1, 64))
+		}
+		_ = out.Write(line) // Error tells
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// second is the one that ends now.
+func (g *generator) second(now int64) Second {
+	d, t := float64(now-g.told)/1e9, g.tally
+	s := Second{
+		At:         round(float64(now-g.started)/1e9, 1000),
+		Phase:      [...]string{"warm-up", "measure", "drain"}[g.at],
+		Offered:    round(float64(t.offered-g.before.offered)/d, 10),
+		Accepted:   round(float64(t.accepted-g.before.accepted)/d, 10),
+		Delivered:  round(float64(t.delivered-g.before.delivered)/d, 10),
+		Unanswered: g.unanswered, Open: g.open,
+	}
+	s.Ack, _ = g.ackTime.recent()
+	s.EndToEnd, s.Rungs = g.endToEnd.recent()
+	return s
+}
+
+// watch reads what the servers use, at the end of each second of the generator.
+type watch struct {
+	r     *run
+	due   chan time.Duration // since the first message; capacity 1, a second that finds it full is left out
+	ended chan struct{}
+	used  map[time.Duration]Usage // by the end of the second; read when it has ended
+	last  reading
+}
+
+// reading is what counters say at one moment.
+type reading struct {
+	at                    time.Time
+	server, postgres, own float64             // seconds of CPU since the start
+	pauses                float64             // seconds
+	commits               map[float64]float64 // commits that took no longer, by that bound in seconds
+	memory                uint64
+}
+
+// newWatch begins to watch the servers of r.
+func newWatch(r *run) *watch {
+	w := &watch{r: r, due: make(chan time.Duration, 1), ended: make(chan struct{}), used: map[time.Duration]Usage{}}
+	go w.run() // stop waits for it
+	return w
+}
+
+// stop ends it.
+func (w *watch) stop() {
+	close(w.due)
+	<-w.ended
+}
+
+func (w *watch) run() {
+	defer close(w.ended)
+	w.last = w.read()
+	for at := range w.due {
+		now := w.read()
+		w.used[at] = now.since(w.last)
+		w.last = now
+	}
+}
+
+// tell passes on what the generator tells, and has the second completed.
+func (r *run) tell(p Progress) {
+	r.p.Progress(p)
+	select {
+	case r.watch.due <- p.Elapsed.Round(time.Millisecond):
+	default:
+	}
+}
+
+// series is the run, second by second. The generator and the watch have ended.
+func (r *run) series() []Second {
+	for i := range r.gen.seconds {
+		s := &r.gen.seconds[i]
+		s.Servers = r.watch.used[time.Duration(math.Round(s.At*1e3))*time.Millisecond]
+	}
+	return r.gen.seconds
+}
+
+func (w *watch) read() reading {
+	var m mark
+	w.r.takeCPU(&m)
+	n := reading{at: time.Now(), own: m.ownCPU.all(), postgres: m.pgCPU, memory: w.r.serverMemory(), commits: map[float64]float64{}}
+	for _, c := range m.serverCPU {
+		n.server += c.all()
+	}
+	if w.r.p.Scenario == Connect {
+		return n // the answers would be a part of the memory that it measures
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, op := range w.r.ops {
+		figures, err := op.metrics(ctx)
+		if err != nil {
+			continue // what is not known is 0
+		}
+		if !w.r.own() {
+			n.server += figures.sum("process_cpu_seconds_total")
+			n.memory += uint64(figures.sum("process_resident_memory_bytes"))
+		}
+		n.pauses += figures.sum("go_gc_duration_seconds")
+		for bound, count := range figures.below("petrel_commit_seconds") {
+			n.commits[bound] += count
+		}
+	}
+	return n
+}
+
+// since is what was used from an earlier reading to this one.
+func (n reading) since(before reading) Usage {
+	d := n.at.Sub(before.at).Seconds()
+	commits := map[float64]float64{}
+	for bound, count := range n.commits {
+		commits[bound] = count - before.commits[bound]
+	}
+	return Usage{
+		CPU: round((n.server-before.server)/d, 1000), PostgresCPU: round((n.postgres-before.postgres)/d, 1000), GeneratorCPU: round((n.own-before.own)/d, 1000),
+		RSSBytes: n.memory, Pauses: round(1e3*(n.pauses-before.pauses), 1000),
+		CommitP50: round(1e3*quantile(commits, 0.5), 1000), CommitP99: round(1e3*quantile(commits, 0.99), 1000),
+	}
+}
+
+// quantile estimates one from the counts of what was no larger than some bounds: within
+// its bucket, what is counted is taken to be spread evenly. 0 without a count.
+func quantile(below map[float64]float64, q float64) float64 {
+	bounds := slices.Sorted(maps.Keys(below))
+	if len(bounds) == 0 {
+		return 0
+	}
+	wanted, low, count := q*below[bounds[len(bounds)-1]], 0.0, 0.0
+	for _, high := range bounds {
+		if n := below[high]; n >= wanted && n > count {
+			if math.IsInf(high, 1) {
+				return low
+			}
+			return low + (high-low)*(wanted-count)/(n-count)
+		}
+		low, count = high, below[high]
+	}
+	return 0
+}
+
+// exported are the figures of a server, as its GET /metrics tells them.
+type exported map[string]*dto.MetricFamily
+
+// metrics reads those of a server.
+func (o *operator) metrics(ctx context.Context) (exported, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, o.url+"/metrics", nil)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	a, err := o.http.Do(q)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	defer a.Body.Close()
+	if a.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read metrics of %s: HTTP status %d", o.url, a.StatusCode)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(a.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics of %s: %w", o.url, err)
+	}
+	return families, nil
+}
+
+// sum adds up a figure over its labels; of a summary, what it sums.
+func (e exported) sum(name string) (v float64) {
+	for _, m := range e[name].GetMetric() {
+		v += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetSummary().GetSampleSum()
+	}
+	return v
+}
+
+// below adds up a histogram over its labels: how many were no larger than each bound.
+func (e exported) below(name string) map[float64]float64 {
+	all := map[float64]float64{}
+	for _, m := range e[name].GetMetric() {
+		for _, b := range m.GetHistogram().GetBucket() {
+			all[b.GetUpperBound()] += float64(b.GetCumulativeCount()) // the last one is infinite
+		}
+	}
+	return all
+}

@@ -1,0 +1,40 @@
+// What `petrel bench` puts into the page, as it writes it to JSON: bench/report.go, bench/series.go,
+// bench/compare.
+
+export interface Percentiles { p50: number; p90: number; p99: number; p999: number; max: number }
+export interface Point { share: number; ms: number }
+
+export interface Second {
+  at_s: number; phase: string; offered_per_s: number; accepted_per_s: number; delivered_per_s: number; unanswered: number; connections: number
+  ack_ms: Percentiles; end_to_end_ms: Percentiles; rungs: number[]
+  servers: { cpu: number; postgres_cpu: number; generator_cpu: number; rss_bytes: number; pauses_ms: number; commit_p50_ms: number; commit_p99_ms: number }
+}
+
+export interface Report {
+  scenario: string; at: string; command: string; params: Record<string, unknown>
+  raised_limits: { limit: string; from: number; to: number }[] | null
+  seconds: number; offered: number; accepted: number; delivered: number; rejected: number; unknown: number; accepted_per_s: number; delivered_per_s: number
+  audit: { lost: number; duplicate: number; ghost: number; reordered: number; messages: number; deliveries: number; history_read: number; lagged: number; errors: Record<string, number>; connections_lost: string[] | null; witnesses: string[] | null } & Record<string, unknown>
+  latency_ms: { ack: Percentiles; end_to_end: Percentiles; ack_curve: Point[] | null; end_to_end_curve: Point[] | null }
+  server: { cpu_s: number; user_s: number; rss_bytes: number; accepted_per_cpu_s: number; delivered_per_cpu_s: number; bytes_per_connection: number; disk_bytes_per_message: number; messages_per_commit: number }
+  nodes?: { cpu_s: number; accepted: number; commits: number }[]
+  postgres?: { version: string; cpu_s: number; commit_ms: { p50: number; p99: number }; moves: number }
+  total: { cpu_s: number; accepted_per_cpu_s: number; delivered_per_cpu_s: number }
+  generator: { cpu_s: number; user_s: number }
+  disk: { fdatasync_ms: { p50: number; p99: number } }
+  machine: { cpu: string; cores: number; gomaxprocs: number; mem_bytes: number; kernel: string; go: string; commit: string; open_files: number; co_located: boolean }
+  ladder_ms: number[]; series: Second[] | null
+}
+
+export interface Run { file: string; report: Report }
+export interface Summary { runs: number; median: number; low: number; high: number }
+export interface Figure { name: string; unit: string; old: Summary; new: Summary; percent: number; p: number; verdict: string }
+export interface Comparison { scenario: string; old: Run[]; new: Run[]; figures: Figure[]; conditions: { name: string; old: string[] | null; new: string[] | null }[] | null }
+export interface History { series: { scenario: string; machine: string; runs: Run[] }[] | null }
+
+/** What the page shows; problems is why a run is red, and nothing if it is not. */
+export type Data =
+  | { kind: 'run'; report: Report; problems: string[] | null }
+  | { kind: 'cluster'; runs: Report[]; problems: string[] | null }
+  | { kind: 'comparison'; comparison: Comparison }
+  | { kind: 'history'; history: History }

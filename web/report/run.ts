@@ -1,0 +1,155 @@
+import { color, heat, lines } from './charts.js'
+import type { Percentiles, Report } from './data.js'
+import { h, table } from './dom.js'
+import { bytes, type Key, type Texts } from './texts.js'
+
+export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly string[]): void {
+  const verdict = problems && h('span', { class: problems.length > 0 ? 'pill pill-red' : 'pill', title: problems.length > 0 ? problems.join('\n') : x.t('cleanHint') }, x.t(problems.length > 0 ? 'red' : 'clean'))
+  page.append(h('header', {}, h('div', { class: 'title' }, h('h1', {}, title, h('small', {}, x.t(kind)), verdict), h('p', {}, line)), choices))
+  for (const p of problems ?? []) for (const one of p.split('\n')) page.append(h('p', { class: 'note' }, one))
+}
+
+export function when(x: Texts, at: string): string {
+  return new Intl.DateTimeFormat(x.language === 'zh' ? 'zh-CN' : 'en-GB', { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(at))
+}
+
+export function commitOf(r: Report): string {
+  return r.machine.commit.slice(0, 8) + (r.machine.commit.endsWith('+') ? '+' : '')
+}
+
+function about(x: Texts, r: Report): string {
+  return [when(x, r.at), commitOf(r) && `${x.t('commit')} ${commitOf(r)}`, `${r.machine.cores} × ${r.machine.cpu}`].filter(Boolean).join(' · ')
+}
+
+export function drawRun(page: HTMLElement, x: Texts, choices: HTMLElement, r: Report, problems: readonly string[]): void {
+  head(page, x, choices, `petrel bench ${r.scenario}`, 'report', about(x, r), problems)
+  drawBody(page, x, r)
+}
+
+function drawBody(page: HTMLElement, x: Texts, r: Report): void {
+  if (r.generator.cpu_s > 0 && r.server.cpu_s > 0 && r.generator.cpu_s > (r.total.cpu_s || r.server.cpu_s) / 2) page.append(h('p', { class: 'note' }, x.t('half')))
+  page.append(tiles(x, r))
+  const cards = h('div', { class: 'cards' })
+  page.append(cards)
+  drawCharts(cards, x, r)
+  page.append(h('div', { class: 'cards' }, audit(x, r), machine(x, r)))
+}
+
+function tile(name: string, value: string, unit: string, below: string): HTMLElement {
+  return h('div', { class: 'tile' }, h('span', { class: 'name' }, name), h('b', {}, value, unit !== '' && h('small', {}, ` ${unit}`)), h('span', {}, below))
+}
+
+function tiles(x: Texts, r: Report): HTMLElement {
+  const all: HTMLElement[] = []
+  if (r.accepted_per_s > 0) all.push(tile(x.t('accepted'), x.number(r.accepted_per_s), x.t('perSecond'), x.t('acceptedHint')))
+  if (r.delivered_per_s > 0) all.push(tile(x.t('delivered'), x.number(r.delivered_per_s), x.t('perSecond'), `${x.number(r.server.delivered_per_cpu_s)} ${x.t('perCpu')}`))
+  if (r.server.accepted_per_cpu_s > 0) all.push(tile(x.t('accepted'), x.number(r.server.accepted_per_cpu_s), '', x.t('perCpu')))
+  const e = r.latency_ms.end_to_end.p50 > 0 ? r.latency_ms.end_to_end : r.latency_ms.ack
+  if (e.p50 > 0) all.push(tile(r.latency_ms.end_to_end.p50 > 0 ? x.t('endToEnd') : x.t('ack'), x.number(e.p99), 'ms', `${x.t('p99')} · ${x.t('p50')} ${x.number(e.p50)} ms`))
+  if (r.server.bytes_per_connection > 0) all.push(tile(x.t('memory'), x.number(r.server.bytes_per_connection), 'B', x.t('perConnection')))
+  if (r.server.rss_bytes > 0) all.push(tile(x.t('memory'), bytes(x, r.server.rss_bytes), '', x.t('server')))
+  if (r.server.disk_bytes_per_message > 0) all.push(tile(x.t('disk'), x.number(r.server.disk_bytes_per_message), 'B', r.server.messages_per_commit > 0 ? `${x.number(r.server.messages_per_commit)} ${x.t('messagesPerCommit')}` : ''))
+  return h('div', { class: 'tiles' }, all)
+}
+
+function chart(into: HTMLElement, x: Texts, title: Key, unit: string, hint: Key | '', wide: boolean, draw: (into: HTMLElement) => void): void {
+  const place = h('div')
+  into.append(h('figure', { class: wide ? 'card wide' : 'card' }, h('h2', {}, x.t(title), unit !== '' && h('small', {}, unit)), hint !== '' && h('p', { class: 'quiet' }, x.t(hint)), place))
+  draw(place)
+}
+
+function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
+  const all = r.series ?? []
+  const at = all.map((s) => s.at_s)
+  const some = (of: (s: typeof all[number]) => number) => all.some((s) => of(s) > 0)
+  const one = (name: Key, tint: string, of: (s: typeof all[number]) => number, dash = false) => ({ name: x.t(name), color: tint, values: all.map(of), dash })
+  if (all.length > 1 && some((s) => s.accepted_per_s)) {
+    chart(cards, x, 'rates', '', 'ratesHint', true, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: x.t('perSecond'), hooks: phases(r), lines: [one('offered', 'chart-3', (s) => s.offered_per_s, true), one('accepted', 'chart-2', (s) => s.accepted_per_s), one('delivered', 'chart-1', (s) => s.delivered_per_s)] }))
+    if (some((s) => s.end_to_end_ms.p50)) chart(cards, x, 'latency', 'ms', 'latencyHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'ms', log: true, lines: [one('p50', 'chart-1', (s) => s.end_to_end_ms.p50), one('p99', 'chart-3', (s) => s.end_to_end_ms.p99), one('max', 'chart-4', (s) => s.end_to_end_ms.max)] }))
+  }
+  drawCurve(cards, x, r)
+  if (all.length > 1 && some((s) => s.rungs?.length ?? 0)) chart(cards, x, 'heat', 'ms', 'heatHint', true, (into) => heat(into, x, at, all.map((s) => s.rungs ?? []), r.ladder_ms, 'ms'))
+  if (all.length > 1 && some((s) => s.servers.cpu)) {
+    chart(cards, x, 'cpu', x.t('cores'), 'cpuHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: '', lines: [one('server', 'chart-1', (s) => s.servers.cpu), ...(some((s) => s.servers.postgres_cpu) ? [one('database', 'chart-2', (s) => s.servers.postgres_cpu)] : []), one('generator', 'chart-3', (s) => s.servers.generator_cpu, true)] }))
+    if (some((s) => s.servers.commit_p99_ms)) chart(cards, x, 'stops', 'ms', 'stopsHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'ms', lines: [one('commitP50', 'chart-1', (s) => s.servers.commit_p50_ms), one('commitP99', 'chart-3', (s) => s.servers.commit_p99_ms), one('pauses', 'chart-4', (s) => s.servers.pauses_ms)] }))
+    if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', true, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map((s) => s.servers.rss_bytes / 2 ** 20) }] }))
+  }
+}
+
+/** A mark where the measured part begins and ends. */
+function phases(r: Report): { draw: ((u: import('uplot')) => void)[] } {
+  const all = r.series ?? []
+  const turns = all.flatMap((s, i) => i > 0 && s.phase !== all[i - 1]!.phase ? [all[i - 1]!.at_s] : [])
+  return { draw: [(u) => {
+    u.ctx.save()
+    u.ctx.strokeStyle = color('text-quiet')
+    u.ctx.setLineDash([3, 4])
+    for (const at of turns) {
+      const px = u.valToPos(at, 'x', true)
+      u.ctx.beginPath()
+      u.ctx.moveTo(px, u.bbox.top)
+      u.ctx.lineTo(px, u.bbox.top + u.bbox.height)
+      u.ctx.stroke()
+    }
+    u.ctx.restore()
+  }] }
+}
+
+function drawCurve(cards: HTMLElement, x: Texts, r: Report): void {
+  const curves = [['endToEnd', 'chart-1', r.latency_ms.end_to_end_curve], ['ack', 'chart-2', r.latency_ms.ack_curve]] as const
+  const known = curves.filter(([, , c]) => (c?.length ?? 0) > 1)
+  if (known.length === 0) return
+  const place = (share: number) => -Math.log10(1 - share)
+  const xs = [...new Set(known.flatMap(([, , c]) => c!.map((p) => place(p.share))))].sort((a, b) => a - b)
+  const share = (v: number) => `${x.number(100 * (1 - 10 ** -v), Math.max(0, Math.ceil(v) - 1))} %`
+  chart(cards, x, 'curve', 'ms', 'curveHint', false, (into) => lines(into, x, {
+    x: xs, xName: x.t('share'), unit: 'ms', log: true, xAxis: share, xTicks: [0, 1, 2, 3, 4, 5, 6, 7].filter((v) => v <= xs.at(-1)!),
+    lines: known.map(([name, tint, c]) => { const by = new Map(c!.map((p) => [place(p.share), p.ms])); return { name: x.t(name), color: tint, values: xs.map((v) => by.get(v) ?? null) } }),
+  }))
+}
+
+function audit(x: Texts, r: Report): HTMLElement {
+  const a = r.audit
+  const bad = (n: number) => h('span', { class: n > 0 ? 'bad' : 'good' }, x.number(n))
+  const rows: [Key, HTMLElement | string][] = [
+    ['lost', bad(a.lost)], ['duplicate', bad(a.duplicate)], ['ghost', bad(a.ghost)], ['reordered', bad(a.reordered)], ['messages', x.number(a.messages)], ['deliveries', x.number(a.deliveries)],
+    ['readBack', x.number(a.history_read)], ['rejected', x.number(r.rejected)], ['unknown', x.number(r.unknown)], ['lagged', x.number(a.lagged)],
+  ]
+  const percentile = (name: Key, p: Percentiles): string[] => [x.t(name), ...[p.p50, p.p90, p.p99, p.p999, p.max].map((v) => `${x.number(v)} ms`)]
+  const listed = (title: Key, all: readonly string[]) => all.length > 0 && [h('h2', {}, x.t(title)), h('ul', {}, all.slice(0, 20).map((s) => h('li', {}, s)))]
+  return h('section', { class: 'card' }, h('h2', {}, x.t('audit')), h('p', { class: 'quiet' }, x.t('auditHint')), table([], rows.map(([k, v]) => [x.t(k), v])),
+    r.latency_ms.ack.p50 > 0 && table(['', x.t('p50'), x.t('p90'), x.t('p99'), x.t('p999'), x.t('max')], [...(r.latency_ms.end_to_end.p50 > 0 ? [percentile('endToEnd', r.latency_ms.end_to_end)] : []), percentile('ack', r.latency_ms.ack)]),
+    listed('errors', Object.entries(a.errors ?? {}).map(([code, n]) => `${code}: ${x.number(n)}`)), listed('gone', a.connections_lost ?? []), listed('first', a.witnesses ?? []))
+}
+
+function machine(x: Texts, r: Report): HTMLElement {
+  const m = r.machine
+  const rows: [string, string][] = [
+    [x.t('processor'), `${m.cores} × ${m.cpu}`], [x.t('ram'), bytes(x, m.mem_bytes)], [x.t('kernel'), m.kernel], [x.t('go'), `${m.go}, GOMAXPROCS ${m.gomaxprocs}`], [x.t('commit'), m.commit], [x.t('files'), x.number(m.open_files)],
+    [x.t('colocated'), `${x.t(m.co_located ? 'here' : 'elsewhere')}, CPU ${x.number(r.generator.cpu_s)} s`], [x.t('server'), `CPU ${x.number(r.server.cpu_s)} s`],
+    ...(r.disk.fdatasync_ms.p50 > 0 ? [[x.t('sync'), `${x.number(r.disk.fdatasync_ms.p50)} ms, ${x.t('p99')} ${x.number(r.disk.fdatasync_ms.p99)} ms`] as [string, string]] : []),
+    ...(r.postgres ? [[x.t('database'), `${r.postgres.version}, CPU ${x.number(r.postgres.cpu_s)} s`] as [string, string]] : []),
+    ...(r.raised_limits ?? []).map((l): [string, string] => [l.limit, `${x.t('from')} ${x.number(l.from)} ${x.t('to')} ${l.to < 0 ? x.t('none') : x.number(l.to)}`]),
+    ...Object.entries(r.params).filter(([, v]) => v !== '' && v !== 0 && v !== false && v !== null).map(([k, v]): [string, string] => [k, typeof v === 'object' ? JSON.stringify(v) : String(v)]),
+  ]
+  return h('section', { class: 'card' }, h('h2', {}, x.t('machine')), table([], rows, true), r.command !== '' && [h('h2', {}, x.t('rerun')), h('pre', {}, r.command)])
+}
+
+export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], problems: readonly string[]): void {
+  const first = runs[0]!
+  head(page, x, choices, 'petrel bench cluster', 'report', about(x, first), problems)
+  const share = (of: (r: Report) => number, r: Report) => of(first) > 0 ? `${x.number(100 * of(r) / of(first), 0)} %` : '–'
+  const own = (r: Report) => r.server.accepted_per_cpu_s, both = (r: Report) => r.total.accepted_per_cpu_s
+  const cards = h('div', { class: 'cards' })
+  page.append(cards)
+  cards.append(h('section', { class: 'card wide' }, h('h2', {}, x.t('charge')), h('p', { class: 'quiet' }, x.t('clusterHint')),
+    table([x.t('nodes'), x.t('messages'), x.t('time'), x.t('accepted') + x.t('perSecond'), x.t('perCpu'), x.t('share'), x.t('withDatabase'), x.t('share'), x.t('messagesPerCommit'), x.t('lost'), x.t('duplicate')], runs.map((r) => [
+      String(r.params['nodes']), x.number(r.accepted), `${x.number(r.seconds)} ${x.t('seconds')}`, x.number(r.accepted_per_s), x.number(own(r)), share(own, r), x.number(both(r)), share(both, r), x.number(r.server.messages_per_commit),
+      h('span', { class: r.audit.lost > 0 ? 'bad' : 'good' }, x.number(r.audit.lost)), h('span', { class: r.audit.duplicate > 0 ? 'bad' : 'good' }, x.number(r.audit.duplicate)),
+    ]))))
+  for (const r of runs) {
+    const inner = h('div')
+    const n = Number(r.params['nodes'])
+    page.append(h('details', { ontoggle: () => { if (inner.childElementCount === 0) drawBody(inner, x, r) } }, h('summary', {}, n === 1 ? x.t('oneRun1') : x.t('oneRun', n)), inner)) // charts need a width
+  }
+}

@@ -1,0 +1,74 @@
+export type Language = 'en' | 'zh'
+
+const en = {
+  report: 'Benchmark report', comparison: 'Comparison of runs', history: 'Runs over time', light: 'Light', dark: 'Dark', system: 'System', theme: 'Theme', language: 'Language',
+  clean: 'No finding', red: 'Red', cleanHint: 'The books of all clients and the server agree.',
+  accepted: 'accepted', acceptedHint: 'durable, and answered', delivered: 'delivered', offered: 'offered',
+  perSecond: '/s', perCpu: 'per CPU-second of the server', endToEnd: 'end to end', ack: 'answer to a send', p50: 'half of all', p90: '90 %', p99: '99 %', p999: '99.9 %', max: 'the slowest',
+  memory: 'memory', perConnection: 'per connection', connections: 'connections', disk: 'disk per message', messagesPerCommit: 'messages per commit',
+  rates: 'Messages', ratesHint: 'Offered is what senders wanted to send, accepted what is durable and answered, delivered what receivers got. Three figures that are never mixed.',
+  latency: 'Latency', latencyHint: 'End to end, in each second. It begins when a message was due, not when it could leave, so that a stall of the server hides nothing.',
+  heat: 'All messages by latency', heatHint: 'Each column is a second; the darker a field, the more messages took so long.',
+  curve: 'How slow are the slowest?', curveHint: 'The share of messages that took no longer. From each mark to the next one, ten times fewer messages are slower.',
+  cpu: 'Processor', cpuHint: 'Cores in use. The load generator runs on the same machine, unless its report says otherwise.',
+  server: 'server', database: 'PostgreSQL', generator: 'generator', rss: 'Memory of the server',
+  stops: 'What holds a message up', stopsHint: 'One commit, which ends when the disk or the database has it, and how long garbage collection stopped the server in the second.',
+  commitP50: 'commit, half of all', commitP99: 'commit, 99 %', pauses: 'pauses',
+  audit: 'What became of every message', auditHint: 'Every client keeps books of what it sent and got. At the end the histories are read back and compared.',
+  lost: 'lost', duplicate: 'duplicate', ghost: 'ghost', reordered: 'out of order', rejected: 'rejected', unknown: 'without an answer', messages: 'messages', deliveries: 'deliveries', readBack: 'read back', lagged: 'caught up by history',
+  errors: 'errors', gone: 'connections that ended', first: 'first findings',
+  machine: 'Machine and parameters', rerun: 'The same run again', processor: 'processor', cores: 'cores', ram: 'memory', kernel: 'kernel', go: 'Go', commit: 'commit', files: 'open files', sync: 'one sync of the disk', colocated: 'load generator', here: 'on the same machine', elsewhere: 'elsewhere',
+  raised: 'limits that were raised', from: 'from', to: 'to', none: 'none', warmUp: 'warm-up', drain: 'drain', seconds: 's', parameter: 'parameter', value: 'value',
+  half: 'The load generator used more than half of the CPU of what it measures.',
+  nodes: 'nodes', clusterHint: 'Every node more is measured with the same work. The share is that of the first line’s messages per CPU-second.', time: 'time', share: 'share', withDatabase: 'with PostgreSQL', oneRun: 'Run with {n} nodes', oneRun1: 'Run with one node', charge: 'What a CPU-second does',
+  old: 'old', new: 'new', runs: '{n} runs', change: 'change', figure: 'figure', verdict: 'verdict', chance: 'by chance', chanceHint: 'Medians, and the range in which the median lies with a confidence of 95 %. “By chance” is how often two sets of runs of one and the same program would differ so much (Mann–Whitney).',
+  better: 'better', worse: 'worse', 'no difference shown': 'no difference shown', 'too few runs': 'too few runs', fewHint: 'With fewer than four runs on each side nothing can be said with confidence.',
+  conditions: 'What else differs', conditionsHint: 'Each of these may be the reason.', when: 'when', each: 'each run',
+} as const
+
+export type Key = keyof typeof en
+
+const zh: Record<Key, string> = {
+  report: '基准测试报告', comparison: '多次运行对比', history: '历次运行', light: '浅色', dark: '深色', system: '跟随系统', theme: '主题', language: '语言',
+  clean: '未发现问题', red: '不合格', cleanHint: '所有客户端的记录与服务器一致。',
+  accepted: '已接收', acceptedHint: '已落盘并已应答', delivered: '已送达', offered: '计划发送',
+  perSecond: '/秒', perCpu: '每 CPU 秒（服务器）', endToEnd: '端到端', ack: '发送应答', p50: '一半', p90: '90%', p99: '99%', p999: '99.9%', max: '最慢',
+  memory: '内存', perConnection: '每个连接', connections: '连接', disk: '每条消息占用磁盘', messagesPerCommit: '每次提交的消息数',
+  rates: '消息', ratesHint: '“计划发送”是发送方想发的，“已接收”是已落盘并已应答的，“已送达”是接收方收到的。三者从不混用。',
+  latency: '延迟', latencyHint: '每一秒的端到端延迟。从消息应当发出的时刻算起，而不是从它能发出的时刻算起，所以服务器的停顿无法掩盖。',
+  heat: '全部消息的延迟分布', heatHint: '每一列是一秒；颜色越深，处于该延迟的消息越多。',
+  curve: '最慢的有多慢？', curveHint: '不超过该延迟的消息所占的比例。每过一个刻度，更慢的消息减少到十分之一。',
+  cpu: '处理器', cpuHint: '使用的核数。除非报告另有说明，负载发生器与服务器在同一台机器上。',
+  server: '服务器', database: 'PostgreSQL', generator: '负载发生器', rss: '服务器内存',
+  stops: '什么让消息等待', stopsHint: '一次提交（到磁盘或数据库落定为止）的耗时，以及这一秒内垃圾回收让服务器停顿的时间。',
+  commitP50: '提交，一半', commitP99: '提交，99%', pauses: '停顿',
+  audit: '每一条消息的下落', auditHint: '每个客户端都记录自己发出和收到的消息。结束时读回历史记录并逐条核对。',
+  lost: '丢失', duplicate: '重复', ghost: '凭空出现', reordered: '乱序', rejected: '被拒绝', unknown: '没有应答', messages: '消息', deliveries: '送达', readBack: '读回核对', lagged: '由历史补齐',
+  errors: '错误', gone: '中断的连接', first: '最先发现的问题',
+  machine: '机器与参数', rerun: '再跑一次', processor: '处理器', cores: '核数', ram: '内存', kernel: '内核', go: 'Go', commit: '提交', files: '文件数上限', sync: '磁盘同步一次', colocated: '负载发生器', here: '在同一台机器上', elsewhere: '在另一台机器上',
+  raised: '调高的限制', from: '原为', to: '改为', none: '不限', warmUp: '预热', drain: '收尾', seconds: '秒', parameter: '参数', value: '值',
+  half: '负载发生器的 CPU 用量超过了被测服务器的一半。',
+  nodes: '节点数', clusterHint: '每增加一个节点，都以同样的工作量测量。“比例”指每 CPU 秒消息数与第一行之比。', time: '耗时', share: '比例', withDatabase: '含 PostgreSQL', oneRun: '{n} 个节点的运行', oneRun1: '单节点的运行', charge: '一个 CPU 秒能做多少',
+  old: '旧', new: '新', runs: '{n} 次运行', change: '变化', figure: '指标', verdict: '结论', chance: '偶然概率', chanceHint: '中位数，以及中位数以 95% 置信度所在的范围。“偶然概率”是同一个程序的两组运行出现这么大差异的概率（Mann–Whitney 检验）。',
+  better: '更好', worse: '更差', 'no difference shown': '未见差异', 'too few runs': '次数太少', fewHint: '每一边少于四次运行时，无法有把握地下结论。',
+  conditions: '还有哪些不同', conditionsHint: '其中任何一项都可能是原因。', when: '时间', each: '每次运行',
+}
+
+export interface Texts { language: Language; t: (key: Key, n?: number | string) => string; number: (v: number, digits?: number) => string }
+
+export function textsOf(language: Language): Texts {
+  const all = language === 'zh' ? zh : en
+  return {
+    language, t: (key, n) => all[key].replace('{n}', String(n ?? '')),
+    number: (v, digits) => {
+      const most = digits ?? (Math.abs(v) >= 100 ? 0 : Math.abs(v) >= 10 ? 1 : Math.abs(v) >= 0.1 ? 2 : 4)
+      return new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en', { maximumFractionDigits: most }).format(v)
+    },
+  }
+}
+
+/** Chinese has no blank between a word and what follows it, except a Latin one. */
+export function bytes(x: Texts, v: number): string {
+  for (const [unit, of] of [['GB', 2 ** 30], ['MB', 2 ** 20], ['KB', 2 ** 10]] as const) if (v >= of) return `${x.number(v / of)} ${unit}`
+  return `${x.number(v)} B`
+}
