@@ -128,6 +128,15 @@ func parseTarget(s string) (target, error) {
 	return t, nil
 }
 
+// String is what ParseTargets has read.
+func (ts Targets) String() string {
+	texts := make([]string, len(ts))
+	for i, t := range ts {
+		texts[i] = t.text
+	}
+	return strings.Join(texts, ",")
+}
+
 func (t target) met(v float64) bool {
 	switch t.op {
 	case "<":

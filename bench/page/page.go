@@ -28,6 +28,7 @@ type data struct {
 	Problems   []string            `json:"problems,omitempty"` // why a run is red
 	Comparison *compare.Comparison `json:"comparison,omitempty"`
 	History    *compare.History    `json:"history,omitempty"`
+	Knee       *bench.Knee         `json:"knee,omitempty"`
 }
 
 // Run writes the page of one run. found is why it is red, nil if it is not.
@@ -38,6 +39,11 @@ func Run(w io.Writer, r *bench.Report, found error) error {
 // Cluster writes the page of runs with several numbers of nodes.
 func Cluster(w io.Writer, runs []*bench.Report, found error) error {
 	return write(w, data{Kind: "cluster", Runs: runs, Problems: problems(found)})
+}
+
+// Knee writes the page of a search for the highest rate.
+func Knee(w io.Writer, k *bench.Knee) error {
+	return write(w, data{Kind: "knee", Knee: k})
 }
 
 // Comparison writes the page of two sets of runs.

@@ -31,6 +31,7 @@ func newBench(c *cli) *cobra.Command {
 type benchRun struct {
 	params  bench.Params
 	targets string
+	knee    bool // to be found
 	files
 }
 
@@ -85,6 +86,7 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	if p.Scenario == bench.Direct || p.Scenario == bench.Group {
 		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")
 		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second of all senders together; the latency of a message begins when it was due (0: closed loop)")
+		fs.BoolVar(&r.knee, "find-max", false, "find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
 	}
 	if p.Scenario != bench.Cluster {
@@ -132,6 +134,9 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	}
 	p.Command = commandLine(cmd)
 	p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
+	if r.knee {
+		return r.findMax(cmd, c, p, targets)
+	}
 	report, err := bench.Run(cmd.Context(), p)
 	if err != nil {
 		if p.URL == "" {
@@ -146,6 +151,26 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	}
 	return r.verdict(found)
 }
+
+// findMax looks for the highest rate that is held.
+func (r *benchRun) findMax(cmd *cobra.Command, c *cli, p bench.Params, targets bench.Targets) (err error) {
+	if r.targets == "" {
+		if targets, err = bench.ParseTargets(defaultKnee); err != nil {
+			return err
+		}
+	}
+	k, err := bench.FindKnee(cmd.Context(), p, targets)
+	if err != nil {
+		if p.URL == "" {
+			return err
+		}
+		return fromServer(p.URL, "bench "+p.Scenario, err)
+	}
+	return r.write(k, func(w io.Writer) error { return benchpage.Knee(w, k) }, c)
+}
+
+// defaultKnee is what a rate has to meet if nothing else is asked for.
+const defaultKnee = "p99<100ms"
 
 // newBenchCluster compares clusters of several sizes.
 func newBenchCluster(c *cli) *cobra.Command {

@@ -115,6 +115,15 @@ func TestBenchDoesAsPeopleDo(t *testing.T) {
 
 // The receivers are on the other node than half of the senders, and come when
 // all is sent.
+func TestBenchFindsTheHighestRate(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "knee.html")
+	petrel(t, nil, "bench", "direct", "--find-max", "--rate", "2", "--target", "accepted_per_s>1e12", "--senders", "1", "--receivers", "1", "--seconds", "0.3",
+		"--warm-up", "0", "--dir", t.TempDir(), "--html", name).want(t, exitOK, "not even 1/s was held", "target accepted_per_s>1e12 is missed")
+	if b, err := os.ReadFile(name); err != nil || !strings.Contains(string(b), `"kind":"knee"`) {
+		t.Errorf("the page is not of the search: %v", err)
+	}
+}
+
 func TestBenchClusterRunsNodesOnOneDatabase(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "table.json")
 	petrel(t, nil, "bench", "cluster", "--nodes", "2", "--senders", "3", "--receivers", "4", "--rounds", "2", "--postgres", pgtest.Shared(t).New(t),

@@ -32,9 +32,12 @@ export interface Figure { name: string; unit: string; old: Summary; new: Summary
 export interface Comparison { scenario: string; old: Run[]; new: Run[]; figures: Figure[]; conditions: { name: string; old: string[] | null; new: string[] | null }[] | null }
 export interface History { series: { scenario: string; machine: string; runs: Run[] }[] | null }
 
+export interface Knee { rate: number; too_high: number; targets: string; runs: Report[]; missed: string[] }
+
 /** What the page shows; problems is why a run is red, and nothing if it is not. */
 export type Data =
   | { kind: 'run'; report: Report; problems: string[] | null }
   | { kind: 'cluster'; runs: Report[]; problems: string[] | null }
+  | { kind: 'knee'; knee: Knee }
   | { kind: 'comparison'; comparison: Comparison }
   | { kind: 'history'; history: History }

@@ -1,5 +1,5 @@
 import { color, heat, lines } from './charts.js'
-import type { Percentiles, Report } from './data.js'
+import type { Knee, Percentiles, Report } from './data.js'
 import { h, table } from './dom.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
@@ -151,5 +151,29 @@ export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, r
     const inner = h('div')
     const n = Number(r.params['nodes'])
     page.append(h('details', { ontoggle: () => { if (inner.childElementCount === 0) drawBody(inner, x, r) } }, h('summary', {}, n === 1 ? x.t('oneRun1') : x.t('oneRun', n)), inner)) // charts need a width
+  }
+}
+
+export function drawKnee(page: HTMLElement, x: Texts, choices: HTMLElement, k: Knee): void {
+  const runs = k.runs, first = runs[0]!
+  head(page, x, choices, `petrel bench ${first.scenario} --find-max`, 'report', about(x, first))
+  const tiles = [k.rate > 0 && tile(x.t('held'), x.number(k.rate), x.t('perSecond'), x.t('rateHint')), k.too_high > 0 && tile(x.t('tooHigh'), x.number(k.too_high), x.t('perSecond'), x.t('rateHint'))]
+  const cards = h('div', { class: 'cards' })
+  page.append(h('div', { class: 'tiles' }, tiles), cards)
+  const rates = runs.map((r) => Number(r.params['rate']))
+  if (runs.length > 1) {
+    const line = (name: Key, tint: string, of: (r: Report) => number) => ({ name: x.t(name), color: tint, values: runs.map(of) })
+    chart(cards, x, 'latency', 'ms', '', false, (into) => lines(into, x, { x: rates, xName: x.t('rate'), xAxis: (v) => x.number(v), unit: 'ms', log: true, lines: [line('p50', 'chart-1', (r) => r.latency_ms.end_to_end.p50), line('p99', 'chart-3', (r) => r.latency_ms.end_to_end.p99)] }))
+    chart(cards, x, 'cpu', x.t('cores'), '', false, (into) => lines(into, x, { x: rates, xName: x.t('rate'), xAxis: (v) => x.number(v), unit: '', lines: [line('server', 'chart-1', (r) => r.server.cpu_s / r.seconds), { ...line('generator', 'chart-3', (r) => r.generator.cpu_s / r.seconds), dash: true }] }))
+  }
+  const e = (r: Report) => r.latency_ms.end_to_end
+  cards.append(h('section', { class: 'card wide' }, h('h2', {}, x.t('knee')), h('p', { class: 'quiet' }, x.t('kneeHint', k.targets)),
+    table([x.t('rate'), x.t('accepted') + x.t('perSecond'), x.t('perCpu'), x.t('p50'), x.t('p99'), x.t('p999'), x.t('verdict')], runs.map((r, i) => [
+      x.number(rates[i]!), x.number(r.accepted_per_s), x.number(r.server.accepted_per_cpu_s), `${x.number(e(r).p50)} ms`, `${x.number(e(r).p99)} ms`, `${x.number(e(r).p999)} ms`,
+      h('span', { class: k.missed[i] ? 'bad' : 'good', title: k.missed[i] ?? '' }, x.t(k.missed[i] ? 'tooHigh' : 'held')),
+    ]))))
+  for (const [i, r] of runs.entries()) {
+    const inner = h('div')
+    page.append(h('details', { ontoggle: () => { if (inner.childElementCount === 0) drawBody(inner, x, r) } }, h('summary', {}, `${x.number(rates[i]!)} ${x.t('rateHint')}`), inner))
   }
 }

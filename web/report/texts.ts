@@ -23,6 +23,7 @@ const en = {
   nodes: 'nodes', clusterHint: 'Every node more is measured with the same work. The share is that of the first line’s messages per CPU-second.', time: 'time', share: 'share', withDatabase: 'with PostgreSQL', oneRun: 'Run with {n} nodes', oneRun1: 'Run with one node', charge: 'What a CPU-second does',
   old: 'old', new: 'new', runs: '{n} runs', change: 'change', figure: 'figure', verdict: 'verdict', chance: 'by chance', chanceHint: 'Medians, and the range in which the median lies with a confidence of 95 %. “By chance” is how often two sets of runs of one and the same program would differ so much (Mann–Whitney).',
   better: 'better', worse: 'worse', 'no difference shown': 'no difference shown', 'too few runs': 'too few runs', fewHint: 'With fewer than four runs on each side nothing can be said with confidence.',
+  knee: 'The highest rate that is held', kneeHint: 'Each line is a run with a server of its own. A rate is held if the run meets {n} and accepts what is offered.', rate: 'rate', held: 'held', tooHigh: 'too high', rateHint: 'messages per second',
   conditions: 'What else differs', conditionsHint: 'Each of these may be the reason.', when: 'when', each: 'each run',
 } as const
 
@@ -51,6 +52,7 @@ const zh: Record<Key, string> = {
   nodes: '节点数', clusterHint: '每增加一个节点，都以同样的工作量测量。“比例”指每 CPU 秒消息数与第一行之比。', time: '耗时', share: '比例', withDatabase: '含 PostgreSQL', oneRun: '{n} 个节点的运行', oneRun1: '单节点的运行', charge: '一个 CPU 秒能做多少',
   old: '旧', new: '新', runs: '{n} 次运行', change: '变化', figure: '指标', verdict: '结论', chance: '偶然概率', chanceHint: '中位数，以及中位数以 95% 置信度所在的范围。“偶然概率”是同一个程序的两组运行出现这么大差异的概率（Mann–Whitney 检验）。',
   better: '更好', worse: '更差', 'no difference shown': '未见差异', 'too few runs': '次数太少', fewHint: '每一边少于四次运行时，无法有把握地下结论。',
+  knee: '能承受的最高速率', kneeHint: '每一行是一次独立的运行，各用一台新的服务器。达到 {n} 且接收了全部计划发送的消息，才算承受得住。', rate: '速率', held: '承受得住', tooHigh: '太高', rateHint: '每秒消息数',
   conditions: '还有哪些不同', conditionsHint: '其中任何一项都可能是原因。', when: '时间', each: '每次运行',
 }
 

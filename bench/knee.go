@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Knee is the highest rate at which a server still does what is asked of it, and the runs
+// that have found it: each has a server of its own, or the running one.
+type Knee struct {
+	Rate    float64   `json:"rate"`     // messages per second; 0: the lowest one was too high
+	TooHigh float64   `json:"too_high"` // the lowest rate that was; 0: none was
+	Targets string    `json:"targets"`
+	Runs    []*Report `json:"runs"`   // by rate
+	Missed  []string  `json:"missed"` // of each run, why its rate was too high; empty: it was not
+}
+
+const (
+	firstRate   = 1000 // messages per second
+	highestRate = 1e6
+	// closeEnough ends the search: the rate that is too high is at most this much higher.
+	closeEnough = 1.1
+	// keptUp is the least share of what was offered that has to be accepted in time.
+	keptUp = 0.99
+)
+
+// FindKnee doubles the rate until a run misses what targets ask for, or cannot keep up with
+// what is offered, and then halves the distance. It begins with the rate of p, or at 1,000
+// messages per second.
+func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
+	k := &Knee{Targets: targets.String()}
+	next := p.Rate
+	if next == 0 {
+		next = firstRate
+	}
+	for next > 0 {
+		p.Rate = next
+		r, err := Run(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("%.0f messages per second: %w", next, err)
+		}
+		next = k.add(r, targets.missed(r))
+	}
+	return k, nil
+}
+
+// missed says why a rate was too high; empty: it was not.
+func (ts Targets) missed(r *Report) string {
+	var why []string
+	if err := r.Clean(ts); err != nil {
+		why = append(why, err.Error())
+	}
+	if r.AcceptedPerS < keptUp*r.Params.Rate {
+		why = append(why, fmt.Sprintf("%s/s were accepted of %s/s that were offered", count(r.AcceptedPerS), count(r.Params.Rate)))
+	}
+	return strings.Join(why, "; ")
+}
+
+// add takes a run and returns the rate of the next one; 0: the knee is found.
+func (k *Knee) add(r *Report, missed string) float64 {
+	rate := r.Params.Rate
+	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report, rate float64) int { return int(r.Params.Rate - rate) })
+	k.Runs, k.Missed = slices.Insert(k.Runs, at, r), slices.Insert(k.Missed, at, missed)
+	if missed == "" {
+		k.Rate = max(k.Rate, rate)
+	} else if k.TooHigh == 0 || rate < k.TooHigh {
+		k.TooHigh = rate
+	}
+	switch {
+	case k.TooHigh == 0 && 2*rate > highestRate, k.TooHigh == 1:
+		return 0
+	case k.TooHigh == 0:
+		return 2 * rate
+	case k.Rate == 0:
+		return max(1, float64(int(k.TooHigh/2)))
+	case k.TooHigh <= closeEnough*k.Rate:
+		return 0
+	}
+	return float64(int((k.Rate + k.TooHigh) / 2))
+}
+
+// WriteJSON writes the search as one JSON value.
+func (k *Knee) WriteJSON(w io.Writer) error { return WriteJSON(w, k) }
+
+// WriteText writes the search for people, one line for each run.
+func (k *Knee) WriteText(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("     rate  accepted/s  per CPU-s   p50 ms   p99 ms  p99.9 ms  server cores\n")
+	for i, r := range k.Runs {
+		e := r.Latency.EndToEnd
+		fmt.Fprintf(&b, "%9s %11s %10s %8.2f %8.2f %9.2f %13.2f", count(r.Params.Rate), count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), e.P50, e.P99, e.P999, r.Server.CPU/r.Seconds)
+		if why, _, _ := strings.Cut(k.Missed[i], "\n"); why != "" {
+			fmt.Fprintf(&b, "  %s", why)
+		}
+		b.WriteString("\n")
+	}
+	switch {
+	case k.Rate == 0:
+		fmt.Fprintf(&b, "not even %s/s was held\n", count(k.TooHigh))
+	case k.TooHigh == 0:
+		fmt.Fprintf(&b, "%s/s was held; no rate was too high\n", count(k.Rate))
+	default:
+		fmt.Fprintf(&b, "%s/s was held, %s/s was too high\n", count(k.Rate), count(k.TooHigh))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
