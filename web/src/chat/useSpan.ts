@@ -32,12 +32,14 @@ export function useSpan(conv: string, opening: Opening) {
   const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
   const [span, setSpan] = useState<Span>(() => spanAt(held, openAt))
   const [away, setAway] = useState(false) // the newest message is not in view
+  const [hidden, setHidden] = useState(false) // the view has no size
   const view = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const scroller = useRef<Scroller | undefined>(undefined)
   const place = useRef<Place | undefined>(undefined)
   const opened = useRef(false)
   const loading = useRef(false)
+  const settle = useRef(() => {}) // brings the view, after what was drawn last, to where it is to stand
   const now = useRef({ held, span })
   now.current = { held, span }
   const shown = useMemo(() => waits ? none : slice(held.messages, span), [waits, held, span])
@@ -69,6 +71,8 @@ export function useSpan(conv: string, opening: Opening) {
   const look = useCallback(() => {
     const s = scroller.current
     if (!s) return
+    setHidden(s.isHidden)
+    if (s.isHidden) return
     setAway(!s.isNearEnd || now.current.span.to !== Infinity)
     extend()
   }, [extend])
@@ -78,7 +82,7 @@ export function useSpan(conv: string, opening: Opening) {
     const s = new Scroller(view.current, content.current)
     scroller.current = s
     const resized = new ResizeObserver(() => {
-      s.restore(now.current.span.to === Infinity)
+      settle.current()
       look()
     })
     resized.observe(view.current)
@@ -91,17 +95,21 @@ export function useSpan(conv: string, opening: Opening) {
     const s = scroller.current
     if (!s) return
     s.drawn()
-    const opens = !opened.current && shown.length > 0
-    if (opens) {
-      opened.current = true
-      place.current = openingPlace(shown, span, opening)
-    }
-    const to = place.current
-    if (to?.span === span) {
+    settle.current = () => {
+      s.restore(span.to === Infinity)
+      if (s.isHidden) return // the chat opens, or goes to a place, when it can be seen
+      const opens = !opened.current && shown.length > 0
+      if (opens) {
+        opened.current = true
+        place.current = openingPlace(shown, span, opening)
+      }
+      const to = place.current
+      if (to?.span !== span) return
       place.current = undefined
       const there = to.key !== '' && s.toRow(to.key, to.below)
       if (there ? span.to === Infinity && s.below <= littlePx : opens || to.key === '') s.toEnd()
-    } else s.restore(span.to === Infinity)
+    }
+    settle.current()
     if (content.current) enterByNewest(content.current)
   })
   useEffect(look, [shown, look])
@@ -174,7 +182,7 @@ export function useSpan(conv: string, opening: Opening) {
     look()
   }, [look])
 
-  return { held, span, shown, view, content, scroller, away, toEnd, jumpTo, jumpToTime, onScroll }
+  return { held, span, shown, view, content, scroller, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
 }
 
 const none: readonly Message[] = []
