@@ -168,6 +168,35 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     await context.close()
   })
 
+  test('a place that cannot be read now is kept for the next time', async () => {
+    const { page, context } = await open()
+    const toBob = async (): Promise<void> => {
+      await page.goto(`${server.url}/#/alice/u/bob`)
+      await row(page).first().waitFor({ state: 'detached' })
+    }
+    const place = (now?: string): Promise<string | null> => page.evaluate(([name, text]) => {
+      if (text !== undefined) localStorage.setItem(name, text)
+      return localStorage.getItem(name)
+    }, [`petrel:alice:place:${conv}`, now] as const)
+    const far = '100 -10'
+    await toBob()
+    await place(far)
+    await context.setOffline(true)
+    await page.goto(`${server.url}/#/alice/c/${conv}`)
+    await row(page).first().waitFor() // what is there is shown, from its end
+    await page.getByRole('button', { name: 'To the newest message' }).waitFor({ state: 'hidden' })
+    await toBob()
+    assert.equal(await place(), far)
+    await context.setOffline(false)
+    await server.sendAs('bob', { conv, text: 'there is a connection again' })
+    await page.locator('.chat-row', { hasText: 'there is a connection again' }).waitFor()
+    await page.goto(`${server.url}/#/alice/c/${conv}`)
+    await page.getByRole('button', { name: 'To the newest message' }).waitFor()
+    await toBob()
+    assert.equal(await place(), far)
+    await context.close()
+  })
+
   test('on a phone nothing becomes read and nothing moves while the info covers the chat', async () => {
     const { page, context } = await (await Person.open(browser, links['dave'] ?? '', { viewport: { width: 390, height: 700 } })).ready()
     const route = (part: string): Promise<unknown> => page.goto(`${server.url}/#/dave/c/${conv}${part}`)

@@ -38,6 +38,7 @@ export function useSpan(conv: string, opening: Opening) {
   const scroller = useRef<Scroller | undefined>(undefined)
   const place = useRef<Place | undefined>(undefined)
   const opened = useRef(false)
+  const reached = useRef(!(opening && 'seq' in opening)) // the view came to the place that was kept, or the person went elsewhere
   const loading = useRef(false)
   const settle = useRef(() => {}) // brings the view, after what was drawn last, to where it is to stand
   const now = useRef({ held, span })
@@ -101,7 +102,8 @@ export function useSpan(conv: string, opening: Opening) {
       const opens = !opened.current && shown.length > 0
       if (opens) {
         opened.current = true
-        place.current = openingPlace(shown, span, opening)
+        place.current ??= openingPlace(shown, span, opening, held) // a person who went elsewhere while the chat waited is not taken back
+        if (place.current.key !== '') reached.current = true
       }
       const to = place.current
       if (to?.span !== span) return
@@ -118,12 +120,15 @@ export function useSpan(conv: string, opening: Opening) {
     window.toNewest()
     const newest = spanAt(window.view())
     place.current = { span: newest, key: '', below: 0 }
+    reached.current = true
     setSpan(newest)
     setWaits(false)
   }, [window])
 
   /** Has the view stand at a row, which is held. */
   const standAt = useCallback((target: Message, below: number | 'middle') => {
+    reached.current = true
+    setWaits(false)
     const { span: is } = now.current
     if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target), below)) look()
     else {
@@ -182,7 +187,7 @@ export function useSpan(conv: string, opening: Opening) {
     look()
   }, [look])
 
-  return { held, span, shown, view, content, scroller, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
+  return { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
 }
 
 const none: readonly Message[] = []
@@ -197,9 +202,11 @@ function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
   return isOldest || (messages[0]?.seq ?? Infinity) <= seq
 }
 
-/** The row at which a chat opens. */
-function openingPlace(shown: readonly Message[], span: Span, opening: Opening): Place {
+/** The row at which a chat opens; the end, if the place that was kept could not be read in time. */
+function openingPlace(shown: readonly Message[], span: Span, opening: Opening, held: HistoryView): Place {
   if (opening && 'unreadAfter' in opening) return { span, key: 'unread', below: dividerBelowPx }
-  const row = opening && shown.find((m) => m.seq >= opening.seq && isShown(m))
+  const first = shown[0]
+  const isThere = opening && first && (first.seq <= opening.seq || held.isOldest && first === held.messages[0])
+  const row = isThere && shown.find((m) => m.seq >= opening.seq && isShown(m))
   return { span, key: row ? keyOf(row) : '', below: opening?.belowPx ?? 0 }
 }
