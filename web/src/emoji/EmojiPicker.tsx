@@ -8,21 +8,29 @@ const groupNames: Readonly<Record<number, Key>> = {
   0: 'emojiSmileys', 1: 'emojiPeople', 3: 'emojiNature', 4: 'emojiFood', 5: 'emojiTravel', 6: 'emojiActivities', 7: 'emojiObjects', 8: 'emojiSymbols', 9: 'emojiFlags',
 }
 
+export interface EmojiPickerProps {
+  readonly onPick: (sign: string) => void
+  readonly onClose: () => void
+  readonly onFailed: () => void // the emojis could not be loaded
+}
+
 /** Where an emoji is chosen. It stays open, so that several can be. */
-export default function EmojiPicker({ onPick, onClose }: { readonly onPick: (sign: string) => void; readonly onClose: () => void }): ReactElement {
+export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerProps): ReactElement {
   const { t, language } = useTranslation()
   const [data, setData] = useState<EmojiData | undefined>(undefined)
   const [wanted, setWanted] = useState('')
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => {
     let over = false
-    void loadEmoji(language).then((d) => {
+    loadEmoji(language).then((d) => {
       if (!over) setData(d)
+    }, () => {
+      if (!over) onFailed()
     })
     return () => {
       over = true
     }
-  }, [language])
+  }, [language, onFailed])
   useEffect(() => {
     const outside = (e: PointerEvent): void => {
       const place = box.current?.parentElement
