@@ -85,6 +85,24 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([alice.context.close(), bob.context.close()])
   })
 
+  test('after a dialog the focus is where it was', async () => {
+    const [user = ''] = await shared.users('zoe')
+    const zoe = await shared.open(user, { route: 'settings' })
+    const button = zoe.page.getByRole('button', { name: 'Change the name' })
+    const focused = (): Promise<boolean> => button.evaluate((b) => b === document.activeElement)
+    const dialog = zoe.page.getByRole('dialog')
+    for (const close of [() => zoe.page.keyboard.press('Escape'), () => zoe.press('Close', 'dialog')]) {
+      await button.focus()
+      await zoe.page.keyboard.press('Enter')
+      await dialog.waitFor()
+      assert.equal(await focused(), false)
+      await close()
+      await dialog.waitFor({ state: 'detached' })
+      assert.equal(await focused(), true)
+    }
+    await zoe.context.close()
+  })
+
   test('a group: created, mentioned in, renamed, left behind by who was removed', async () => {
     const [carol, dave] = await Promise.all([at('carol', 'dave'), at('dave', 'carol')])
     await carol.say('so that we know each other')
