@@ -85,6 +85,23 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([alice.context.close(), bob.context.close()])
   })
 
+  test('a press outside of the emojis closes them and leaves the field alone, Escape goes back to it', async () => {
+    const [user = ''] = await shared.users('yara')
+    const yara = await shared.open(user, { route: `u/${user}` })
+    const emoji = yara.page.getByRole('dialog', { name: 'Emoji' })
+    await yara.press('Emoji')
+    await emoji.waitFor()
+    await yara.field.evaluate((f) => f.addEventListener('focus', () => f.setAttribute('data-focused', '')))
+    await yara.page.locator('.timeline-view').click({ position: { x: 5, y: 5 } })
+    await emoji.waitFor({ state: 'detached' })
+    assert.equal(await yara.field.getAttribute('data-focused'), null)
+    await yara.press('Emoji')
+    await emoji.getByRole('searchbox').press('Escape')
+    await emoji.waitFor({ state: 'detached' })
+    assert.equal(await yara.field.evaluate((f) => f === document.activeElement), true)
+    await yara.context.close()
+  })
+
   test('after a dialog the focus is where it was', async () => {
     const [user = ''] = await shared.users('zoe')
     const zoe = await shared.open(user, { route: 'settings' })

@@ -177,7 +177,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
           </button>
         </div>
       </div>
-      {emoji && Picker && <Picker onPick={(sign) => insert(sign)} onClose={() => { setEmoji(false); field.current?.focus() }} onFailed={noEmoji} />}
+      {emoji && Picker && <Picker onPick={(sign) => insert(sign)} onClose={(how) => { setEmoji(false); if (how === 'escape') field.current?.focus() }} onFailed={noEmoji} />}
     </div>
   )
 }

@@ -10,7 +10,7 @@ const groupNames: Readonly<Record<number, Key>> = {
 
 export interface EmojiPickerProps {
   readonly onPick: (sign: string) => void
-  readonly onClose: () => void
+  readonly onClose: (how: 'escape' | 'outside') => void // by the key, or by a press outside: the focus goes to what is pressed
   readonly onFailed: () => void // the emojis could not be loaded
 }
 
@@ -34,7 +34,7 @@ export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerPr
   useEffect(() => {
     const outside = (e: PointerEvent): void => {
       const place = box.current?.parentElement
-      if (place && !e.composedPath().includes(place)) onClose() // its target may be an element around a shadow tree
+      if (place && !e.composedPath().includes(place)) onClose('outside') // its target may be an element around a shadow tree
     }
     document.addEventListener('pointerdown', outside)
     return () => document.removeEventListener('pointerdown', outside)
@@ -43,7 +43,7 @@ export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerPr
     if (isComposing(e)) return
     if (e.key === 'Escape') {
       e.stopPropagation()
-      onClose()
+      onClose('escape')
       return
     }
     if (!(e.target instanceof HTMLElement) || !e.target.classList.contains('emoji')) return
