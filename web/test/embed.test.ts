@@ -41,7 +41,7 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
   let links: Readonly<Record<string, string>>
   const pages = new Map<string, string>()
   const parts = new Map<string, string>() // of the application in React, by path
-  const asked: { device: { id: string; kind: string } }[] = [] // of /chat-token
+  const asked: { user: string | undefined; device: { id: string; kind: string } }[] = [] // of /chat-token
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const { pathname } = new URL(req.url ?? '/', origin)
@@ -49,8 +49,8 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
       let body = ''
       for await (const part of req) body += String(part)
       const { device } = JSON.parse(body) as { device: { id: string; kind: string } }
-      asked.push({ device })
       const user = /user=(\w+)/.exec(req.headers.cookie ?? '')?.[1]
+      asked.push({ user, device })
       res.statusCode = user ? 200 : 401
       res.end(user ? JSON.stringify(await server.admin('AdminService/MintToken', { user, device })) : '')
       return
@@ -75,12 +75,27 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
   const told = (p: Page, name: string): Promise<Told['detail'][]> => p.evaluate((n) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).map((e) => e.detail), name)
   const untilTold = (p: Page, name: string, least = 1): Promise<unknown> => p.waitForFunction(([n, k]) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).length >= Number(k), [name, least])
 
+  /** Loads a page again, whose client gets no answer any more after the function that it returns was called. */
+  async function reloadThroughRelay(p: Page): Promise<() => void> {
+    let silent = false
+    await p.routeWebSocket(/\/v1\/ws/, (socket) => {
+      const to = socket.connectToServer()
+      socket.onMessage((m) => {
+        if (!silent) to.send(m)
+      })
+    })
+    await p.reload()
+    return () => {
+      silent = true
+    }
+  }
+
   before(async () => {
     host = createServer((req, res) => void answer(req, res)).listen(0, '127.0.0.1')
     await once(host, 'listening')
     origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`
     ;[server, browser] = await Promise.all([Server.start({ PETREL_LISTEN__ORIGINS: origin }), launch()])
-    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank')
+    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank', 'ivy', 'jack', 'kate')
   })
   after(async () => {
     await browser.close()
@@ -226,17 +241,39 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await dave.page.getByRole('button', { name: 'Try again' }).click()
     await dave.say('from the first tab')
     await dave.message('from the first tab').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
-    const before = asked.length
+    const askedByDave = (): typeof asked => asked.filter((a) => a.user === 'dave')
+    const before = askedByDave().length
     const second = await Person.open(dave.context, address)
     await second.say('from the second tab')
     await dave.message('from the second tab').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
-    assert.equal(asked.length, before)
-    assert.equal(asked[0]?.device.kind, 'web')
-    assert.equal(new Set(asked.map((a) => a.device.id)).size, 1)
-    await second.page.evaluate(() => document.querySelector('petrel-chat')?.logOut())
+    assert.equal(askedByDave().length, before)
+    assert.equal(askedByDave()[0]?.device.kind, 'web')
+    assert.equal(new Set(askedByDave().map((a) => a.device.id)).size, 1)
+    assert.equal(await second.page.evaluate(() => document.querySelector('petrel-chat')?.logOut()), true)
     assert.deepEqual(await second.page.evaluate(async () => [Object.keys(localStorage), (await indexedDB.databases()).map((d) => d.name).filter((n) => n?.startsWith('petrel:'))]), [[], []])
     await dave.page.getByText('You are logged out').waitFor()
     await dave.context.close()
+  })
+
+  test('all elements of an account begin anew and end together', async () => {
+    const ivy = await Person.open(browser, page('two', ['jack', 'hank'].map((peer) => `<petrel-chat server="${server.url}" user="ivy" peer="${peer}" token-url="/chat-token"></petrel-chat>`).join('')))
+    const p = ivy.page
+    const silence = await reloadThroughRelay(p)
+    await p.getByRole('alert').nth(1).waitFor()
+    await ivy.context.addCookies([{ name: 'user', value: 'ivy', url: origin }])
+    await p.getByRole('button', { name: 'Try again' }).first().click()
+    await ivy.field.nth(1).waitFor()
+    await ivy.field.first().fill('to jack')
+    await ivy.field.first().press('Enter')
+    await ivy.stored('to jack')
+    await ivy.field.nth(1).fill('half a')
+    silence()
+    const out = p.evaluate(() => document.querySelector('petrel-chat')?.logOut())
+    await p.getByRole('alert').nth(1).waitFor({ timeout: 3000 }) // the server is asked for 5 s
+    assert.equal(await p.locator('.message, .composer-field').count(), 0)
+    assert.equal(await out, false)
+    assert.deepEqual(await p.evaluate(() => Object.keys(localStorage)), [])
+    await ivy.context.close()
   })
 
   test('axe finds nothing serious in an element, light and dark', async () => {

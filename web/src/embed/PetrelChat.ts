@@ -69,9 +69,9 @@ export class PetrelChat extends Base implements PetrelChatElement {
     else super.focus(options)
   }
 
-  async logOut(): Promise<void> {
+  async logOut(): Promise<boolean> {
     const { logOut } = await import('./mount.js')
-    await logOut(this.#options())
+    return logOut(this.#options())
   }
 
   #set(name: string, value: string): void {

@@ -6,7 +6,7 @@ import { languageOf } from '../i18n/index.js'
 import { codeOf, Embedded, messageOf, type Shown } from './Embedded.js'
 import { refused } from './login.js'
 import { ElementRouter } from './router.js'
-import { type Account, take, type Use } from './sessions.js'
+import { type Account, isFree, take, type Use } from './sessions.js'
 import { sheet } from './styles.js'
 
 export { logOut } from './sessions.js'
@@ -83,7 +83,11 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     router.show({ account: now.user, conv: now.conv, user: now.peer })
     let mine: Use
     try {
-      mine = take(now)
+      mine = take(now, (why) => {
+        if (use !== mine) return
+        if (why === undefined) anew(() => undefined)
+        else refuse(why)?.release()
+      })
     } catch (error) {
       shown = { error }
       refusedBy(error)
@@ -119,20 +123,27 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     draw()
     void Promise.resolve(done(was)).catch(failed).then(() => {
       was?.release()
+      return isFree(now)
+    }).then(() => {
       if (!ended && !use && !shown) begin()
     })
   }
-  const again = (): void => anew((was) => was?.renew())
-  const other = (user: string): void => {
-    const error = refused('invalid', `the token is of ${user}, the element is for ${now.user}`, 'let the attribute user name whom the token is for')
+  /** Shows why there is no chat, in the place of it. */
+  const refuse = (error: unknown): Use | undefined => {
     const was = end()
     shown = { error }
     refusedBy(error)
     draw()
-    void was?.forget().catch(failed).then(() => was.release())
+    return was
+  }
+  const again = (): void => anew((was) => was?.renew())
+  const other = (user: string): void => {
+    const error = refused('invalid', `the token is of ${user}, the element is for ${now.user}`, 'let the attribute user name whom the token is for')
+    const was = refuse(error)
+    void was?.forget(error).catch(failed).then(() => was.release())
   }
 
-  begin()
+  anew(() => undefined)
   return {
     update(o) {
       const before = now
