@@ -276,6 +276,24 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await ivy.context.close()
   })
 
+  test('another token is tried after a failure; another user finds nothing of the former one', async () => {
+    const jack = await Person.open(browser, page('again', `<petrel-chat server="${server.url}" user="jack" peer="ivy" token="void"></petrel-chat>`))
+    const p = jack.page
+    await p.getByRole('alert').waitFor()
+    await p.locator('petrel-chat').evaluate((e, token) => e.setAttribute('token', token), server.tokens['jack'] ?? '')
+    await jack.field.fill('half of jack')
+    const before = (await told(p, 'petrel-ready')).length
+    await p.locator('petrel-chat').evaluate((e, token) => {
+      e.setAttribute('user', 'kate')
+      e.setAttribute('token', token)
+    }, server.tokens['kate'] ?? '')
+    await untilTold(p, 'petrel-ready', before + 1)
+    assert.equal(await jack.field.inputValue(), '')
+    await jack.say('from kate')
+    await jack.message('from kate').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    await jack.context.close()
+  })
+
   test('axe finds nothing serious in an element, light and dark', async () => {
     await server.sendAs('alice', { user: 'carol', text: 'for axe' })
     for (const theme of ['light', 'dark']) {

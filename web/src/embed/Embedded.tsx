@@ -12,8 +12,8 @@ import { Panes } from '../Panes.js'
 import { Sidebar } from '../sidebar/Sidebar.js'
 import { useChat } from '../snapshot.js'
 
-/** What an element shows: the chat, or why there is none; undefined: it waits. */
-export type Shown = { readonly session: Session } | { readonly error: unknown } | undefined
+/** What an element shows: the chat, drawn from nothing for each key; or why there is none; undefined: it waits. */
+export type Shown = { readonly session: Session; readonly key: number } | { readonly error: unknown } | undefined
 
 interface EmbeddedProps {
   readonly shown: Shown
@@ -34,7 +34,7 @@ export function Embedded({ shown, one, element, environment, toasts, onError, on
         <Guard onError={onError} onAgain={onAgain}>
           {shown && 'error' in shown && <Refused error={shown.error} onAgain={onAgain} />}
           {shown && 'session' in shown && (
-            <SessionContext value={shown.session}>
+            <SessionContext key={shown.key} value={shown.session}>
               <PetrelProvider client={shown.session.client}><Open session={shown.session} one={one} onError={onError} onOther={onOther} onAgain={onAgain} /></PetrelProvider>
             </SessionContext>
           )}

@@ -51,6 +51,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   let now = first
   let use: Use | undefined
   let shown: Shown
+  let begun = 0 // sessions so far
   let ended = false
   let stopped = false // the session has failed, and somebody has to act
   let off = (): void => {}
@@ -95,9 +96,10 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       return
     }
     use = mine
+    const key = ++begun
     mine.opened.then(() => {
       if (use !== mine) return
-      shown = { session: mine.session }
+      shown = { session: mine.session, key }
       off = watchUnread(mine, () => now, (detail) => tell('petrel-unread', detail))
       draw()
       tell('petrel-ready', {})
@@ -152,7 +154,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       // A framework may make a function anew each time that it draws: that is no reason to begin anew.
       const told = o.token !== before.token && typeof o.token === 'string' || o.tokenUrl !== before.tokenUrl
       if (other || told && stopped) {
-        anew(() => undefined)
+        anew((was) => other ? undefined : was?.renew())
         return
       }
       use?.asks(o)
