@@ -106,10 +106,10 @@ export class Scroller {
     return true
   }
 
-  /** The keys of the rows whose bottom is in view or above it: the last one of them was seen. */
+  /** The key of the last row whose bottom is in view or above it. An element of a page may be half below the window. */
   lastSeen(): string | undefined {
     if (this.isHidden) return undefined
-    const bottom = this.#view.getBoundingClientRect().bottom + atEndPx
+    const bottom = Math.min(this.#view.getBoundingClientRect().bottom, innerHeight) + atEndPx
     const rows = this.#rows()
     const at = firstWhere(rows.length, (i) => (rows[i] as HTMLElement).getBoundingClientRect().bottom > bottom)
     return rows[at - 1]?.dataset['key']
