@@ -232,6 +232,31 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await gina.context.close()
   })
 
+  test('what the page hides, or what is below its window, is not read', async () => {
+    await server.sendAs('hank', { user: 'kate', text: 'first' })
+    const css = 'petrel-chat { opacity: 0; transition: opacity 50ms; display: block; height: 500px } .shown { opacity: 1 } #below { height: 4000px }'
+    const kate = await Person.open(browser, page('hidden', `${element('kate', 'peer="hank"')}<p id="below"></p>`, `addEventListener('DOMContentLoaded', () => { const s = new CSSStyleSheet(); s.replaceSync(${JSON.stringify(css)}); document.adoptedStyleSheets = [s] })`))
+    const p = kate.page
+    const unread = async (): Promise<number | undefined> => (await told(p, 'petrel-unread')).at(-1)?.messages
+    const untilUnread = (n: number): Promise<unknown> => p.waitForFunction((n) => (globalThis as unknown as { told: Told[] }).told.findLast((e) => e.name === 'petrel-unread')?.detail.messages === n, n)
+    await p.locator('.message').waitFor()
+    await p.bringToFront()
+    await p.waitForTimeout(300)
+    assert.equal(await unread(), 1)
+    await p.locator('petrel-chat').evaluate((e) => e.setAttribute('class', 'shown'))
+    await untilUnread(0)
+    await p.setViewportSize({ width: 1000, height: 450 }) // most of the element is in view, and the newest message is not
+    await p.evaluate(() => scrollTo(0, 0))
+    await server.sendAs('hank', { user: 'kate', text: 'second' })
+    await kate.message('second').waitFor()
+    assert.ok(((await kate.message('second').boundingBox())?.y ?? 0) > 450)
+    await p.waitForTimeout(300)
+    assert.equal(await unread(), 1)
+    await p.evaluate(() => scrollTo(0, 200))
+    await untilUnread(0)
+    await kate.context.close()
+  })
+
   test('the back end of the page logs the person in once for all tabs; after a logout nothing is left', async () => {
     const address = page('login', `<petrel-chat server="${server.url}" user="dave" peer="carol" token-url="/chat-token"></petrel-chat>`)
     const dave = await Person.open(browser, address)

@@ -205,9 +205,12 @@ function watchView(element: Element, over: AbortSignal): Pick<Environment, 'isSe
   observer.observe(element)
   over.addEventListener('abort', () => observer.disconnect())
   addEventListener('focus', changed, { signal: over })
+  addEventListener('resize', changed, { signal: over })
+  document.addEventListener('scroll', changed, { signal: over, capture: true, passive: true }) // of anything in the page
   document.addEventListener('visibilitychange', changed, { signal: over })
+  document.addEventListener('transitionend', changed, { signal: over }) // the page may show what was there unseen
   return {
-    isSeen: () => inView && document.visibilityState === 'visible' && document.hasFocus(),
+    isSeen: () => inView && element.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && document.visibilityState === 'visible' && document.hasFocus(),
     onSeen(f) {
       listeners.add(f)
       return () => listeners.delete(f)
