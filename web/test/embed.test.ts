@@ -95,7 +95,7 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await once(host, 'listening')
     origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`
     ;[server, browser] = await Promise.all([Server.start({ PETREL_LISTEN__ORIGINS: origin }), launch()])
-    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank', 'ivy', 'jack', 'kate')
+    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank', 'ivy', 'jack', 'kate', 'liam')
   })
   after(async () => {
     await browser.close()
@@ -255,6 +255,37 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await p.evaluate(() => scrollTo(0, 200))
     await untilUnread(0)
     await kate.context.close()
+  })
+
+  test('an element opens where the person was reading, until they log out', async () => {
+    for (let i = 1; i <= 40; i++) await server.sendAs('hank', { user: 'liam', text: `line ${i}` })
+    const liam = await Person.open(browser, page('place', element('liam', 'peer="hank"')))
+    const p = liam.page
+    const top = (): Promise<{ text: string | undefined; at: number } | undefined> => p.evaluate(() => {
+      const view = document.querySelector('petrel-chat')?.shadowRoot?.querySelector('.timeline-view')?.getBoundingClientRect()
+      const bodies = [...document.querySelector('petrel-chat')?.shadowRoot?.querySelectorAll('.message .body') ?? []]
+      const first = bodies.find((b) => b.getBoundingClientRect().bottom > (view?.top ?? 0))
+      return first && { text: first.textContent ?? undefined, at: Math.round(first.getBoundingClientRect().top - (view?.top ?? 0)) }
+    })
+    await liam.message('line 1').waitFor()
+    await p.locator('.timeline-view').evaluate((v) => { v.scrollTop = 500 })
+    await p.waitForTimeout(200)
+    const before = await top()
+    assert.ok(before && before.text !== 'line 1')
+    await p.locator('petrel-chat').evaluate((e) => {
+      e.remove()
+      setTimeout(() => document.body.append(e), 100)
+    })
+    await untilTold(p, 'petrel-ready', 2)
+    await liam.message(before.text ?? '').waitFor()
+    await p.waitForTimeout(200)
+    const after = await top()
+    assert.equal(after?.text, before.text)
+    assert.ok(Math.abs((after?.at ?? Infinity) - before.at) <= 2)
+    assert.equal(await p.evaluate(() => Object.keys(localStorage).filter((k) => k.includes(':place:')).length), 1)
+    await p.evaluate(() => document.querySelector('petrel-chat')?.logOut())
+    assert.deepEqual(await p.evaluate(() => Object.keys(localStorage)), [])
+    await liam.context.close()
   })
 
   test('the back end of the page logs the person in once for all tabs; after a logout nothing is left', async () => {
