@@ -10,7 +10,7 @@ import { gzipSync } from 'node:zlib'
 import axe from 'axe-core'
 import { build } from 'esbuild'
 import type { Browser, Page } from 'playwright-core'
-import { launch, Person, troubles } from './browser.js'
+import { launch, Person, profile, troubles } from './browser.js'
 import { Server } from './server.js'
 
 const built = path.resolve('../internal/web/dist/embed')
@@ -348,6 +348,20 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await jack.say('from kate')
     await jack.message('from kate').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
     await jack.context.close()
+  })
+
+  test('an element whose script is not there says so, tells the page, and tries again', async () => {
+    const context = await profile(browser)
+    await context.route(/\/embed\/assets\/mount-/, (route) => route.fulfill({ status: 404 }))
+    const jack = await Person.open(context, page('gone', element('jack', 'peer="ivy"')))
+    const p = jack.page
+    await p.getByRole('alert').getByText('The chat was not loaded').waitFor()
+    assert.equal((await told(p, 'petrel-error')).length, 1)
+    await context.unroute(/\/embed\/assets\/mount-/)
+    await p.getByRole('button', { name: 'Try again' }).click()
+    await jack.field.waitFor()
+    assert.equal(await p.getByRole('alert').count(), 0)
+    await context.close()
   })
 
   test('axe finds nothing serious in an element, light and dark', async () => {
