@@ -364,6 +364,15 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await context.close()
   })
 
+  test('why there is no chat is said in the language of the element', async () => {
+    const p = (await Person.open(browser, page('reason', `<petrel-chat server="${server.url}" user="alice" peer="bob" lang="zh"></petrel-chat>`, `
+      addEventListener('DOMContentLoaded', () => { document.querySelector('petrel-chat').token = () => ({ user: 'bob', accessToken: 'x' }) })
+    `))).page
+    assert.doesNotMatch(await p.getByRole('alert').innerText(), /[A-Za-z]{3}/)
+    assert.equal((await told(p, 'petrel-error'))[0]?.code, 'invalid')
+    await p.context().close()
+  })
+
   test('axe finds nothing serious in an element, light and dark', async () => {
     await server.sendAs('alice', { user: 'carol', text: 'for axe' })
     for (const theme of ['light', 'dark']) {
