@@ -373,6 +373,20 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await p.context().close()
   })
 
+  test('an element that shows another conversation tells how much is unread there, be it as much as before', async () => {
+    const [first = '', second = ''] = await Promise.all(['First', 'Second'].map(async (title) => (await server.admin('AdminService/CreateGroup', { title, members: [{ user: 'carol', role: 'ROLE_OWNER' }, { user: 'ivy' }] }) as { conv: string }).conv))
+    for (const conv of [first, second]) await server.sendAs('carol', { conv, text: 'for ivy' })
+    const ivy = await Person.open(browser, page('turned', element('ivy', `conv="${first}"`), 'document.hasFocus = () => false'))
+    const p = ivy.page
+    await ivy.message('for ivy').waitFor()
+    await p.waitForTimeout(500)
+    const before = (await told(p, 'petrel-unread')).length
+    await p.locator('petrel-chat').evaluate((e, conv) => e.setAttribute('conv', conv), second)
+    await untilTold(p, 'petrel-unread', before + 1)
+    assert.equal((await told(p, 'petrel-unread')).at(-1)?.messages, 1)
+    await ivy.context.close()
+  })
+
   test('axe finds nothing serious in an element, light and dark', async () => {
     await server.sendAs('alice', { user: 'carol', text: 'for axe' })
     for (const theme of ['light', 'dark']) {

@@ -67,6 +67,10 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       if (!ended) failed(why) // it is on its way otherwise
     })
   }
+  const tellUnread = (mine: Use): void => {
+    off()
+    off = watchUnread(mine, now, (detail) => tell('petrel-unread', detail))
+  }
   let environment: Environment = { router, language: 'en', takesFocus: () => root.activeElement !== null, ...view, sent }
 
   const draw = (): void => {
@@ -100,7 +104,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     mine.opened.then(() => {
       if (use !== mine) return
       shown = { session: mine.session, key }
-      off = watchUnread(mine, () => now, (detail) => tell('petrel-unread', detail))
+      tellUnread(mine)
       draw()
       tell('petrel-ready', {})
     }, (error: unknown) => {
@@ -158,7 +162,10 @@ export function mount(element: HTMLElement, first: Options): Mounted {
         return
       }
       use?.asks(o)
-      if (o.conv !== before.conv || o.peer !== before.peer) router.show({ account: o.user, conv: o.conv, user: o.peer })
+      if (o.conv !== before.conv || o.peer !== before.peer) {
+        router.show({ account: o.user, conv: o.conv, user: o.peer })
+        if (use && shown) tellUnread(use)
+      }
       draw()
     },
     end() {
@@ -176,11 +183,10 @@ function isOne(o: Options): boolean {
   return o.conv !== '' || o.peer !== ''
 }
 
-/** Tells how much is unread: in the conversation of the element, or in all. */
-function watchUnread({ session: { client } }: Use, options: () => Options, tell: (unread: { readonly messages: number; readonly mentions: number }) => void): () => void {
+/** Tells how much is unread, now and after each change: in the conversation of the element, or in all. */
+function watchUnread({ session: { client } }: Use, o: Options, tell: (unread: { readonly messages: number; readonly mentions: number }) => void): () => void {
   let told = ''
   return client.subscribe(() => {
-    const o = options()
     const v = isOne(o) ? client.conversation(o.conv || client.direct(o.peer)) : undefined
     const all = client.unread()
     const unread = !isOne(o) ? { messages: all.messages, mentions: all.mentions } : { messages: v?.unread ?? 0, mentions: v?.mentions.length ?? 0 }
