@@ -189,6 +189,7 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
       open.add(s)
       s.on('close', () => open.delete(s))
     })
+    p.on('framenavigated', () => open.clear()) // nobody tells of the end of those of the former page
     await p.reload()
     await person.field.fill('half a')
     await p.evaluate(() => document.querySelector('#b')?.append(document.querySelector('petrel-chat') as Element))
