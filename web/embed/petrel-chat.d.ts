@@ -44,8 +44,8 @@ export interface PetrelChatElement extends HTMLElement {
   theme: string
   /** The language of the texts: 'en' or 'zh'; by itself that of the page around it. */
   lang: string
-  /** Voids the tokens of this browser and removes what it holds of the account. Call it when the person logs out of your page. */
-  logOut(): Promise<void>
+  /** Voids the tokens of this browser and removes what it holds of the account. Call it when the person logs out of your page. False: the server was not reached, the tokens may still be valid. */
+  logOut(): Promise<boolean>
 }
 
 /** What the element tells its page. The events do not bubble. */

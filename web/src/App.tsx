@@ -3,7 +3,7 @@ import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
 import { Component, type ReactElement, type ReactNode, Suspense, use, useEffect, useReducer, useRef } from 'react'
 import { Button, Logo, Toasts } from '../ui/index.js'
 import { useAccounts } from './account/accounts.js'
-import { goOnWithoutStore, isLeaving, leave, openSession, revoked, type Session } from './account/session.js'
+import { goOnWithoutStore, isLeaving, leave, openedSession, openSession, revoked, type Session } from './account/session.js'
 import { SessionContext, useSession } from './account/SessionContext.js'
 import { SignIn } from './account/SignIn.js'
 import { useRoute } from './environment.js'
@@ -44,7 +44,7 @@ export function App(): ReactElement {
 
 function Account({ account }: { readonly account: string }): ReactElement {
   const [, openAgain] = useReducer((n: number) => n + 1, 0)
-  const session = use(openSession(account))
+  const session = openedSession(account) ?? use(openSession(account)) // React shows nothing for 300 ms when it has to wait, be it for a promise that is resolved
   if (!session) return <SignIn />
   return <SessionContext value={session}><PetrelProvider client={session.client}><Open session={session} onAgain={openAgain} /></PetrelProvider></SessionContext>
 }

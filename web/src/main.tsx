@@ -28,7 +28,7 @@ if ('serviceWorker' in navigator) {
 
 void takeLink().finally(async () => {
   const { account } = route()
-  if (account !== '' && account !== addAccountRoute) await openSession(account).catch(() => {}) // App says what is wrong. It would wait by Suspense, which React ends only 300 ms later
+  if (account !== '' && account !== addAccountRoute) await openSession(account).catch(() => {}) // App says what is wrong
   const root = document.getElementById('root')
   if (root) createRoot(root).render(<StrictMode><App /></StrictMode>)
 })

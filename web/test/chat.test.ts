@@ -85,6 +85,41 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([alice.context.close(), bob.context.close()])
   })
 
+  test('a press outside of the emojis closes them and leaves the field alone, Escape goes back to it', async () => {
+    const [user = ''] = await shared.users('yara')
+    const yara = await shared.open(user, { route: `u/${user}` })
+    const emoji = yara.page.getByRole('dialog', { name: 'Emoji' })
+    await yara.press('Emoji')
+    await emoji.waitFor()
+    await yara.field.evaluate((f) => f.addEventListener('focus', () => f.setAttribute('data-focused', '')))
+    await yara.page.locator('.timeline-view').click({ position: { x: 5, y: 5 } })
+    await emoji.waitFor({ state: 'detached' })
+    assert.equal(await yara.field.getAttribute('data-focused'), null)
+    await yara.press('Emoji')
+    await emoji.getByRole('searchbox').press('Escape')
+    await emoji.waitFor({ state: 'detached' })
+    assert.equal(await yara.field.evaluate((f) => f === document.activeElement), true)
+    await yara.context.close()
+  })
+
+  test('after a dialog the focus is where it was', async () => {
+    const [user = ''] = await shared.users('zoe')
+    const zoe = await shared.open(user, { route: 'settings' })
+    const button = zoe.page.getByRole('button', { name: 'Change the name' })
+    const focused = (): Promise<boolean> => button.evaluate((b) => b === document.activeElement)
+    const dialog = zoe.page.getByRole('dialog')
+    for (const close of [() => zoe.page.keyboard.press('Escape'), () => zoe.press('Close', 'dialog')]) {
+      await button.focus()
+      await zoe.page.keyboard.press('Enter')
+      await dialog.waitFor()
+      assert.equal(await focused(), false)
+      await close()
+      await dialog.waitFor({ state: 'detached' })
+      assert.equal(await focused(), true)
+    }
+    await zoe.context.close()
+  })
+
   test('a group: created, mentioned in, renamed, left behind by who was removed', async () => {
     const [carol, dave] = await Promise.all([at('carol', 'dave'), at('dave', 'carol')])
     await carol.say('so that we know each other')

@@ -10,7 +10,7 @@ import { gzipSync } from 'node:zlib'
 import axe from 'axe-core'
 import { build } from 'esbuild'
 import type { Browser, Page } from 'playwright-core'
-import { launch, Person, troubles } from './browser.js'
+import { launch, Person, profile, troubles } from './browser.js'
 import { Server } from './server.js'
 
 const built = path.resolve('../internal/web/dist/embed')
@@ -41,7 +41,7 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
   let links: Readonly<Record<string, string>>
   const pages = new Map<string, string>()
   const parts = new Map<string, string>() // of the application in React, by path
-  const asked: { device: { id: string; kind: string } }[] = [] // of /chat-token
+  const asked: { user: string | undefined; device: { id: string; kind: string } }[] = [] // of /chat-token
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const { pathname } = new URL(req.url ?? '/', origin)
@@ -49,8 +49,8 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
       let body = ''
       for await (const part of req) body += String(part)
       const { device } = JSON.parse(body) as { device: { id: string; kind: string } }
-      asked.push({ device })
       const user = /user=(\w+)/.exec(req.headers.cookie ?? '')?.[1]
+      asked.push({ user, device })
       res.statusCode = user ? 200 : 401
       res.end(user ? JSON.stringify(await server.admin('AdminService/MintToken', { user, device })) : '')
       return
@@ -75,12 +75,27 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
   const told = (p: Page, name: string): Promise<Told['detail'][]> => p.evaluate((n) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).map((e) => e.detail), name)
   const untilTold = (p: Page, name: string, least = 1): Promise<unknown> => p.waitForFunction(([n, k]) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).length >= Number(k), [name, least])
 
+  /** Loads a page again, whose client gets no answer any more after the function that it returns was called. */
+  async function reloadThroughRelay(p: Page): Promise<() => void> {
+    let silent = false
+    await p.routeWebSocket(/\/v1\/ws/, (socket) => {
+      const to = socket.connectToServer()
+      socket.onMessage((m) => {
+        if (!silent) to.send(m)
+      })
+    })
+    await p.reload()
+    return () => {
+      silent = true
+    }
+  }
+
   before(async () => {
     host = createServer((req, res) => void answer(req, res)).listen(0, '127.0.0.1')
     await once(host, 'listening')
     origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`
     ;[server, browser] = await Promise.all([Server.start({ PETREL_LISTEN__ORIGINS: origin }), launch()])
-    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank')
+    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank', 'ivy', 'jack', 'kate', 'liam')
   })
   after(async () => {
     await browser.close()
@@ -174,20 +189,23 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
       open.add(s)
       s.on('close', () => open.delete(s))
     })
+    p.on('framenavigated', () => open.clear()) // nobody tells of the end of those of the former page
     await p.reload()
     await person.field.fill('half a')
     await p.evaluate(() => document.querySelector('#b')?.append(document.querySelector('petrel-chat') as Element))
     await p.waitForTimeout(100)
     assert.equal(await person.field.inputValue(), 'half a')
-    assert.equal(open.size, 1) // both elements are for the same account
+    const untilOpen = async (n: number): Promise<void> => {
+      for (const until = Date.now() + 5000; open.size !== n && Date.now() < until;) await p.waitForTimeout(50)
+      assert.equal(open.size, n)
+    }
+    await untilOpen(1) // both elements are for the same account
     await p.evaluate(() => {
       const refs = [...document.querySelectorAll('petrel-chat')].map((e) => new WeakRef(e))
       Object.assign(globalThis, { refs, html: document.body.innerHTML })
       for (const e of document.querySelectorAll('petrel-chat')) e.remove()
     })
-    const until = Date.now() + 5000
-    while (open.size > 0 && Date.now() < until) await p.waitForTimeout(50)
-    assert.equal(open.size, 0)
+    await untilOpen(0)
     const cdp = await person.context.newCDPSession(p)
     for (let i = 0; i < 20 && await p.evaluate(() => (globalThis as unknown as { refs: WeakRef<Element>[] }).refs.some((r) => r.deref())); i++) {
       await cdp.send('HeapProfiler.collectGarbage')
@@ -217,6 +235,62 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await gina.context.close()
   })
 
+  test('what the page hides, or what is below its window, is not read', async () => {
+    await server.sendAs('hank', { user: 'kate', text: 'first' })
+    const css = 'petrel-chat { opacity: 0; transition: opacity 50ms; display: block; height: 500px } .shown { opacity: 1 } #below { height: 4000px }'
+    const kate = await Person.open(browser, page('hidden', `${element('kate', 'peer="hank"')}<p id="below"></p>`, `addEventListener('DOMContentLoaded', () => { const s = new CSSStyleSheet(); s.replaceSync(${JSON.stringify(css)}); document.adoptedStyleSheets = [s] })`))
+    const p = kate.page
+    const unread = async (): Promise<number | undefined> => (await told(p, 'petrel-unread')).at(-1)?.messages
+    const untilUnread = (n: number): Promise<unknown> => p.waitForFunction((n) => (globalThis as unknown as { told: Told[] }).told.findLast((e) => e.name === 'petrel-unread')?.detail.messages === n, n)
+    await p.locator('.message').waitFor()
+    await p.bringToFront()
+    await p.waitForTimeout(300)
+    assert.equal(await unread(), 1)
+    await p.locator('petrel-chat').evaluate((e) => e.setAttribute('class', 'shown'))
+    await untilUnread(0)
+    await p.setViewportSize({ width: 1000, height: 450 }) // most of the element is in view, and the newest message is not
+    await p.evaluate(() => scrollTo(0, 0))
+    await server.sendAs('hank', { user: 'kate', text: 'second' })
+    await kate.message('second').waitFor()
+    assert.ok(((await kate.message('second').boundingBox())?.y ?? 0) > 450)
+    await p.waitForTimeout(300)
+    assert.equal(await unread(), 1)
+    await p.evaluate(() => scrollTo(0, 200))
+    await untilUnread(0)
+    await kate.context.close()
+  })
+
+  test('an element opens where the person was reading, until they log out', async () => {
+    for (let i = 1; i <= 40; i++) await server.sendAs('hank', { user: 'liam', text: `line ${i}` })
+    const liam = await Person.open(browser, page('place', element('liam', 'peer="hank"')))
+    const p = liam.page
+    const top = (): Promise<{ text: string | undefined; at: number } | undefined> => p.evaluate(() => {
+      const view = document.querySelector('petrel-chat')?.shadowRoot?.querySelector('.timeline-view')?.getBoundingClientRect()
+      const bodies = [...document.querySelector('petrel-chat')?.shadowRoot?.querySelectorAll('.message .body') ?? []]
+      const first = bodies.find((b) => b.getBoundingClientRect().bottom > (view?.top ?? 0))
+      return first && { text: first.textContent ?? undefined, at: Math.round(first.getBoundingClientRect().top - (view?.top ?? 0)) }
+    })
+    await liam.message('line 1').waitFor()
+    await p.locator('.timeline-view').evaluate((v) => { v.scrollTop = 500 })
+    await p.waitForTimeout(200)
+    const before = await top()
+    assert.ok(before && before.text !== 'line 1')
+    await p.locator('petrel-chat').evaluate((e) => {
+      e.remove()
+      setTimeout(() => document.body.append(e), 100)
+    })
+    await untilTold(p, 'petrel-ready', 2)
+    await liam.message(before.text ?? '').waitFor()
+    await p.waitForTimeout(200)
+    const after = await top()
+    assert.equal(after?.text, before.text)
+    assert.ok(Math.abs((after?.at ?? Infinity) - before.at) <= 2)
+    assert.equal(await p.evaluate(() => Object.keys(localStorage).filter((k) => k.includes(':place:')).length), 1)
+    await p.evaluate(() => document.querySelector('petrel-chat')?.logOut())
+    assert.deepEqual(await p.evaluate(() => Object.keys(localStorage)), [])
+    await liam.context.close()
+  })
+
   test('the back end of the page logs the person in once for all tabs; after a logout nothing is left', async () => {
     const address = page('login', `<petrel-chat server="${server.url}" user="dave" peer="carol" token-url="/chat-token"></petrel-chat>`)
     const dave = await Person.open(browser, address)
@@ -226,17 +300,96 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await dave.page.getByRole('button', { name: 'Try again' }).click()
     await dave.say('from the first tab')
     await dave.message('from the first tab').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
-    const before = asked.length
+    const askedByDave = (): typeof asked => asked.filter((a) => a.user === 'dave')
+    const before = askedByDave().length
     const second = await Person.open(dave.context, address)
     await second.say('from the second tab')
     await dave.message('from the second tab').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
-    assert.equal(asked.length, before)
-    assert.equal(asked[0]?.device.kind, 'web')
-    assert.equal(new Set(asked.map((a) => a.device.id)).size, 1)
-    await second.page.evaluate(() => document.querySelector('petrel-chat')?.logOut())
-    assert.deepEqual(await second.page.evaluate(async () => [Object.keys(localStorage), (await indexedDB.databases()).map((d) => d.name).filter((n) => n?.startsWith('petrel:'))]), [[], []])
+    assert.equal(askedByDave().length, before)
+    assert.equal(askedByDave()[0]?.device.kind, 'web')
+    assert.equal(new Set(askedByDave().map((a) => a.device.id)).size, 1)
+    assert.equal(await second.page.evaluate(() => document.querySelector('petrel-chat')?.logOut()), true)
+    const left = (): Promise<unknown[]> => second.page.evaluate(async () => [...Object.keys(localStorage), ...(await indexedDB.databases()).map((d) => d.name).filter((n) => n?.startsWith('petrel:'))])
+    for (const until = Date.now() + 5000; (await left()).length > 0 && Date.now() < until;) await second.page.waitForTimeout(50) // the first tab closes the database a moment later
+    assert.deepEqual(await left(), [])
     await dave.page.getByText('You are logged out').waitFor()
     await dave.context.close()
+  })
+
+  test('all elements of an account begin anew and end together', async () => {
+    const ivy = await Person.open(browser, page('two', ['jack', 'hank'].map((peer) => `<petrel-chat server="${server.url}" user="ivy" peer="${peer}" token-url="/chat-token"></petrel-chat>`).join('')))
+    const p = ivy.page
+    const silence = await reloadThroughRelay(p)
+    await p.getByRole('alert').nth(1).waitFor()
+    await ivy.context.addCookies([{ name: 'user', value: 'ivy', url: origin }])
+    await p.getByRole('button', { name: 'Try again' }).first().click()
+    await ivy.field.nth(1).waitFor()
+    await ivy.field.first().fill('to jack')
+    await ivy.field.first().press('Enter')
+    await ivy.stored('to jack')
+    await ivy.field.nth(1).fill('half a')
+    silence()
+    const out = p.evaluate(() => document.querySelector('petrel-chat')?.logOut())
+    await p.getByRole('alert').nth(1).waitFor({ timeout: 3000 }) // the server is asked for 5 s
+    assert.equal(await p.locator('.message, .composer-field').count(), 0)
+    assert.equal(await out, false)
+    assert.deepEqual(await p.evaluate(() => Object.keys(localStorage)), [])
+    await ivy.context.close()
+  })
+
+  test('another token is tried after a failure; another user finds nothing of the former one', async () => {
+    const jack = await Person.open(browser, page('again', `<petrel-chat server="${server.url}" user="jack" peer="ivy" token="void"></petrel-chat>`))
+    const p = jack.page
+    await p.getByRole('alert').waitFor()
+    await p.locator('petrel-chat').evaluate((e, token) => e.setAttribute('token', token), server.tokens['jack'] ?? '')
+    await jack.field.fill('half of jack')
+    const before = (await told(p, 'petrel-ready')).length
+    await p.locator('petrel-chat').evaluate((e, token) => {
+      e.setAttribute('user', 'kate')
+      e.setAttribute('token', token)
+    }, server.tokens['kate'] ?? '')
+    await untilTold(p, 'petrel-ready', before + 1)
+    assert.equal(await jack.field.inputValue(), '')
+    await jack.say('from kate')
+    await jack.message('from kate').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    await jack.context.close()
+  })
+
+  test('an element whose script is not there says so, tells the page, and tries again', async () => {
+    const context = await profile(browser)
+    await context.route(/\/embed\/assets\/mount-/, (route) => route.fulfill({ status: 404 }))
+    const jack = await Person.open(context, page('gone', element('jack', 'peer="ivy"')))
+    const p = jack.page
+    await p.getByRole('alert').getByText('The chat was not loaded').waitFor()
+    assert.equal((await told(p, 'petrel-error')).length, 1)
+    await context.unroute(/\/embed\/assets\/mount-/)
+    await p.getByRole('button', { name: 'Try again' }).click()
+    await jack.field.waitFor()
+    assert.equal(await p.getByRole('alert').count(), 0)
+    await context.close()
+  })
+
+  test('why there is no chat is said in the language of the element', async () => {
+    const p = (await Person.open(browser, page('reason', `<petrel-chat server="${server.url}" user="alice" peer="bob" lang="zh"></petrel-chat>`, `
+      addEventListener('DOMContentLoaded', () => { document.querySelector('petrel-chat').token = () => ({ user: 'bob', accessToken: 'x' }) })
+    `))).page
+    assert.doesNotMatch(await p.getByRole('alert').innerText(), /[A-Za-z]{3}/)
+    assert.equal((await told(p, 'petrel-error'))[0]?.code, 'invalid')
+    await p.context().close()
+  })
+
+  test('an element that shows another conversation tells how much is unread there, be it as much as before', async () => {
+    const [first = '', second = ''] = await Promise.all(['First', 'Second'].map(async (title) => (await server.admin('AdminService/CreateGroup', { title, members: [{ user: 'carol', role: 'ROLE_OWNER' }, { user: 'ivy' }] }) as { conv: string }).conv))
+    for (const conv of [first, second]) await server.sendAs('carol', { conv, text: 'for ivy' })
+    const ivy = await Person.open(browser, page('turned', element('ivy', `conv="${first}"`), 'document.hasFocus = () => false'))
+    const p = ivy.page
+    await ivy.message('for ivy').waitFor()
+    await p.waitForTimeout(500)
+    const before = (await told(p, 'petrel-unread')).length
+    await p.locator('petrel-chat').evaluate((e, conv) => e.setAttribute('conv', conv), second)
+    await untilTold(p, 'petrel-unread', before + 1)
+    assert.equal((await told(p, 'petrel-unread')).at(-1)?.messages, 1)
+    await ivy.context.close()
   })
 
   test('axe finds nothing serious in an element, light and dark', async () => {

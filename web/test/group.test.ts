@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Person } from './browser.js'
+import { proxy } from './proxy.js'
 import { Shared } from './shared.js'
 
 describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
@@ -63,10 +64,13 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
 
   test('who is removed while the group is open can neither write nor read on, and what they sent in vain says so', async () => {
     const { conv, users } = await shared.group('Club', 'dirk', 'elsa')
-    const [dirk, elsa] = await Promise.all(users.map((user) => shared.open(user, { route: `c/${conv}` }))) as [Person, Person]
+    const wire = await proxy(shared.server.url, '', (text) => text)
+    const [dirk, elsa] = await Promise.all(users.map((user, i) => shared.open(user, { route: `c/${conv}`, address: i === 0 ? shared.server.url : wire.url }))) as [Person, Person]
     await dirk.say('before')
     await elsa.message('before').waitFor()
     await elsa.context.setOffline(true)
+    wire.cut()
+    await elsa.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor() // nobody could tell of what is sent while the connection ends
     await elsa.say('too late')
     await elsa.message('too late').getByRole('img', { name: 'On its way' }).waitFor()
     await dirk.go(`c/${conv}/info`)
@@ -84,6 +88,7 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await elsa.message('too late').waitFor({ state: 'detached' })
     assert.deepEqual(await dirk.texts(), ['before', 'after'])
     await Promise.all([dirk.context.close(), elsa.context.close()])
+    wire.stop()
   })
 
   test('mentions: of one, of all, with a badge and a way to them; who has read a message', async () => {
@@ -94,6 +99,7 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await finn.field.press('Tab')
     assert.equal(await finn.field.inputValue(), `where is @${gala.user} `)
     await finn.field.press('Enter')
+    await finn.stored(`where is @${gala.user}`)
     for (let i = 0; i < 30; i++) await shared.server.sendAs(finn.user, { conv, text: `${i} ${'more '.repeat(40)}` })
     await finn.field.pressSequentially('@al')
     await finn.page.getByRole('option', { name: 'All members' }).click()

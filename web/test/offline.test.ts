@@ -140,10 +140,25 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     const [user = ''] = await shared.users('xena')
     const xena = await shared.open(user, { route: `u/${user}`, address: front.url })
     await xena.page.waitForFunction(() => navigator.serviceWorker.controller?.state === 'activated')
+    const ofOldPage = '/assets/of-the-old-page.js' // the server has it no more
+    await xena.page.evaluate(async (file) => (await caches.open((await caches.keys())[0] ?? '')).put(file, new Response('old')), ofOldPage)
     version = 'newer'
     await xena.field.fill('a draft')
     front.cut() // as a restart of the server does
     await xena.page.getByText('A newer version is here.').waitFor()
+    assert.equal(await xena.page.evaluate(async (file) => (await fetch(file)).text(), ofOldPage), 'old')
+    version = 'newest'
+    await xena.page.evaluate(async () => void await (await navigator.serviceWorker.getRegistration())?.update())
+    const versions = await xena.page.evaluate(async () => {
+      let names: readonly string[] = []
+      for (let i = 0; i < 200 && !(names.length === 2 && names[1]?.startsWith('petrel-newest')); i++) {
+        await new Promise((done) => setTimeout(done, 50))
+        names = await caches.keys()
+      }
+      return names.map((name) => name.replace(/[0-9a-f]{16}$/, ''))
+    })
+    assert.deepEqual(versions, ['petrel-newer', 'petrel-newest']) // no more than one version before
+    assert.equal(await xena.page.evaluate(async (file) => (await fetch(file)).status, ofOldPage), 404)
     await xena.page.locator('.update').getByRole('button', { name: 'Reload' }).click()
     await xena.page.getByText('A newer version is here.').waitFor({ state: 'detached' })
     await xena.ready()
@@ -151,4 +166,24 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     await xena.context.close()
     front.stop()
   })
+
+  for (const [what, file] of [['picker', /\/assets\/EmojiPicker-.*\.js$/], ['data', /\/assets\/en-.*\.js$/]] as const) {
+    test(`a server that has a newer page has no emoji ${what} for the old one: the page says so and goes on`, async () => {
+      const [user = ''] = await shared.users('yuri')
+      const context = await profile(shared.browser, { serviceWorkers: 'block' })
+      await context.route(file, (route) => route.fulfill({ status: 404, body: 'there is no such file' }))
+      const yuri = await shared.open(user, { route: `u/${user}`, context })
+      const thrown: string[] = []
+      yuri.page.on('pageerror', (e) => thrown.push(e.message))
+      await yuri.field.fill('half a word :smile')
+      await yuri.field.press('Backspace') // asks for the emojis with such a name
+      await yuri.press('Emoji')
+      await yuri.page.getByText('A newer version is here.').waitFor()
+      await yuri.page.getByRole('dialog', { name: 'Emoji' }).waitFor({ state: 'detached' })
+      assert.equal(await yuri.field.inputValue(), 'half a word :smil')
+      assert.equal(await yuri.page.getByRole('button', { name: 'Emoji' }).getAttribute('aria-expanded'), 'false')
+      assert.deepEqual(thrown, [])
+      await context.close()
+    })
+  }
 })

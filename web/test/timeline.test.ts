@@ -18,8 +18,8 @@ describe('a long conversation', { timeout: 120_000 }, () => {
 
   before(async () => {
     [server, browser] = await Promise.all([Server.start(), launch()])
-    links = await server.users('alice', 'bob', 'carol')
-    conv = (await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }, { user: 'carol' }] }) as { conv: string }).conv
+    links = await server.users('alice', 'bob', 'carol', 'dave')
+    conv = (await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }, { user: 'carol' }, { user: 'dave' }] }) as { conv: string }).conv
     let next = 0
     await Promise.all(Array.from({ length: 32 }, async () => {
       while (next < written) await server.sendAs('bob', { conv, text: textOf(next++) })
@@ -43,6 +43,14 @@ describe('a long conversation', { timeout: 120_000 }, () => {
   }
 
   const row = (page: Page) => page.locator('.timeline-view [data-key]')
+
+  /** The row at the top of the view, and where its top is. */
+  const top = (page: Page): Promise<{ readonly key: string | undefined; readonly at: number }> => page.evaluate(() => {
+    const view = document.querySelector('.timeline-view') as HTMLElement
+    const edge = view.getBoundingClientRect().top
+    const first = [...view.querySelectorAll<HTMLElement>('[data-key]')].find((r) => r.getBoundingClientRect().bottom > edge)
+    return { key: first?.dataset['key'], at: Math.round(first?.getBoundingClientRect().top ?? 0) }
+  })
 
   /** How many entries of the conversation the browser has stored. */
   async function stored(page: Page): Promise<number> {
@@ -146,23 +154,91 @@ describe('a long conversation', { timeout: 120_000 }, () => {
   test('the place where somebody reads is there again after another chat and after a reload', async () => {
     const { page, context } = await open()
     await page.evaluate(walk, { step: -300, frames: 40 })
-    const top = async (): Promise<{ key: string | undefined; at: number }> => page.evaluate(() => {
-      const view = document.querySelector('.timeline-view') as HTMLElement
-      const edge = view.getBoundingClientRect().top
-      const first = [...view.querySelectorAll<HTMLElement>('[data-key]')].find((r) => r.getBoundingClientRect().bottom > edge)
-      return { key: first?.dataset['key'], at: Math.round(first?.getBoundingClientRect().top ?? 0) }
-    })
-    const was = await top()
+    const was = await top(page)
     await page.goto(`${server.url}/#/alice/u/bob`)
     await row(page).first().waitFor({ state: 'detached' })
     await page.goto(`${server.url}/#/alice/c/${conv}`)
     await row(page).first().waitFor()
-    assert.deepEqual(await top(), was)
+    assert.deepEqual(await top(page), was)
     await page.reload()
     await page.locator(`[data-key="${was.key}"]`).waitFor()
-    const is = await top()
+    const is = await top(page)
     assert.deepEqual(is.key, was.key)
     assert.ok(Math.abs(is.at - was.at) <= 1, `${is.at} px, not ${was.at} px`)
+    await context.close()
+  })
+
+  test('a place that cannot be read now is kept for the next time', async () => {
+    const { page, context } = await open()
+    const toBob = async (): Promise<void> => {
+      await page.goto(`${server.url}/#/alice/u/bob`)
+      await row(page).first().waitFor({ state: 'detached' })
+    }
+    const place = (now?: string): Promise<string | null> => page.evaluate(([name, text]) => {
+      if (text !== undefined) localStorage.setItem(name, text)
+      return localStorage.getItem(name)
+    }, [`petrel:alice:place:${conv}`, now] as const)
+    const far = '100 -10'
+    await toBob()
+    await place(far)
+    await context.setOffline(true)
+    await page.goto(`${server.url}/#/alice/c/${conv}`)
+    await row(page).first().waitFor() // what is there is shown, from its end
+    await page.getByRole('button', { name: 'To the newest message' }).waitFor({ state: 'hidden' })
+    await toBob()
+    assert.equal(await place(), far)
+    await context.setOffline(false)
+    await server.sendAs('bob', { conv, text: 'there is a connection again' })
+    await page.locator('.chat-row', { hasText: 'there is a connection again' }).waitFor()
+    await page.goto(`${server.url}/#/alice/c/${conv}`)
+    await page.getByRole('button', { name: 'To the newest message' }).waitFor()
+    await toBob()
+    assert.equal(await place(), far)
+    await context.close()
+  })
+
+  test('on a phone nothing becomes read and nothing moves while the info covers the chat', async () => {
+    const { page, context } = await (await Person.open(browser, links['dave'] ?? '', { viewport: { width: 390, height: 700 } })).ready()
+    const route = (part: string): Promise<unknown> => page.goto(`${server.url}/#/dave/c/${conv}${part}`)
+    await route('')
+    await page.getByRole('button', { name: 'To the newest message' }).click()
+    const badge = page.locator('.chat-row', { hasText: 'Long' }).locator('.badge')
+    await badge.waitFor({ state: 'detached' }) // all is read
+
+    // At the end: what comes under the info is not read, and the chat is at the end again when it shows.
+    await route('/info')
+    await page.locator('.timeline-view').waitFor({ state: 'hidden' })
+    const before = { stored: await stored(page), rows: await row(page).count() }
+    await server.sendAs('bob', { conv, text: 'under the info' })
+    await page.getByText('under the info', { exact: true }).last().waitFor({ state: 'attached' })
+    await page.waitForTimeout(500) // for what is not to happen
+    assert.equal(await badge.count(), 1)
+    assert.ok(await stored(page) <= before.stored + 2, 'it reads further back')
+    assert.ok(await row(page).count() <= before.rows + 2, 'it draws more')
+    await route('')
+    await badge.waitFor({ state: 'detached' }) // it is in view now
+    await page.getByRole('button', { name: 'To the newest message' }).waitFor({ state: 'hidden' })
+
+    // Further up: the same row is there again, also after a reload under the info.
+    await page.evaluate(walk, { step: -100, frames: 20 })
+    const was = await top(page)
+    await route('/info')
+    await page.locator('.timeline-view').waitFor({ state: 'hidden' })
+    await server.sendAs('bob', { conv, text: 'further down' })
+    await badge.waitFor({ state: 'attached' })
+    await route('')
+    await row(page).first().waitFor()
+    assert.deepEqual(await top(page), was)
+    await route('/info')
+    await page.locator('.timeline-view').waitFor({ state: 'hidden' })
+    await page.reload()
+    await row(page).first().waitFor({ state: 'attached' })
+    await route('')
+    await page.locator(`[data-key="${was.key}"]`).waitFor()
+    const is = await top(page)
+    assert.deepEqual(is.key, was.key)
+    assert.ok(Math.abs(is.at - was.at) <= 1, `${is.at} px, not ${was.at} px`)
+    assert.equal(await badge.count(), 1)
     await context.close()
   })
 })

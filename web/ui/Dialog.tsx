@@ -1,4 +1,4 @@
-import { type ReactElement, type ReactNode, useEffect, useId, useRef } from 'react'
+import { type ReactElement, type ReactNode, useEffect, useId, useLayoutEffect, useRef } from 'react'
 import { IconButton } from './controls.js'
 import { isComposing } from './composing.js'
 
@@ -21,7 +21,10 @@ export function Dialog({ title, closeLabel, onClose, children, foot }: DialogPro
     const dialog = ref.current
     if (dialog && !dialog.open) dialog.showModal()
     dialog?.querySelector<HTMLElement>(matchMedia('(pointer: fine)').matches ? writable : writableOnPhone)?.focus() // autoFocus of React comes before it is open, so it is lost
-    return () => dialog?.close()
+  }, [])
+  useLayoutEffect(() => {
+    const dialog = ref.current
+    return () => dialog?.close() // while it is in the page still: out of it the browser does not give the focus back
   }, [])
   return (
     <dialog

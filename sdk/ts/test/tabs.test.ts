@@ -107,6 +107,13 @@ describe('tabs', { timeout: 60_000 }, () => {
     await tabs.close()
   })
 
+  test('two tabs that log out at the same time leave nothing', async () => {
+    const tabs = new Tabs()
+    const all = [await tabs.open('1'), await tabs.open('2')]
+    await soon(Promise.all(all.map(({ client }) => client.forget())))
+    assert.deepEqual(await tabs.indexedDB.databases(), [])
+  })
+
   test('who takes over keeps what the former tab has written offline', async () => {
     const tabs = new Tabs()
     tabs.conversation.write(3)

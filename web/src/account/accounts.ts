@@ -23,6 +23,11 @@ export function allAccounts(): readonly string[] {
   return accounts
 }
 
+/** Whether this browser may keep something of an account: after a logout it may not. An element of a page keeps the device of its account, and stands in no list. */
+export function mayKeep(account: string): boolean {
+  return accounts.includes(account) || recall(`${account}:device`) !== ''
+}
+
 export function addAccount(user: string): void {
   set([user, ...accounts.filter((u) => u !== user)])
 }

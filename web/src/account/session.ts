@@ -21,6 +21,7 @@ export const version = 'petrel-web/0.1.0'
 const tenant = 'default'
 const auth = new Auth(location.origin)
 const sessions = new Map<string, Promise<Session | undefined>>()
+const opened = new WeakMap<Promise<unknown>, Session>()
 const leaving = new Set<string>() // accounts that are being logged out here
 const absent = new Set<string>() // accounts to which nobody has logged in here
 const unstored = new Set<string>() // accounts whose store has failed, and which do without it in this page
@@ -34,19 +35,18 @@ onKept((name) => {
 
 const unkept = new Map<string, TokenStorage>() // where the browser keeps nothing
 
-/** The tokens of an account. A browser that keeps nothing has them for as long as the page is open. */
-async function saved(user: string): Promise<SavedTokens> {
+/** The tokens of an account, and what is kept of them now. A browser that keeps nothing has them for as long as the page is open. */
+async function saved(user: string): Promise<{ readonly tokens: SavedTokens; readonly have: Tokens | undefined }> {
   let storage = unkept.get(user)
-  if (!storage) {
-    try {
-      storage = browserTokens(`${tenant}/${user}`)
-      await storage.read()
-    } catch {
-      storage = memoryTokens()
-      unkept.set(user, storage)
-    }
+  let have: Tokens | undefined
+  try {
+    storage ??= browserTokens(`${tenant}/${user}`)
+    have = await storage.read()
+  } catch {
+    storage = memoryTokens()
+    unkept.set(user, storage)
   }
-  return new SavedTokens(auth, storage)
+  return { tokens: new SavedTokens(auth, storage), have }
 }
 
 /** The session of an account; undefined: nobody has logged in to it here. A page has one of each. */
@@ -55,14 +55,20 @@ export function openSession(user: string): Promise<Session | undefined> {
   if (!session) {
     session = makeSession(user)
     sessions.set(user, session)
-    session.catch(() => sessions.delete(user))
+    const made = session
+    made.then((s) => s && opened.set(made, s), () => sessions.delete(user))
   }
   return session
 }
 
+/** The session of an account, if it is open already. */
+export function openedSession(user: string): Session | undefined {
+  const session = sessions.get(user)
+  return session && opened.get(session)
+}
+
 async function makeSession(user: string): Promise<Session | undefined> {
-  const tokens = await saved(user)
-  const have = await tokens.read()
+  const { tokens, have } = await saved(user)
   if (!have) {
     removeAccount(user)
     absent.add(user)
@@ -101,7 +107,7 @@ export async function register(c: Credentials & { readonly displayName: string; 
 }
 
 async function admit(tokens: Tokens): Promise<void> {
-  await (await saved(tokens.user)).save(tokens)
+  await (await saved(tokens.user)).tokens.save(tokens)
   sessions.delete(tokens.user) // one with former tokens
   addAccount(tokens.user)
 }
@@ -159,7 +165,7 @@ async function clear(s: Session): Promise<void> {
 /** Removes what the client does not know of. */
 async function wipe(s: Session): Promise<void> {
   s.names.end()
-  await (await saved(s.user)).save(undefined)
+  await (await saved(s.user)).tokens.save(undefined)
   forgetAccount(s.user)
   removeAccount(s.user)
 }

@@ -61,7 +61,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
         ...(mayAll && members.length > 0 && 'all'.startsWith(part) ? [{ key: '*', text: '@all ', label: t('mentionAll') }] : []),
       ])
     } else if (part.length >= 2) {
-      void loadEmoji(language).then(({ search }) => offer(search(part).map((e) => ({ key: e.sign, text: `${e.sign} `, emoji: e.sign, label: e.label }))))
+      loadEmoji(language).then(({ search }) => offer(search(part).map((e) => ({ key: e.sign, text: `${e.sign} `, emoji: e.sign, label: e.label }))), () => offer([])) // the word can be written without
     } else close()
   }
 

@@ -1,9 +1,10 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
-import { type KeyboardEvent, lazy, type ReactElement, type RefObject, Suspense, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
+import { type ComponentType, type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
 import { activeIn, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
+import type { EmojiPickerProps } from '../emoji/EmojiPicker.js'
 import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { Completion, type Completed, useCompletion } from './Completion.js'
@@ -11,8 +12,6 @@ import { thrownText } from './failure.js'
 import { plainText } from './marks.js'
 import { mentionedIn, useMembers } from './members.js'
 import { useName } from '../account/names.js'
-
-const EmojiPicker = lazy(() => import('../emoji/EmojiPicker.js'))
 
 export type Intent = { readonly kind: 'reply' | 'edit'; readonly message: Message } | undefined
 
@@ -45,6 +44,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const field = useRef<HTMLTextAreaElement>(null)
   const [empty, setEmpty] = useState(() => draftOf(session.account, chat) === '')
   const [emoji, setEmoji] = useState(false)
+  const [Picker, setPicker] = useState<ComponentType<EmojiPickerProps>>() // once it is loaded
   const members = useMembers(conversation?.kind === 'group' ? conversation : undefined)
   const completion = useCompletion(members, user, conversation?.role === 'owner' || conversation?.role === 'admin')
   useImperativeHandle(control, () => ({ focus: () => field.current?.focus() }), [])
@@ -71,6 +71,15 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   useEffect(() => {
     if (field.current && takesFocus(field.current) && matchMedia('(pointer: fine)').matches) field.current.focus({ preventScroll: true })
   }, [takesFocus])
+
+  // A part of the page that is loaded later may be gone: the server has a newer version by now.
+  const noEmoji = useCallback(() => {
+    setEmoji(false)
+    toast(t(navigator.onLine ? 'newVersion' : 'errorOffline'))
+  }, [t, toast])
+  useEffect(() => {
+    if (emoji && !Picker) import('../emoji/EmojiPicker.js').then((m) => setPicker(() => m.default), noEmoji)
+  }, [emoji, Picker, noEmoji])
 
   // An edit takes the field, and gives the draft back when it is over.
   const editing = intent?.kind === 'edit' ? intent.message : undefined
@@ -168,7 +177,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
           </button>
         </div>
       </div>
-      {emoji && <Suspense><EmojiPicker onPick={(sign) => insert(sign)} onClose={() => { setEmoji(false); field.current?.focus() }} /></Suspense>}
+      {emoji && Picker && <Picker onPick={(sign) => insert(sign)} onClose={(how) => { setEmoji(false); if (how === 'escape') field.current?.focus() }} onFailed={noEmoji} />}
     </div>
   )
 }

@@ -19,6 +19,7 @@ export class Scroller {
   #at = 0 // the scroll position when it was remembered
   #drawn: readonly HTMLElement[] | undefined // the rows, if they were looked for since the last drawing
   #end = true
+  #hidden = false // the view had no size when it was looked at last
 
   constructor(view: HTMLElement, content: HTMLElement) {
     this.#view = view
@@ -28,6 +29,11 @@ export class Scroller {
   /** The last row is in view, as far as the page knows by now. */
   get isAtEnd(): boolean {
     return this.#end
+  }
+
+  /** The view has no size: on a phone the info covers the chat. Nothing is in view then, and nothing can be measured. */
+  get isHidden(): boolean {
+    return this.#view.clientHeight === 0
   }
 
   get isNearEnd(): boolean {
@@ -58,8 +64,10 @@ export class Scroller {
     return this.#end || !this.#anchor ? undefined : { key: this.#anchor.key, belowPx: this.#anchor.top - this.#at }
   }
 
-  /** Notes what is in view: after each scroll, and before and after each drawing. */
+  /** Notes what is in view: after each scroll, and before and after each drawing. A view that was hidden is restored first. */
   remember(): void {
+    if (this.isHidden) this.#hidden = true
+    if (this.#hidden) return
     this.#at = this.#view.scrollTop
     this.#end = this.below <= atEndPx
     const row = this.#rowAt(this.#view.getBoundingClientRect().top)
@@ -68,13 +76,16 @@ export class Scroller {
 
   /** Puts the view back after the content has changed. `sticky`: to the end, if it was there. */
   restore(sticky: boolean): void {
+    const wasHidden = this.#hidden
+    this.#hidden = this.isHidden
+    if (this.#hidden) return
     if (this.#end && sticky) {
       this.#view.scrollTop = this.#view.scrollHeight
     } else if (this.#anchor) {
       const row = this.#find(this.#anchor.key)
       const moved = row ? this.#topOf(row) - this.#anchor.top : 0
       // From where it was: if the content became shorter, the browser has moved the view already.
-      if (Math.abs(moved) >= 0.5) this.#view.scrollTop = this.#at + moved
+      if (wasHidden || Math.abs(moved) >= 0.5) this.#view.scrollTop = this.#at + moved
     }
     this.remember()
   }
@@ -85,19 +96,20 @@ export class Scroller {
     this.remember()
   }
 
-  /** Brings a row into view: its top so many px below that of the view, or its middle to the middle. */
+  /** Brings a row into view: its top so many px below that of the view, or its middle to the middle. False: it is not drawn, or the view is hidden. */
   toRow(key: string, below: number | 'middle'): boolean {
     const row = this.#find(key)
-    if (!row) return false
+    if (!row || this.isHidden) return false
     const inset = below === 'middle' ? Math.max(0, (this.#view.clientHeight - row.offsetHeight) / 2) : below
     this.#view.scrollTop += row.getBoundingClientRect().top - this.#view.getBoundingClientRect().top - inset
     this.remember()
     return true
   }
 
-  /** The keys of the rows whose bottom is in view or above it: the last one of them was seen. */
+  /** The key of the last row whose bottom is in view or above it. An element of a page may be half below the window. */
   lastSeen(): string | undefined {
-    const bottom = this.#view.getBoundingClientRect().bottom + atEndPx
+    if (this.isHidden) return undefined
+    const bottom = Math.min(this.#view.getBoundingClientRect().bottom, innerHeight) + atEndPx
     const rows = this.#rows()
     const at = firstWhere(rows.length, (i) => (rows[i] as HTMLElement).getBoundingClientRect().bottom > bottom)
     return rows[at - 1]?.dataset['key']

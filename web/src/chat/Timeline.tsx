@@ -37,7 +37,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const [unreadAfter] = useState(v.unread > 0 ? v.read : undefined) // fixed while the chat is open
   const { account } = useSession()
   const [opening] = useState<Opening>(() => placeIn(account, v.id) ?? (unreadAfter === undefined ? undefined : { unreadAfter }))
-  const { held, span, shown, view, content, scroller, away, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, opening)
+  const { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, opening)
   const unreadAt = useRef<number | undefined>(undefined)
   if (unreadAt.current === undefined && unreadAfter !== undefined && (held.isOldest || (held.messages[0]?.seq ?? Infinity) <= unreadAfter + 1)) {
     unreadAt.current = firstUnread(held.messages, user, unreadAfter)
@@ -69,9 +69,9 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
     if (upTo > v.read) client.markRead(v.id, upTo)
   }, [client, isSeen, scroller, shown, v.id, v.read])
   useEffect(() => {
-    read()
+    if (!hidden) read()
     return onSeen(read)
-  }, [read, onSeen])
+  }, [hidden, read, onSeen])
 
   // Where the person reads is kept, for the next time this chat is open.
   const seen = useRef(shown)
@@ -79,6 +79,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   useLayoutEffect(() => {
     const left = (): void => {
       const at = scroller.current?.place
+      if (!at && !reached.current) return // the place that was kept is still the last one where they read
       const row = at && seen.current.find((m) => keyOf(m) === at.key)
       keepPlace(account, v.id, at && row && { seq: row.seq, belowPx: at.belowPx })
     }
@@ -87,7 +88,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
       removeEventListener('pagehide', left)
       left()
     }
-  }, [account, scroller, v.id])
+  }, [account, reached, scroller, v.id])
 
   // What the person sends is seen by them, wherever they were.
   const newest = pending.at(-1)?.id

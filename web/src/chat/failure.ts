@@ -1,28 +1,31 @@
-import { isPetrelError, type Outgoing } from '@petrel-im/sdk'
+import { type Code, isPetrelError, type Outgoing } from '@petrel-im/sdk'
 import type { Key, Translation } from '../i18n/index.js'
 
-const reasons: Readonly<Record<string, Key>> = {
+/** What a person is told, by the code of the catalogue. Codes that are missing here are not about what a person does. */
+export const reasons = {
   not_member: 'errorNotMember', forbidden: 'errorForbidden', too_large: 'errorTooLarge', no_target: 'errorNoTarget', no_user: 'errorNoUser', no_conversation: 'errorNotMember',
   rate_limited: 'errorRateLimited', bad_credentials: 'errorBadCredentials', user_exists: 'errorUserExists', invalid: 'errorInvalid', disk_full: 'errorServerBusy', overloaded: 'errorServerBusy',
-  store_stalled: 'errorServerBusy', draining: 'errorServerBusy', edit_window: 'errorForbidden', recall_window: 'errorForbidden', group_full: 'errorGroupFull',
-}
+  store_stalled: 'errorServerBusy', draining: 'errorServerBusy', frame_too_large: 'errorTooLarge', too_late: 'errorTooLate', no_device: 'errorNoDevice', unavailable: 'errorOffline',
+  internal: 'errorServer', damaged: 'errorServer', unsupported: 'errorUnsupported', conflict: 'errorUnknown', too_old: 'unknowable',
+} satisfies Readonly<Partial<Record<Code, Key>>>
 
-/** What to tell a person about an error: by its code; of one that is not known the text of the server. */
-export function errorText(code: string, message: string, t: Translation['t']): string {
-  const key = reasons[code]
-  return key ? t(key) : message || t('errorUnknown')
+/** What to tell a person about an error: the text of its code, in their language. The text of the server is English and for developers, so of another code they are told the code. */
+function errorText(code: string, t: Translation['t']): string {
+  const known: Readonly<Partial<Record<string, Key>>> = reasons
+  const key = Object.hasOwn(known, code) ? known[code] : undefined
+  return key ? t(key) : code ? t('errorOther', { code }) : t('errorUnknown')
 }
 
 /** The same of something that was thrown. */
 export function thrownText(why: unknown, t: Translation['t']): string {
   if (!isPetrelError(why)) return t('errorUnknown')
   if (why.kind === 'store') return t('errorStore')
-  return why.kind === 'link' || why.kind === 'silent' ? t('errorOffline') : errorText(why.code, why.message, t)
+  return why.kind === 'link' || why.kind === 'silent' ? t('errorOffline') : errorText(why.code, t)
 }
 
 /** Why a message is not stored, or that nobody knows. */
 export function failureText(o: Outgoing, t: Translation['t']): string {
   if (o.state === 'unknowable') return t('unknowable')
-  const reason = errorText(o.error?.code ?? '', o.error?.message ?? '', t)
+  const reason = errorText(o.error?.code ?? '', t)
   return o.draft.edit ? t('editRefused', { reason }) : o.draft.recall ? t('recallRefused', { reason }) : reason
 }

@@ -1,4 +1,4 @@
-import { allAccounts } from '../account/accounts.js'
+import { mayKeep } from '../account/accounts.js'
 import { keep, namesOf, recall } from '../stored.js'
 
 /** Where somebody reads a conversation: an entry, and how far its top is below that of the view, in px. */
@@ -19,7 +19,7 @@ export function placeIn(account: string, conv: string): ReadingPlace | undefined
 
 /** Keeps a place; undefined: the person read the newest message. */
 export function keepPlace(account: string, conv: string, place: ReadingPlace | undefined): void {
-  if (!allAccounts().includes(account)) return // it has been logged out: nothing of it stays
+  if (!mayKeep(account)) return
   const name = nameOf(account, conv)
   const kept = namesOf(nameOf(account, ''))
   if (place && !kept.includes(name) && kept.length >= most) keep(kept[0] ?? '', '')

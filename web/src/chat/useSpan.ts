@@ -32,12 +32,15 @@ export function useSpan(conv: string, opening: Opening) {
   const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
   const [span, setSpan] = useState<Span>(() => spanAt(held, openAt))
   const [away, setAway] = useState(false) // the newest message is not in view
+  const [hidden, setHidden] = useState(false) // the view has no size
   const view = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const scroller = useRef<Scroller | undefined>(undefined)
   const place = useRef<Place | undefined>(undefined)
   const opened = useRef(false)
+  const reached = useRef(!(opening && 'seq' in opening)) // the view came to the place that was kept, or the person went elsewhere
   const loading = useRef(false)
+  const settle = useRef(() => {}) // brings the view, after what was drawn last, to where it is to stand
   const now = useRef({ held, span })
   now.current = { held, span }
   const shown = useMemo(() => waits ? none : slice(held.messages, span), [waits, held, span])
@@ -69,6 +72,8 @@ export function useSpan(conv: string, opening: Opening) {
   const look = useCallback(() => {
     const s = scroller.current
     if (!s) return
+    setHidden(s.isHidden)
+    if (s.isHidden) return
     setAway(!s.isNearEnd || now.current.span.to !== Infinity)
     extend()
   }, [extend])
@@ -78,7 +83,7 @@ export function useSpan(conv: string, opening: Opening) {
     const s = new Scroller(view.current, content.current)
     scroller.current = s
     const resized = new ResizeObserver(() => {
-      s.restore(now.current.span.to === Infinity)
+      settle.current()
       look()
     })
     resized.observe(view.current)
@@ -91,17 +96,22 @@ export function useSpan(conv: string, opening: Opening) {
     const s = scroller.current
     if (!s) return
     s.drawn()
-    const opens = !opened.current && shown.length > 0
-    if (opens) {
-      opened.current = true
-      place.current = openingPlace(shown, span, opening)
-    }
-    const to = place.current
-    if (to?.span === span) {
+    settle.current = () => {
+      s.restore(span.to === Infinity)
+      if (s.isHidden) return // the chat opens, or goes to a place, when it can be seen
+      const opens = !opened.current && shown.length > 0
+      if (opens) {
+        opened.current = true
+        place.current ??= openingPlace(shown, span, opening, held) // a person who went elsewhere while the chat waited is not taken back
+        if (place.current.key !== '') reached.current = true
+      }
+      const to = place.current
+      if (to?.span !== span) return
       place.current = undefined
       const there = to.key !== '' && s.toRow(to.key, to.below)
       if (there ? span.to === Infinity && s.below <= littlePx : opens || to.key === '') s.toEnd()
-    } else s.restore(span.to === Infinity)
+    }
+    settle.current()
     if (content.current) enterByNewest(content.current)
   })
   useEffect(look, [shown, look])
@@ -110,12 +120,15 @@ export function useSpan(conv: string, opening: Opening) {
     window.toNewest()
     const newest = spanAt(window.view())
     place.current = { span: newest, key: '', below: 0 }
+    reached.current = true
     setSpan(newest)
     setWaits(false)
   }, [window])
 
   /** Has the view stand at a row, which is held. */
   const standAt = useCallback((target: Message, below: number | 'middle') => {
+    reached.current = true
+    setWaits(false)
     const { span: is } = now.current
     if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target), below)) look()
     else {
@@ -174,7 +187,7 @@ export function useSpan(conv: string, opening: Opening) {
     look()
   }, [look])
 
-  return { held, span, shown, view, content, scroller, away, toEnd, jumpTo, jumpToTime, onScroll }
+  return { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
 }
 
 const none: readonly Message[] = []
@@ -189,9 +202,11 @@ function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
   return isOldest || (messages[0]?.seq ?? Infinity) <= seq
 }
 
-/** The row at which a chat opens. */
-function openingPlace(shown: readonly Message[], span: Span, opening: Opening): Place {
+/** The row at which a chat opens; the end, if the place that was kept could not be read in time. */
+function openingPlace(shown: readonly Message[], span: Span, opening: Opening, held: HistoryView): Place {
   if (opening && 'unreadAfter' in opening) return { span, key: 'unread', below: dividerBelowPx }
-  const row = opening && shown.find((m) => m.seq >= opening.seq && isShown(m))
+  const first = shown[0]
+  const isThere = opening && first && (first.seq <= opening.seq || held.isOldest && first === held.messages[0])
+  const row = isThere && shown.find((m) => m.seq >= opening.seq && isShown(m))
   return { span, key: row ? keyOf(row) : '', below: opening?.belowPx ?? 0 }
 }

@@ -1,4 +1,4 @@
-import { isPetrelError } from '@petrel-im/sdk'
+import { PetrelError } from '@petrel-im/sdk'
 import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
 import { Component, type ReactElement, type ReactNode, useEffect, useRef } from 'react'
 import './embed.css'
@@ -12,8 +12,8 @@ import { Panes } from '../Panes.js'
 import { Sidebar } from '../sidebar/Sidebar.js'
 import { useChat } from '../snapshot.js'
 
-/** What an element shows: the chat, or why there is none; undefined: it waits. */
-export type Shown = { readonly session: Session } | { readonly error: unknown } | undefined
+/** What an element shows: the chat, drawn from nothing for each key; or why there is none; undefined: it waits. */
+export type Shown = { readonly session: Session; readonly key: number } | { readonly error: unknown } | undefined
 
 interface EmbeddedProps {
   readonly shown: Shown
@@ -34,7 +34,7 @@ export function Embedded({ shown, one, element, environment, toasts, onError, on
         <Guard onError={onError} onAgain={onAgain}>
           {shown && 'error' in shown && <Refused error={shown.error} onAgain={onAgain} />}
           {shown && 'session' in shown && (
-            <SessionContext value={shown.session}>
+            <SessionContext key={shown.key} value={shown.session}>
               <PetrelProvider client={shown.session.client}><Open session={shown.session} one={one} onError={onError} onOther={onOther} onAgain={onAgain} /></PetrelProvider>
             </SessionContext>
           )}
@@ -55,7 +55,7 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
     if (other) onOther(other)
     else if (ends) onError(ends)
   }, [other, ends, onError, onOther])
-  if (ends) return <Refused error={ends} user={session.user} onAgain={onAgain} />
+  if (ends) return <Refused error={new PetrelError(ends)} user={session.user} onAgain={onAgain} />
   if (one) return <><Panes part /><WatchPeer /></>
   return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
 }
@@ -78,7 +78,7 @@ const final = new Set([...ended, 'replaced', 'invalid', 'version_unsupported'])
 function Refused({ error, user = '', onAgain }: { readonly error: unknown; readonly user?: string; readonly onAgain: () => void }): ReactElement {
   const { t } = useTranslation()
   const code = codeOf(error)
-  const text = code === 'replaced' ? t('replacedNote', { name: user }) : ended.has(code) ? '' : isPetrelError(error) ? thrownText(error, t) : messageOf(error)
+  const text = code === 'replaced' ? t('replacedNote', { name: user }) : ended.has(code) ? '' : thrownText(error, t)
   return (
     <div className="embed-refused" role="alert">
       <h1>{t(ended.has(code) || code === 'replaced' ? 'loggedOut' : 'failed')}</h1>

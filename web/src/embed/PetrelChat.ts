@@ -69,9 +69,9 @@ export class PetrelChat extends Base implements PetrelChatElement {
     else super.focus(options)
   }
 
-  async logOut(): Promise<void> {
+  async logOut(): Promise<boolean> {
     const { logOut } = await import('./mount.js')
-    await logOut(this.#options())
+    return logOut(this.#options())
   }
 
   #set(name: string, value: string): void {
@@ -102,7 +102,19 @@ export class PetrelChat extends Base implements PetrelChatElement {
     else this.#mounted = mount(this, options)
   }
 
+  /** Without the rest of the script there are no styles and no texts of the chat: the server is away, or was replaced by another version. */
   #failed(why: unknown): void {
+    if (this.isConnected && !this.#mounted) {
+      const chinese = /^zh\b/i.test(this.#options().language || navigator.language)
+      const note = document.createElement('p')
+      note.role = 'alert'
+      note.textContent = chinese ? '聊天未能加载。请重试，或刷新页面。' : 'The chat was not loaded. Try again, or reload the page.'
+      const again = document.createElement('button')
+      again.textContent = chinese ? '重试' : 'Try again'
+      again.onclick = () => this.#changed()
+      const root = this.shadowRoot ?? this.attachShadow({ mode: 'open' })
+      root.replaceChildren(note, again)
+    }
     this.dispatchEvent(new CustomEvent('petrel-error', { detail: { code: '', message: String(why) } }))
   }
 

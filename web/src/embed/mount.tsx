@@ -6,7 +6,7 @@ import { languageOf } from '../i18n/index.js'
 import { codeOf, Embedded, messageOf, type Shown } from './Embedded.js'
 import { refused } from './login.js'
 import { ElementRouter } from './router.js'
-import { type Account, take, type Use } from './sessions.js'
+import { type Account, isFree, take, type Use } from './sessions.js'
 import { sheet } from './styles.js'
 
 export { logOut } from './sessions.js'
@@ -51,6 +51,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   let now = first
   let use: Use | undefined
   let shown: Shown
+  let begun = 0 // sessions so far
   let ended = false
   let stopped = false // the session has failed, and somebody has to act
   let off = (): void => {}
@@ -65,6 +66,10 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     m.wait().then((o) => tell('petrel-sent', { conv: o.conv, seq: o.seq, id: o.id }), (why: unknown) => {
       if (!ended) failed(why) // it is on its way otherwise
     })
+  }
+  const tellUnread = (mine: Use): void => {
+    off()
+    off = watchUnread(mine, now, (detail) => tell('petrel-unread', detail))
   }
   let environment: Environment = { router, language: 'en', takesFocus: () => root.activeElement !== null, ...view, sent }
 
@@ -83,7 +88,11 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     router.show({ account: now.user, conv: now.conv, user: now.peer })
     let mine: Use
     try {
-      mine = take(now)
+      mine = take(now, (why) => {
+        if (use !== mine) return
+        if (why === undefined) anew(() => undefined)
+        else refuse(why)?.release()
+      })
     } catch (error) {
       shown = { error }
       refusedBy(error)
@@ -91,10 +100,11 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       return
     }
     use = mine
+    const key = ++begun
     mine.opened.then(() => {
       if (use !== mine) return
-      shown = { session: mine.session }
-      off = watchUnread(mine, () => now, (detail) => tell('petrel-unread', detail))
+      shown = { session: mine.session, key }
+      tellUnread(mine)
       draw()
       tell('petrel-ready', {})
     }, (error: unknown) => {
@@ -119,20 +129,27 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     draw()
     void Promise.resolve(done(was)).catch(failed).then(() => {
       was?.release()
+      return isFree(now)
+    }).then(() => {
       if (!ended && !use && !shown) begin()
     })
   }
-  const again = (): void => anew((was) => was?.renew())
-  const other = (user: string): void => {
-    const error = refused('invalid', `the token is of ${user}, the element is for ${now.user}`, 'let the attribute user name whom the token is for')
+  /** Shows why there is no chat, in the place of it. */
+  const refuse = (error: unknown): Use | undefined => {
     const was = end()
     shown = { error }
     refusedBy(error)
     draw()
-    void was?.forget().catch(failed).then(() => was.release())
+    return was
+  }
+  const again = (): void => anew((was) => was?.renew())
+  const other = (user: string): void => {
+    const error = refused('invalid', `the token is of ${user}, the element is for ${now.user}`, 'let the attribute user name whom the token is for')
+    const was = refuse(error)
+    void was?.forget(error).catch(failed).then(() => was.release())
   }
 
-  begin()
+  anew(() => undefined)
   return {
     update(o) {
       const before = now
@@ -141,11 +158,14 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       // A framework may make a function anew each time that it draws: that is no reason to begin anew.
       const told = o.token !== before.token && typeof o.token === 'string' || o.tokenUrl !== before.tokenUrl
       if (other || told && stopped) {
-        anew(() => undefined)
+        anew((was) => other ? undefined : was?.renew())
         return
       }
       use?.asks(o)
-      if (o.conv !== before.conv || o.peer !== before.peer) router.show({ account: o.user, conv: o.conv, user: o.peer })
+      if (o.conv !== before.conv || o.peer !== before.peer) {
+        router.show({ account: o.user, conv: o.conv, user: o.peer })
+        if (use && shown) tellUnread(use)
+      }
       draw()
     },
     end() {
@@ -163,11 +183,10 @@ function isOne(o: Options): boolean {
   return o.conv !== '' || o.peer !== ''
 }
 
-/** Tells how much is unread: in the conversation of the element, or in all. */
-function watchUnread({ session: { client } }: Use, options: () => Options, tell: (unread: { readonly messages: number; readonly mentions: number }) => void): () => void {
+/** Tells how much is unread, now and after each change: in the conversation of the element, or in all. */
+function watchUnread({ session: { client } }: Use, o: Options, tell: (unread: { readonly messages: number; readonly mentions: number }) => void): () => void {
   let told = ''
   return client.subscribe(() => {
-    const o = options()
     const v = isOne(o) ? client.conversation(o.conv || client.direct(o.peer)) : undefined
     const all = client.unread()
     const unread = !isOne(o) ? { messages: all.messages, mentions: all.mentions } : { messages: v?.unread ?? 0, mentions: v?.mentions.length ?? 0 }
@@ -192,9 +211,12 @@ function watchView(element: Element, over: AbortSignal): Pick<Environment, 'isSe
   observer.observe(element)
   over.addEventListener('abort', () => observer.disconnect())
   addEventListener('focus', changed, { signal: over })
+  addEventListener('resize', changed, { signal: over })
+  document.addEventListener('scroll', changed, { signal: over, capture: true, passive: true }) // of anything in the page
   document.addEventListener('visibilitychange', changed, { signal: over })
+  document.addEventListener('transitionend', changed, { signal: over }) // the page may show what was there unseen
   return {
-    isSeen: () => inView && document.visibilityState === 'visible' && document.hasFocus(),
+    isSeen: () => inView && element.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && document.visibilityState === 'visible' && document.hasFocus(),
     onSeen(f) {
       listeners.add(f)
       return () => listeners.delete(f)

@@ -8,25 +8,33 @@ const groupNames: Readonly<Record<number, Key>> = {
   0: 'emojiSmileys', 1: 'emojiPeople', 3: 'emojiNature', 4: 'emojiFood', 5: 'emojiTravel', 6: 'emojiActivities', 7: 'emojiObjects', 8: 'emojiSymbols', 9: 'emojiFlags',
 }
 
+export interface EmojiPickerProps {
+  readonly onPick: (sign: string) => void
+  readonly onClose: (how: 'escape' | 'outside') => void // by the key, or by a press outside: the focus goes to what is pressed
+  readonly onFailed: () => void // the emojis could not be loaded
+}
+
 /** Where an emoji is chosen. It stays open, so that several can be. */
-export default function EmojiPicker({ onPick, onClose }: { readonly onPick: (sign: string) => void; readonly onClose: () => void }): ReactElement {
+export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerProps): ReactElement {
   const { t, language } = useTranslation()
   const [data, setData] = useState<EmojiData | undefined>(undefined)
   const [wanted, setWanted] = useState('')
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => {
     let over = false
-    void loadEmoji(language).then((d) => {
+    loadEmoji(language).then((d) => {
       if (!over) setData(d)
+    }, () => {
+      if (!over) onFailed()
     })
     return () => {
       over = true
     }
-  }, [language])
+  }, [language, onFailed])
   useEffect(() => {
     const outside = (e: PointerEvent): void => {
       const place = box.current?.parentElement
-      if (place && !e.composedPath().includes(place)) onClose() // its target may be an element around a shadow tree
+      if (place && !e.composedPath().includes(place)) onClose('outside') // its target may be an element around a shadow tree
     }
     document.addEventListener('pointerdown', outside)
     return () => document.removeEventListener('pointerdown', outside)
@@ -35,7 +43,7 @@ export default function EmojiPicker({ onPick, onClose }: { readonly onPick: (sig
     if (isComposing(e)) return
     if (e.key === 'Escape') {
       e.stopPropagation()
-      onClose()
+      onClose('escape')
       return
     }
     if (!(e.target instanceof HTMLElement) || !e.target.classList.contains('emoji')) return

@@ -172,9 +172,10 @@ export class Tab implements Shared {
   }
 
   async #wipe(): Promise<void> {
+    if (this.#wiped) return this.#close()
     this.#post({ kind: 'wiped' })
     await this.#close()
-    if (!this.#wiped) await this.#db.wipe()
+    await this.#db.wipe() // also if another tab begins to do so meanwhile
   }
 
   // --- who leads ---
