@@ -39,7 +39,7 @@ export interface Seam {
   readonly log: (line: string) => void
   /** The client is to connect at once, or to make sure that its connection lives. */
   readonly wakeUp: () => void
-  /** Another client has stored these rows of the outbox. */
+  /** Another client has stored these rows of the outbox, or was told of these read cursors. */
   readonly outbox: (rows: readonly StoredRow[]) => void
   /** Another client has learned the fate of these messages. */
   readonly settled: (messages: readonly Outgoing[]) => void

@@ -127,6 +127,24 @@ describe('tabs', { timeout: 60_000 }, () => {
     await tabs.close()
   })
 
+  test('what a tab reads offline is told the server by another one, also after both are gone', async () => {
+    const tabs = new Tabs()
+    tabs.conversation.write(3)
+    const [one, two] = [await tabs.open('1'), await tabs.open('2')]
+    one.server.answer = () => undefined
+    one.server.drop()
+    await until(two.client, () => two.client.status().state !== 'live')
+    two.client.markRead('g1', 3)
+    await until(one.client, () => one.client.conversation('g1')?.read === 3)
+    tabs.kill('2')
+    await new Promise((resolve) => setTimeout(resolve, 50)) // it is stored
+    tabs.kill('1')
+    const three = await tabs.open('3')
+    assert.equal(three.client.conversation('g1')?.read, 3)
+    await until(three.client, () => three.server.got.some((f) => f.cursor?.read === '3'))
+    await tabs.close()
+  })
+
   test('a tab that is opened later hears of a message that was sent, and whose entry nobody has loaded', async () => {
     const tabs = new Tabs()
     const one = await tabs.open('1')

@@ -40,6 +40,7 @@ export interface Meta {
 /** A conversation as it is stored. Most fields have the names that they have in memory. */
 export interface ConvRow {
   readonly conv: string
+  readonly history: string // that all its seqs belong to
   readonly known: boolean
   readonly kind: ConvKind
   readonly title: string
@@ -130,9 +131,9 @@ const convFields = [
   'wantDelivered', 'own', 'damaged',
 ] as const satisfies readonly (keyof Conv & keyof ConvRow)[]
 
-function convRow(v: Conv): ConvRow {
+function convRow(c: Core, v: Conv): ConvRow {
   const fields = Object.fromEntries(convFields.map((name) => [name, v[name]])) as Partial<Conv> as Pick<Conv, (typeof convFields)[number]>
-  return { conv: v.id, ...fields, mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt: v.receipts.get(v.peer) }) }
+  return { conv: v.id, history: c.meta.history, ...fields, mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt: v.receipts.get(v.peer) }) }
 }
 
 /** What has to be written. */
@@ -142,7 +143,7 @@ export function takeRows(c: Core): Row[] {
     c.metaDirty = false
     return []
   }
-  for (const v of c.dirty) c.rows.set(convKey(v.id), convRow(v))
+  for (const v of c.dirty) c.rows.set(convKey(v.id), convRow(c, v))
   c.dirty.clear()
   if (c.metaDirty) c.rows.set(metaKey, { ...c.meta })
   c.metaDirty = false
@@ -197,7 +198,7 @@ function as<T extends object>(key: string, value: unknown, like: { readonly [K i
   return value as T
 }
 
-function loadConv(c: Core, { conv, mentions, mentionsTo, peerReceipt, ...fields }: ConvRow): void {
+function loadConv(c: Core, { conv, history, mentions, mentionsTo, peerReceipt, ...fields }: ConvRow): void {
   const v = Object.assign(addConv(c, conv), fields)
   v.mentions.seqs = mentions
   v.mentions.to = mentionsTo
@@ -228,11 +229,17 @@ export function adopt(c: Core, rows: readonly OutgoingRow[], tried = true): void
   }
 }
 
-/** Takes what another tab has stored in the outbox: a message to be shown, or one that was discarded. */
+/**
+ * Takes what another tab tells: of the outbox a message to be shown, or one that was discarded,
+ * and, if this one leads, a conversation with a cursor that the other one may have no time to
+ * tell the server. Spec: S-14.1.
+ */
 export function mirror(c: Core, rows: readonly StoredRow[]): void {
   for (const { key, value } of rows) {
     const o = c.sending.get(key.slice(outPrefix.length))
-    if (value) adopt(c, [value as OutgoingRow], false) // who composed it has not sent it: it does not lead
+    if (key.startsWith(convPrefix)) {
+      if (c.sends) takeCursors(c, value as ConvRow)
+    } else if (value) adopt(c, [value as OutgoingRow], false) // who composed it has not sent it: it does not lead
     else if (o && isFailed(o)) remove(c, o)
   }
 }
@@ -259,7 +266,6 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
   for (const [key, value] of stored) {
     if (key.startsWith(settingPrefix)) takeSetting(c, value as PersonalValue)
     if (key.startsWith(outPrefix)) adopt(c, [value as OutgoingRow])
-    if (meta?.history !== c.meta.history) continue
     if (key.startsWith(convPrefix)) takeCursors(c, value as ConvRow)
     if (key.startsWith(positionPrefix)) takePosition(c, key.slice(positionPrefix.length), value as Position)
   }
@@ -280,8 +286,8 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
 }
 
 /** Takes the cursors that another tab has moved and told nobody. */
-function takeCursors(c: Core, { conv, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
-  if (wantRead + wantDelivered === 0) return
+function takeCursors(c: Core, { conv, history, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
+  if (history !== c.meta.history || wantRead + wantDelivered === 0) return
   const v = addConv(c, conv)
   v.head = Math.max(v.head, head)
   heardCounted(v, countedAt, counted)
@@ -291,5 +297,5 @@ function takeCursors(c: Core, { conv, head, counted, countedAt, wantRead, wantDe
 
 function takePosition(c: Core, conv: string, p: Position): void {
   c.incoming.begun = true
-  if (p.seq > (c.incoming.positions.get(conv)?.seq ?? 0)) put(c, positionKey(conv), moveTo(c, conv, p).value)
+  if (p.history === c.meta.history && p.seq > (c.incoming.positions.get(conv)?.seq ?? 0)) put(c, positionKey(conv), moveTo(c, conv, p).value)
 }

@@ -15,6 +15,8 @@ const probeEveryMs = 1000
 const hiddenLeadsMs = 5000
 const stealAfter = 3 // probes without an answer, which is 3 s while this tab is awake
 
+const isOutgoing = ({ key }: StoredRow): boolean => key.startsWith(outgoingPrefix)
+
 /** As much of the Web Locks of a browser as is needed. */
 export interface Locks {
   request<T>(name: string, options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }, f: (lock: unknown) => Promise<T> | T): Promise<T>
@@ -140,7 +142,7 @@ export class Tab implements Shared {
   }
 
   async #write(rows: readonly Row[], durable: boolean, term: number): Promise<void> {
-    let outbox = rows.filter(({ key }) => key.startsWith(outgoingPrefix))
+    let outbox = rows.filter(isOutgoing)
     const composed = outbox.filter(({ key }) => !this.#rows.has(key))
     put(this.#rows, rows)
     if (term > 0) {
@@ -156,11 +158,11 @@ export class Tab implements Shared {
       }
     }
     if (outbox.length > 0) await this.#db.write(outbox, durable)
-    this.#tell(outbox)
+    this.#tell([...outbox, ...rows.filter(({ value }) => (value as { readonly wantRead?: number } | null)?.wantRead)]) // who leads stores what was read
   }
 
-  #tell(outbox: readonly Row[]): void {
-    if (outbox.length > 0) this.#post({ kind: 'outbox', rows: outbox })
+  #tell(rows: readonly Row[]): void {
+    if (rows.length > 0) this.#post({ kind: 'outbox', rows })
   }
 
   async #close(): Promise<void> {
@@ -218,7 +220,7 @@ export class Tab implements Shared {
         this.#term = term
         this.#taken = !this.#loaded
         this.#dropAll('this tab leads now')
-        for (const { key, value } of left) if (key.startsWith(outgoingPrefix)) this.#rows.set(key, value)
+        put(this.#rows, left.filter(isOutgoing) as readonly Row[])
         this.#seam.lead(this.#loaded ? left : undefined)
       })
     } catch (why) {
@@ -276,7 +278,7 @@ export class Tab implements Shared {
         void this.#close()
         return
       case 'outbox':
-        put(this.#rows, m.rows as readonly Row[])
+        put(this.#rows, m.rows.filter(isOutgoing) as readonly Row[])
         this.#seam.outbox(m.rows)
         return
       case 'probe':
@@ -312,7 +314,7 @@ export class Tab implements Shared {
     this.#browser.locks.request(this.#lockOf(tab), { signal: this.#closed.signal }, () => {}).then(async () => {
       if (!this.#known.delete(tab)) return
       this.#hub.gone(tab)
-      this.#seam.outbox((await this.#db.load()).filter(({ key }) => key.startsWith(outgoingPrefix))) // it may have told nobody
+      this.#seam.outbox((await this.#db.load()).filter(isOutgoing)) // it may have told nobody
     }).catch(() => {}) // this tab is closed, or leads no more
   }
 
