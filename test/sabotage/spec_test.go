@@ -147,6 +147,7 @@ func brokenClauses() []brokenClause {
 		{"S-15.1", "live.go", "c.forget()\nc.meta.History = w.HistoryId", `c.meta.History = w.HistoryId`, "another history id drops everything but what is to be sent"},
 		{"S-15.2", "sync.go", "o.look, o.from, o.until = true, 0, 0\ndefault:", `default:`, "another history id drops everything but what is to be sent"},
 		{"S-15.3", "sync.go", `c.answersNothing(o)`, "", "seqs of before name nothing"},
+		{"S-15.3", "outbox.go", `c.giveUp(o, &Error{Code: CodeNoTarget,`, `c.settle(o, Rejected, &Error{Code: CodeNoTarget,`, "an edit that was tried is looked for and not sent"},
 		{"S-15.4", "sync.go", `if s.Head < v.before && !s.Left {`, `if false {`, "a head that went back has the client begin anew"},
 		{"S-16.1", "conversation.go", `if len(v.entries) <= bound+bound/8 {`, `if true {`, "only the newest entries are kept"},
 		{"S-16.2", "conversation.go", `old != nil || len(v.held) < maxHeld {`, `old != nil || true {`, "nothing else grows without end"},

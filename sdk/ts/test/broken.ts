@@ -102,6 +102,7 @@ export const broken: readonly Broken[] = [
   { clause: 'S-15.1', file: 'live.ts', old: 'forget(c)\nc.meta.history = w.historyId', new: 'c.meta.history = w.historyId', vector: 'another history id drops everything but what is to be sent' },
   { clause: 'S-15.2', file: 'sync.ts', old: 'else if (o.tried) {\no.look = true', new: 'else if (o.tried) {', vector: 'another history id drops everything but what is to be sent' },
   { clause: 'S-15.3', file: 'sync.ts', old: 'if (had) answersNothing(c, o)', new: '', vector: 'seqs of before name nothing' },
+  { clause: 'S-15.3', file: 'outbox.ts', old: "giveUp(c, o, refusal('no_target',", new: "settle(c, o, 'rejected', refusal('no_target',", vector: 'an edit that was tried is looked for and not sent' },
   { clause: 'S-15.4', file: 'sync.ts', old: 'if (s.head < v.before && !s.left) lv.back = true', new: '', vector: 'a head that went back has the client begin anew' },
   { clause: 'S-16.1', file: 'conversation.ts', old: 'if (v.slots.length <= bound + Math.floor(bound / 8)) return', new: 'return', vector: 'only the newest entries are kept' },
   { clause: 'S-16.2', file: 'conversation.ts', old: '|| v.held.size < maxHeld)', new: '|| true)', vector: 'nothing else grows without end' },
