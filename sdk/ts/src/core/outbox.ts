@@ -189,7 +189,6 @@ export function target(c: Core, o: OutgoingState): string {
 /** Gives a message another after. It is stored before it is sent again. */
 export function raise(c: Core, o: OutgoingState, after: number): void {
   o.send = { ...o.send, after }
-  o.safe = false
   storeOutgoing(c, o)
 }
 

@@ -102,10 +102,14 @@ export function keep(c: Core, v: Conv, m: Entry): void {
   if (c.o.stored && m.seq > v.low) c.rows.set(entryKey(m.conv, m.seq), m)
 }
 
-/** Notes a message to be sent that has changed. It goes out once its row is durable. */
+/**
+ * Notes a message to be sent that has changed. It goes out once its row is durable. Where
+ * another tab sends, that one stores what it changes.
+ */
 export function storeOutgoing(c: Core, o: OutgoingState): void {
-  const r = outgoingRow(o)
-  putOutgoing(c, o, r.value)
+  if (!c.sends) return
+  o.safe = false
+  put(c, outgoingKey(o.id), outgoingRow(o).value)
   c.fresh.push(o)
 }
 
@@ -138,18 +142,12 @@ function convRow(c: Core, v: Conv): ConvRow {
 
 /** What has to be written. */
 export function takeRows(c: Core): Row[] {
-  if (!c.o.stored) {
-    c.dirty.clear()
-    c.metaDirty = false
-    return []
-  }
-  for (const v of c.dirty) c.rows.set(convKey(v.id), convRow(c, v))
+  if (c.o.stored) for (const v of c.dirty) put(c, convKey(v.id), convRow(c, v))
   c.dirty.clear()
-  if (c.metaDirty) c.rows.set(metaKey, { ...c.meta })
+  if (c.metaDirty) put(c, metaKey, { ...c.meta })
   c.metaDirty = false
-  if (c.rows.size === 0) return []
   const rows = Array.from(c.rows, ([key, value]) => ({ key, value }))
-  c.rows = new Map()
+  c.rows.clear()
   return rows
 }
 
@@ -232,14 +230,14 @@ export function adopt(c: Core, rows: readonly OutgoingRow[], tried = true): void
 /**
  * Takes what another tab tells: of the outbox a message to be shown, or one that was discarded,
  * and, if this one leads, a conversation with a cursor that the other one may have no time to
- * tell the server. Spec: S-14.1.
+ * tell the server. tried: what is new of the outbox may have been sent. Spec: S-14.1.
  */
-export function mirror(c: Core, rows: readonly StoredRow[]): void {
+export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): void {
   for (const { key, value } of rows) {
     const o = c.sending.get(key.slice(outPrefix.length))
     if (key.startsWith(convPrefix)) {
       if (c.sends) takeCursors(c, value as ConvRow)
-    } else if (value) adopt(c, [value as OutgoingRow], false) // who composed it has not sent it: it does not lead
+    } else if (value) adopt(c, [value as OutgoingRow], tried)
     else if (o && isFailed(o)) remove(c, o)
   }
 }
@@ -274,9 +272,9 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
     if (isFailed(o)) {
       if (!r) remove(c, o)
     } else if (o.state !== 'sending') continue
-    else if (r) {
-      o.tried = true
-      o.send = r.send
+    else if (r) { // its after stays, and that of another history has it looked for
+      o.look ||= o.fresh || r.look
+      Object.assign(o, { tried: true, fresh: false, send: r.send })
       if (r.state) settle(c, o, r.state, r.error)
     } else if (o.safe) {
       settle(c, o, 'unknowable', unknowable)

@@ -137,7 +137,6 @@ function answersNothing(c: Core, o: OutgoingState): void {
   const left = { ...rel, replyTo: 0 }
   const send: Send = isNothing(left) ? bare : { ...bare, rel: left }
   o.send = send
-  o.safe = false
   storeOutgoing(c, o)
 }
 
@@ -178,7 +177,6 @@ export function forget(c: Core): void {
       o.from = 0
       o.until = 0
     } else o.fresh = true
-    o.safe = false
     storeOutgoing(c, o)
   }
 }
