@@ -421,7 +421,6 @@ func (c *core) askPage(v *conv) {
 func (c *core) takePage(v *conv, p *petrelv1.HistoryPage) {
 	v.firstSeq = max(v.firstSeq, p.FirstSeq)
 	v.head = max(v.head, p.Head)
-	v.takeQuotes(p.Refs)
 	c.takeNotes(v, p.Notes)
 	for _, m := range p.Messages {
 		if m.Seq <= v.have {
@@ -430,6 +429,7 @@ func (c *core) takePage(v *conv, p *petrelv1.HistoryPage) {
 			c.append(v, m)
 		}
 	}
+	v.takeQuotes(p.Refs) // a stay that begins with the page has dropped others
 	if !p.More {
 		if v.have < p.Head {
 			v.have = p.Head

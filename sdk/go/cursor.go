@@ -73,16 +73,16 @@ func (c *core) takeReceipt(r *petrelv1.Receipt) {
 	}
 	v.deliveredTo = max(v.deliveredTo, r.Delivered, r.Read)
 	if r.Read > v.read {
-		c.readTo(v, r.Read)
+		c.readTo(v, r.Read, true)
 	}
 }
 
-// readTo moves the own read cursor as the client shows it.
-func (c *core) readTo(v *conv, seq uint64) {
+// readTo moves the own read cursor as the client shows it. told: the server has it there.
+func (c *core) readTo(v *conv, seq uint64, told bool) {
 	v.read = seq
-	n, told := v.countedOf(seq)
+	n, known := v.countedOf(seq)
 	v.heardRead(n)
-	if !told { // the sync has the count
+	if told && !known { // the sync has the count
 		c.startSync()
 	}
 	c.touch(v)
@@ -165,8 +165,10 @@ func (c *core) askMove(v *conv) {
 			v.movedAt = c.retryAt(e).Add(-moveEvery)
 		}
 		moved := f.GetCursor()
-		if moved.GetRead() > v.read { // by another device: no receipt tells who has asked at the same time
-			c.readTo(v, moved.Read)
+		// What another device has read no receipt tells who has asked at the same time. Of what
+		// this one has read the count may be missing.
+		if moved.GetRead() > v.read || q.Read > 0 && moved.GetRead() == v.read {
+			c.readTo(v, moved.Read, true)
 		}
 		if moved.GetHead() > 0 {
 			c.takeMentions(v, moved.Mentions, moved.Head)
@@ -194,7 +196,7 @@ func (c *core) markRead(conv string, seq uint64) {
 	if seq = min(seq, v.head); seq <= v.read {
 		return
 	}
-	c.readTo(v, seq)
+	c.readTo(v, seq, false)
 	v.wantRead = seq
 	c.move(v)
 	c.out.woken = true

@@ -370,7 +370,7 @@ func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 			c.alarmAt(l.at)
 			return true, false
 		case o.stale && !o.look:
-			c.settle(o, Rejected, &Error{Code: CodeNoTarget, Message: "the server has gone back to an earlier state: the target is from before", Settled: true})
+			c.giveUp(o, &Error{Code: CodeNoTarget, Message: "the server has gone back to an earlier state: the target is from before", Settled: true})
 			c.out.woken = true
 			continue
 		case o.fresh:

@@ -502,9 +502,9 @@ func TestEditOfAnotherHistoryIsNotSent(t *testing.T) {
 		stop = run(c)
 		for i, p := range pending {
 			state, seq, err := settled(t, p)
-			expect(t, "fate", fmt.Sprint(state, " ", seq), []string{"sent 11", "rejected 0"}[i])
+			expect(t, "fate", fmt.Sprint(state, " ", seq), []string{"sent 11", "unknowable 0"}[i])
 			expect(t, "id", p.ID, []string{found.ID, never.ID}[i])
-			expect(t, "code", CodeOf(err), []string{"", CodeNoTarget}[i])
+			expect(t, "error", err, []error{nil, ErrUnknowable}[i]) // after the restart nobody knows that it was never sent
 		}
 		expect(t, "sends under the new history id", len(s.sent), 0)
 		expect(t, "run", stop(), nil)

@@ -43,14 +43,15 @@ func (c *core) quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
 	return nil, false
 }
 
-// takeQuotes keeps those of a page. What the client holds it quotes itself.
+// takeQuotes keeps those of a page whose entries are taken already. What the client holds it
+// quotes itself.
 func (v *conv) takeQuotes(list []*petrelv1.Quote) {
 	for _, q := range list {
 		v.keepQuote(q.Seq, q)
 	}
 }
 
-// keepQuote keeps the newer one of two copies.
+// keepQuote keeps the newer one of two copies. An edit that is held may be newer than both.
 func (v *conv) keepQuote(seq uint64, q *petrelv1.Quote) {
 	old := v.quoted[seq]
 	if old != nil && q != nil && max(old.EditedBy, old.RecalledBy) > max(q.EditedBy, q.RecalledBy) {
@@ -60,6 +61,9 @@ func (v *conv) keepQuote(seq uint64, q *petrelv1.Quote) {
 		v.quoted = map[uint64]*petrelv1.Quote{}
 	}
 	v.quoted[seq] = q
+	for _, e := range v.entries {
+		v.foldQuote(e.m)
+	}
 }
 
 // foldQuote applies an edit or a recall to the quote of its target. Spec: P-5.9.
@@ -108,6 +112,10 @@ func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 // askQuotes asks for the quotes that are wanted, as many at once as is allowed.
 func (c *core) askQuotes() {
 	for v := range c.asking {
+		if c.now.Before(v.repairAt) {
+			c.alarmAt(v.repairAt)
+			continue
+		}
 		for _, seq := range slices.Sorted(maps.Keys(v.wanted)) {
 			if c.live.readsFull() {
 				return
@@ -126,20 +134,23 @@ func (c *core) askQuote(v *conv, seq uint64) {
 	v.wanted[seq] = true
 	q := &petrelv1.GetHistory{Conv: v.id, After: seq - 1, Before: seq + 1, Limit: 1}
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}, func(f *petrelv1.ServerFrame) {
-		if f == nil { // on the next connection
+		if f != nil {
+			lv.reads--
+			lv.pages++
+		}
+		e := f.GetError()
+		later := e.GetRetryable() && e.GetCode() != CodeDamaged
+		if later {
+			v.repairAt = c.retryAt(e)
+		}
+		if f == nil || later { // on the next connection, or when the server can
 			v.wanted[seq] = false
 			c.asking[v] = struct{}{}
 			return
 		}
-		lv.reads--
-		lv.pages++
 		delete(v.wanted, seq)
-		p := f.GetHistory()
-		if p == nil { // whoever shows it asks again
-			return
-		}
 		var quote *petrelv1.Quote
-		for _, m := range p.Messages {
+		for _, m := range f.GetHistory().GetMessages() {
 			if m.Seq == seq {
 				quote = quoteOf(m)
 			}

@@ -81,7 +81,6 @@ func (c *core) takeState(s *petrelv1.ConvState) {
 		v = c.addConv(s.Conv)
 	}
 	newest := s.Newest
-	v.takeQuotes(s.Refs)
 	if s.Head < v.before && !s.Left { // a head never goes back
 		c.live.back = true
 	}
@@ -100,6 +99,7 @@ func (c *core) takeState(s *petrelv1.ConvState) {
 	} else {
 		c.extend(v, newest)
 	}
+	v.takeQuotes(s.Refs)
 	c.takeNotes(v, s.Notes)
 	c.repair(v)
 }

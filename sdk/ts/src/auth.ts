@@ -148,8 +148,8 @@ export function inTurn(): <T>(f: () => Promise<T>) => Promise<T> {
 }
 
 const refreshAheadMs = 60_000 // before the end of an access token another one is asked for
-const refreshMs = 10_000 // for which a refresh waits for the server: other tabs wait for its lock
-const lockMs = refreshMs + 2000 // after which whoever has the lock is frozen; a client waits 15 s for a token
+const renewMs = 10_000 // for which a refresh, and the login after it, wait for the server: other tabs wait for the lock
+const lockMs = renewMs + 2000 // after which whoever has the lock is frozen; a client waits 15 s for a token
 
 /** How tokens are kept. */
 export interface SavedTokensOptions {
@@ -157,7 +157,8 @@ export interface SavedTokensOptions {
    * Asks the back end of the application to log the device in, with AdminService/MintToken,
    * and returns the answer. It is called when no tokens are kept, or they are void. An answer
    * without a refresh token is not kept. As for a TokenSource, `refused` is the token that
-   * the server has just refused.
+   * the server has just refused. After 10 s, a refresh that came before included, the signal is
+   * aborted, and the answer comes too late: other tabs wait.
    */
   readonly login?: (refused: string, signal: AbortSignal) => Promise<LoginAnswer>
   readonly clock?: Clock
@@ -196,13 +197,24 @@ export class SavedTokens {
    */
   readonly token: TokenSource = (old, signal) => this.#storage.alone(async () => {
     signal.throwIfAborted() // nobody waits for it any more
+    const late = new AbortController()
+    const off = this.#clock.after(renewMs, () => late.abort(refused('unavailable', `no token within ${renewMs / 1000} s`, { retryable: true })))
+    try {
+      return await this.#renewed(old, late.signal)
+    } finally {
+      off()
+    }
+  })
+
+  /** A token that works. The wait for the server ends with the signal; what it answers later is not kept. */
+  async #renewed(old: string, signal: AbortSignal): Promise<string> {
     const have = await this.#storage.read()
     if (!have) return this.#login(old, signal, () => new PetrelError(refusal('unauthenticated', 'nobody has logged in')))
     const now = this.#clock.now()
     const works = have.access !== old && now < have.accessExpiresMs
     if (works && now + refreshAheadMs < have.accessExpiresMs) return have.access
     try {
-      const next = await this.#refresh(have)
+      const next = await unlessAborted(this.#auth.refresh(have, signal), signal)
       const now = await this.#storage.read()
       if (now && now.refresh !== have.refresh) return now.access // it took so long that another tab has done it
       await this.#storage.write(next)
@@ -212,23 +224,13 @@ export class SavedTokens {
       if (!isPetrelError(why) || !voided.has(why.code)) throw why
       return this.#login(old, signal, () => why)
     }
-  })
+  }
 
   /** Has the back end log the device in; one tab at a time, for a login makes the former one of the same device void. */
   async #login(old: string, signal: AbortSignal, none: () => PetrelError): Promise<string> {
     if (!this.#ask) throw none()
-    const tokens = tokensOf(await this.#ask(old, signal))
+    const tokens = tokensOf(await unlessAborted(this.#ask(old, signal), signal))
     if (tokens.refresh !== '') await this.#storage.write(tokens)
     return tokens.access
-  }
-
-  async #refresh(have: Tokens): Promise<Tokens> {
-    const late = new AbortController()
-    const off = this.#clock.after(refreshMs, () => late.abort(refused('unavailable', `no refreshed token within ${refreshMs / 1000} s`, { retryable: true })))
-    try {
-      return await unlessAborted(this.#auth.refresh(have, late.signal), late.signal)
-    } finally {
-      off()
-    }
   }
 }

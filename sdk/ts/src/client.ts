@@ -53,7 +53,7 @@ export class Client extends Views {
     const shared = o.store && 'share' in o.store ? o.store.share({
       transport: o.codec ? encoded(direct, o.codec.encode) : direct, clock: this.#clock, log,
       wakeUp: () => this.turns.apply(wakeUp),
-      outbox: (rows) => this.turns.whenOpen((core) => mirror(core, rows)),
+      outbox: (rows, tried) => this.turns.whenOpen((core) => mirror(core, rows, tried)),
       settled: (messages) => this.turns.whenOpen((core) => messages.forEach((m) => settledElsewhere(core, m))),
       lead: (rows) => this.turns.apply((core) => lead(core, rows)),
       follow: () => this.turns.apply(follow),

@@ -54,6 +54,6 @@ function refusalOf(method: string, answer: Response, text: string): PetrelError 
   } catch {
     // It is not of a Petrel server: the status says what there is to say.
   }
-  if (code) return new PetrelError(refusal(code, `call ${method}: HTTP ${answer.status}`))
-  return new PetrelError(failure('link', `call ${method}: HTTP ${answer.status}`))
+  const message = `call ${method}: HTTP ${answer.status}`
+  return new PetrelError(code ? refusal(code, message) : failure('link', message))
 }

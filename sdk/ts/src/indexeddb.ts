@@ -7,6 +7,8 @@ const termKey = 'term'
 /** Messages to be sent; the keys of no other rows begin so. */
 export const outgoingPrefix = 'o/'
 
+const removed = 'the data of this account was removed'
+
 /** Another tab has begun a term: what this one wanted to write is not written. */
 export class Fenced extends Error {}
 
@@ -37,7 +39,7 @@ export class Database {
    */
   write(change: readonly Row[], durable: boolean, term?: number, all?: ReadonlyMap<string, unknown>): Promise<void> {
     return this.#transact('readwrite', durable, async (rows) => {
-      if (term !== undefined && await answer(rows.get(termKey)) !== term) throw new Fenced(`term ${term} is over`)
+      if (term !== undefined && await answer(rows.get(termKey)) !== term) throw new Fenced()
       if (all) {
         const stays = (key: string): boolean => key === termKey || key.startsWith(outgoingPrefix)
         for (const key of await answer(rows.getAllKeys())) if (!stays(String(key)) && !all.has(String(key))) rows.delete(key)
@@ -62,13 +64,18 @@ export class Database {
     db?.close()
   }
 
+  /** Another tab removes the database: this one does not open it again, which would make a new one. */
+  leave(): void {
+    this.#gone = removed
+  }
+
   /**
    * Removes the database; whoever has it open is told to close it. A tab that is frozen does so
    * when it thaws, so the rows are removed before.
    */
   async wipe(): Promise<void> {
     await this.#transact('readwrite', true, async (rows) => rows.clear()).catch(() => {}) // the database goes in any case
-    this.#gone = 'the data of this account was removed'
+    this.leave()
     await this.close()
     await new Promise<void>((resolve, reject) => {
       const request = this.#factory.deleteDatabase(this.name)
@@ -126,7 +133,7 @@ export class Database {
       this.#db = undefined
     }
     db.onversionchange = ({ newVersion }) => {
-      this.#gone = newVersion === null ? 'the data of this account was removed' : 'a newer version has taken the data'
+      this.#gone = newVersion === null ? removed : 'a newer version has taken the data'
       db.close()
       this.#db = undefined
     }
@@ -149,7 +156,7 @@ function put(rows: IDBObjectStore, change: readonly Row[]): void {
 function answer<T>(request: IDBRequest<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result)
-    request.onerror = () => reject(request.error ?? new Error('the database does not say why'))
+    request.onerror = () => reject(request.error as DOMException)
   })
 }
 

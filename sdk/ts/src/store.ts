@@ -39,8 +39,8 @@ export interface Seam {
   readonly log: (line: string) => void
   /** The client is to connect at once, or to make sure that its connection lives. */
   readonly wakeUp: () => void
-  /** Another client has stored these rows of the outbox. */
-  readonly outbox: (rows: readonly StoredRow[]) => void
+  /** Another client has stored these rows of the outbox, and perhaps sent the messages (tried), or was told of these read cursors. */
+  readonly outbox: (rows: readonly StoredRow[], tried: boolean) => void
   /** Another client has learned the fate of these messages. */
   readonly settled: (messages: readonly Outgoing[]) => void
   /** From now on the client sends the messages of all. rows is what the one before it has left; absent: the client reads it itself. */

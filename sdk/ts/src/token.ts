@@ -1,5 +1,6 @@
 import { type Failure, refusal } from './core/index.js'
 import { failureOf, PetrelError, refused } from './errors.js'
+import { unlessAborted } from './wait.js'
 
 /**
  * Gives the access token for a hello or a call. `refused` is the token that the server has
@@ -44,12 +45,7 @@ async function within<T>(ms: number, f: (signal: AbortSignal) => Promise<T> | T)
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(new Error(`no token within ${ms / 1000} s`)), ms)
   try {
-    return await Promise.race([
-      f(late.signal),
-      new Promise<never>((_, reject) => {
-        late.signal.onabort = () => reject(late.signal.reason as Error)
-      }),
-    ])
+    return await unlessAborted((async () => f(late.signal))(), late.signal)
   } finally {
     clearTimeout(timer)
   }

@@ -53,7 +53,7 @@ const nothing = (): void => {}
 export function webSocketTransport(given?: WebSocketClass, decode: Decode = fromJson): Transport {
   const Socket = given ?? (globalThis as { WebSocket?: WebSocketClass }).WebSocket
   if (!Socket) {
-    throw refused('unsupported', 'this platform has no WebSocket', { hint: "give the option webSocket, for example that of the package 'ws'", settled: true })
+    throw refused('unsupported', 'this platform has no WebSocket', { hint: "give the option webSocket, as that of the package 'ws'", settled: true })
   }
   return { speaks: schemes, connect: (address, on) => connect(new Socket(socketUrl(address)), address, on, decode) }
 }

@@ -356,6 +356,25 @@ describe('tokens', { timeout: 60_000 }, () => {
     assert.equal(await next, 'a2')
   })
 
+  test('a login that hangs ends, and lets others go on', async () => {
+    const storage = memoryTokens()
+    const quick = { ...systemClock(), after: (ms: number, f: () => void) => systemClock().after(ms / 1000, f) }
+    let calls = 0
+    let late = (_: object): void => {}
+    const login = (): Promise<object> => {
+      calls++
+      return calls > 1 ? Promise.resolve({ accessToken: 'b2', accessExpiresMs: '9000000000000000', refreshToken: 'r2' }) : new Promise((resolve) => {
+        late = resolve
+      })
+    }
+    const [hangs, next] = [0, 1].map(() => new SavedTokens(new Auth('ws://a'), storage, { login, clock: quick }).token('', new AbortController().signal))
+    await assert.rejects(soon(Promise.resolve(hangs)), hasCode('unavailable'))
+    assert.equal(await soon(Promise.resolve(next)), 'b2')
+    late({ accessToken: 'b1', accessExpiresMs: '9000000000000000', refreshToken: 'r1' })
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    assert.equal((await storage.read())?.refresh, 'r2')
+  })
+
   test('a token that is about to expire will do while the server cannot be reached', async () => {
     const storage = memoryTokens()
     const auth = new Auth('ws://a', () => Promise.reject(new Error('no network')))

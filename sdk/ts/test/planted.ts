@@ -22,7 +22,7 @@ export const planted: readonly Planted[] = [
   { what: 'a refresh is repeated with another request id', file: 'auth.ts', old: '{ refreshToken: refresh, requestId }', new: '{ refreshToken: refresh, requestId: randomId() + requestId.slice(0, 0) }' },
   { what: 'another history id is ignored', file: 'core/live.ts', old: 'if (c.meta.history !== w.historyId) {', new: "if (c.meta.history === '') {" },
   { what: 'another history id is ignored by a tab that follows', file: 'core/live.ts', old: 'if (c.meta.history !== w.historyId) {', new: "if (c.meta.history === '' || c.sends && c.meta.history !== w.historyId) {" },
-  { what: 'the answer to a cursor is not taken', file: 'core/cursor.ts', old: 'if (f.cursor.read > v.read) readTo(', new: 'if (f.cursor.read > v.read) void (' },
+  { what: 'the answer to a cursor is not taken', file: 'core/cursor.ts', old: 'if (f.cursor.read > v.read || q.read > 0 && f.cursor.read === v.read) readTo(', new: 'if (f.cursor.read > v.read || q.read > 0 && f.cursor.read === v.read) void (' },
   { what: 'a frame of a connection that was given up is taken', file: 'core/reach.ts', old: 'if (lv && lv.conn === conn) {', new: 'if (lv) {' },
   { what: 'a message is sent before its row is durable', file: 'client.ts', old: 'await this.turns.write([row], true)', new: 'void this.turns.write([row], true).catch(() => {})' },
   { what: 'the application is told before the write', file: 'turns.ts', old: 'await store.write(w.rows, w.durable)', new: 'this.#tell(w, settled)\n      await store.write(w.rows, w.durable)' },

@@ -134,6 +134,49 @@ describe('tabs', { timeout: 60_000 }, () => {
     await tabs.close()
   })
 
+  test('what a tab reads offline is told the server by another one, also after both are gone', async () => {
+    const tabs = new Tabs()
+    tabs.conversation.write(3)
+    const [one, two] = [await tabs.open('1'), await tabs.open('2')]
+    one.server.answer = () => undefined
+    one.server.drop()
+    await until(two.client, () => two.client.status().state !== 'live')
+    two.client.markRead('g1', 3)
+    await until(one.client, () => one.client.conversation('g1')?.read === 3)
+    tabs.kill('2')
+    await new Promise((resolve) => setTimeout(resolve, 50)) // it is stored
+    tabs.kill('1')
+    const three = await tabs.open('3')
+    assert.equal(three.client.conversation('g1')?.read, 3)
+    await until(three.client, () => three.server.got.some((f) => f.cursor?.read === '3'))
+    await tabs.close()
+  })
+
+  test('a message that a tab has stored and told nobody is sent once another tab is opened', async () => {
+    const tabs = new Tabs()
+    const one = await tabs.open('1')
+    const request = tabs.indexedDB.open('petrel:alice')
+    await once(request, 'success')
+    const send = { conv: 'g1', user: '', clientMsgId: 'k', type: '', text: 'of a tab that nobody knew', needs: [], after: 0 }
+    const writing = request.result.transaction('rows', 'readwrite')
+    writing.objectStore('rows').put({ send, n: 1, composedMs: Date.now(), look: false, stale: false }, 'o/k')
+    await new Promise((resolve) => writing.addEventListener('complete', resolve))
+    const two = await tabs.open('2', true)
+    for (const { client } of [one, two]) await until(client, () => tabs.conversation.copies('k') === 1 && client.pending('g1').length === 0)
+    request.result.close()
+    await tabs.close()
+  })
+
+  test('a tab that hears of a logout stores nothing any more', async () => {
+    const tabs = new Tabs()
+    const [one, two] = [await tabs.open('1'), await tabs.open('2')]
+    await one.client.logout({ timeoutMs: 10 })
+    await until(two.client, () => two.client.status().error?.code === 'revoked')
+    await assert.rejects(two.client.send({ conv: 'g1', text: 'late' }))
+    assert.deepEqual(await tabs.indexedDB.databases(), [])
+    await tabs.close()
+  })
+
   test('a tab that is opened later hears of a message that was sent, and whose entry nobody has loaded', async () => {
     const tabs = new Tabs()
     const one = await tabs.open('1')

@@ -54,6 +54,7 @@ interface Database {
 
 function faulty(factory: IDBFactory, page: Database): globalThis.IDBFactory {
   const open = (name: string, version: number): IDBOpenDBRequest => {
+    if (page.next === 'gone') throw new DOMException('the page is gone', 'NotFoundError')
     const request = factory.open(name, version)
     request.addEventListener('success', () => {
       const db = request.result

@@ -12,7 +12,7 @@ describe('the edge to the wire', () => {
   test('a number of 53 bits is taken, and a larger one is refused', () => {
     const f = decode(history('9007199254740991'))
     assert.equal(f.kind === 'history' && f.history.head, 9007199254740991)
-    for (const head of ['9007199254740992', '-1', '1.5', 'x', '', {}, [], true]) assert.throws(() => decode(history(head)), /in the place of a number/, String(head))
+    for (const head of ['9007199254740992', '-1', '1.5', 'x', '', {}, [], true]) assert.throws(() => decode(history(head)), /, not a number/, String(head))
     for (const after of [9007199254740992, -1, 1.5, NaN]) assert.throws(() => clientFrame(3, { history: { conv: 'g1', after } }), /is no number of the protocol/)
   })
 

@@ -162,10 +162,7 @@ export function slotAt(v: Conv, seq: number): Slot | undefined {
 export function countedOf(v: Conv, seq: number): number | undefined {
   if (seq === 0) return 0
   if (seq === v.countedAt) return v.counted
-  const i = find(v.slots, seq)
-  const at = v.slots[i]?.entry
-  if (at?.seq === seq) return at.counted
-  return seq <= v.have ? v.slots[i - 1]?.entry.counted : undefined
+  return (slotAt(v, seq) ?? (seq <= v.have ? v.slots[find(v.slots, seq) - 1] : undefined))?.entry.counted
 }
 
 /** Holds an entry back behind a gap. */
@@ -224,11 +221,8 @@ export function takeEntry(c: Core, v: Conv, m: Entry): void {
     replace(c, v, m)
     return
   }
-  v.head = Math.max(v.head, m.seq)
-  heardCounted(v, m.seq, m.counted)
-  mention(c, v, m)
   if (!v.known || m.seq > v.have + 1) {
-    begins(c, v, m)
+    hear(c, v, m)
     hold(v, m)
     touch(c, v)
     repair(c, v)
@@ -254,17 +248,14 @@ export function append(c: Core, v: Conv, taken: Entry): void {
   const m = held && isNewer(held, taken) ? held : taken // a page may have been read before it was edited
   v.held.delete(m.seq)
   v.have = m.seq
-  v.head = Math.max(v.head, m.seq)
-  heardCounted(v, m.seq, m.counted)
   v.slots.push({ entry: m, view: undefined })
   keep(c, v, m)
   fold(c, v, m)
-  mention(c, v, m)
   if (m.profile) {
     retitle(v, m.seq, m.profile.title)
     c.changed.list = true
   }
-  if (begins(c, v, m)) {
+  if (hear(c, v, m)) {
     dropOldest(c, v, v.slots.length - 1)
     v.window = []
     v.quoted.clear()
@@ -280,11 +271,15 @@ export function append(c: Core, v: Conv, taken: Entry): void {
 }
 
 /**
- * Whether a stay of the user begins with an entry. Nothing of before is unread then. What is
- * held from before was perhaps edited or recalled while the user was no member: nobody tells, so
- * it is loaded again when the application asks for it. Spec: P-8.7, S-7.11.
+ * Notes what an entry says of the conversation, also behind a gap, and tells whether a stay of
+ * the user begins with it. Nothing of before is unread then. What is held from before was perhaps
+ * edited or recalled while the user was no member: nobody tells, so it is loaded again when the
+ * application asks for it. Spec: P-8.7, S-7.11.
  */
-function begins(c: Core, v: Conv, m: Entry): boolean | undefined {
+function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
+  v.head = Math.max(v.head, m.seq)
+  heardCounted(v, m.seq, m.counted)
+  mention(c, v, m)
   const is = m.members?.added.some(({ user }) => user === c.meta.user)
   if (is) prune(v, m.counted) // m itself does not count
   return is

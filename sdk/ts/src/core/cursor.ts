@@ -4,7 +4,7 @@ import type { ConvState, Receipt, SetFocus } from './frames.js'
 import { ask, type Live, offers, retryAt } from './live.js'
 import { takeMentions } from './mention.js'
 import { repairAny } from './repair.js'
-import { sameFields } from './snapshot.js'
+import { sameFields, sameList } from './snapshot.js'
 import { startSync } from './sync.js'
 
 const moveEveryMs = 1000 // the cursors of one conversation. Spec: P-8.6
@@ -25,8 +25,7 @@ export function mergeCursors(v: Conv, s: ConvState): void {
 export function prune(v: Conv, counted = 0): void {
   v.readCounted = Math.max(v.readCounted, counted)
   v.own = v.own.filter((n) => n > v.readCounted)
-  const above = (q: number): boolean => q > v.read
-  if (!v.mentions.seqs.every(above)) v.mentions.seqs = v.mentions.seqs.filter(above)
+  v.mentions.seqs = sameList(v.mentions.seqs, v.mentions.seqs.filter((q) => q > v.read))
 }
 
 /** Notes how far another user is. Their cursors only move forward. Spec: S-14.4. */
@@ -54,12 +53,12 @@ export function takeReceipt(c: Core, r: Receipt): void {
   if (r.read > v.read) readTo(c, v, r.read)
 }
 
-/** Moves the own read cursor as the client shows it. */
-function readTo(c: Core, v: Conv, seq: number): void {
+/** Moves the own read cursor as the client shows it. told: the server has it there. */
+function readTo(c: Core, v: Conv, seq: number, told = true): void {
   v.read = seq
   const counted = countedOf(v, seq)
   prune(v, counted)
-  if (counted === undefined) startSync(c) // the sync has the count
+  if (told && counted === undefined) startSync(c) // the sync has the count
   touch(c, v)
 }
 
@@ -126,7 +125,8 @@ function askMove(c: Core, lv: Live, v: Conv): void {
       c.dirty.add(v)
     } else if (f?.kind === 'error') v.moveAt = retryAt(c, f.error)
     if (f?.kind === 'cursor') {
-      if (f.cursor.read > v.read) readTo(c, v, f.cursor.read) // by another device: no receipt tells who has asked at the same time
+      // What another device has read no receipt tells who has asked at the same time. Of what this one has read the count may be missing.
+      if (f.cursor.read > v.read || q.read > 0 && f.cursor.read === v.read) readTo(c, v, f.cursor.read)
       if (f.cursor.head > 0) takeMentions(c, v, f.cursor.mentions, f.cursor.head)
     }
     if (!f || retry) v.mentions.asked ||= asked
@@ -145,7 +145,7 @@ export function markRead(c: Core, conv: string, seq: number): void {
   if (!v) return
   const to = Math.min(Math.floor(seq), v.head)
   if (!(to > v.read)) return // nor is NaN
-  readTo(c, v, to)
+  readTo(c, v, to, false)
   v.wantRead = to
   move(c, v)
 }

@@ -9,7 +9,7 @@ import type * as f from './frames.js'
 type Reader<T> = (v: unknown) => T
 
 function wrong(v: unknown, what: string): never {
-  throw new Error(`a frame of the server has ${JSON.stringify(v)?.slice(0, 40)} in the place of ${what}`)
+  throw new Error(`the server sent ${JSON.stringify(v)?.slice(0, 40)}, not ${what}`)
 }
 
 /** A reader with a default. */

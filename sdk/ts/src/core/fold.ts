@@ -12,13 +12,21 @@ export function fold(c: Core, v: Conv, m: Entry): void {
   foldQuote(v, m)
   const slot = slotAt(v, seq)
   if (!slot) return
-  const n = m.edit ? edited(slot.entry, m.edit, m.seq) : recalled(slot.entry, m.seq)
+  const n = rewritten(slot.entry, m)
   if (n === slot.entry) return
   slot.entry = n
   keep(c, v, n)
 }
 
-function recalled(e: Entry, seq: number): Entry {
+/** What a target says that a change rewrites: an entry, or the quote of one. */
+type Rewritten = Pick<Entry, 'type' | 'editedBy' | 'recalledBy'> & Partial<Entry>
+
+/** The same object if m changes nothing. */
+export function rewritten<T extends Rewritten>(e: T, m: Entry): T {
+  return (m.edit ? edited(e, m.edit, m.seq) : recalled(e, m.seq)) as T
+}
+
+function recalled(e: Rewritten, seq: number): Rewritten {
   if (seq <= e.recalledBy) return e
   const { text, data, edit, recall, members, profile, inbox, rel, ...rest } = e
   const place = rel && placeIn(rel)
@@ -29,7 +37,7 @@ function recalled(e: Entry, seq: number): Entry {
  * An edit whose own body is gone was followed by another change of the same target. Nothing
  * rewrites a recalled entry.
  */
-function edited(e: Entry, by: Edit, seq: number): Entry {
+function edited(e: Rewritten, by: Edit, seq: number): Rewritten {
   if (e.recalledBy !== 0 || seq <= e.editedBy || by.text === undefined && !by.data) return e
   const { text, data, rel: was, ...rest } = e
   const rel = by.rel ? relOfEdit(was, by.rel) : was
@@ -56,6 +64,6 @@ export function refold(c: Core, v: Conv): void {
   for (const { entry } of v.slots) fold(c, v, entry)
 }
 
-function targetOf(m: Entry): number {
+export function targetOf(m: Entry): number {
   return m.edit?.target ?? m.recall?.target ?? 0
 }

@@ -38,7 +38,7 @@ test('a tab that follows stores nothing of what it was sending', () => {
 
 // The row of a message may come from another tab, or be in the store at a takeover, after the
 // server has pushed the entry.
-for (const [how, take] of [['another tab tells of', core.mirror], ['a former tab has left', core.lead]] as const) {
+for (const [how, take] of [['another tab tells of', (c: core.Core, rows: readonly core.StoredRow[]) => core.mirror(c, rows, false)], ['a former tab has left', core.lead]] as const) {
   test(`a message that ${how} is not shown twice when its entry is there`, () => {
     const c = leading()
     core.frame(c, 1, core.decode({ events: { messages: [{ conv: 'g1', seq: '1', from: 'alice', clientMsgId: 'k', timeMs: '1', counted: '1', text: 'hi' }] } }))
@@ -51,3 +51,43 @@ for (const [how, take] of [['another tab tells of', core.mirror], ['a former tab
     assert.deepEqual(core.takeOutputs(c).frames, [])
   })
 }
+
+// A tab that is opened gets a message from another one before its first welcome. That is
+// another history for it, but the tab that leads has sent the message meanwhile.
+test('who takes over does not give a message that may have been sent another after', () => {
+  const c = core.newCore({ url: 'ws://a', speaks: ['ws'], device: 'd', client: 'test', stored: true, keep: 500, newest: 20, manualDelivered: true }, () => 0, () => 'id', 1e12)
+  const rows = [{ key: 'o/k', value: { send: { conv: 'g1', user: '', clientMsgId: 'k', type: '', text: 'hi', needs: [], after: 0 }, n: 1, composedMs: 1e12, look: false, stale: false } }]
+  core.open(c, [])
+  core.follow(c)
+  core.mirror(c, rows, false)
+  core.start(c)
+  core.tokenCame(c, 'token')
+  core.opened(c, 1)
+  core.frame(c, 1, core.decode({ id: '1', welcome: { user: 'alice', inbox: 'i', historyId: 'h', capabilities: [] } }))
+  core.frame(c, 1, core.decode({ id: '2', sync: { token: 'AQ==', convs: [{ conv: 'g1', kind: 'CONV_KIND_GROUP', head: '9', joined: '1', firstSeq: '1' }] } }))
+  core.stored(c, core.prepare(c))
+  core.takeOutputs(c)
+  core.lead(c, rows)
+  for (let i = 0; i < 3; i++) {
+    core.stored(c, core.prepare(c))
+    core.step(c)
+  }
+  const asked = core.takeOutputs(c).frames.map(({ data }) => JSON.parse(String(data)) as { send?: object; history?: object })
+  assert.deepEqual(asked.filter(({ send }) => send), [])
+  assert.equal(asked.filter(({ history }) => history).length, 2, 'one looks for the message, from the beginning')
+})
+
+// The tab that leads has sent it, and removed its row, while this one writes what it has made of it.
+test('who takes over does not send what another tab has sent and removed', () => {
+  const c = core.newCore({ url: 'ws://a', speaks: ['ws'], device: 'd', client: 'test', stored: true, keep: 500, newest: 20, manualDelivered: true }, () => 0, () => 'id', 1e12)
+  core.open(c, [])
+  core.follow(c)
+  core.mirror(c, [{ key: 'o/k', value: { send: { conv: 'g1', user: '', clientMsgId: 'k', type: '', text: 'hi', needs: [], after: 0 }, n: 1, composedMs: 1e12, look: false, stale: false } }], false)
+  core.stored(c, core.prepare(c))
+  core.start(c)
+  core.tokenCame(c, 'token')
+  core.opened(c, 1)
+  core.frame(c, 1, core.decode({ id: '1', welcome: { user: 'alice', inbox: 'i', historyId: 'h', capabilities: [] } }))
+  core.lead(c, [{ key: 'meta', value: { user: 'alice', device: 'd', history: 'h', inbox: 'i', token: '', synced: false } }])
+  assert.deepEqual(core.pending(c, 'g1'), [])
+})

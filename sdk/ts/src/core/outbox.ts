@@ -158,7 +158,7 @@ function sendLane(c: Core, lv: Live, l: Lane): Looked {
       alarmAt(c, l.at)
       return later
     } else if (o.stale && !o.look) {
-      settle(c, o, 'rejected', refusal('no_target', 'the server went back to an earlier state: the target is from before', { settled: true }))
+      giveUp(c, o, refusal('no_target', 'the server went back to an earlier state: the target is from before', { settled: true }))
     } else if (o.fresh) {
       o.fresh = false
       raise(c, o, c.convs.get(target(c, o))?.head ?? 0)
@@ -189,7 +189,6 @@ export function target(c: Core, o: OutgoingState): string {
 /** Gives a message another after. It is stored before it is sent again. */
 export function raise(c: Core, o: OutgoingState, after: number): void {
   o.send = { ...o.send, after }
-  o.safe = false
   storeOutgoing(c, o)
 }
 

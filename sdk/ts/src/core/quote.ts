@@ -1,7 +1,8 @@
 import { type Conv, show, slotAt } from './conversation.js'
-import type { Core } from './core.js'
+import { alarmAt, type Core } from './core.js'
+import { rewritten, targetOf } from './fold.js'
 import { defined, type Entry, type Quote } from './frames.js'
-import { ask, type Live, readsFull } from './live.js'
+import { ask, type Live, readsFull, retryAt } from './live.js'
 
 const maxQuotes = 512 // of one conversation that are kept; those beyond are asked for again. Spec: S-16.2
 const maxQuoteBytes = 256 // of a body, P-5.9
@@ -36,32 +37,29 @@ function ofEntry(c: Core, m: Entry): Quote {
   return q
 }
 
-/** Keeps the quotes of a page. What the client holds it quotes itself. */
+/** Keeps the quotes of a page whose entries are taken already. What the client holds it quotes itself. */
 export function takeQuotes(v: Conv, list: readonly Quote[]): void {
   for (const q of list) keepQuote(v, q.seq, q)
 }
 
-/** Keeps the newer one of two copies. Spec: S-9.4. */
+/** Keeps the newer one of two copies. An edit that is held may be newer than both. Spec: S-9.4. */
 function keepQuote(v: Conv, seq: number, q: Quote | undefined): void {
   const old = v.quoted.get(seq)
   if (old && q && Math.max(old.editedBy, old.recalledBy) > Math.max(q.editedBy, q.recalledBy)) return
   if (v.quoted.size >= maxQuotes) v.quoted.clear()
   v.quoted.set(seq, q)
+  for (const { entry } of v.slots) foldQuote(v, entry)
 }
 
 /** Applies an edit or a recall to the quote of its target. Spec: P-5.9. */
 export function foldQuote(v: Conv, m: Entry): void {
-  const q = v.quoted.get(m.edit?.target ?? m.recall?.target ?? 0)
-  if (!q) return
-  const { seq, from, timeMs, editedBy } = q
-  if (m.recall && m.seq > q.recalledBy) v.quoted.set(seq, { seq, from, timeMs, type: '', editedBy, recalledBy: m.seq })
-  const e = m.edit
-  if (!e || q.recalledBy !== 0 || m.seq <= editedBy || e.text === undefined && !e.data) return
-  v.quoted.set(seq, { seq, from, timeMs, type: e.type, editedBy: m.seq, recalledBy: 0, ...content(e) })
+  const q = v.quoted.get(targetOf(m))
+  const n = q && rewritten(q, m)
+  if (n && n !== q) v.quoted.set(n.seq, quoteOf(n))
 }
 
 /** As much of an entry as a quote shows. */
-function quoteOf(m: Entry): Quote {
+function quoteOf(m: Quote & Pick<Entry, 'rel'>): Quote {
   const { seq, from, timeMs, type, editedBy, recalledBy, lost, rel } = m
   return { seq, from, timeMs, type, editedBy, recalledBy, ...content(m), ...defined({ lost, forwarded: rel?.forwarded }) }
 }
@@ -89,6 +87,10 @@ function head(text: string): string {
 /** Asks for the quotes that are wanted, as many at once as is allowed. */
 export function askQuotes(c: Core, lv: Live): void {
   for (const v of c.asking) {
+    if (c.now < v.repairAt) {
+      alarmAt(c, v.repairAt)
+      continue
+    }
     for (const [seq, asked] of v.wanted) {
       if (readsFull(lv)) return
       if (!asked) askQuote(c, lv, v, seq)
@@ -101,16 +103,19 @@ function askQuote(c: Core, lv: Live, v: Conv, seq: number): void {
   lv.reads++
   v.wanted.set(seq, true)
   ask(c, lv, { history: { conv: v.id, after: seq - 1, before: seq + 1, limit: 1 } }, (f) => {
-    if (!f) { // on the next connection
+    if (f) {
+      lv.reads--
+      lv.pages++
+    }
+    const later = f?.kind === 'error' && f.error.retryable && f.error.code !== 'damaged'
+    if (!f || later) { // on the next connection, or when the server can
+      if (later) v.repairAt = retryAt(c, f.error)
       v.wanted.set(seq, false)
       c.asking.add(v)
       return
     }
-    lv.reads--
-    lv.pages++
     v.wanted.delete(seq)
-    if (f.kind !== 'history') return // whoever shows it asks again
-    const m = f.history.messages.find((one) => one.seq === seq)
+    const m = f.kind === 'history' ? f.history.messages.find((one) => one.seq === seq) : undefined
     keepQuote(v, seq, m && quoteOf(m))
     show(c, v)
   })

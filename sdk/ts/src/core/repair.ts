@@ -68,12 +68,12 @@ function askPage(c: Core, lv: Live, v: Conv): void {
 function takePage(c: Core, v: Conv, p: HistoryPage): void {
   v.firstSeq = Math.max(v.firstSeq, p.firstSeq)
   v.head = Math.max(v.head, p.head)
-  takeQuotes(v, p.refs)
   takeNotes(c, v, p.notes)
   for (const m of p.messages) {
     if (m.seq <= v.have) replace(c, v, m)
     else append(c, v, m) // what lies between two entries of a page may not be read
   }
+  takeQuotes(v, p.refs) // a stay that begins with the page has dropped others
   if (!p.more) {
     if (v.have < p.head) {
       v.have = p.head

@@ -40,6 +40,7 @@ export interface Meta {
 /** A conversation as it is stored. Most fields have the names that they have in memory. */
 export interface ConvRow {
   readonly conv: string
+  readonly history: string // that all its seqs belong to
   readonly known: boolean
   readonly kind: ConvKind
   readonly title: string
@@ -101,10 +102,14 @@ export function keep(c: Core, v: Conv, m: Entry): void {
   if (c.o.stored && m.seq > v.low) c.rows.set(entryKey(m.conv, m.seq), m)
 }
 
-/** Notes a message to be sent that has changed. It goes out once its row is durable. */
+/**
+ * Notes a message to be sent that has changed. It goes out once its row is durable. Where
+ * another tab sends, that one stores what it changes.
+ */
 export function storeOutgoing(c: Core, o: OutgoingState): void {
-  const r = outgoingRow(o)
-  putOutgoing(c, o, r.value)
+  if (!c.sends) return
+  o.safe = false
+  put(c, outgoingKey(o.id), outgoingRow(o).value)
   c.fresh.push(o)
 }
 
@@ -130,25 +135,19 @@ const convFields = [
   'wantDelivered', 'own', 'damaged',
 ] as const satisfies readonly (keyof Conv & keyof ConvRow)[]
 
-function convRow(v: Conv): ConvRow {
+function convRow(c: Core, v: Conv): ConvRow {
   const fields = Object.fromEntries(convFields.map((name) => [name, v[name]])) as Partial<Conv> as Pick<Conv, (typeof convFields)[number]>
-  return { conv: v.id, ...fields, mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt: v.receipts.get(v.peer) }) }
+  return { conv: v.id, history: c.meta.history, ...fields, mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt: v.receipts.get(v.peer) }) }
 }
 
 /** What has to be written. */
 export function takeRows(c: Core): Row[] {
-  if (!c.o.stored) {
-    c.dirty.clear()
-    c.metaDirty = false
-    return []
-  }
-  for (const v of c.dirty) c.rows.set(convKey(v.id), convRow(v))
+  if (c.o.stored) for (const v of c.dirty) put(c, convKey(v.id), convRow(c, v))
   c.dirty.clear()
-  if (c.metaDirty) c.rows.set(metaKey, { ...c.meta })
+  if (c.metaDirty) put(c, metaKey, { ...c.meta })
   c.metaDirty = false
-  if (c.rows.size === 0) return []
   const rows = Array.from(c.rows, ([key, value]) => ({ key, value }))
-  c.rows = new Map()
+  c.rows.clear()
   return rows
 }
 
@@ -197,7 +196,7 @@ function as<T extends object>(key: string, value: unknown, like: { readonly [K i
   return value as T
 }
 
-function loadConv(c: Core, { conv, mentions, mentionsTo, peerReceipt, ...fields }: ConvRow): void {
+function loadConv(c: Core, { conv, history, mentions, mentionsTo, peerReceipt, ...fields }: ConvRow): void {
   const v = Object.assign(addConv(c, conv), fields)
   v.mentions.seqs = mentions
   v.mentions.to = mentionsTo
@@ -228,11 +227,17 @@ export function adopt(c: Core, rows: readonly OutgoingRow[], tried = true): void
   }
 }
 
-/** Takes what another tab has stored in the outbox: a message to be shown, or one that was discarded. */
-export function mirror(c: Core, rows: readonly StoredRow[]): void {
+/**
+ * Takes what another tab tells: of the outbox a message to be shown, or one that was discarded,
+ * and, if this one leads, a conversation with a cursor that the other one may have no time to
+ * tell the server. tried: what is new of the outbox may have been sent. Spec: S-14.1.
+ */
+export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): void {
   for (const { key, value } of rows) {
     const o = c.sending.get(key.slice(outPrefix.length))
-    if (value) adopt(c, [value as OutgoingRow], false) // who composed it has not sent it: it does not lead
+    if (key.startsWith(convPrefix)) {
+      if (c.sends) takeCursors(c, value as ConvRow)
+    } else if (value) adopt(c, [value as OutgoingRow], tried)
     else if (o && isFailed(o)) remove(c, o)
   }
 }
@@ -259,7 +264,6 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
   for (const [key, value] of stored) {
     if (key.startsWith(settingPrefix)) takeSetting(c, value as PersonalValue)
     if (key.startsWith(outPrefix)) adopt(c, [value as OutgoingRow])
-    if (meta?.history !== c.meta.history) continue
     if (key.startsWith(convPrefix)) takeCursors(c, value as ConvRow)
     if (key.startsWith(positionPrefix)) takePosition(c, key.slice(positionPrefix.length), value as Position)
   }
@@ -268,9 +272,9 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
     if (isFailed(o)) {
       if (!r) remove(c, o)
     } else if (o.state !== 'sending') continue
-    else if (r) {
-      o.tried = true
-      o.send = r.send
+    else if (r) { // its after stays, and that of another history has it looked for
+      o.look ||= o.fresh || r.look
+      Object.assign(o, { tried: true, fresh: false, send: r.send })
       if (r.state) settle(c, o, r.state, r.error)
     } else if (o.safe) {
       settle(c, o, 'unknowable', unknowable)
@@ -280,8 +284,8 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
 }
 
 /** Takes the cursors that another tab has moved and told nobody. */
-function takeCursors(c: Core, { conv, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
-  if (wantRead + wantDelivered === 0) return
+function takeCursors(c: Core, { conv, history, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
+  if (history !== c.meta.history || wantRead + wantDelivered === 0) return
   const v = addConv(c, conv)
   v.head = Math.max(v.head, head)
   heardCounted(v, countedAt, counted)
@@ -291,5 +295,5 @@ function takeCursors(c: Core, { conv, head, counted, countedAt, wantRead, wantDe
 
 function takePosition(c: Core, conv: string, p: Position): void {
   c.incoming.begun = true
-  if (p.seq > (c.incoming.positions.get(conv)?.seq ?? 0)) put(c, positionKey(conv), moveTo(c, conv, p).value)
+  if (p.history === c.meta.history && p.seq > (c.incoming.positions.get(conv)?.seq ?? 0)) put(c, positionKey(conv), moveTo(c, conv, p).value)
 }

@@ -70,7 +70,6 @@ function takeSync(c: Core, lv: Live, p: SyncPage): void {
 function takeState(c: Core, lv: Live, s: ConvState): void {
   if (s.damaged) return // nothing else is known of it: what is held stays. Spec: P-9.5
   const v = addConv(c, s.conv)
-  takeQuotes(v, s.refs)
   if (s.head < v.before && !s.left) lv.back = true // a head never goes back
   merge(v, s)
   if (v.peer !== '') {
@@ -82,6 +81,7 @@ function takeState(c: Core, lv: Live, s: ConvState): void {
   c.changed.list = true
   if (v.known) extend(c, v, s.newest)
   else meet(c, v, s)
+  takeQuotes(v, s.refs)
   takeNotes(c, v, s.notes)
   repair(c, v)
 }
@@ -137,7 +137,6 @@ function answersNothing(c: Core, o: OutgoingState): void {
   const left = { ...rel, replyTo: 0 }
   const send: Send = isNothing(left) ? bare : { ...bare, rel: left }
   o.send = send
-  o.safe = false
   storeOutgoing(c, o)
 }
 
@@ -178,7 +177,6 @@ export function forget(c: Core): void {
       o.from = 0
       o.until = 0
     } else o.fresh = true
-    o.safe = false
     storeOutgoing(c, o)
   }
 }

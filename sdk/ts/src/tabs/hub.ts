@@ -7,6 +7,8 @@ import type { ToAll, ToLeader, ToTab } from './messages.js'
 /** Ids of requests of other tabs begin here; those of the tab that leads are small. */
 const firstForeignId = 2 ** 40
 const maxWatched = 200 // P-13.5
+/** Why a connection ends when another tab takes over. */
+export const changed = 'another tab leads'
 
 /** A tab that uses the connection of this one. */
 interface Member {
@@ -80,7 +82,7 @@ export class Hub {
     })
     const kill = (): void => {
       if (over) return
-      const why = failure('link', 'another tab leads now')
+      const why = failure('link', changed)
       end(why)
       connection.close()
       on.closed(why)
@@ -120,9 +122,10 @@ export class Hub {
   take(m: Exclude<ToLeader, { kind: 'probe' }>): void {
     const { tab, conn } = m
     const live = this.#live
+    const closed = (): void => this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the connection has ended') })
     if (m.kind === 'open') {
       if (live) this.#post({ kind: 'opened', tab, conn })
-      else this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the connection has ended') })
+      else closed()
       return
     }
     const member = this.#members.get(tab)
@@ -137,7 +140,7 @@ export class Hub {
       this.#members.set(tab, { tab, conn, focus: undefined, watch: [] })
       answer({ welcome: live.welcome })
       this.#refocus()
-    } else if (member?.conn !== conn) this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the connection has ended') })
+    } else if (member?.conn !== conn) closed()
     else if (frame.ping) answer({ pong: {} }) // this tab is there; its own core looks after the server
     else if (!frame.pong) this.#submit(member, frame)
   }

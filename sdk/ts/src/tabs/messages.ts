@@ -32,7 +32,10 @@ export type ToAll =
 export type FromAny =
   /** The data of the account was removed. */
   | { readonly kind: 'wiped' }
-  /** It has stored messages to be sent, or removed those that a person has discarded. */
+  /**
+   * It has stored messages to be sent, or removed those that a person has discarded. Rows of
+   * conversations have cursors that the tab that leads is to store.
+   */
   | { readonly kind: 'outbox'; readonly rows: readonly StoredRow[] }
 
 export type TabMessage = ToLeader | ToTab | ToAll | FromAny

@@ -4,7 +4,7 @@ import { randomId } from '../clock.js'
 import { type Database, Fenced, outgoingPrefix } from '../indexeddb.js'
 import { put, type Seam, type Shared, type Store } from '../store.js'
 import type { ClientFrameJson } from '../wire/frames_gen.js'
-import { Hub } from './hub.js'
+import { changed, Hub } from './hub.js'
 import type { FromAny, TabMessage, ToLeader } from './messages.js'
 
 const probeEveryMs = 1000
@@ -14,6 +14,8 @@ const probeEveryMs = 1000
  */
 const hiddenLeadsMs = 5000
 const stealAfter = 3 // probes without an answer, which is 3 s while this tab is awake
+
+const isOutgoing = ({ key }: StoredRow): boolean => key.startsWith(outgoingPrefix)
 
 /** As much of the Web Locks of a browser as is needed. */
 export interface Locks {
@@ -140,7 +142,7 @@ export class Tab implements Shared {
   }
 
   async #write(rows: readonly Row[], durable: boolean, term: number): Promise<void> {
-    let outbox = rows.filter(({ key }) => key.startsWith(outgoingPrefix))
+    let outbox = rows.filter(isOutgoing)
     const composed = outbox.filter(({ key }) => !this.#rows.has(key))
     put(this.#rows, rows)
     if (term > 0) {
@@ -156,11 +158,11 @@ export class Tab implements Shared {
       }
     }
     if (outbox.length > 0) await this.#db.write(outbox, durable)
-    this.#tell(outbox)
+    this.#tell([...outbox, ...rows.filter(({ value }) => (value as { readonly wantRead?: number } | null)?.wantRead)]) // who leads stores what was read
   }
 
-  #tell(outbox: readonly Row[]): void {
-    if (outbox.length > 0) this.#post({ kind: 'outbox', rows: outbox })
+  #tell(rows: readonly Row[]): void {
+    if (rows.length > 0) this.#post({ kind: 'outbox', rows })
   }
 
   async #close(): Promise<void> {
@@ -218,8 +220,8 @@ export class Tab implements Shared {
         const { term, left } = await this.#db.begin(this.#loaded)
         this.#term = term
         this.#taken = !this.#loaded
-        this.#dropAll('this tab leads now')
-        for (const { key, value } of left) if (key.startsWith(outgoingPrefix)) this.#rows.set(key, value)
+        this.#dropAll(changed)
+        put(this.#rows, left.filter(isOutgoing) as readonly Row[])
         this.#seam.lead(this.#loaded ? left : undefined)
       })
     } catch (why) {
@@ -274,11 +276,12 @@ export class Tab implements Shared {
       case 'wiped':
         this.#seam.end(refusal('revoked', 'another tab has logged out'))
         this.#wiped = true
+        this.#db.leave()
         void this.#close()
         return
       case 'outbox':
-        put(this.#rows, m.rows as readonly Row[])
-        this.#seam.outbox(m.rows)
+        put(this.#rows, m.rows.filter(isOutgoing) as readonly Row[])
+        this.#seam.outbox(m.rows, false) // who tells does not lead, so it has sent nothing
         return
       case 'probe':
       case 'open':
@@ -306,15 +309,23 @@ export class Tab implements Shared {
     this.#post({ kind: 'leads', term: this.#term })
   }
 
-  /** Notices when a tab is gone: its lock is free then. */
+  /**
+   * Notices when a tab is gone: its lock is free then. What it has composed and told nobody is
+   * in the store. A tab that is new may have read there what one before it has told nobody.
+   */
   #watch(tab: string): void {
     if (this.#known.has(tab) || tab === this.#id) return
     this.#known.add(tab)
-    this.#browser.locks.request(this.#lockOf(tab), { signal: this.#closed.signal }, () => {}).then(async () => {
+    this.#readOutbox()
+    this.#browser.locks.request(this.#lockOf(tab), { signal: this.#closed.signal }, () => {}).then(() => {
       if (!this.#known.delete(tab)) return
       this.#hub.gone(tab)
-      this.#seam.outbox((await this.#db.load()).filter(({ key }) => key.startsWith(outgoingPrefix))) // it may have told nobody
+      this.#readOutbox()
     }).catch(() => {}) // this tab is closed, or leads no more
+  }
+
+  #readOutbox(): void {
+    this.#alone(() => this.#db.load()).then((rows) => this.#seam.outbox(rows.filter(isOutgoing), true), () => {}) // the next write says why
   }
 
   #fromLeader(m: Exclude<TabMessage, ToLeader | FromAny>): void {
@@ -327,7 +338,7 @@ export class Tab implements Shared {
       case 'leads':
         if (m.term > this.#otherTerm) {
           this.#otherTerm = m.term
-          this.#dropAll('another tab leads now')
+          this.#dropAll(changed)
           this.#seam.wakeUp()
         }
         return
