@@ -18,7 +18,7 @@ import (
 // the Go SDK, which the server shares with its users; the SDK imports nothing of
 // the server.
 var imports = map[string][]string{
-	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/cluster", "internal/config", "internal/im", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
+	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/im", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/terminal", "internal/wire", "sdk/go"},
 	"bench":           {"internal/im", "internal/store/pgserver", "internal/wire", "sdk/go"},
 
@@ -51,6 +51,7 @@ var imports = map[string][]string{
 	"internal/store/pgserver":    {},
 	"internal/store/pgstore":     {"internal/im", "internal/signal", "internal/store", "internal/store/markfile"},
 
+	"internal/checker":     {},
 	"internal/config":      {},
 	"internal/im":          {},
 	"internal/im/gencodes": {},
