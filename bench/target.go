@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 // Targets are what a run has to reach, besides a clean audit.
@@ -41,10 +43,8 @@ var targetKeys = []targetKey{
 	{"ack_p99", duration, func(r *Report) float64 { return r.Latency.Ack.P99 }},
 	{"ack_p999", duration, func(r *Report) float64 { return r.Latency.Ack.P999 }},
 	{"fdatasync_p99", duration, func(r *Report) float64 { return r.Disk.Fdatasync.P99 }},
-	{"lost", number, func(r *Report) float64 { return float64(r.Audit.Lost) }},
-	{"duplicate", number, func(r *Report) float64 { return float64(r.Audit.Duplicate) }},
-	{"ghost", number, func(r *Report) float64 { return float64(r.Audit.Ghost) }},
-	{"reordered", number, func(r *Report) float64 { return float64(r.Audit.Reordered) }},
+	finding(checker.Lost), finding(checker.Duplicate), finding(checker.Ghost), finding(checker.Refused), finding(checker.Reordered),
+	finding(checker.Altered), finding(checker.Gap), finding(checker.Leaked),
 	{"rejected", number, func(r *Report) float64 { return float64(r.Rejected) }},
 	{"unknown", number, func(r *Report) float64 { return float64(r.Unknown) }},
 	{"lagged", number, func(r *Report) float64 { return float64(r.Audit.Lagged) }},
@@ -57,6 +57,10 @@ var targetKeys = []targetKey{
 	{"bytes_per_connection", rate, func(r *Report) float64 { return r.Server.BytesPerConnection }},
 	{"disk_bytes_per_message", rate, func(r *Report) float64 { return r.Server.DiskBytesPerMessage }},
 	{"messages_per_commit", rate, func(r *Report) float64 { return r.Server.MessagesPerCommit }},
+}
+
+func finding(c checker.Class) targetKey {
+	return targetKey{c.String(), number, func(r *Report) float64 { return float64(r.Audit.Findings[c]) }}
 }
 
 // TargetKeys lists the figures that a target can name.

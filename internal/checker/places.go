@@ -118,6 +118,16 @@ func (p *Places) known(seq uint64) (what uint64, isMessage bool, how uint64) {
 	return v & placeWhat, v&foreign == 0 && v != 0, v & (ByAck | ByClient | ByHistory)
 }
 
+// Acked counts the messages that were acked at a seq from one to another.
+func (p *Places) Acked(from, to uint64) (n uint64) {
+	for seq := p.next(from); seq <= min(to, p.Head); seq = p.next(seq + 1) {
+		if _, isMessage, how := p.known(seq); isMessage && how&ByAck != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // next is the lowest seq from one on of which something is known; Head+1 if there is none.
 func (p *Places) next(seq uint64) uint64 {
 	for seq = p.at.next(seq); seq <= p.Head; seq = p.at.next(seq + 1) {
