@@ -2,6 +2,8 @@ package bench
 
 import (
 	"fmt"
+
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 // audit keeps the books of a run, in both directions: what was acked must reach
@@ -18,8 +20,7 @@ type audit struct {
 
 	early map[string][]earlyEntry // by the id of a conversation that is not known yet
 
-	found     Findings
-	witnesses []string
+	checker.Verdict
 }
 
 // earlyEntry is an entry of no sender that came before the first message told
@@ -28,17 +29,6 @@ type earlyEntry struct {
 	conn int
 	seq  uint64
 }
-
-// Findings counts what must not happen.
-type Findings struct {
-	Lost      uint64 `json:"lost"`      // deliveries of a stored message that somebody entitled to it never got
-	Duplicate uint64 `json:"duplicate"` // deliveries beyond the first, and messages stored twice
-	Ghost     uint64 `json:"ghost"`     // deliveries of what was never sent, was refused, was altered, or was for somebody else
-	Reordered uint64 `json:"reordered"` // out of order, or at another place than the acked one
-}
-
-// maxWitnesses bounds the explanations in a report.
-const maxWitnesses = 20
 
 // senderBook is what is known of one sender's messages.
 type senderBook struct {
@@ -49,7 +39,7 @@ type senderBook struct {
 	acked    uint64
 	rejected uint64
 
-	places pages[uint32] // by number: the seq; 0: not known; refused
+	places checker.Pages[uint32] // by number: the seq; 0: not known; checker.None: rejected
 }
 
 // thread is a conversation that a sender writes to.
@@ -64,9 +54,6 @@ func (s *senderBook) thread(number uint64) *thread {
 	return &s.threads[(number-1)%uint64(len(s.threads))]
 }
 
-// refused stands for the seq of a message that was rejected.
-const refused = ^uint32(0)
-
 // convBook is what is known of one conversation. A direct one has two streams,
 // of its sender and of its receiver; a group has one for each connection.
 type convBook struct {
@@ -74,119 +61,14 @@ type convBook struct {
 	index   int
 	members [2]int // connections of a direct conversation: sender, receiver
 	group   bool
-	head    uint64        // highest seq known to be stored
-	places  pages[uint64] // by seq: what is there
-	streams []stream
-}
+	streams []checker.Stream
 
-// A place of convBook: the sender's ordinal and the number of the message, and
-// how it is known.
-const (
-	placeAcked   = 1 << 63
-	placeSeen    = 1 << 62 // pushed or read
-	placeForeign = 1 << 61 // an entry that no sender of this run made, a change of members for example
-	placeWhat    = 1<<61 - 1
-)
+	checker.Places
+}
 
 func placeOf(p proof) uint64 { return uint64(p.sender)<<36 | p.number&(1<<36-1) }
 
-// stream is what one connection has got of one conversation: everything below
-// next but the gaps.
-type stream struct {
-	next    uint64 // the seq that comes next; begins at what the sync said
-	gaps    []span
-	history uint64 // highest seq that came by a history page, not by a push
-	gone    bool   // its connection has ended: what is missing is not lost by that alone
-}
-
-type span struct{ from, to uint64 } // both included
-
-// newStream is a stream of somebody who knows everything up to head.
-func newStream(head uint64) stream { return stream{next: head + 1} }
-
-type arrival uint8
-
-const (
-	fresh   arrival = iota
-	late            // fills a gap: it should have come before
-	repeat          // is here already
-	dropped         // is here already, by a history page: a push may repeat that
-)
-
-// push takes a seq that was pushed.
-func (s *stream) push(seq uint64) arrival {
-	switch {
-	case seq == s.next:
-		s.next++
-		return fresh
-	case seq > s.next:
-		s.gaps = append(s.gaps, span{s.next, seq - 1})
-		s.next = seq + 1
-		return fresh
-	case s.fill(seq):
-		return late
-	case seq <= s.history:
-		return dropped
-	}
-	return repeat
-}
-
-// read takes a seq from a history page, or of the ack of a repeated send;
-// those may bring what is here already.
-func (s *stream) read(seq uint64) arrival {
-	s.history = max(s.history, seq)
-	switch {
-	case seq >= s.next:
-		return s.push(seq)
-	case s.fill(seq):
-		return fresh
-	}
-	return dropped
-}
-
-// fill removes seq from the gaps and reports whether it was in one.
-func (s *stream) fill(seq uint64) bool {
-	for i, g := range s.gaps {
-		if seq < g.from || seq > g.to {
-			continue
-		}
-		switch {
-		case g.from == g.to:
-			s.gaps = append(s.gaps[:i], s.gaps[i+1:]...)
-		case seq == g.from:
-			s.gaps[i].from++
-		case seq == g.to:
-			s.gaps[i].to--
-		default:
-			s.gaps[i].to = seq - 1
-			s.gaps = append(s.gaps, span{seq + 1, g.to})
-		}
-		return true
-	}
-	return false
-}
-
-// lowest is the lowest seq that is missing.
-func (s *stream) lowest() uint64 {
-	low := s.next
-	for _, g := range s.gaps {
-		low = min(low, g.from)
-	}
-	return low
-}
-
-// missing counts what is missing up to head.
-func (s *stream) missing(head uint64) (n uint64) {
-	for _, g := range s.gaps {
-		n += g.to - g.from + 1
-	}
-	if head >= s.next {
-		n += head - s.next + 1
-	}
-	return n
-}
-
-func (v *convBook) stream(conn int) *stream {
+func (v *convBook) stream(conn int) *checker.Stream {
 	switch {
 	case v.group:
 		if conn < len(v.streams) {
@@ -209,7 +91,7 @@ func (v *convBook) String() string {
 
 // newAudit makes the books of a run without conversations.
 func newAudit(c *corpus) *audit {
-	return &audit{corpus: c, byID: map[string]*convBook{}, early: map[string][]earlyEntry{}, witnesses: []string{}}
+	return &audit{corpus: c, byID: map[string]*convBook{}, early: map[string][]earlyEntry{}}
 }
 
 // learn notes the id of a direct conversation.
@@ -219,7 +101,7 @@ func (a *audit) learn(v *convBook, id string) {
 	for _, e := range a.early[id] {
 		if s := v.stream(e.conn); s != nil {
 			a.foreign(v, e.seq)
-			a.count(v, e.conn, e.seq, s.push(e.seq))
+			a.count(v, e.conn, e.seq, s.Push(e.seq))
 		}
 	}
 	delete(a.early, id)
@@ -227,24 +109,25 @@ func (a *audit) learn(v *convBook, id string) {
 
 // foreign books an entry that no sender of this run made.
 func (a *audit) foreign(v *convBook, seq uint64) {
-	*v.places.at(seq) = placeForeign | placeSeen
-	v.head = max(v.head, seq)
+	if v.Foreign(seq, checker.ByClient) {
+		a.convict(checker.Altered, v, seq, "%s: an entry of the server stands at seq %d, where a message was", v, seq)
+	}
 }
 
 // addDirect opens the book of a direct conversation between two connections,
 // in which the first one sends.
 func (a *audit) addDirect(sender, receiver int) *convBook {
-	v := &convBook{index: len(a.convs), members: [2]int{sender, receiver}, streams: []stream{newStream(0), newStream(0)}}
+	v := &convBook{index: len(a.convs), members: [2]int{sender, receiver}, streams: []checker.Stream{checker.NewStream(0), checker.NewStream(0)}}
 	a.convs = append(a.convs, v)
 	return v
 }
 
 // addGroup opens the book of a group of connections 0..members-1.
 func (a *audit) addGroup(id string, members int) *convBook {
-	v := &convBook{id: id, index: len(a.convs), group: true, streams: make([]stream, members)}
+	v := &convBook{id: id, index: len(a.convs), group: true, streams: make([]checker.Stream, members)}
 	a.byID[id] = v
 	for i := range v.streams {
-		v.streams[i] = newStream(0)
+		v.streams[i] = checker.NewStream(0)
 	}
 	a.convs = append(a.convs, v)
 	return v
@@ -260,11 +143,13 @@ func (a *audit) addSender(user string, conn int, convs ...*convBook) uint32 {
 	return uint32(len(a.senders) - 1)
 }
 
-// witness keeps one explanation.
-func (a *audit) witness(format string, args ...any) {
-	if len(a.witnesses) < maxWitnesses {
-		a.witnesses = append(a.witnesses, fmt.Sprintf(format, args...))
+// convict books one finding.
+func (a *audit) convict(c checker.Class, v *convBook, seq uint64, format string, args ...any) {
+	conv := ""
+	if v != nil {
+		conv = v.id
 	}
+	a.Convict(c, 1, conv, seq, format, args...)
 }
 
 // compose counts a message that is about to be sent and returns its number.
@@ -280,37 +165,34 @@ func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	t := s.thread(number)
 	v := t.conv
 	s.acked++
-	a.place(v, seq, proof{sender: sender, number: number}, placeAcked)
+	a.place(v, seq, proof{sender: sender, number: number}, checker.ByAck)
 	if repeated {
-		v.stream(s.conn).read(seq)
+		v.stream(s.conn).Read(seq)
 		return
 	}
 	if number > t.lastNum {
 		if seq <= t.lastSeq {
-			a.found.Reordered++
-			a.witness("%s: message %d of %s is acked at seq %d, the one before at %d", v, number, s.user, seq, t.lastSeq)
+			a.convict(checker.Reordered, v, seq, "%s: message %d of %s is acked at seq %d, the one before at %d", v, number, s.user, seq, t.lastSeq)
 		}
 		t.lastNum, t.lastSeq = number, seq
 	}
-	a.count(v, s.conn, seq, v.stream(s.conn).push(seq))
+	a.count(v, s.conn, seq, v.stream(s.conn).Push(seq))
 }
 
 // ghostAck takes an ack that answers nothing.
 func (a *audit) ghostAck(conn int, id uint64) {
-	a.found.Ghost++
-	a.witness("connection %d got an ack of %d, which is not waiting for one", conn, id)
+	a.convict(checker.Ghost, nil, 0, "connection %d got an ack of %d, which is not waiting for one", conn, id)
 }
 
 // reject takes a settled error.
 func (a *audit) reject(sender uint32, number uint64) {
 	s := &a.senders[sender]
 	s.rejected++
-	place := s.places.at(number)
-	if *place != 0 && *place != refused {
-		a.found.Ghost++
-		a.witness("%s: message %d of %s is rejected and stored at seq %d", s.thread(number).conv, number, s.user, *place)
+	place := s.places.At(number)
+	if *place != 0 && *place != checker.None {
+		a.convict(checker.Refused, s.thread(number).conv, uint64(*place), "%s: message %d of %s is rejected and stands at seq %d", s.thread(number).conv, number, s.user, *place)
 	}
-	*place = refused
+	*place = checker.None
 }
 
 // pushed takes an event that connection conn got. It returns when the message
@@ -320,12 +202,12 @@ func (a *audit) pushed(conn int, e *entry) (sentNs int64, first bool) {
 	if v == nil {
 		return 0, false
 	}
-	came := v.stream(conn).push(e.seq)
+	came := v.stream(conn).Push(e.seq)
 	a.count(v, conn, e.seq, came)
 	if !ok {
 		return 0, false
 	}
-	return p.sentNs, came == fresh || came == late
+	return p.sentNs, came == checker.Fresh || came == checker.Late
 }
 
 // readBack takes an entry of a history page that connection conn asked for;
@@ -335,19 +217,17 @@ func (a *audit) readBack(conn int, e *entry) (sentNs int64, first bool) {
 	if v == nil || conn < 0 {
 		return 0, false
 	}
-	came := v.stream(conn).read(e.seq)
-	return p.sentNs, ok && came == fresh
+	came := v.stream(conn).Read(e.seq)
+	return p.sentNs, ok && came == checker.Fresh
 }
 
 // count books an arrival that should not be.
-func (a *audit) count(v *convBook, conn int, seq uint64, came arrival) {
+func (a *audit) count(v *convBook, conn int, seq uint64, came checker.Arrival) {
 	switch came {
-	case late:
-		a.found.Reordered++
-		a.witness("%s: connection %d got seq %d behind a higher one", v, conn, seq)
-	case repeat:
-		a.found.Duplicate++
-		a.witness("%s: connection %d got seq %d twice", v, conn, seq)
+	case checker.Late:
+		a.convict(checker.Reordered, v, seq, "%s: connection %d got seq %d after a higher one", v, conn, seq)
+	case checker.Repeat:
+		a.convict(checker.Duplicate, v, seq, "%s: connection %d got seq %d twice", v, conn, seq)
 	}
 }
 
@@ -361,15 +241,20 @@ func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 	if e.hasText {
 		if p, ok = a.corpus.read(e.text); ok && int(p.sender) < len(a.senders) {
 			if v = a.ours(e, p); v != nil && (conn < 0 || v.stream(conn) != nil) {
-				a.place(v, e.seq, p, placeSeen)
+				how := uint64(checker.ByClient)
+				if conn < 0 {
+					how = checker.ByHistory
+				}
+				a.place(v, e.seq, p, how)
 				return v, p, true
 			}
 		}
 	}
 	if v = a.named(e.conv); v != nil && conn >= 0 && v.stream(conn) == nil {
-		v = nil
+		a.convict(checker.Leaked, v, e.seq, "%s: connection %d got seq %d and is no member", v, conn, e.seq)
+		return nil, proof{}, false
 	}
-	if len(e.from) == 0 && !e.hasText && e.seq > 0 && e.seq < uint64(refused) {
+	if len(e.from) == 0 && !e.hasText && e.seq > 0 && e.seq < uint64(checker.None) {
 		if v != nil {
 			a.foreign(v, e.seq)
 		} else {
@@ -377,9 +262,35 @@ func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 		}
 		return v, proof{}, false
 	}
-	a.found.Ghost++
-	a.witness("%s seq %d from %q: connection %d got what was not sent: %.60q", e.conv, e.seq, e.from, conn, e.text)
+	class, what := checker.Ghost, "what was not sent"
+	if a.altered(e, p, ok) {
+		class, what = checker.Altered, "another body, sender or id than was sent"
+	}
+	a.convict(class, v, e.seq, "%s seq %d from %q: connection %d got %s: %.60q", e.conv, e.seq, e.from, conn, what, e.text)
 	return v, proof{}, false
+}
+
+// searchedIDs is how many of a sender's newest messages are searched for an id.
+const searchedIDs = 1 << 16
+
+// altered reports whether an entry that is not as it was sent was sent at all: its body is
+// one of this run, or its sender has sent its id.
+func (a *audit) altered(e *entry, p proof, proven bool) bool {
+	if proven && int(p.sender) < len(a.senders) && p.number > 0 && p.number <= a.senders[p.sender].composed && a.named(e.conv) == a.senders[p.sender].thread(p.number).conv {
+		return true
+	}
+	for i := range a.senders {
+		s := &a.senders[i]
+		if s.user != string(e.from) {
+			continue
+		}
+		for n := s.composed; n > 0 && n+searchedIDs > s.composed; n-- {
+			if a.corpus.isID(e.id, uint32(i), n) && a.named(e.conv) == s.thread(n).conv {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ours is the conversation of e if e is, in all its parts, what the sender in
@@ -406,39 +317,24 @@ func (a *audit) named(id []byte) *convBook {
 
 // place books that a message is at a seq, and compares with what is known.
 func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
-	if seq == 0 || seq >= uint64(refused) {
-		a.found.Ghost++
-		a.witness("%s: seq %d is none", v, seq)
-		return
-	}
-	v.head = max(v.head, seq)
-	here := v.places.at(seq)
-	what := placeOf(p)
-	switch {
-	case *here == 0:
-		*here = what | how
-	case *here&(placeWhat|placeForeign) == what:
-		*here |= how
-	default:
-		a.found.Reordered++
-		a.witness("%s: two entries at seq %d, one of them message %d of %s", v, seq, p.number, a.senders[p.sender].user)
-		return
-	}
-	known := a.senders[p.sender].places.at(p.number)
-	switch *known {
-	case uint32(seq):
-	case 0:
-		*known = uint32(seq)
-	case refused:
-		a.found.Ghost++
-		a.witness("%s: message %d of %s was rejected and is at seq %d", v, p.number, a.senders[p.sender].user, seq)
-	default:
-		if other := *v.places.at(uint64(*known)); how == placeSeen && other&placeSeen != 0 {
-			a.found.Duplicate++
-		} else {
-			a.found.Reordered++
+	s := &a.senders[p.sender]
+	known := s.places.At(p.number)
+	was := *known
+	switch v.Place(seq, placeOf(p), how, known) {
+	case checker.NoSeq:
+		a.convict(checker.Ghost, v, seq, "%s: seq %d is none", v, seq)
+	case checker.Taken:
+		a.convict(checker.Reordered, v, seq, "%s: two entries at seq %d, one of them message %d of %s", v, seq, p.number, s.user)
+	case checker.Rejects:
+		class := checker.Refused
+		if how == checker.ByHistory {
+			class = checker.Ghost
 		}
-		a.witness("%s: message %d of %s is at seq %d and at %d", v, p.number, a.senders[p.sender].user, *known, seq)
+		a.convict(class, v, seq, "%s: message %d of %s was rejected and is at seq %d", v, p.number, s.user, seq)
+	case checker.Twice:
+		a.convict(checker.Duplicate, v, seq, "%s: message %d of %s is at seq %d and at %d", v, p.number, s.user, was, seq)
+	case checker.Moved:
+		a.convict(checker.Reordered, v, seq, "%s: message %d of %s is at seq %d and at %d", v, p.number, s.user, was, seq)
 	}
 }
 
@@ -447,7 +343,7 @@ func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 func (a *audit) complete() bool {
 	for _, v := range a.convs {
 		for i := range v.streams {
-			if s := &v.streams[i]; !s.gone && (s.next <= v.head || len(s.gaps) > 0) {
+			if s := &v.streams[i]; !s.Gone && !s.Complete(v.Head) {
 				return false
 			}
 		}
@@ -457,21 +353,19 @@ func (a *audit) complete() bool {
 
 // close counts what is missing, and what belongs to no conversation of ours,
 // and returns the findings.
-func (a *audit) close() Findings {
+func (a *audit) close() checker.Findings {
 	for id, es := range a.early {
-		a.found.Ghost += uint64(len(es))
-		a.witness("%s: an entry of a conversation that is none of this run", id)
+		a.Convict(checker.Ghost, uint64(len(es)), id, es[0].seq, "%s: an entry of a conversation that is none of this run", id)
 	}
 	for _, v := range a.convs {
 		for i := range v.streams {
 			s := &v.streams[i]
-			if n := s.missing(v.head); n > 0 {
-				a.found.Lost += n
-				a.witness("%s: stream %d lacks %d of %d entries, the first at seq %d", v, i, n, v.head, s.lowest())
+			if n := s.Missing(v.Head); n > 0 {
+				a.Convict(checker.Lost, n, v.id, s.Lowest(), "%s: stream %d lacks %d of %d entries, the first at seq %d", v, i, n, v.Head, s.Lowest())
 			}
 		}
 	}
-	return a.found
+	return a.Findings
 }
 
 // unknown counts the messages that were sent and have no answer.

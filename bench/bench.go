@@ -18,6 +18,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -235,7 +236,7 @@ func (r *run) assemble(all []greeted) error {
 	size := max(r.p.Size, MinSize)
 	c := newCorpus(r.p.Seed, size)
 	g := newGenerator(r.p.encoding(), c, newAudit(c))
-	g.rate, g.cursors = r.p.Rate, r.p.Receipts
+	g.rate, g.cursors, g.planned = r.p.Rate, r.p.Receipts, seconds(r.p.Seconds)
 	if g.quiet = r.p.quiet; g.quiet == 0 {
 		g.quiet = drainQuiet
 	}
@@ -263,7 +264,7 @@ func (r *run) peers(i int) (all []peer) {
 	g := r.gen
 	direct := func(to int) {
 		v := g.audit.addDirect(i, to)
-		v.streams[1].gone = r.p.Scenario == Cluster // not there yet
+		v.streams[1].Gone = r.p.Scenario == Cluster // not there yet
 		all = append(all, peer{user: r.users[to], book: v})
 	}
 	switch r.p.Scenario {
@@ -319,8 +320,8 @@ func (g *generator) joinGroup(all []greeted) error {
 		if !found {
 			return fmt.Errorf("the sync of member %d does not list the group %s", i, g.group.id)
 		}
-		g.group.streams[i] = newStream(head)
-		g.group.head = max(g.group.head, head)
+		g.group.streams[i] = checker.NewStream(head)
+		g.group.Head = max(g.group.Head, head)
 		if s := g.conns[i].sender; s != nil {
 			s.peers[0].head = head
 		} else {

@@ -127,7 +127,7 @@ func (r *run) readersCome(ctx context.Context) error {
 		g.conns = append(g.conns, &conn{index: i, fd: -1})
 	}
 	for _, v := range g.audit.convs {
-		v.streams[1].gone = false
+		v.streams[1].Gone = false
 	}
 	g.enter(draining)
 	for i := range all {
@@ -135,7 +135,7 @@ func (r *run) readersCome(ctx context.Context) error {
 		g.conns = append(g.conns, c)
 		for _, state := range all[i].convs {
 			if v := g.audit.named([]byte(state.Conv)); v != nil && v.stream(c.index) != nil {
-				v.head = max(v.head, state.Head)
+				v.Head = max(v.Head, state.Head)
 				c.unread = append(c.unread, state.Conv)
 			}
 		}

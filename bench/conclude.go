@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 // conclude reads back, closes the books and fills in the report.
@@ -16,9 +18,10 @@ func (r *run) conclude(ctx context.Context) error {
 	}
 	r.figures()
 	rep.Series = r.series()
+	rep.Overloaded = append([]string{}, r.overloaded()...) // empty in the report, not null
 	rep.Audit = Audit{
 		Findings: g.audit.close(), Messages: g.tally.accepted, Deliveries: g.tally.delivered, HistoryRead: read,
-		Lagged: g.lagged, Errors: g.errors, Connections: g.lost, Witnesses: g.audit.witnesses,
+		Lagged: g.lagged, Errors: g.errors, Connections: g.lost, Witnesses: append([]checker.Witness{}, g.audit.Witnesses...),
 	}
 	if r.pg != nil {
 		if rep.Postgres.Moves, err = r.pg.moves(ctx); err != nil {
@@ -119,7 +122,7 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 	doubtful := map[*convBook]bool{}
 	for _, v := range a.convs {
 		for i := range v.streams {
-			if s := &v.streams[i]; s.gone || s.missing(v.head) > 0 {
+			if s := &v.streams[i]; s.Gone || s.Missing(v.Head) > 0 {
 				doubtful[v] = true
 			}
 		}
@@ -139,8 +142,8 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 			continue
 		}
 		after := uint64(0)
-		if !doubtful[v] && v.head > sampledEntries {
-			after = v.head - sampledEntries
+		if !doubtful[v] && v.Head > sampledEntries {
+			after = v.Head - sampledEntries
 		}
 		n, err := r.readConv(ctx, v, after)
 		read += n
@@ -149,6 +152,17 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 		}
 	}
 	return read, nil
+}
+
+// hole books what is missing in the history between two seqs: what was acked is lost.
+func (a *audit) hole(v *convBook, after, before uint64) {
+	all, acked := before-after-1, v.Acked(after+1, before-1)
+	if acked > 0 {
+		a.Convict(checker.Lost, acked, v.id, after+1, "%s: the history goes from seq %d to %d, and %d messages were acked between", v, after, before, acked)
+	}
+	if all > acked {
+		a.Convict(checker.Gap, all-acked, v.id, after+1, "%s: the history goes from seq %d to %d", v, after, before)
+	}
 }
 
 // readConv reads a conversation from behind after to its end. What a connection
@@ -163,28 +177,25 @@ func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uin
 		}
 		for _, m := range page.Messages {
 			if m.Seq <= after {
-				a.found.Reordered++
-				a.witness("%s: the history goes back from seq %d to %d", v, after, m.Seq)
+				a.convict(checker.Reordered, v, m.Seq, "%s: the history goes back from seq %d to %d", v, after, m.Seq)
 			} else if m.Seq > after+1 {
-				a.found.Lost += m.Seq - after - 1
-				a.witness("%s: the history goes from seq %d to %d", v, after, m.Seq)
+				a.hole(v, after, m.Seq)
 			}
 			after = max(after, m.Seq)
 			e := entryOf(m)
 			a.readBack(-1, &e)
 			read++
 			for i := range v.streams {
-				if s := &v.streams[i]; s.gone {
-					s.read(m.Seq)
+				if s := &v.streams[i]; s.Gone {
+					s.Read(m.Seq)
 				}
 			}
 		}
 		if page.More && len(page.Messages) > 0 {
 			continue
 		}
-		if after < v.head {
-			a.found.Lost += v.head - after
-			a.witness("%s: the history ends at seq %d, seq %d was acked or seen", v, after, v.head)
+		if after < v.Head {
+			a.Convict(checker.Lost, v.Head-after, v.id, after+1, "%s: the history ends at seq %d, seq %d was acked or seen", v, after, v.Head)
 		}
 		if page.More {
 			return read, fmt.Errorf("read history of %s after %d: an empty page says that there is more", v, after)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gobwas/ws"
 
+	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -113,15 +114,14 @@ func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 		}
 		first := msgs[0]
 		msgs = msgs[n:]
-		if first.seq == st.next {
-			st.next += uint64(n)
+		if st.PushRun(first.seq, uint64(n)) {
 			g.arrived(c, first.sentNs, now, n)
 			continue
 		}
 		for i := range uint64(n) {
-			came := st.push(first.seq + i)
+			came := st.Push(first.seq + i)
 			g.audit.count(g.group, c.index, first.seq+i, came)
-			if came <= late {
+			if came <= checker.Late {
 				g.arrived(c, first.sentNs, now, 1)
 			}
 		}
@@ -309,7 +309,7 @@ func (g *generator) lose(c *conn, reason string) {
 	g.lost = append(g.lost, fmt.Sprintf("connection %d: %s", c.index, reason))
 	for _, v := range g.audit.convs {
 		if st := v.stream(c.index); st != nil {
-			st.gone = true
+			st.Gone = true
 		}
 	}
 	if s := c.sender; s != nil {

@@ -24,13 +24,14 @@ const (
 // set. In each turn it reads what has come, books it, and writes once for each
 // connection that has something to say.
 type generator struct {
-	enc    wire.Encoding
-	corpus *corpus
-	audit  *audit
-	conns  []*conn
-	pace   *pace // nil: closed loop
-	rate   float64
-	poll   *poller
+	enc     wire.Encoding
+	corpus  *corpus
+	audit   *audit
+	conns   []*conn
+	pace    *pace // nil: closed loop
+	rate    float64
+	planned time.Duration // of the measured window
+	poll    *poller
 
 	group  *convBook // the group's book; nil without one
 	script *script
@@ -84,6 +85,7 @@ type generator struct {
 type tally struct {
 	at                                     int64 // ns of the generator's clock
 	offered, accepted, delivered, rejected uint64
+	late                                   uint64 // of those offered in an open loop, that the generator noticed later than lateAfter
 }
 
 const (
@@ -235,6 +237,9 @@ func (g *generator) tick(now int64) (done bool) {
 			g.mark(g.conns[g.pace.sender(i)])
 		}
 		g.tally.offered += to - from
+		if to > from && now-g.pace.at(from) > int64(lateAfter) {
+			g.tally.late += to - from
+		}
 	}
 	if len(g.retries) > 0 {
 		g.dueRetries(now)
@@ -281,6 +286,7 @@ func (g *generator) turnPhase(p phase, now int64) {
 	case measuring:
 		g.begin = g.tally
 		g.endToEnd.from, g.ackTime.from = now, now
+		g.ackTime.planned = int64(g.planned)
 	case draining:
 		g.end = g.tally
 		g.endToEnd.to, g.ackTime.to = now, now

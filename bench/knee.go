@@ -23,12 +23,10 @@ const (
 	highestRate = 1e6
 	// closeEnough ends the search: the rate that is too high is at most this much higher.
 	closeEnough = 1.1
-	// keptUp is the least share of what was offered that has to be accepted in time.
-	keptUp = 0.99
 )
 
-// FindKnee doubles the rate until a run misses what targets ask for, or cannot keep up with
-// what is offered, and then halves the distance. It begins with the rate of p, or at 1,000
+// FindKnee doubles the rate until a run misses what targets ask for, is overloaded, or has a
+// finding, and then halves the distance. It begins with the rate of p, or at 1,000
 // messages per second.
 func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 	k := &Knee{Targets: targets.String()}
@@ -42,21 +40,13 @@ func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%.0f messages per second: %w", next, err)
 		}
-		next = k.add(r, targets.missed(r))
+		missed := ""
+		if err := r.Clean(targets); err != nil {
+			missed = err.Error()
+		}
+		next = k.add(r, missed)
 	}
 	return k, nil
-}
-
-// missed says why a rate was too high; empty: it was not.
-func (ts Targets) missed(r *Report) string {
-	var why []string
-	if err := r.Clean(ts); err != nil {
-		why = append(why, err.Error())
-	}
-	if r.AcceptedPerS < keptUp*r.Params.Rate {
-		why = append(why, fmt.Sprintf("%s/s were accepted of %s/s that were offered", count(r.AcceptedPerS), count(r.Params.Rate)))
-	}
-	return strings.Join(why, "; ")
 }
 
 // add takes a run and returns the rate of the next one; 0: the knee is found.

@@ -15,6 +15,9 @@ type latency struct {
 	newest *hdrhistogram.Histogram
 
 	from, to int64  // the measured window, in ns of the generator's clock
+	planned  int64  // ns of the window
+	begin    mean   // of its first quarter
+	end      mean   // of its last quarter
 	seen     uint64 // since newest was emptied
 	skip     uint64 // newest takes every (skip+1)th record; one below a power of two
 }
@@ -39,10 +42,34 @@ func (l *latency) record(sentNs, now int64, n int) {
 	d := min(max(now-sentNs, 0), longest)
 	if sentNs >= l.from && sentNs < l.to {
 		_ = l.all.RecordValues(d, int64(n)) // within the bounds
+		if since := 4 * (sentNs - l.from); since < l.planned {
+			l.begin.add(d, n)
+		} else if since >= 3*l.planned {
+			l.end.add(d, n)
+		}
 	}
 	if l.seen++; l.seen&l.skip == 0 {
 		_ = l.newest.RecordValues(d, int64(n))
 	}
+}
+
+// mean is the mean of durations.
+type mean struct {
+	sum   float64 // ns
+	count int
+}
+
+func (m *mean) add(d int64, n int) {
+	m.sum += float64(d) * float64(n)
+	m.count += n
+}
+
+// value is 0 if there are none.
+func (m *mean) value() time.Duration {
+	if m.count == 0 {
+		return 0
+	}
+	return time.Duration(m.sum / float64(m.count))
 }
 
 // recent returns what came since the last call, sorted on the ladder too.

@@ -3,6 +3,8 @@ package bench
 import (
 	"testing"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 func TestAScheduleIsFixedAndDealtInTurn(t *testing.T) {
@@ -106,10 +108,10 @@ func TestACleanReportHasMessagesAndNoFindings(t *testing.T) {
 	}
 	for name, r := range map[string]Report{
 		"nothing measured": {Scenario: Direct},
-		"a loss":           {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: Findings{Lost: 1}}},
-		"a duplicate":      {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: Findings{Duplicate: 1}}},
-		"a ghost":          {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: Findings{Ghost: 1}}},
-		"a reorder":        {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: Findings{Reordered: 1}}},
+		"a loss":           {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Lost: 1}}},
+		"a duplicate":      {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Duplicate: 1}}},
+		"a ghost":          {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Ghost: 1}}},
+		"a reorder":        {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Reordered: 1}}},
 		"a connection":     {Scenario: Connect, Audit: Audit{Connections: []string{"connection 3: kicked: slow_consumer"}}},
 	} {
 		if r.Clean(nil) == nil {

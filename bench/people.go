@@ -46,10 +46,10 @@ func (g *generator) moveCursors(now int64) {
 // moveCursor tells what c has of v, as read.
 func (g *generator) moveCursor(c *conn, v *convBook) {
 	st := v.stream(c.index)
-	if c.fd < 0 || st == nil || st.next <= 1 {
+	if c.fd < 0 || st == nil || st.Next() <= 1 {
 		return
 	}
-	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: v.id, Read: st.next - 1}}})
+	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: v.id, Read: st.Next() - 1}}})
 }
 
 // capabilities are those that the connections of a run offer.

@@ -82,9 +82,9 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 		if v == nil {
 			continue
 		}
-		v.head = max(v.head, state.Head)
-		if st := v.stream(c.index); st != nil && st.lowest() <= state.Head {
-			g.askHistory(c, state.Conv, st.lowest()-1)
+		v.Head = max(v.Head, state.Head)
+		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head {
+			g.askHistory(c, state.Conv, st.Lowest()-1)
 		}
 	}
 	if p.More {
@@ -111,9 +111,9 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	if v == nil || last == 0 {
 		return
 	}
-	v.head = max(v.head, p.Head)
-	if st := v.stream(c.index); st != nil && (p.More || st.lowest() <= p.Head) {
-		g.askHistory(c, p.Conv, max(last, st.lowest()-1))
+	v.Head = max(v.Head, p.Head)
+	if st := v.stream(c.index); st != nil && (p.More || st.Lowest() <= p.Head) {
+		g.askHistory(c, p.Conv, max(last, st.Lowest()-1))
 		return
 	}
 	g.readNext(c)

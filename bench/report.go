@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 // Report is what a run found. Three rates are never mixed: offered is what the
@@ -26,6 +28,8 @@ type Report struct {
 	Delivered uint64  `json:"delivered"`
 	Rejected  uint64  `json:"rejected"`
 	Unknown   uint64  `json:"unknown"` // sent in the whole run and without an answer at its end
+
+	Overloaded []string `json:"overloaded"` // why the figures are those of a server, or a generator, that had too much to do; empty: it had not
 
 	CursorMoves uint64 `json:"cursor_moves"` // of the whole run, durable
 
@@ -49,14 +53,14 @@ type Report struct {
 
 // Audit is the books of the whole run, warm-up and drain included.
 type Audit struct {
-	Findings
+	Findings    checker.Findings  `json:"findings"`
 	Messages    uint64            `json:"messages"`         // acked
 	Deliveries  uint64            `json:"deliveries"`       // first arrivals, pushed or read
 	HistoryRead uint64            `json:"history_read"`     // entries read back and compared at the end
 	Lagged      uint64            `json:"lagged"`           // times a connection fell behind and caught up by history
 	Errors      map[string]uint64 `json:"errors"`           // error frames by code
 	Connections []string          `json:"connections_lost"` // connections that ended before the end, with the reason
-	Witnesses   []string          `json:"witnesses"`        // the first findings, in words
+	Witnesses   []checker.Witness `json:"witnesses"`        // the first findings of each class
 }
 
 // Latency is in milliseconds: from the moment a message was sent, in open loop
@@ -126,13 +130,15 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Clean says what is wrong with the run: findings of the audit, connections
+// Clean says what is wrong with the run: findings of the audit, too much load, connections
 // that broke, nothing measured, targets missed.
 func (r *Report) Clean(targets Targets) error {
 	var errs []error
-	f := r.Audit.Findings
-	if f != (Findings{}) {
+	if f := r.Audit.Findings; !f.Clean() {
 		errs = append(errs, fmt.Errorf("the audit is not clean: %s", f))
+	}
+	for _, why := range r.Overloaded {
+		errs = append(errs, fmt.Errorf("the run was overloaded: %s", why))
 	}
 	if n := len(r.Audit.Connections); n > 0 {
 		errs = append(errs, fmt.Errorf("%d connections ended during the run, the first: %s", n, r.Audit.Connections[0]))
@@ -145,15 +151,14 @@ func (r *Report) Clean(targets Targets) error {
 	return errors.Join(append(errs, targets.check(r)...)...)
 }
 
-func (f Findings) String() string {
-	return fmt.Sprintf("lost %d, duplicate %d, ghost %d, reordered %d", f.Lost, f.Duplicate, f.Ghost, f.Reordered)
-}
-
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	for _, why := range r.Overloaded {
+		line("OVERLOADED", "%s", why)
 	}
 	if r.Scenario == Connect {
 		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Seconds, r.Server.BytesPerConnection)
@@ -216,8 +221,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, s := range r.Audit.Connections[:min(3, len(r.Audit.Connections))] {
 		line("", "%s", s)
 	}
-	for _, s := range r.Audit.Witnesses {
-		line("", "%s", s)
+	for _, w := range r.Audit.Witnesses {
+		line("", "%s", w)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

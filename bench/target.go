@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 // Targets are what a run has to reach, besides a clean audit.
@@ -39,10 +41,8 @@ var figures = []Figure{
 	{"ack_p99", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P99 }},
 	{"ack_p999", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P999 }},
 	{"fdatasync_p99", milliseconds, false, func(r *Report) float64 { return r.Disk.Fdatasync.P99 }},
-	{"lost", "", false, func(r *Report) float64 { return float64(r.Audit.Lost) }},
-	{"duplicate", "", false, func(r *Report) float64 { return float64(r.Audit.Duplicate) }},
-	{"ghost", "", false, func(r *Report) float64 { return float64(r.Audit.Ghost) }},
-	{"reordered", "", false, func(r *Report) float64 { return float64(r.Audit.Reordered) }},
+	finding(checker.Lost), finding(checker.Duplicate), finding(checker.Ghost), finding(checker.Refused), finding(checker.Reordered),
+	finding(checker.Altered), finding(checker.Gap), finding(checker.Leaked),
 	{"rejected", "", false, func(r *Report) float64 { return float64(r.Rejected) }},
 	{"unknown", "", false, func(r *Report) float64 { return float64(r.Unknown) }},
 	{"lagged", "", false, func(r *Report) float64 { return float64(r.Audit.Lagged) }},
@@ -64,6 +64,10 @@ func Figures() []Figure { return figures }
 func (f Figure) Measured(r *Report) (float64, bool) {
 	v := f.of(r)
 	return v, v != 0 || f.Unit == ""
+}
+
+func finding(c checker.Class) Figure {
+	return Figure{c.String(), "", false, func(r *Report) float64 { return float64(r.Audit.Findings[c]) }}
 }
 
 // TargetKeys lists the figures that a target can name.

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/invopop/jsonschema"
 
 	"github.com/petrel-im/petrel/bench"
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 func main() {
@@ -25,9 +27,11 @@ func run() error {
 	if len(os.Args) != 2 {
 		return fmt.Errorf("usage: genschema FILE")
 	}
-	r := &jsonschema.Reflector{}
-	if err := r.AddGoComments("github.com/petrel-im/petrel", "bench"); err != nil {
-		return fmt.Errorf("read comments: %w", err)
+	r := &jsonschema.Reflector{Mapper: findings}
+	for _, folder := range []string{"bench", "internal/checker"} {
+		if err := r.AddGoComments("github.com/petrel-im/petrel", folder); err != nil {
+			return fmt.Errorf("read comments: %w", err)
+		}
 	}
 	for name, text := range r.CommentMap {
 		r.CommentMap[name] = strings.Join(strings.Fields(text), " ")
@@ -40,4 +44,17 @@ func run() error {
 		return err
 	}
 	return os.WriteFile(os.Args[1], append(b, '\n'), 0o644)
+}
+
+// findings is the schema of checker.Findings, an array that is written as an object.
+func findings(t reflect.Type) *jsonschema.Schema {
+	if t != reflect.TypeFor[checker.Findings]() {
+		return nil
+	}
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, c := range checker.Classes() {
+		s.Properties.Set(c.String(), &jsonschema.Schema{Type: "integer"})
+		s.Required = append(s.Required, c.String())
+	}
+	return s
 }

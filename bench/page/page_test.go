@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/petrel-im/petrel/bench"
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 func TestPageHoldsTheReportWhateverItSays(t *testing.T) {
-	r := &bench.Report{Scenario: bench.Direct, Audit: bench.Audit{Witnesses: []string{"</script><!--data-->&\u2028"}}}
+	r := &bench.Report{Scenario: bench.Direct, Audit: bench.Audit{Witnesses: []checker.Witness{{Text: "</script><!--data-->&\u2028"}}}}
 	var b bytes.Buffer
 	if err := Run(&b, r, errors.New("one\ntwo")); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,8 @@ func newBenchScenario(c *cli, scenario, short, example string) *cobra.Command {
 		Long: short + ". The command starts a server of its own in a temporary folder,\n" +
 			"unless --url names a running one. It follows every message from its sender to its receivers, and reads all of them\n" +
 			"back at the end. If a message was lost, doubled, invented or out of order, the command ends with exit code 6, however\n" +
-			"fast the run was. It also ends with exit code 6 if a --target is missed.",
+			"fast the run was. It also ends with exit code 6 if a --target is missed, and if the run was overloaded: less was accepted\n" +
+			"than offered, sends were put off, latency grew, or the load generator itself was late.",
 		Example: example,
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),
@@ -149,7 +150,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	if err := errors.Join(r.write(report, write, c), r.to(c, r.csv, report.WriteCSV)); err != nil {
 		return err
 	}
-	return r.verdict(found)
+	return r.verdict(found, len(report.Overloaded) > 0 && report.Audit.Findings.Clean())
 }
 
 // findMax looks for the highest rate that is held.
@@ -223,13 +224,17 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 	if err := r.write(&table, func(w io.Writer) error { return benchpage.Cluster(w, table.Runs, found) }, c); err != nil {
 		return err
 	}
-	return r.verdict(found)
+	return r.verdict(found, false)
 }
 
 // verdict makes the end of a run that found something.
-func (r *benchRun) verdict(err error) error {
+func (r *benchRun) verdict(err error, overloaded bool) error {
 	if err == nil {
 		return nil
+	}
+	if overloaded {
+		return &fault{exit: exitViolated, code: "overloaded", what: "the run was overloaded: its figures are not those of a server that keeps up", why: err.Error(), err: err,
+			fix: "lower --rate until the run is clean; the highest rate with a clean run is what this machine carries"}
 	}
 	return &fault{exit: exitViolated, code: "violated", what: "the run is red", why: err.Error(), err: err,
 		fix: "the report shows the first findings; a run with the same --seed sends the same texts"}

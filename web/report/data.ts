@@ -13,8 +13,8 @@ export interface Second {
 export interface Report {
   scenario: string; at: string; command: string; params: Record<string, unknown>
   raised_limits: { limit: string; from: number; to: number }[] | null
-  seconds: number; offered: number; accepted: number; delivered: number; rejected: number; unknown: number; accepted_per_s: number; delivered_per_s: number
-  audit: { lost: number; duplicate: number; ghost: number; reordered: number; messages: number; deliveries: number; history_read: number; lagged: number; errors: Record<string, number>; connections_lost: string[] | null; witnesses: string[] | null } & Record<string, unknown>
+  overloaded: string[] | null; seconds: number; offered: number; accepted: number; delivered: number; rejected: number; unknown: number; accepted_per_s: number; delivered_per_s: number
+  audit: { findings: Record<string, number>; messages: number; deliveries: number; history_read: number; lagged: number; errors: Record<string, number>; connections_lost: string[] | null; witnesses: { class: string; text: string; where?: string }[] | null }
   latency_ms: { ack: Percentiles; end_to_end: Percentiles; ack_curve: Point[] | null; end_to_end_curve: Point[] | null }
   server: { cpu_s: number; user_s: number; rss_bytes: number; accepted_per_cpu_s: number; delivered_per_cpu_s: number; bytes_per_connection: number; disk_bytes_per_message: number; messages_per_commit: number }
   nodes?: { cpu_s: number; accepted: number; commits: number }[]

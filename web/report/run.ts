@@ -111,15 +111,16 @@ function drawCurve(cards: HTMLElement, x: Texts, r: Report): void {
 function audit(x: Texts, r: Report): HTMLElement {
   const a = r.audit
   const bad = (n: number) => h('span', { class: n > 0 ? 'bad' : 'good' }, x.number(n))
+  const always = ['lost', 'duplicate', 'ghost', 'reordered']
   const rows: [Key, HTMLElement | string][] = [
-    ['lost', bad(a.lost)], ['duplicate', bad(a.duplicate)], ['ghost', bad(a.ghost)], ['reordered', bad(a.reordered)], ['messages', x.number(a.messages)], ['deliveries', x.number(a.deliveries)],
+    ...Object.entries(a.findings).filter(([name, n]) => n > 0 || always.includes(name)).map(([name, n]): [Key, HTMLElement] => [name as Key, bad(n)]), ['messages', x.number(a.messages)], ['deliveries', x.number(a.deliveries)],
     ['readBack', x.number(a.history_read)], ['rejected', x.number(r.rejected)], ['unknown', x.number(r.unknown)], ['lagged', x.number(a.lagged)],
   ]
   const percentile = (name: Key, p: Percentiles): string[] => [x.t(name), ...[p.p50, p.p90, p.p99, p.p999, p.max].map((v) => `${x.number(v)} ms`)]
   const listed = (title: Key, all: readonly string[]) => all.length > 0 && [h('h2', {}, x.t(title)), h('ul', {}, all.slice(0, 20).map((s) => h('li', {}, s)))]
   return h('section', { class: 'card' }, h('h2', {}, x.t('audit')), h('p', { class: 'quiet' }, x.t('auditHint')), table([], rows.map(([k, v]) => [x.t(k), v])),
     r.latency_ms.ack.p50 > 0 && table(['', x.t('p50'), x.t('p90'), x.t('p99'), x.t('p999'), x.t('max')], [...(r.latency_ms.end_to_end.p50 > 0 ? [percentile('endToEnd', r.latency_ms.end_to_end)] : []), percentile('ack', r.latency_ms.ack)]),
-    listed('errors', Object.entries(a.errors ?? {}).map(([code, n]) => `${code}: ${x.number(n)}`)), listed('gone', a.connections_lost ?? []), listed('first', a.witnesses ?? []))
+    listed('errors', Object.entries(a.errors ?? {}).map(([code, n]) => `${code}: ${x.number(n)}`)), listed('gone', a.connections_lost ?? []), listed('first', (a.witnesses ?? []).map((w) => `${w.class}: ${w.text}${w.where ? ` (${w.where})` : ''}`)))
 }
 
 function machine(x: Texts, r: Report): HTMLElement {
@@ -135,6 +136,11 @@ function machine(x: Texts, r: Report): HTMLElement {
   return h('section', { class: 'card' }, h('h2', {}, x.t('machine')), table([], rows, true), r.command !== '' && [h('h2', {}, x.t('rerun')), h('pre', {}, r.command)])
 }
 
+/** How many findings there are of a class. */
+export function findings(r: Report, name: string): number {
+  return r.audit.findings[name] ?? 0
+}
+
 export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], problems: readonly string[]): void {
   const first = runs[0]!
   head(page, x, choices, 'petrel bench cluster', 'report', about(x, first), problems)
@@ -145,7 +151,7 @@ export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, r
   cards.append(h('section', { class: 'card wide' }, h('h2', {}, x.t('charge')), h('p', { class: 'quiet' }, x.t('clusterHint')),
     table([x.t('nodes'), x.t('messages'), x.t('time'), x.t('accepted') + x.t('perSecond'), x.t('perCpu'), x.t('share'), x.t('withDatabase'), x.t('share'), x.t('messagesPerCommit'), x.t('lost'), x.t('duplicate')], runs.map((r) => [
       String(r.params['nodes']), x.number(r.accepted), `${x.number(r.seconds)} ${x.t('seconds')}`, x.number(r.accepted_per_s), x.number(own(r)), share(own, r), x.number(both(r)), share(both, r), x.number(r.server.messages_per_commit),
-      h('span', { class: r.audit.lost > 0 ? 'bad' : 'good' }, x.number(r.audit.lost)), h('span', { class: r.audit.duplicate > 0 ? 'bad' : 'good' }, x.number(r.audit.duplicate)),
+      ...['lost', 'duplicate'].map((name) => h('span', { class: findings(r, name) > 0 ? 'bad' : 'good' }, x.number(findings(r, name)))),
     ]))))
   for (const r of runs) {
     const inner = h('div')

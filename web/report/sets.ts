@@ -1,14 +1,14 @@
 import { dots, lines } from './charts.js'
 import type { Comparison, History, Report, Run } from './data.js'
 import { h, table } from './dom.js'
-import { commitOf, head, when } from './run.js'
+import { commitOf, findings, head, when } from './run.js'
 import type { Key, Texts } from './texts.js'
 
 /** The figures by the names that Go gives them: bench/target.go. */
 const figures: Record<string, (r: Report) => number> = {
   p50: (r) => r.latency_ms.end_to_end.p50, p90: (r) => r.latency_ms.end_to_end.p90, p99: (r) => r.latency_ms.end_to_end.p99, p999: (r) => r.latency_ms.end_to_end.p999,
   ack_p50: (r) => r.latency_ms.ack.p50, ack_p90: (r) => r.latency_ms.ack.p90, ack_p99: (r) => r.latency_ms.ack.p99, ack_p999: (r) => r.latency_ms.ack.p999,
-  fdatasync_p99: (r) => r.disk.fdatasync_ms.p99, lost: (r) => r.audit.lost, duplicate: (r) => r.audit.duplicate, ghost: (r) => r.audit.ghost, reordered: (r) => r.audit.reordered,
+  fdatasync_p99: (r) => r.disk.fdatasync_ms.p99, ...Object.fromEntries(['lost', 'duplicate', 'ghost', 'refused', 'reordered', 'altered', 'gap', 'leaked'].map((name) => [name, (r: Report) => findings(r, name)])),
   rejected: (r) => r.rejected, unknown: (r) => r.unknown, lagged: (r) => r.audit.lagged, accepted_per_s: (r) => r.accepted_per_s, delivered_per_s: (r) => r.delivered_per_s,
   accepted_per_cpu_s: (r) => r.server.accepted_per_cpu_s, delivered_per_cpu_s: (r) => r.server.delivered_per_cpu_s, total_accepted_per_cpu_s: (r) => r.total.accepted_per_cpu_s,
   total_delivered_per_cpu_s: (r) => r.total.delivered_per_cpu_s, bytes_per_connection: (r) => r.server.bytes_per_connection, disk_bytes_per_message: (r) => r.server.disk_bytes_per_message,
@@ -56,8 +56,8 @@ export function drawHistory(page: HTMLElement, x: Texts, choices: HTMLElement, h
       card.append(place)
       lines(place, x, { x: s.runs.map((r) => Date.parse(r.report.at) / 1000), time: true, xName: x.t('when'), xAxis: (v) => date.format(new Date(v * 1000)), unit: '', lines: [{ name: chosen, color: 'chart-1', values: s.runs.map((r) => figures[chosen]!(r.report)) }] })
     }
-    const findings = (r: Report) => r.audit.lost + r.audit.duplicate + r.audit.ghost + r.audit.reordered
+    const sum = (r: Report) => Object.values(r.audit.findings).reduce((a, b) => a + b, 0)
     card.append(table([x.t('when'), x.t('commit'), x.t('verdict'), ...columns], [...s.runs].reverse().map((r) => [h('span', { class: 'when' }, when(x, r.report.at)), commitOf(r.report),
-      h('span', { class: findings(r.report) > 0 ? 'bad' : 'good' }, x.t(findings(r.report) > 0 ? 'red' : 'clean')), ...columns.map((name) => x.number(figures[name]!(r.report)))])))
+      h('span', { class: sum(r.report) > 0 ? 'bad' : 'good' }, x.t(sum(r.report) > 0 ? 'red' : 'clean')), ...columns.map((name) => x.number(figures[name]!(r.report)))])))
   }
 }

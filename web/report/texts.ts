@@ -15,7 +15,7 @@ const en = {
   stops: 'What holds a message up', stopsHint: 'One commit, which ends when the disk or the database has it, and how long garbage collection stopped the server in the second.',
   commitP50: 'commit, half of all', commitP99: 'commit, 99 %', pauses: 'pauses',
   audit: 'What became of every message', auditHint: 'Every client keeps books of what it sent and got. At the end the histories are read back and compared.',
-  lost: 'lost', duplicate: 'duplicate', ghost: 'ghost', reordered: 'out of order', rejected: 'rejected', unknown: 'without an answer', messages: 'messages', deliveries: 'deliveries', readBack: 'read back', lagged: 'caught up by history',
+  lost: 'lost', duplicate: 'duplicate', ghost: 'ghost', refused: 'refused and shown', reordered: 'out of order', altered: 'altered', gap: 'gaps', leaked: 'shown to others', stale: 'stale head', cursor: 'cursor moved back', recalled: 'shown after its recall', rejected: 'rejected', unknown: 'without an answer', messages: 'messages', deliveries: 'deliveries', readBack: 'read back', lagged: 'caught up by history',
   errors: 'errors', gone: 'connections that ended', first: 'first findings',
   machine: 'Machine and parameters', rerun: 'The same run again', processor: 'processor', cores: 'cores', ram: 'memory', kernel: 'kernel', go: 'Go', commit: 'commit', files: 'open files', sync: 'one sync of the disk', colocated: 'load generator', here: 'on the same machine', elsewhere: 'elsewhere',
   raised: 'limits that were raised', from: 'from', to: 'to', none: 'none', warmUp: 'warm-up', drain: 'drain', seconds: 's', parameter: 'parameter', value: 'value',
@@ -23,7 +23,7 @@ const en = {
   nodes: 'nodes', clusterHint: 'Every node more is measured with the same work. The share is that of the first line’s messages per CPU-second.', time: 'time', share: 'share', withDatabase: 'with PostgreSQL', oneRun: 'Run with {n} nodes', oneRun1: 'Run with one node', charge: 'What a CPU-second does',
   old: 'old', new: 'new', runs: '{n} runs', change: 'change', figure: 'figure', verdict: 'verdict', chance: 'by chance', chanceHint: 'Medians, and the range in which the median lies with a confidence of 95 %. “By chance” is how often two sets of runs of one and the same program would differ so much (Mann–Whitney).',
   better: 'better', worse: 'worse', 'no difference shown': 'no difference shown', 'too few runs': 'too few runs', fewHint: 'With fewer than four runs on each side nothing can be said with confidence.',
-  knee: 'The highest rate that is held', kneeHint: 'Each line is a run with a server of its own. A rate is held if the run meets {n} and accepts what is offered.', rate: 'rate', held: 'held', tooHigh: 'too high', rateHint: 'messages per second',
+  knee: 'The highest rate that is held', kneeHint: 'Each line is a run with a server of its own. A rate is held if the run meets {n} and is not overloaded.', rate: 'rate', held: 'held', tooHigh: 'too high', rateHint: 'messages per second',
   conditions: 'What else differs', conditionsHint: 'Each of these may be the reason.', when: 'when', each: 'each run',
 } as const
 
@@ -44,7 +44,7 @@ const zh: Record<Key, string> = {
   stops: '什么让消息等待', stopsHint: '一次提交（到磁盘或数据库落定为止）的耗时，以及这一秒内垃圾回收让服务器停顿的时间。',
   commitP50: '提交，一半', commitP99: '提交，99%', pauses: '停顿',
   audit: '每一条消息的下落', auditHint: '每个客户端都记录自己发出和收到的消息。结束时读回历史记录并逐条核对。',
-  lost: '丢失', duplicate: '重复', ghost: '凭空出现', reordered: '乱序', rejected: '被拒绝', unknown: '没有应答', messages: '消息', deliveries: '送达', readBack: '读回核对', lagged: '由历史补齐',
+  lost: '丢失', duplicate: '重复', ghost: '凭空出现', refused: '被拒绝却出现', reordered: '乱序', altered: '被改动', gap: '缺号', leaked: '泄露给他人', stale: '过时的位置', cursor: '游标后退', recalled: '撤回后仍出现', rejected: '被拒绝', unknown: '没有应答', messages: '消息', deliveries: '送达', readBack: '读回核对', lagged: '由历史补齐',
   errors: '错误', gone: '中断的连接', first: '最先发现的问题',
   machine: '机器与参数', rerun: '再跑一次', processor: '处理器', cores: '核数', ram: '内存', kernel: '内核', go: 'Go', commit: '提交', files: '文件数上限', sync: '磁盘同步一次', colocated: '负载发生器', here: '在同一台机器上', elsewhere: '在另一台机器上',
   raised: '调高的限制', from: '原为', to: '改为', none: '不限', warmUp: '预热', drain: '收尾', seconds: '秒', parameter: '参数', value: '值',
@@ -52,7 +52,7 @@ const zh: Record<Key, string> = {
   nodes: '节点数', clusterHint: '每增加一个节点，都以同样的工作量测量。“比例”指每 CPU 秒消息数与第一行之比。', time: '耗时', share: '比例', withDatabase: '含 PostgreSQL', oneRun: '{n} 个节点的运行', oneRun1: '单节点的运行', charge: '一个 CPU 秒能做多少',
   old: '旧', new: '新', runs: '{n} 次运行', change: '变化', figure: '指标', verdict: '结论', chance: '偶然概率', chanceHint: '中位数，以及中位数以 95% 置信度所在的范围。“偶然概率”是同一个程序的两组运行出现这么大差异的概率（Mann–Whitney 检验）。',
   better: '更好', worse: '更差', 'no difference shown': '未见差异', 'too few runs': '次数太少', fewHint: '每一边少于四次运行时，无法有把握地下结论。',
-  knee: '能承受的最高速率', kneeHint: '每一行是一次独立的运行，各用一台新的服务器。达到 {n} 且接收了全部计划发送的消息，才算承受得住。', rate: '速率', held: '承受得住', tooHigh: '太高', rateHint: '每秒消息数',
+  knee: '能承受的最高速率', kneeHint: '每一行是一次独立的运行，各用一台新的服务器。达到 {n} 且没有过载，才算承受得住。', rate: '速率', held: '承受得住', tooHigh: '太高', rateHint: '每秒消息数',
   conditions: '还有哪些不同', conditionsHint: '其中任何一项都可能是原因。', when: '时间', each: '每次运行',
 }
 

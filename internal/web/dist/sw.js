@@ -1,7 +1,7 @@
-// Keeps the files of the page, so that it opens without a connection. It answers for these
-// files and for nothing else: what goes to the API passes it by.
-const version = "5d1614a367f51dd7"
-const files = ["/","/assets/EmojiPicker-BrvtKaK9.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-B18J8LLq.js","/assets/index-DgyL4r-S.js","/assets/index-DsHVKn3u.css","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+// Keeps the files of the page, so that it opens without a connection, and those of the version
+// before. It answers for these files and for nothing else: what goes to the API passes it by.
+const version = "54e349cb2f01f43f"
+const files = ["/","/assets/EmojiPicker-5kVtVfVV.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-B18J8LLq.js","/assets/index-CSYZzjTt.js","/assets/index-DsHVKn3u.css","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
@@ -11,13 +11,13 @@ self.addEventListener('install', (event) => {
 
 self.addEventListener('activate', (event) => {
   event.waitUntil(caches.keys()
-    .then((names) => Promise.all(names.filter((name) => name.startsWith('petrel-') && name !== cacheName).map((name) => caches.delete(name))))
+    .then((names) => Promise.all(names.filter((name) => name.startsWith('petrel-') && name !== cacheName).slice(0, -1).map((name) => caches.delete(name)))) // the last one is for pages that are open still
     .then(() => self.clients.claim()))
 })
 
 self.addEventListener('fetch', (event) => {
   const url = new URL(event.request.url)
-  if (event.request.method !== 'GET' || url.origin !== self.location.origin || !files.includes(url.pathname)) return
+  if (event.request.method !== 'GET' || url.origin !== self.location.origin || !(files.includes(url.pathname) || url.pathname.startsWith('/assets/'))) return
   event.respondWith(url.pathname === '/' ? page() : kept(event.request))
 })
 
@@ -33,9 +33,10 @@ async function page() {
   return await cache.match('/', { ignoreVary: true }) ?? Response.error()
 }
 
+/** A file of this version; of the version before, whose pages may be open still; or else what the server has. */
 async function kept(request) {
   const cache = await caches.open(cacheName)
-  return await cache.match(request, { ignoreVary: true }) ?? fetch(request)
+  return await cache.match(request, { ignoreVary: true }) ?? await caches.match(request, { ignoreVary: true }) ?? fetch(request)
 }
 
 // A notification brings the person to the conversation: in a tab that is open, if there is one.

@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// An overloaded run looks fast: what the server puts off costs it nothing. So the report
+// says so if one of these is passed.
+const (
+	lateAfter     = 10 * time.Millisecond // the generator notices a message that is due
+	lateShare     = 0.05                  // of all messages
+	backlogShare  = 0.05                  // of what was offered, and was not accepted in the window
+	backlogTime   = 0.1                   // s; what is under way at the end is no backlog
+	growthFactor  = 2                     // of the mean time to an ack, from the first quarter of the window to the last
+	growthAtLeast = 20 * time.Millisecond
+)
+
+// overloaded says why the run was more than the server or the generator could do.
+func (r *run) overloaded() (why []string) {
+	g, rep := r.gen, r.report
+	for _, code := range []im.Code{im.CodeOverloaded, im.CodeRateLimited} {
+		if n := g.errors[string(code)]; n > 0 {
+			why = append(why, fmt.Sprintf("the server put off %s sends as %s", count(float64(n)), code))
+		}
+	}
+	if r.p.Rate == 0 {
+		return why // a closed loop offers what is accepted
+	}
+	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*r.p.Rate) {
+		why = append(why, fmt.Sprintf("%s messages were due and %s were accepted, which is %.0f %%", count(float64(rep.Offered)), count(float64(rep.Accepted)),
+			100*float64(rep.Accepted)/float64(rep.Offered)))
+	}
+	begin, end := g.ackTime.begin.value(), g.ackTime.end.value()
+	if begin > 0 && end > growthFactor*begin && end-begin > growthAtLeast {
+		why = append(why, fmt.Sprintf("the mean time to an ack grew from %v in the first quarter of the run to %v in the last", begin.Round(time.Millisecond), end.Round(time.Millisecond)))
+	}
+	if late := float64(g.end.late - g.begin.late); late > lateShare*float64(rep.Offered) {
+		why = append(why, fmt.Sprintf("the load generator was late with %.0f %% of the messages: it needs more CPU", 100*late/float64(rep.Offered)))
+	}
+	return why
+}

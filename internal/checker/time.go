@@ -1,0 +1,109 @@
+package checker
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"sort"
+)
+
+// realTime looks for messages that stand before one which was acked before they began:
+// in the order of the seqs, none may be acked before a lower one was invoked.
+func (c *conversation) realTime() {
+	var last int64 // the latest beginning of those before
+	var by uint64
+	for seq := c.places.next(1); seq <= c.places.Head; seq = c.places.next(seq + 1) {
+		what, isMessage, _ := c.places.known(seq)
+		if !isMessage {
+			continue
+		}
+		m := c.messages.At(what)
+		if uint64(m.seq) != seq {
+			continue
+		}
+		if m.acked != 0 && last > m.acked {
+			c.convict(Reordered, 1, seq, &Op{where: m.where}, "%s: %s was acked at seq %d before that at seq %d was sent", c.id, c.part.name(m), seq, by)
+		}
+		if m.invoked > last {
+			last, by = m.invoked, seq
+		}
+	}
+}
+
+// highest returns a function that tells the highest value that was told before a moment.
+func highest(all []told) func(before int64) uint64 {
+	slices.SortFunc(all, func(a, b told) int { return cmp.Compare(a.at, b.at) })
+	top := make([]uint64, len(all)+1)
+	for i, t := range all {
+		top[i+1] = max(top[i], t.value)
+	}
+	return func(before int64) uint64 {
+		return top[sort.Search(len(all), func(i int) bool { return all[i].at >= before })]
+	}
+}
+
+// staleHeads looks for heads that are lower than what was acked or told before they
+// were asked for.
+func (c *conversation) staleHeads() {
+	if len(c.heads) == 0 {
+		return
+	}
+	all := slices.Clone(c.heads)
+	for i := uint64(1); i <= uint64(c.count); i++ {
+		if m := c.messages.At(i); m.acked != 0 && m.seq != 0 && m.seq != None {
+			all = append(all, told{at: m.acked, value: uint64(m.seq)})
+		}
+	}
+	all = slices.DeleteFunc(all, func(t told) bool { return t.at == 0 })
+	known := highest(all)
+	for i := range c.heads {
+		h := &c.heads[i]
+		if want := known(h.began); h.began > 0 && h.value < want && c.may(h.user, math.MaxUint64, math.MaxUint64) {
+			c.convict(Stale, 1, h.value, &Op{where: h.where}, "%s: %s is told the head %d, and seq %d was acked or told before they asked", c.id, h.user, h.value, want)
+		}
+	}
+}
+
+// receipt takes a pair of cursors that somebody was told.
+func (c *conversation) receipt(op *Op) {
+	b := c.cursors[op.About]
+	if b == nil {
+		b = &cursorBook{pushed: map[string][2]uint64{}}
+		c.cursors[op.About] = b
+	}
+	if op.Seq > 0 && op.ReadUpTo > op.Seq {
+		c.convict(Cursor, 1, op.Seq, op, "%s: %s has read up to %d, and only %d is delivered to them", c.id, op.About, op.ReadUpTo, op.Seq)
+	}
+	if op.Began == 0 {
+		was := b.pushed[op.Session]
+		if op.ReadUpTo < was[0] || op.Seq != 0 && op.Seq < was[1] {
+			c.convict(Cursor, 1, op.Seq, op, "%s: the cursors of %s go back from read %d, delivered %d to read %d, delivered %d", c.id, op.About, was[0], was[1], op.ReadUpTo, op.Seq)
+		}
+		b.pushed[op.Session] = [2]uint64{max(was[0], op.ReadUpTo), max(was[1], op.Seq)}
+	}
+	t := told{op.Began, op.At, op.ReadUpTo, op.User, op.where}
+	b.answers = append(b.answers, t)
+	t.value = op.Seq
+	b.delivery = append(b.delivery, t)
+}
+
+// closeCursors compares answers with what was told before they were asked for.
+func (c *conversation) closeCursors() {
+	for _, about := range slices.Sorted(maps.Keys(c.cursors)) {
+		b := c.cursors[about]
+		for i, list := range [][]told{b.answers, b.delivery} {
+			name := [...]string{"read", "delivered"}[i]
+			timed := slices.DeleteFunc(slices.Clone(list), func(t told) bool { return t.at == 0 })
+			known := highest(timed)
+			for _, t := range list {
+				if head := c.head(); head > 0 && t.value > head {
+					c.convict(Cursor, 1, t.value, &Op{where: t.where}, "%s: the %s cursor of %s is %d, above the head %d", c.id, name, about, t.value, head)
+				}
+				if want := known(t.began); t.began > 0 && t.value < want && (i == 0 || t.value > 0) {
+					c.convict(Cursor, 1, t.value, &Op{where: t.where}, "%s: the %s cursor of %s is told as %d, and was told as %d before that was asked", c.id, name, about, t.value, want)
+				}
+			}
+		}
+	}
+}
