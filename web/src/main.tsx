@@ -1,3 +1,4 @@
+import './begin.js'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { App } from './App.js'
@@ -7,7 +8,6 @@ import { addAccountRoute } from './sidebar/AccountMenu.js'
 import { applyTheme, subscribePreferences } from './preferences.js'
 import { go, route } from './route.js'
 
-performance.mark('petrel-script') // where the script begins: test/speed.ts measures from here
 applyTheme()
 subscribePreferences(applyTheme)
 

@@ -70,7 +70,7 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await elsa.message('before').waitFor()
     await elsa.context.setOffline(true)
     wire.cut()
-    await elsa.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor() // nobody could tell of what is sent while the connection ends
+    await elsa.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 }) // nobody could tell of what is sent while the connection ends
     await elsa.say('too late')
     await elsa.message('too late').getByRole('img', { name: 'On its way' }).waitFor()
     await dirk.go(`c/${conv}/info`)

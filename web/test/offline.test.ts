@@ -121,6 +121,7 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
       await vera.say('three')
       await vera.message('three').getByRole('img', { name: 'On its way' }).waitFor()
       assert.deepEqual(await vera.texts(), ['one', 'two', 'three'])
+      assert.equal(await vera.page.locator('.timeline').getByRole('region').count(), 1) // of one day, whatever the clock says
       await shared.server.sendAs(peer, { user, text: 'four' })
       await context.setOffline(false)
       await vera.stored('three')

@@ -1,6 +1,6 @@
 import { Auth, browserStore, browserTokens, Client, memoryTokens, SavedTokens, type Tokens, type TokenStorage } from '@petrel-im/sdk'
 import { forgetAccount, keep, onKept, recall } from '../stored.js'
-import { addAccount, removeAccount } from './accounts.js'
+import { addAccount, allAccounts, removeAccount } from './accounts.js'
 import { browserName } from './browserName.js'
 import { Names } from './names.js'
 import { watchFor } from './watch.js'
@@ -68,16 +68,27 @@ export function openedSession(user: string): Session | undefined {
 }
 
 async function makeSession(user: string): Promise<Session | undefined> {
-  const { tokens, have } = await saved(user)
+  const kept = saved(user)
+  const make = (of: string): Client => new Client({
+    url: location.origin, token: async (old, signal) => (await kept).tokens.token(old, signal), deviceKind: 'web', client: version,
+    store: browserStore(`${tenant}/${user}`, unstored.has(user) ? {} : undefined), newest: 40, ...(of === '' ? {} : { device: of }),
+  })
+  // The tokens say which device this is. While they are read, so is what is kept of the account:
+  // as a rule the device is the one that is kept by itself.
+  const device = recall(`${user}:device`)
+  let client = allAccounts().includes(user) ? make(device) : undefined
+  client?.open().catch(() => {}) // it is asked again below
+  const { have } = await kept
+  if (client && have?.device !== device) {
+    await client.close().catch(() => {}) // nothing was changed
+    client = undefined
+  }
   if (!have) {
     removeAccount(user)
     absent.add(user)
     return undefined
   }
-  const client = new Client({
-    url: location.origin, token: tokens.token, deviceKind: 'web', client: version, store: browserStore(`${tenant}/${user}`, unstored.has(user) ? {} : undefined), newest: 40,
-    ...(have.device === '' ? {} : { device: have.device }),
-  })
+  client ??= make(have.device)
   await client.open()
   return { user, account: user, client, names: new Names(client, user), watch: watchFor(client) }
 }
