@@ -52,7 +52,7 @@ func (l *opLog) by(kind checker.Kind, conn int, at int64) checker.Op {
 	return checker.Op{Kind: kind, At: at + 1, User: l.users[conn], Session: l.names[conn]} // 0 would mean that it is not known
 }
 
-// send notes an attempt.
+// logSend notes an attempt.
 func (g *generator) logSend(s *sender, sl *slot, now int64) {
 	l := g.log
 	if l == nil {
@@ -120,18 +120,11 @@ func (l *opLog) row(m *petrelv1.Message) {
 	if l == nil {
 		return
 	}
-	op := checker.Op{Kind: checker.Entry, Conv: m.Conv, Seq: m.Seq, From: m.From, ID: m.ClientMsgId}
-	if t, ok := m.Body.(*petrelv1.Message_Text); ok {
-		op.Body = checker.Digest(m.Type, []byte(t.Text))
-	}
-	for _, a := range m.GetMembers().GetAdded() {
-		op.Added = append(op.Added, a.User)
-	}
-	op.Removed = m.GetMembers().GetRemoved()
+	op := checker.Shown(checker.Entry, m)
 	l.write(op)
 }
 
-// conversation notes who follows a conversation, and from where its history was read.
+// logConv notes who follows a conversation, and from where its history was read.
 func (g *generator) logConv(v *convBook, after, head uint64) {
 	l := g.log
 	if l == nil {
