@@ -95,6 +95,9 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	if err == nil {
 		err = r.conclude(ctx)
 	}
+	if r.gen != nil {
+		err = errors.Join(err, r.gen.log.close())
+	}
 	if p.URL != "" {
 		// Also when the run was broken off: the server is somebody's.
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -241,6 +244,12 @@ func (r *run) assemble(all []greeted) error {
 		g.quiet = drainQuiet
 	}
 	r.gen = g
+	if r.p.OpLog != "" {
+		var err error
+		if g.log, err = createOpLog(r.p.OpLog, r.users); err != nil {
+			return err
+		}
+	}
 	for i := range all {
 		g.conns = append(g.conns, &conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token})
 	}
@@ -324,7 +333,7 @@ func (g *generator) joinGroup(all []greeted) error {
 		g.group.Head = max(g.group.Head, head)
 		if s := g.conns[i].sender; s != nil {
 			s.peers[0].head = head
-		} else {
+		} else if g.log == nil { // which wants each entry as it came
 			g.conns[i].place.part = g.script.last
 		}
 	}

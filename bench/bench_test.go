@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -142,32 +144,33 @@ func TestWhatAServerDoesWrongIsFound(t *testing.T) {
 		name  string
 		wrong func(f *fake)
 		want  func(checker.Findings) bool
+		class checker.Class // of the op log's
 	}{
 		{"a lost push", func(f *fake) {
 			f.onPush = onePush(20, func(*fakeSession, []byte) []byte { return nil })
-		}, func(a checker.Findings) bool { return a[checker.Lost] == 1 && a.Sum() == 1 }},
+		}, func(a checker.Findings) bool { return a[checker.Lost] == 1 && a.Sum() == 1 }, checker.Lost},
 		{"the same push twice", func(f *fake) {
 			f.onPush = onePush(20, func(_ *fakeSession, row []byte) []byte { return append(bytes.Clone(row), row...) })
-		}, func(a checker.Findings) bool { return a[checker.Duplicate] == 1 && a.Sum() == 1 }},
+		}, func(a checker.Findings) bool { return a[checker.Duplicate] == 1 && a.Sum() == 1 }, checker.Duplicate},
 		{"an altered body", func(f *fake) {
 			f.onPush = onePush(20, func(_ *fakeSession, row []byte) []byte { return altered(row) })
-		}, func(a checker.Findings) bool { return a[checker.Altered] == 1 && a.Sum() == 1 }},
+		}, func(a checker.Findings) bool { return a[checker.Altered] == 1 && a.Sum() == 1 }, checker.Altered},
 		{"two pushes that change places", func(f *fake) { f.onPush = swap() },
-			func(a checker.Findings) bool { return a[checker.Reordered] == 1 && a.Sum() == 1 }},
+			func(a checker.Findings) bool { return a[checker.Reordered] == 1 && a.Sum() == 1 }, checker.Reordered},
 		{"an ack with another seq", func(f *fake) {
 			f.onAck = func(a *wireAck) {
 				if a.Seq == 20 {
 					a.Seq = 19
 				}
 			}
-		}, func(a checker.Findings) bool { return a[checker.Reordered] > 0 }},
+		}, func(a checker.Findings) bool { return a[checker.Reordered] > 0 }, checker.Reordered},
 		{"an ack of what is not stored", func(f *fake) {
 			f.onAck = func(a *wireAck) {
 				if a.Seq == 20 {
 					a.Seq = 1 << 20
 				}
 			}
-		}, func(a checker.Findings) bool { return a[checker.Lost] > 0 }},
+		}, func(a checker.Findings) bool { return a[checker.Lost] > 0 }, checker.Lost},
 		{"a history with a hole", func(f *fake) {
 			f.onRead = func(p *petrelv1.HistoryPage) {
 				for i, m := range p.Messages {
@@ -177,7 +180,7 @@ func TestWhatAServerDoesWrongIsFound(t *testing.T) {
 					}
 				}
 			}
-		}, func(a checker.Findings) bool { return a[checker.Lost] > 0 }},
+		}, func(a checker.Findings) bool { return a[checker.Lost] > 0 }, checker.Lost},
 	}
 	for _, c := range cases {
 		for _, scenario := range []string{Direct, Group} {
@@ -191,6 +194,49 @@ func TestWhatAServerDoesWrongIsFound(t *testing.T) {
 					t.Errorf("findings %v\n%s", r.Audit.Findings, text(r))
 				}
 			})
+			// The op log of such a run convicts the server by itself.
+			t.Run(c.name+" "+scenario+" op log", func(t *testing.T) {
+				f := newFake(t)
+				c.wrong(f)
+				p := f.brief(scenario)
+				p.quiet = 300 * time.Millisecond
+				if _, j := logged(t, p); j.Findings[c.class] == 0 || len(j.Witnesses) == 0 || j.Witnesses[0].Where == "" {
+					t.Errorf("findings %v, want %s\n%v", j.Findings, c.class, j.Witnesses)
+				}
+			})
+		}
+	}
+}
+
+// logged runs p with an op log, and has that checked.
+func logged(t *testing.T, p Params) (*Report, *checker.Report) {
+	t.Helper()
+	p.OpLog = filepath.Join(t.TempDir(), "run"+[]string{".jsonl", ".ops"}[p.Seed%2])
+	r := mustRun(t, p)
+	f, err := os.Open(p.OpLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	j, err := checker.Check([]checker.Log{{Name: "run", Reader: f}}, checker.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, j
+}
+
+func TestTheOpLogOfARunIsJudgedLikeTheRun(t *testing.T) {
+	for i, scenario := range []string{Direct, Group} {
+		f := newFake(t)
+		p := f.brief(scenario)
+		p.Seed = uint64(i)
+		r, j := logged(t, p)
+		if !j.Findings.Clean() || !r.Audit.Findings.Clean() {
+			t.Errorf("%s: findings %v, and of the op log %v: %v", scenario, r.Audit.Findings, j.Findings, j.Witnesses)
+		}
+		if j.Acked != r.Audit.Messages || j.Deliveries+j.Reads < r.Audit.Deliveries || // and what the server wrote into each conversation
+			j.Entries != r.Audit.HistoryRead || j.WithHistory != j.Conversations || j.WithMembers != j.Conversations || j.Due == 0 {
+			t.Errorf("%s: the log has %+v, the run %+v", scenario, j.Sums, r.Audit)
 		}
 	}
 }

@@ -138,11 +138,12 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 	order := rand.New(rand.NewPCG(r.p.Seed, 2)).Perm(len(a.convs))
 	for n, i := range order {
 		v := a.convs[i]
-		if v.id == "" || n >= sampledConvs && !doubtful[v] {
+		logged := r.gen.log != nil
+		if v.id == "" || n >= sampledConvs && !doubtful[v] && !logged {
 			continue
 		}
 		after := uint64(0)
-		if !doubtful[v] && v.Head > sampledEntries {
+		if !doubtful[v] && v.Head > sampledEntries && !logged {
 			after = v.Head - sampledEntries
 		}
 		n, err := r.readConv(ctx, v, after)
@@ -169,7 +170,7 @@ func (a *audit) hole(v *convBook, after, before uint64) {
 // that broke has missed counts as delivered if it is there: its client would
 // read it when it comes back.
 func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uint64, err error) {
-	a := r.gen.audit
+	a, from := r.gen.audit, after
 	for {
 		page, err := r.ops[0].history(ctx, v.id, after)
 		if err != nil {
@@ -183,6 +184,7 @@ func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uin
 			}
 			after = max(after, m.Seq)
 			e := entryOf(m)
+			r.gen.log.row(m)
 			a.readBack(-1, &e)
 			read++
 			for i := range v.streams {
@@ -200,6 +202,7 @@ func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uin
 		if page.More {
 			return read, fmt.Errorf("read history of %s after %d: an empty page says that there is more", v, after)
 		}
+		r.gen.logConv(v, from, after)
 		return read, nil
 	}
 }

@@ -228,6 +228,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if !more {
 			break
 		}
+		g.logEntry(checker.Deliver, c.index, &e, 0, now)
 		sentNs, first := g.audit.pushed(c.index, &e)
 		if first {
 			g.arrived(c, sentNs, now, 1)
@@ -271,6 +272,7 @@ func (g *generator) acked(c *conn, f *frame, now int64) {
 	if to.book.id == "" && len(f.conv) > 0 {
 		g.audit.learn(to.book, string(f.conv))
 	}
+	g.logAnswer(checker.OK, s, sl, f.seq, now)
 	g.audit.ack(s.ordinal, f.id, f.seq, sl.attempts > 1)
 	to.head = max(to.head, f.seq)
 	g.tally.accepted++
@@ -306,6 +308,7 @@ func (g *generator) lose(c *conn, reason string) {
 	if c.kicked != "" {
 		reason = c.kicked
 	}
+	g.logEnd(c.index, g.now())
 	g.lost = append(g.lost, fmt.Sprintf("connection %d: %s", c.index, reason))
 	for _, v := range g.audit.convs {
 		if st := v.stream(c.index); st != nil {

@@ -35,6 +35,7 @@ type generator struct {
 
 	group  *convBook // the group's book; nil without one
 	script *script
+	log    *opLog // nil: none
 
 	base   time.Time // zero of the clock
 	phase  atomic.Int32
@@ -372,6 +373,7 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 	for _, n := range s.conn.again {
 		if sl := s.slot(n); sl.number == n {
 			sl.attempts++
+			g.logSend(s, sl, now)
 			out, _ = g.appendSend(out, s, sl)
 		}
 	}
@@ -395,6 +397,7 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 		g.audit.compose(s.ordinal)
 		to := s.peer(number)
 		*sl = slot{number: number, sentNs: sentNs, after: to.head, attempts: 1, byUser: to.book.id == ""}
+		g.logSend(s, sl, now)
 		out, sl.bytes = g.appendSend(out, s, sl)
 		s.unanswered++
 		s.unansweredBytes += sl.bytes

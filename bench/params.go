@@ -51,6 +51,7 @@ type Params struct {
 	AdminURL string `json:"-"`        // where operators reach a running server; empty: URL
 	AdminKey string `json:"-"`        // of a running server
 
+	OpLog      string   `json:"-"`          // file for what every connection saw, for the checker; empty: none
 	Dir        string   `json:"-"`          // where the temporary folder of an own server is made; empty: the system's
 	ServeArgs  []string `json:"serve_args"` // further arguments of an own server
 	Executable string   `json:"-"`          // of an own server; empty: this program

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -26,6 +27,7 @@ func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 		return
 	}
 	sl := s.slot(id)
+	g.logRefusal(s, sl, e, now)
 	switch {
 	case e.Settled:
 		g.audit.reject(s.ordinal, id)
@@ -101,6 +103,11 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	last := uint64(0)
 	for _, m := range p.Messages {
 		e := entryOf(m)
+		since := uint64(0)
+		if last > 0 {
+			since = last + 1
+		}
+		g.logEntry(checker.Read, c.index, &e, since, now)
 		sentNs, first := g.audit.readBack(c.index, &e)
 		if first {
 			g.arrived(c, sentNs, now, 1)

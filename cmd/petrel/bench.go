@@ -96,6 +96,9 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&p.Codec, "codec", p.Codec, "proto or json")
 	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp")
 	fs.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the random texts and ids")
+	if p.Scenario == bench.Direct || p.Scenario == bench.Group {
+		fs.StringVar(&p.OpLog, "oplog", "", "write what every connection sent and saw to `FILE`, for petrel check: as JSON if it ends in .jsonl, else in a binary form. It costs the load generator CPU")
+	}
 	r.addServer(cmd)
 	if p.Scenario != bench.Cluster {
 		fs.IntVar(&p.Nodes, "nodes", p.Nodes, "with --postgres: number of nodes to start, as one cluster; the receiver of a direct message is on another node than its sender")

@@ -44,6 +44,7 @@ type Sums struct {
 	Reads         uint64 `json:"reads"`        // entries that were shown otherwise
 	Heads         uint64 `json:"heads"`        // that were told
 	Cursors       uint64 `json:"cursors"`      // pairs that were told
+	Rewrites      uint64 `json:"rewrites"`     // edits and recalls that are stored
 	Due           uint64 `json:"due"`          // entries that devices had to get
 	Entries       uint64 `json:"entries"`      // of the history
 	WithHistory   uint64 `json:"with_history"` // conversations whose history is there
@@ -64,6 +65,7 @@ func (s *Sums) add(o Sums) {
 	s.Reads += o.Reads
 	s.Heads += o.Heads
 	s.Cursors += o.Cursors
+	s.Rewrites += o.Rewrites
 	s.Due += o.Due
 	s.Entries += o.Entries
 	s.WithHistory += o.WithHistory
@@ -97,6 +99,9 @@ func (c *conversation) count1(s *Sums) {
 		}
 	}
 	s.Heads += uint64(len(c.heads))
+	for _, list := range c.rewrites {
+		s.Rewrites += uint64(len(list))
+	}
 	for _, b := range c.cursors {
 		s.Cursors += uint64(len(b.answers))
 	}
@@ -344,7 +349,9 @@ func (r *Report) tried(c Class) (n uint64, of string) {
 		return r.Acked + r.Due, "acked messages and entries that had to be shown"
 	case Refused:
 		return r.Rejected, "rejected messages"
-	case Ghost, Altered, Gap, Leaked, Recalled:
+	case Recalled:
+		return r.Rewrites, "edits and recalls"
+	case Ghost, Altered, Gap, Leaked:
 		return r.Deliveries + r.Reads + r.Entries, "entries that were shown or read back"
 	case Stale:
 		return r.Heads, "heads that were told"

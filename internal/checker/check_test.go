@@ -169,7 +169,7 @@ func TestAStoryAsPromisedIsClean(t *testing.T) {
 			t.Errorf("findings: %v", r.Witnesses)
 		}
 		want := Sums{Ops: uint64(len(newStory().ops)), Conversations: 1, Messages: 9, Attempts: 11, Acked: 6, Rejected: 1, Unknown: 2, UnknownKept: 1,
-			Deliveries: 22, Reads: 3, Heads: 2, Cursors: 6, Due: 9*3 + 5, Entries: 9, WithHistory: 1, WithMembers: 1, Samples: 1}
+			Deliveries: 22, Reads: 3, Heads: 2, Cursors: 6, Rewrites: 2, Due: 9*3 + 5, Entries: 9, WithHistory: 1, WithMembers: 1, Samples: 1}
 		if r.Sums != want {
 			t.Errorf("sums %+v\nwant %+v", r.Sums, want)
 		}

@@ -34,14 +34,15 @@ type conversation struct {
 	notes    map[[2]uint64]uint64   // by seq and version: digest
 }
 
-// message is one that a client sent. 56 bytes.
+// message is one that a client sent. 64 bytes.
 type message struct {
 	key      uint64
 	body     uint64
-	invoked  int64 // 0: not known
-	acked    int64
+	invoked  int64  // 0: not known
+	acked    int64  // when somebody was first told that it is stored; 0: not known
 	offset   int64  // of its first Invoke in the part
 	where    uint64 // the same in the log
+	last     uint64 // its last Invoke in the log
 	seq      uint32
 	tries    uint16
 	rejected uint16
@@ -87,8 +88,11 @@ type follower struct {
 	where uint64
 }
 
-// sent is the newest message of a connection that was acked at its first attempt.
-type sent struct{ where, seq uint64 }
+// sent is the acked message that a connection has sent last.
+type sent struct {
+	last, seq uint64
+	once      bool // at its first attempt
+}
 
 // told is a value that was told at a moment.
 type told struct {
@@ -151,6 +155,7 @@ func (c *conversation) invoke(op *Op, offset int64) {
 		*c.other(i, op.Body) = attempts{op.Body, c.other(i, op.Body).tries + 1, c.other(i, op.Body).rejected}
 		return
 	}
+	m.last = max(m.last, op.where)
 	m.tries += b2u(m.tries < math.MaxUint16)
 	if op.At != 0 {
 		m.invoked = min(m.invoked, op.At)
@@ -227,20 +232,16 @@ func (c *conversation) ok(op *Op) {
 	if m.acked == 0 || op.At != 0 && op.At < m.acked {
 		m.acked = op.At
 	}
-	if m.tries != 1 || c.others[i] != nil {
-		return
+	// What a connection sends is stored in that order, but for what is stored already.
+	is := sent{m.last, op.Seq, m.tries == 1}
+	was := c.sessions[op.Session]
+	if was != nil && (is.last > was.last && is.once && is.seq < was.seq || is.last < was.last && was.once && is.seq > was.seq) {
+		c.convict(Reordered, 1, op.Seq, op, "%s: %s is acked at seq %d, and one that its connection sent %s at seq %d", c.id, c.name(i), op.Seq, earlier(was.last < is.last), was.seq)
 	}
-	// The sends of one connection keep their order, but for those that are sent again.
-	s := c.sessions[op.Session]
-	switch {
-	case s == nil:
-		c.sessions[op.Session] = &sent{m.where, op.Seq}
-		return
-	case (m.where > s.where) != (op.Seq > s.seq):
-		c.convict(Reordered, 1, op.Seq, op, "%s: %s is acked at seq %d, and one that its connection sent %s at seq %d", c.id, c.name(i), op.Seq, earlier(s.where < m.where), s.seq)
-	}
-	if m.where > s.where {
-		*s = sent{m.where, op.Seq}
+	if was == nil {
+		c.sessions[op.Session] = &is
+	} else if is.last > was.last {
+		*was = is
 	}
 }
 
@@ -430,6 +431,9 @@ func (c *conversation) arrive(op *Op) {
 			c.convict(Refused, 1, op.Seq, op, "%s: every attempt of %s was rejected, and %s is shown it at seq %d", c.id, c.name(i), op.User, op.Seq)
 		}
 		c.content(i, op, op.Began, f)
+		if op.At != 0 && m.seq == uint32(op.Seq) && (m.acked == 0 || op.At < m.acked) {
+			m.acked = op.At // from when on it is known to be stored
+		}
 	}
 	if op.Kind == Read {
 		if from := op.Since; from > 0 && from < op.Seq && c.may(op.User, from, op.Seq-1) {

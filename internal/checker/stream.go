@@ -29,6 +29,9 @@ type span struct{ from, to uint64 } // both included
 // NewStream is a stream of a device that has everything up to head.
 func NewStream(head uint64) Stream { return Stream{start: head, next: head + 1} }
 
+// Start is what the device had from the beginning.
+func (s *Stream) Start() uint64 { return s.start }
+
 // Next is the seq that comes next if nothing is skipped.
 func (s *Stream) Next() uint64 { return s.next }
 

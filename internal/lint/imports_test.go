@@ -54,7 +54,7 @@ var imports = map[string][]string{
 	"internal/store/pgserver":    {},
 	"internal/store/pgstore":     {"internal/im", "internal/signal", "internal/store", "internal/store/markfile"},
 
-	"internal/checker":     {},
+	"internal/checker":     {"internal/wire"},
 	"internal/config":      {},
 	"internal/im":          {},
 	"internal/im/gencodes": {},

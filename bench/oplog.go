@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/checker"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// opLog writes down what the connections of a run saw, for `petrel check`. Its methods do
+// nothing on nil: a run without a log pays a comparison for each message.
+type opLog struct {
+	file  *os.File
+	w     *checker.Writer
+	users []string // by connection
+	names []string // of the sessions, by connection
+	body  []byte
+}
+
+// createOpLog makes a log; one whose name ends in .jsonl has lines of JSON.
+func createOpLog(name string, users []string) (*opLog, error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("make the op log: %w", err)
+	}
+	format := checker.Binary
+	if strings.HasSuffix(name, ".jsonl") {
+		format = checker.JSON
+	}
+	l := &opLog{file: f, w: checker.NewWriter(f, format), users: users}
+	for i := range users {
+		l.names = append(l.names, fmt.Sprint("c", i))
+	}
+	return l, nil
+}
+
+func (l *opLog) close() error {
+	if l == nil {
+		return nil
+	}
+	return errors.Join(l.w.Flush(), l.file.Close())
+}
+
+func (l *opLog) write(op checker.Op) { _ = l.w.Write(&op) } // the error stays, and close returns it
+
+// by is an op of a connection.
+func (l *opLog) by(kind checker.Kind, conn int, at int64) checker.Op {
+	return checker.Op{Kind: kind, At: at + 1, User: l.users[conn], Session: l.names[conn]} // 0 would mean that it is not known
+}
+
+// logSend notes an attempt.
+func (g *generator) logSend(s *sender, sl *slot, now int64) {
+	l := g.log
+	if l == nil {
+		return
+	}
+	op := l.by(checker.Invoke, s.conn.index, now)
+	op.Conv, op.To = g.logTarget(s, sl)
+	op.ID = string(g.corpus.appendID(nil, s.ordinal, sl.number))
+	l.body = g.corpus.appendBody(l.body[:0], proof{sender: s.ordinal, number: sl.number, sentNs: sl.sentNs})
+	op.Body = checker.Digest("", l.body)
+	l.write(op)
+}
+
+func (g *generator) logTarget(s *sender, sl *slot) (conv, to string) {
+	p := s.peer(sl.number)
+	if sl.byUser {
+		return p.book.id, p.user
+	}
+	return p.book.id, ""
+}
+
+// logAnswer notes what became of an attempt; seq is 0 unless it was acked.
+func (g *generator) logAnswer(kind checker.Kind, s *sender, sl *slot, seq uint64, now int64) {
+	if g.log == nil {
+		return
+	}
+	op := g.log.by(kind, s.conn.index, now)
+	op.Conv, op.To = g.logTarget(s, sl)
+	op.ID, op.Seq = string(g.corpus.appendID(nil, s.ordinal, sl.number)), seq
+	g.log.write(op)
+}
+
+// logRefusal notes an error that answers an attempt.
+func (g *generator) logRefusal(s *sender, sl *slot, e *petrelv1.Error, now int64) {
+	kind := checker.Unknown
+	if e.Settled || im.Code(e.Code) == im.CodeRateLimited {
+		kind = checker.Rejected
+	}
+	g.logAnswer(kind, s, sl, 0, now)
+}
+
+// logEntry notes an entry that a connection was shown: pushed, or on a page on which
+// there is nothing from since up to it.
+func (g *generator) logEntry(kind checker.Kind, conn int, e *entry, since uint64, now int64) {
+	if g.log == nil || len(e.conv) > 0 && e.conv[0] == byte(im.Inbox) {
+		return
+	}
+	op := g.log.by(kind, conn, now)
+	op.Conv, op.From, op.ID, op.Seq, op.Since = string(e.conv), string(e.from), string(e.id), e.seq, since
+	if e.hasText {
+		op.Body = checker.Digest("", e.text)
+	}
+	g.log.write(op)
+}
+
+// logEnd notes that a connection has ended, and does not come back.
+func (g *generator) logEnd(conn int, now int64) {
+	if g.log != nil {
+		g.log.write(g.log.by(checker.End, conn, now))
+	}
+}
+
+// row notes an entry of the history.
+func (l *opLog) row(m *petrelv1.Message) {
+	if l == nil {
+		return
+	}
+	op := checker.Shown(checker.Entry, m)
+	l.write(op)
+}
+
+// logConv notes who follows a conversation, and from where its history was read.
+func (g *generator) logConv(v *convBook, after, head uint64) {
+	l := g.log
+	if l == nil {
+		return
+	}
+	l.write(checker.Op{Kind: checker.History, Conv: v.id, Since: after + 1, Seq: head})
+	if !v.group {
+		a, b := l.users[v.members[0]], l.users[v.members[1]]
+		l.write(checker.Op{Kind: checker.Conv, Conv: v.id, User: a, To: b, Added: []string{a, b}})
+	}
+	for i := range v.streams {
+		conn := i
+		if !v.group {
+			conn = v.members[i]
+		}
+		if s := &v.streams[i]; !s.Gone {
+			op := l.by(checker.Follow, conn, 0)
+			op.Conv, op.Seq, op.At = v.id, s.Start(), 0
+			l.write(op)
+		}
+	}
+}
