@@ -92,10 +92,16 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 	return m
 }
 
-// mentions are the entries above read that mention u, as the conversation stands at a
-// point. It reads nothing of a conversation in which nobody was mentioned since.
+// mentions are the entries above read, and of the newest stay of u, that mention u, as the
+// conversation stands at a point. It reads nothing of a conversation in which nobody was
+// mentioned since.
 func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im.User, read im.Seq) (Mentions, error) {
 	found := Mentions{Head: at.head}
+	if stays := in.members.staysOf(u); len(stays) > 0 {
+		if first := stays[len(stays)-1].from; first > read+1 { // as for unread. Spec: P-8.7
+			read = first - 1
+		}
+	}
 	if in.record == nil || im.Seq(in.record.Mentioned) <= read {
 		return found, nil
 	}

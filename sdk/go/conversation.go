@@ -278,6 +278,7 @@ func (c *core) begins(v *conv, m *petrelv1.Message) bool {
 	is := slices.ContainsFunc(m.GetMembers().GetAdded(), func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })
 	if is {
 		v.heardRead(m.Counted) // m itself does not count
+		c.takeMentions(v, nil, m.Seq)
 	}
 	return is
 }

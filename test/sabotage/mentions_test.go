@@ -8,6 +8,12 @@ var mentionRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
 	},
 	{
+		name:    "mention-of-an-earlier-stay",
+		holds:   "who comes back to a conversation is mentioned by nothing of before",
+		patches: []patch{{"internal/conv/mention.go", `first > read+1 { // as for unread`, `first == 0 { // as for unread`}},
+		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
 		name:    "mention-outsiders",
 		holds:   "naming only users who are no members writes nothing",
 		patches: []patch{{"internal/conv/mention.go", `im.User(u) != from && in.members.Role(im.User(u)) != 0 {`, `im.User(u) != from {`}},

@@ -144,6 +144,7 @@ func brokenClauses() []brokenClause {
 		{"S-14.5", "cursor.go", `int(v.readCounted)-len(v.own)`, `int(v.readCounted)`, "own messages and what does not count are not unread"},
 		{"S-14.5", "cursor.go", `|| q.Read > 0 && moved.GetRead() == v.read`, "", "a read cursor below what the client holds is counted by a sync after the server has it"},
 		{"S-14.6", "conversation.go", "c.missMention(v, h.MentionSeq)", "", "mentions are those of the newest list and of later entries"},
+		{"S-14.6", "conversation.go", "c.takeMentions(v, nil, m.Seq)", "", "who comes back is mentioned by nothing of before"},
 		{"S-15.1", "live.go", "c.forget()\nc.meta.History = w.HistoryId", `c.meta.History = w.HistoryId`, "another history id drops everything but what is to be sent"},
 		{"S-15.2", "sync.go", "o.look, o.from, o.until = true, 0, 0\ndefault:", `default:`, "another history id drops everything but what is to be sent"},
 		{"S-15.3", "sync.go", `c.answersNothing(o)`, "", "seqs of before name nothing"},

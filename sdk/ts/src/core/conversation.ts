@@ -5,7 +5,7 @@ import { fold } from './fold.js'
 import type { ConvKind, Entry, Events, Hint, Note, Quote, Range, Receipt, Role } from './frames.js'
 import type { Live } from './live.js'
 import { stopTyping, takeLossy } from './lossy.js'
-import { mention, type Mentions, missMention } from './mention.js'
+import { mention, type Mentions, missMention, takeMentions } from './mention.js'
 import { forgetNotes, takeNotes } from './note.js'
 import { takePushed } from './personal.js'
 import { repair } from './repair.js'
@@ -281,7 +281,10 @@ function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
   heardCounted(v, m.seq, m.counted)
   mention(c, v, m)
   const is = m.members?.added.some(({ user }) => user === c.meta.user)
-  if (is) prune(v, m.counted) // m itself does not count
+  if (is) {
+    prune(v, m.counted) // m itself does not count
+    takeMentions(c, v, [], m.seq)
+  }
   return is
 }
 
