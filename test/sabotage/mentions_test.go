@@ -10,7 +10,7 @@ var mentionRules = []rule{
 	{
 		name:    "mention-of-an-earlier-stay",
 		holds:   "who comes back to a conversation is mentioned by nothing of before",
-		patches: []patch{{"internal/conv/mention.go", `first > read+1 { // as for unread`, `first == 0 { // as for unread`}},
+		patches: []patch{{"internal/conv/mention.go", `first > read+1 {`, `first == 0 {`}},
 		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
 	},
 	{

@@ -84,4 +84,40 @@ var sdkRules = []rule{
 		patches: []patch{{"sdk/go/cursor.go", `if moved.GetRead() > v.read || `, `if `}},
 		guards:  []guard{{"sdk/go", "^TestConformance$/^the-answer-to-a-cursor-tells-how-far-another-device-is$"}},
 	},
+	{
+		name:    "forget-a-quote-that-was-refused",
+		holds:   "the Go SDK asks again for a quote that was refused for the moment",
+		patches: []patch{{"sdk/go/quote.go", `later := e.GetRetryable() && `, `later := false && `}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^a-quote-that-is-refused-is-asked-for-later.-or-not-shown$"}},
+	},
+	{
+		name:    "lose-the-quotes-of-a-page",
+		holds:   "in the Go SDK the quotes of a page stay when a stay begins with it",
+		patches: []patch{{"sdk/go/conversation.go", "\tc.append(v, m)\n}\n}\nv.takeQuotes(p.Refs)", "\tc.append(v, m)\n}\n}"}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^the-quotes-of-a-page-stay-when-a-stay-begins-with-it$"}},
+	},
+	{
+		name:    "quote-the-text-before-an-edit",
+		holds:   "in the Go SDK an edit that is held changes a quote that comes later",
+		patches: []patch{{"sdk/go/quote.go", "for _, e := range v.entries {\n\tv.foldQuote(e.m)\n}", ""}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^a-quote-that-was-read-before-an-edit-is-edited$"}},
+	},
+	{
+		name:    "count-what-is-read-far-back",
+		holds:   "in the Go SDK what is read below what the client holds is counted once the server knows",
+		patches: []patch{{"sdk/go/cursor.go", `|| q.Read > 0 && moved.GetRead() == v.read`, ""}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^a-read-cursor-below-what-the-client-holds-is-counted-by-a-sync-after-the-server-has-it$"}},
+	},
+	{
+		name:    "mentions-of-before-a-stay",
+		holds:   "in the Go SDK who comes back is mentioned by nothing of before",
+		patches: []patch{{"sdk/go/conversation.go", "c.takeMentions(v, nil, m.Seq)", ""}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^who-comes-back-is-mentioned-by-nothing-of-before$"}},
+	},
+	{
+		name:    "reject-an-edit-that-was-tried",
+		holds:   "an edit that was tried before another history is not shown as rejected",
+		patches: []patch{{"sdk/go/outbox.go", `c.giveUp(o, &Error{Code: CodeNoTarget,`, `c.settle(o, Rejected, &Error{Code: CodeNoTarget,`}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^an-edit-that-was-tried-is-looked-for-and-not-sent$"}},
+	},
 }
