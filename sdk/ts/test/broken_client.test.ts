@@ -52,7 +52,7 @@ const rules: readonly Rule[] = [
   { file: 'core/rows.ts', old: 'if (value) adopt(c, [value as OutgoingRow], tried)', new: 'if (value) {}', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'core/rows.ts', old: 'else if (o && isFailed(o)) remove(c, o)', new: '', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'tabs/tab.ts', old: "this.#post({ kind: 'settled', messages: all })", new: 'void 0', guard: 'test/tabs.test.ts', by: 'all tabs show' },
-  { file: 'core/rows.ts', old: 'tried: true, fresh: false, send', new: 'tried: true, send', guard: 'src/core/follow.test.ts', by: 'give a message that may have been sent another after' },
+  { file: 'core/rows.ts', old: 'o.look ||= o.fresh || r.look', new: '', guard: 'src/core/follow.test.ts', by: 'give a message that may have been sent another after' },
   { file: 'core/rows.ts', old: 'if (!c.sends) return', new: '', guard: 'src/core/follow.test.ts', by: 'has sent and removed' },
   { file: 'tabs/tab.ts', old: 'this.#known.add(tab)\n    this.#readOutbox()', new: 'this.#known.add(tab)', guard: 'test/tabs.test.ts', by: 'stored and told nobody' },
   { file: 'tabs/tab.ts', old: 'this.#db.leave()', new: '', guard: 'test/tabs.test.ts', by: 'hears of a logout' },

@@ -272,9 +272,10 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
     if (isFailed(o)) {
       if (!r) remove(c, o)
     } else if (o.state !== 'sending') continue
-    else if (r) { // its after stays, and that of another history has it looked for
+    else if (r) { // it is looked for before it gets another after
       o.look ||= o.fresh || r.look
-      Object.assign(o, { tried: true, fresh: false, send: r.send })
+      o.tried = true
+      o.send = r.send
       if (r.state) settle(c, o, r.state, r.error)
     } else if (o.safe) {
       settle(c, o, 'unknowable', unknowable)
