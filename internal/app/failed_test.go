@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -41,6 +42,30 @@ func TestFailedStoreEndsTheServer(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "\nas it should\n") {
 		t.Errorf("child: %v\n%s", err, out)
 	}
+}
+
+// A node that is stopped hands its feeds over for as long as Drain.Timeout. If its store fails
+// meanwhile, nobody waits for that: what takes no commits hands nothing over.
+func TestNoFeedsAreHandedOverAfterTheStoreHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := make(chan struct{})
+		ctx, release := unlessFailed(t.Context(), failed)
+		synctest.Wait()
+		if ctx.Err() != nil {
+			t.Errorf("the store works, and the context ends with %v", context.Cause(ctx))
+		}
+		close(failed)
+		synctest.Wait()
+		if !errors.Is(context.Cause(ctx), store.ErrFailed) {
+			t.Errorf("the store has failed, and the context ends with %v", context.Cause(ctx))
+		}
+		release()
+		ctx, release = unlessFailed(t.Context(), make(chan struct{}))
+		release() // and waits for nobody
+		if ctx.Err() == nil {
+			t.Error("the context goes on after its release")
+		}
+	})
 }
 
 // ending is how a connection ended, and when.

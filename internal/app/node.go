@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/bus"
@@ -21,6 +22,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
@@ -227,8 +229,28 @@ func (a *App) giveAway() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Drain.Timeout)
 	defer cancel()
+	ctx, release := unlessFailed(ctx, a.store.Failed())
+	defer release()
 	if err := a.node.cluster.Drain(ctx); err != nil && !errors.Is(err, cluster.ErrNobody) {
 		a.log.Warn("hand feeds over failed: the other nodes take them over in some seconds", "err", err)
+	}
+}
+
+// unlessFailed is a context that ends with ctx, and when a store has failed: then no commit
+// ends any more, and no feed is handed over. release ends it too.
+func unlessFailed(ctx context.Context, failed <-chan struct{}) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-failed:
+			cancel(store.ErrFailed)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
 	}
 }
 

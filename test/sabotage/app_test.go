@@ -131,6 +131,12 @@ var appRules = []rule{
 		guards:  []guard{{"internal/app", "^TestBannerForProgramsIsOneLineOfJSON$"}},
 	},
 	{
+		name:    "hand-over-from-a-failed-store",
+		holds:   "a node whose store has failed does not go on handing its feeds over",
+		patches: []patch{{"internal/app/node.go", "cancel(store.ErrFailed)", ""}},
+		guards:  []guard{{"internal/app", "^TestNoFeedsAreHandedOverAfterTheStoreHasFailed$"}},
+	},
+	{
 		name:    "refuse-before-hand-over",
 		holds:   "a node that is stopped takes sends until its feeds are elsewhere",
 		patches: []patch{{"internal/app/app.go", "a.giveAway()\na.hub.Drain()", "a.hub.Drain()\na.giveAway()"}},

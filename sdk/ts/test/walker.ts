@@ -38,6 +38,8 @@ interface Composed {
   maybe: boolean // the server went back, or the person has logged out, after it was stored
   gone: boolean // it was shown as rejected
   past: boolean // the history has changed since: its entry may be below those that the page begins with
+  readonly step: number // in which it was composed
+  readonly by: string // the page
 }
 
 interface View {
@@ -131,7 +133,7 @@ class Page {
       view.told.push(m.seq)
       if (m.clientMsgId === '') continue
       const key = `${m.from}/${m.clientMsgId}`
-      assert.ok(!view.ids.has(key), `${conv}: message ${key} is shown at ${view.ids.get(key)} and at ${m.seq}`)
+      assert.ok(!view.ids.has(key), `${conv}: message ${key} is shown at ${view.ids.get(key)} and at ${m.seq}: ${this.#walk.story(m.clientMsgId)}`)
       view.ids.set(key, m.seq)
     }
     view.isStale = true
@@ -151,7 +153,7 @@ class Page {
       } else if (!o) {
         if (!m.maybe && this.name !== 'bot' && (v.have < v.head || !this.client.status().synced)) continue // another tab has sent it, and its entry is on its way to this one
         if (m.past) m.seen = true // the log tells
-        assert.ok(m.maybe || m.past, `${conv}: message ${m.id} is neither on its way nor stored`)
+        assert.ok(m.maybe || m.past, `${conv}: message ${m.id} is neither on its way nor stored: ${JSON.stringify([m, v.have, v.head, view.told[0], view.told.at(-1), this.client.messages(conv)[0]?.seq])}, composed at step ${m.step}`)
         this.open.delete(m.id)
       } else if (o.state === 'rejected') {
         assert.ok(!m.sure, `${conv}: message ${m.id} is rejected: ${o.error?.code}`)
@@ -255,6 +257,11 @@ export class Walk {
   }
 
   // --- pages ---
+
+  /** Where a message comes from. */
+  story(id: string): string {
+    return JSON.stringify(this.#composed.find((m) => m.id === id))
+  }
 
   /** Whether a page looks at what becomes of a message. */
   isOpen(id: string): boolean {
@@ -448,7 +455,7 @@ export class Walk {
         if (Date.now() - since > 5000) this.#thawAll() // the walk stands still, and nobody else does
         return this.#pending(page, to) <= 4 || page.client.status().state !== 'live'
       }
-      await this.#until(isSettled, () => `${page.name} of ${this.#tabs.map((t) => `${t.name} with ${t.links.size} sockets`).join()}: nothing to ${to} is settled: ${this.#states(to)}`)
+      await this.#until(isSettled, () => `${page.name} of ${this.#who()}: nothing to ${to} is settled: ${this.#states(to)}`)
     }
     const text = `${page.name} ${this.step}`
     const conv = this.#conv(page, to)
@@ -470,11 +477,11 @@ export class Walk {
 
   async #send(page: Page, to: string, draft: Draft, sure: boolean): Promise<void> {
     const taken = page.client.send(draft).then(({ id }) => {
-      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver || this.#isLeaving, gone: false, past: false } // a page that is gone writes nothing
+      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver || this.#isLeaving && page !== this.#bot, gone: false, past: false, step: this.step, by: page.name } // a page that is gone writes nothing
       this.#composed.push(m)
       if (!page.isOver) page.open.set(id, m)
     }).catch((why: unknown) => {
-      if (page.isOver || this.#disk.failed || isPetrelError(why) && why.kind === 'store') this.#composed.push({ id: '', user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure: false, seen: false, maybe: true, gone: false, past: false })
+      if (page.isOver || this.#disk.failed || isPetrelError(why) && why.kind === 'store') this.#composed.push({ id: '', user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure: false, seen: false, maybe: true, gone: false, past: false, step: this.step, by: page.name })
       else this.fail(`${page.name}: send: ${String(why)}`)
     })
     await Promise.race([taken, moment(50)]) // a page that is frozen meanwhile takes its time
@@ -538,6 +545,11 @@ export class Walk {
     else {
       this.#thawAll()
     }
+  }
+
+  /** What the pages are, and who of them has sockets. */
+  #who(): string {
+    return [...this.#tabs, this.#bot as Page].map((p) => `${p.name} ${p.client.status().state} with ${p.links.size} sockets`).join(', ')
   }
 
   #thawAll(): void {
@@ -633,7 +645,7 @@ export class Walk {
   async goBack(): Promise<void> {
     this.#thawAll()
     const pages = [...this.#tabs, this.#bot as Page]
-    await this.#until(() => pages.every((p) => p.client.status().state !== 'live'), () => 'a page does not notice that the server is gone')
+    await this.#until(() => pages.every((p) => p.client.status().state !== 'live'), () => `a page does not notice that the server is gone: ${this.#who()}`)
     const isPending = (p: Page, m: Composed): boolean => p.client.pending(this.#conv(p, m.to)).some((o) => o.id === m.id && o.state === 'sending')
     await moment(20) // a tab that was frozen hears what it has missed
     for (const m of this.#composed) m.maybe ||= m.seen || !pages.every((p) => p.user !== m.user || isPending(p, m))
@@ -670,7 +682,7 @@ export class Walk {
       p.client.wakeUp()
     }
     for (const p of [...this.#tabs, this.#bot as Page]) {
-      await this.#until(() => p.client.status().synced && p.open.size === 0 && this.#pending(p, this.#group) === 0, () => `${p.name} of ${this.#tabs.map((t) => `${t.name} with ${t.links.size} sockets`).join()}: ${p.open.size} messages are not shown as stored: ${JSON.stringify([...p.open.values()])} ${this.#states(this.#group)}`)
+      await this.#until(() => p.client.status().synced && p.open.size === 0 && this.#pending(p, this.#group) === 0, () => `${p.name} of ${this.#who()}: ${p.open.size} messages are not shown as stored: ${JSON.stringify([...p.open.values()])} ${this.#states(this.#group)}`)
     }
     await this.#untilUnsent()
   }
