@@ -32,14 +32,15 @@ type Fan struct {
 	Table  *Table
 	Remote *Nodes // nil: there are no other nodes
 
-	wakeUps WakeUps
-	encoded [wire.Encodings][]byte // the rows of the present delivery
-	rows    [][]byte               // of the present delivery
-	named   named                  // those of rows that concern some users in particular
-	newest  newestRow              // of the present delivery
-	senders []*Outbox              // the connections that wait for an answer in the present delivery
-	own     []byte
-	batch   *remoteBatch // nil: there was nothing for other nodes yet
+	wakeUps   WakeUps
+	encoded   [wire.Encodings][]byte // the rows of the present delivery
+	announced [wire.Encodings][]byte // the same for clients that want to hear of large frames
+	rows      [][]byte               // of the present delivery
+	named     named                  // those of rows that concern some users in particular
+	newest    newestRow              // of the present delivery
+	senders   []*Outbox              // the connections that wait for an answer in the present delivery
+	own       []byte
+	batch     *remoteBatch // nil: there was nothing for other nodes yet
 
 	Delivered atomic.Uint64 // events put into outboxes
 	Hinted    atomic.Uint64 // events that became hints
@@ -176,10 +177,17 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 			if f.encoded[i] == nil {
 				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
 			}
-			f.pushTo(o, f.encoded[i], true, 0, len(f.rows), &c)
+			b := f.encoded[i]
+			if o.Large && len(b) > wire.LargeFrame { // else each of the outboxes would make a copy with the announcement
+				if f.announced[i] == nil {
+					f.announced[i] = wire.AnnounceLarge(b, o.enc.Codec)
+				}
+				b = f.announced[i]
+			}
+			f.pushTo(o, b, true, 0, len(f.rows), &c)
 		}
 	}
-	f.encoded = [wire.Encodings][]byte{}
+	f.encoded, f.announced = [wire.Encodings][]byte{}, [wire.Encodings][]byte{}
 	f.count(c)
 }
 

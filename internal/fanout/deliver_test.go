@@ -1,8 +1,10 @@
 package fanout
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,6 +124,37 @@ func TestSessionsOfOneEncodingShareTheBytes(t *testing.T) {
 	two, _ := carol.out.Take()
 	if len(one.Bytes) == 0 || &one.Bytes[0] != &two.Bytes[0] {
 		t.Error("an entry was encoded or copied for each of two sessions")
+	}
+}
+
+// Spec: P-7.4.
+func TestSessionsThatHearOfLargeFramesShareTheBytesToo(t *testing.T) {
+	f := New(NewTable())
+	e := wire.Encoding{Codec: wire.JSON, Framing: wire.WebSocket}
+	var pieces []Piece
+	var outs []*Outbox
+	for i := range 4 {
+		o := NewOutbox(e, NewFlusher(func() {}), 1<<20, nil)
+		o.Account, o.Large, o.unwelcomed = im.Account{Tenant: im.DefaultTenant, User: "bob"}, i < 2, false
+		f.Table.Enter(o.Account, o, -1)
+		outs = append(outs, o)
+	}
+	large := row(1, "eve", strings.Repeat("x", wire.LargeFrame))
+	f.Deliver(im.DefaultTenant, []im.User{"bob"}, []Item{{Row: large}})
+	for _, o := range outs {
+		p, _ := o.Take()
+		pieces = append(pieces, p)
+	}
+	plain := wire.AppendEvents(nil, e, [][]byte{large})
+	for i, want := range [][]byte{wire.AnnounceLarge(plain, wire.JSON), wire.AnnounceLarge(plain, wire.JSON), plain, plain} {
+		if got := pieces[i].Bytes; !bytes.Equal(got, want) || &got[0] != &pieces[i/2*2].Bytes[0] || pieces[i].pooled {
+			t.Errorf("session %d got %d bytes of its own: %.80q, want %d: %.80q", i, len(got), got, len(want), want)
+		}
+		outs[i].Wrote(pieces[i], 0)
+	}
+	f.Deliver(im.DefaultTenant, []im.User{"bob"}, []Item{{Row: row(2, "eve", "small")}})
+	if p, _ := outs[0].Take(); !bytes.Equal(p.Bytes, wire.AppendEvents(nil, e, [][]byte{row(2, "eve", "small")})) {
+		t.Errorf("the next delivery is %.80q", p.Bytes)
 	}
 }
 

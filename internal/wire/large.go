@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -11,20 +12,24 @@ import (
 const LargeFrame = 8 << 10
 
 // AnnounceLarge returns the frames of b, which has whole WebSocket frames of the server, with
-// a Large frame before each large one. b stays as it is, and is the result if none is large.
+// a Large frame before each large one that has none yet. b stays as it is, and is the result
+// if there is nothing to be added.
 func AnnounceLarge(b []byte, c Codec) []byte {
 	var out []byte
 	from := 0 // of b: what is not in out yet
-	for at := 0; at < len(b); {
+	for at, before := 0, 0; at < len(b); {
 		n, header := frameSize(b[at:])
 		if n > LargeFrame {
-			if out == nil {
-				out = make([]byte, 0, len(b)+64)
+			large := AppendFrame(nil, Encoding{c, WebSocket}, &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Large{Large: &petrelv1.Large{Bytes: uint32(n)}}})
+			if !bytes.Equal(b[before:at], large) {
+				if out == nil {
+					out = make([]byte, 0, len(b)+64)
+				}
+				out = append(append(out, b[from:at]...), large...)
+				from = at
 			}
-			out = append(out, b[from:at]...)
-			out = AppendFrame(out, Encoding{c, WebSocket}, &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Large{Large: &petrelv1.Large{Bytes: uint32(n)}}})
-			from = at
 		}
+		before = at
 		at += header + n
 	}
 	if out == nil {
@@ -34,8 +39,8 @@ func AnnounceLarge(b []byte, c Codec) []byte {
 }
 
 // frameSize reads what appendHeader wrote.
-func frameSize(b []byte) (bytes, header int) {
-	switch n := int(b[1]); n {
+func frameSize(b []byte) (n, header int) {
+	switch n = int(b[1]); n {
 	case 126:
 		return int(binary.BigEndian.Uint16(b[2:])), 4
 	case 127:

@@ -55,6 +55,13 @@ func TestLargeFramesAreAnnounced(t *testing.T) {
 				t.Errorf("frame %d is %.100v, want %.100v", i, got[i], want[i])
 			}
 		}
+		all := wire.AnnounceLarge(b, e.Codec)
+		if again := wire.AnnounceLarge(all, e.Codec); &again[0] != &all[0] {
+			t.Error("frames that are announced were copied, or announced again")
+		}
+		if got := read(t, e, wire.AnnounceLarge(append(bytes.Clone(all), b...), e.Codec)); len(got) != 2*len(want) {
+			t.Errorf("%d frames after some that are announced, want %d", len(got), 2*len(want))
+		}
 		small := wire.AppendFrame(nil, e, message(100))
 		if same := wire.AnnounceLarge(small, e.Codec); &same[0] != &small[0] {
 			t.Error("small frames were copied")

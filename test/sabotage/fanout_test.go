@@ -2,6 +2,18 @@ package sabotage
 
 var fanoutRules = []rule{
 	{
+		name:    "copy-large-events-for-each-session",
+		holds:   "sessions that hear of large frames share the bytes of an event",
+		patches: []patch{{"internal/fanout/deliver.go", `if o.Large && len(b) > wire.LargeFrame {`, `if false {`}},
+		guards:  []guard{{"internal/fanout", "^TestSessionsThatHearOfLargeFramesShareTheBytesToo$"}},
+	},
+	{
+		name:    "announce-twice",
+		holds:   "a large frame is announced once",
+		patches: []patch{{"internal/wire/large.go", `if !bytes.Equal(b[before:at], large) {`, `if before >= 0 {`}},
+		guards:  []guard{{"internal/wire", "^TestLargeFramesAreAnnounced$"}, {"internal/fanout", "^TestSessionsThatHearOfLargeFramesShareTheBytesToo$"}},
+	},
+	{
 		name:    "hide-blindness",
 		holds:   "an owner that has learnt late who is online says so, and they sync",
 		patches: []patch{{"internal/fanout/nodes.go", `len(added) > 0 && n.recipientsChosen.Load()`, `len(added) > 0 && false`}},
