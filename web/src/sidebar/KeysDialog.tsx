@@ -2,9 +2,9 @@ import type { ReactElement } from 'react'
 import { Dialog } from '../../ui/index.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 
-const keys: readonly (readonly [string, Key])[] = [
-  ['Ctrl K, /', 'keySearch'], ['Alt ↑, Alt ↓', 'keyNeighbour'], ['Enter', 'keySend'], ['Shift Enter', 'keyLine'], ['↑', 'keyEdit'], ['Esc', 'keyEscape'],
-  ['Tab', 'keyTab'], ['↑ ↓, Enter', 'keyMessages'], ['Page Up, Page Down', 'keyMonth'], ['?', 'keyHelp'],
+const keys: readonly (readonly [readonly string[], Key])[] = [
+  [['Ctrl K', '/'], 'keySearch'], [['Alt ↑', 'Alt ↓'], 'keyNeighbour'], [['Enter'], 'keySend'], [['Shift Enter'], 'keyLine'], [['↑'], 'keyEdit'], [['Esc'], 'keyEscape'],
+  [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
 ]
 
 /** All that can be done with the keyboard alone. */
@@ -12,7 +12,7 @@ export function KeysDialog({ onClose }: { readonly onClose: () => void }): React
   const { t } = useTranslation()
   return (
     <Dialog title={t('keys')} closeLabel={t('close')} onClose={onClose}>
-      <dl className="dialog-body keys">{keys.map(([key, what]) => <div key={what}><dt><kbd>{key}</kbd></dt><dd>{t(what)}</dd></div>)}</dl>
+      <dl className="dialog-body keys">{keys.map(([pressed, what]) => <div key={what}><dt>{pressed.map((key) => <kbd key={key}>{key}</kbd>)}</dt><dd>{t(what)}</dd></div>)}</dl>
     </Dialog>
   )
 }
