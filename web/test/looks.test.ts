@@ -63,6 +63,30 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     await dora.context.close()
   })
 
+  test('by keyboard: Tab leaves the list, Alt and an arrow open the next chat, and Enter on the open one goes to its field', async () => {
+    for (const from of ['ann', 'cleo']) await server.sendAs(from, { user: 'ben', text: `of ${from}` })
+    const ben = await (await Person.open(browser, links['ben'] ?? '')).ready()
+    await ben.row('cleo').click()
+    await ben.message('of cleo').waitFor()
+    const { keyboard } = ben.page
+    const at = (): Promise<string> => ben.page.evaluate(() => document.activeElement?.className ?? '')
+    await ben.row('cleo').focus()
+    await keyboard.press('Tab')
+    assert.match(await at(), /chat-title/)
+    await ben.row('cleo').focus()
+    await keyboard.press('Enter')
+    assert.match(await at(), /composer-field/)
+    await ben.row('cleo').focus()
+    await keyboard.press('Alt+ArrowDown')
+    await ben.message('of ann').waitFor()
+    await ben.page.getByRole('searchbox').fill('nobody')
+    await ben.press('Clear')
+    assert.equal(await ben.page.getByRole('searchbox').inputValue(), '')
+    await ben.row('cleo').waitFor()
+    assert.equal(await ben.page.getByRole('searchbox').evaluate((f) => f === document.activeElement), true)
+    await ben.context.close()
+  })
+
   test('a bubble keeps its width when the pointer comes, and names in another direction stand where the others do', async () => {
     const ann = await (await Person.open(browser, links['ann'] ?? '', { viewport: { width: 620, height: 700 } })).ready()
     await ann.page.goto(`${server.url}/#/ann/u/ben`)

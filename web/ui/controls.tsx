@@ -29,12 +29,15 @@ export function Field({ label, hint, error, ...input }: FieldProps): ReactElemen
   )
 }
 
-/** A field that narrows what is below it. */
-export function SearchField({ label, value, onValue, ...input }: Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & { readonly label: string; readonly value: string; readonly onValue: (text: string) => void; readonly ref?: Ref<HTMLInputElement> }): ReactElement {
+type SearchProps = Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & { readonly label: string; readonly clearLabel: string; readonly value: string; readonly onValue: (text: string) => void; readonly ref?: Ref<HTMLInputElement> }
+
+/** A field that narrows what is below it, with a button that empties it. */
+export function SearchField({ label, clearLabel, value, onValue, ...input }: SearchProps): ReactElement {
   return (
     <label className="search">
       <Icon name="search" small />
       <input type="search" aria-label={label} placeholder={label} autoComplete="off" spellCheck={false} enterKeyHint="search" {...input} value={value} onChange={(e) => onValue(e.target.value)} />
+      {value !== '' && <IconButton small icon="close" label={clearLabel} onClick={(e) => { onValue(''); e.currentTarget.parentElement?.querySelector('input')?.focus() }} />}
     </label>
   )
 }
@@ -50,10 +53,18 @@ export function Switch({ on, onChange, children, icon }: { readonly on: boolean;
   )
 }
 
+interface ChoicesProps<T extends string> {
+  readonly label: string
+  readonly titled?: boolean // the label is seen, above them
+  readonly value: T
+  readonly of: readonly (readonly [T, string])[]
+  readonly onChange: (value: T) => void
+}
+
 /** One of a few. */
-export function Choices<T extends string>({ label, value, of, onChange }: { readonly label: string; readonly value: T; readonly of: readonly (readonly [T, string])[]; readonly onChange: (value: T) => void }): ReactElement {
+export function Choices<T extends string>({ label, titled, value, of, onChange }: ChoicesProps<T>): ReactElement {
   const name = useId()
-  return (
+  const choices = (
     <div role="radiogroup" aria-label={label} className="choices">
       {of.map(([key, text]) => (
         <label key={key}>
@@ -63,6 +74,7 @@ export function Choices<T extends string>({ label, value, of, onChange }: { read
       ))}
     </div>
   )
+  return titled ? <><span className="choices-label" aria-hidden="true">{label}</span>{choices}</> : choices
 }
 
 /** A line of a list that does something. */

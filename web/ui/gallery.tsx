@@ -37,7 +37,7 @@ function Components(): ReactElement {
         <Field label="Name" hint="What others see" placeholder="Nobody yet" />
         <Field label="Password" type="password" defaultValue="short" error="It is too short" />
         <Field label="Disabled" defaultValue="Cannot be changed" disabled />
-        <div><SearchField label="Search" value={text} onValue={setText} /></div>
+        <div><SearchField label="Search" clearLabel="Clear" value={text} onValue={setText} /></div>
         <Choices label="Range" value={choice} onChange={setChoice} of={[['day', 'Day'], ['week', 'Week'], ['month', 'Month']]} />
       </Part>
       <Part title="Rows">

@@ -20,7 +20,7 @@ export function ForwardDialog({ message: m, onClose }: { readonly message: Messa
   const chats = inOrder(client, useConversations()).filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group') && matches(v, wanted, names))
   return (
     <Dialog title={t('forwardTo')} closeLabel={t('close')} onClose={onClose}>
-      <div className="dialog-search"><SearchField label={t('search')} value={wanted} onValue={setWanted} /></div>
+      <div className="dialog-search"><SearchField label={t('search')} clearLabel={t('clear')} value={wanted} onValue={setWanted} /></div>
       <div className="dialog-body dialog-list dialog-tall">
         {chats.map((v) => (
           <ChatLine key={v.id} conversation={v} onSelect={() => {

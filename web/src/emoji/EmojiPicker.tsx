@@ -56,7 +56,7 @@ export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerPr
   }
   return (
     <div className="emoji-picker" ref={box} role="dialog" aria-label={t('emoji')} onKeyDown={pressed}>
-      <SearchField label={t('searchEmoji')} value={wanted} onValue={setWanted} autoFocus={matchMedia('(pointer: fine)').matches} />
+      <SearchField label={t('searchEmoji')} clearLabel={t('clear')} value={wanted} onValue={setWanted} autoFocus={matchMedia('(pointer: fine)').matches} />
       <div className="emoji-groups">
         {!data && <Spinner label={t('loading')} />}
         {data && wanted !== '' && <Signs of={data.search(wanted)} onPick={onPick} none={t('nothingFound')} />}

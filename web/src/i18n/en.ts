@@ -9,6 +9,7 @@ export const en = {
   notes: 'My notes',
   back: 'Back',
   close: 'Close',
+  clear: 'Clear',
   cancel: 'Cancel',
   save: 'Save',
   add: 'Add',

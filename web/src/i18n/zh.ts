@@ -9,6 +9,7 @@ export const zh: Texts = {
   notes: '我的笔记',
   back: '返回',
   close: '关闭',
+  clear: '清除',
   cancel: '取消',
   save: '保存',
   add: '添加',

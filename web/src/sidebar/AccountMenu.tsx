@@ -38,7 +38,7 @@ export function AccountMenu({ onNewGroup }: { readonly onNewGroup: () => void })
           <MenuItem icon="person" onSelect={() => go({ account: user, user })}>{t('notes')}</MenuItem>
           <MenuItem icon="device" onSelect={() => go({ account: user, panel: 'devices' })}>{t('devices')}</MenuItem>
           <MenuItem icon="gear" onSelect={() => go({ account: user, panel: 'settings' })}>{t('settings')}</MenuItem>
-          <MenuItem icon="keyboard" onSelect={() => setKeys(true)}>{t('keys')}</MenuItem>
+          {matchMedia('(any-pointer: fine)').matches && <MenuItem icon="keyboard" onSelect={() => setKeys(true)}>{t('keys')}</MenuItem>}
         </Menu>
       )}
       {keys && <KeysDialog onClose={() => setKeys(false)} />}

@@ -19,7 +19,7 @@ import { useChatName } from './ChatLine.js'
 import { isMuted, lastMs } from './list.js'
 
 /** A conversation in the list. */
-export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSelect }: { readonly conversation: Conversation; readonly selected: boolean; readonly onSelect: (v: Conversation) => void }): ReactElement {
+export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabStop, onSelect }: { readonly conversation: Conversation; readonly selected: boolean; readonly tabStop: boolean; readonly onSelect: (v: Conversation) => void }): ReactElement {
   const translation = useTranslation()
   const { t } = translation
   const client = useClient()
@@ -30,10 +30,12 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSele
   const muted = isMuted(v)
   const ms = lastMs(client, v)
   const marked = v.unread === 0 && v.personal.unread
+  const pending = usePendingOf(v.id, v.peer)
+  const waiting = pending.findLast((o) => o.draft.text !== undefined && (o.state === 'sending' || o.state === 'sent'))
   return (
     <>
       <button
-        type="button" className={selected ? 'chat-row selected' : 'chat-row'} aria-current={selected ? 'page' : undefined} aria-haspopup="menu" onClick={() => onSelect(v)}
+        type="button" tabIndex={tabStop ? 0 : -1} className={selected ? 'chat-row selected' : 'chat-row'} aria-current={selected ? 'page' : undefined} aria-haspopup="menu" onClick={() => onSelect(v)}
         onContextMenu={(e) => { e.preventDefault(); setMenu({ x: e.clientX, y: e.clientY }) }} {...onRest(setMenu)}
       >
         <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} online={v.peer !== user && (presence?.online ?? false)} />
@@ -42,12 +44,12 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSele
             <span className="chat-row-name cut" dir="auto">{name}</span>
             {muted && <Icon name="mute" small />}
             <span className="chat-row-time">
-              {v.last?.from === user && v.last.recalledBy === 0 && <Ticks fate={fateOf(v.last)} />}
+              {waiting ? <Ticks fate={waiting.state === 'sent' ? 'stored' : 'sending'} /> : v.last?.from === user && v.last.recalledBy === 0 && <Ticks fate={fateOf(v.last)} />}
               {ms > 0 && <time>{shortDate(ms, translation)}</time>}
             </span>
           </span>
           <span className="chat-row-line">
-            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} selected={selected} /></span>
+            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} selected={selected} failed={pending.some((o) => o.state === 'rejected')} waiting={waiting?.draft.text} /></span>
             {v.mentions.length > 0 && <span className="badge badge-round" role="img" aria-label={t('mentionsUnread', { n: v.mentions.length })}>@</span>}
             {v.unread > 0 && <Badge count={v.unread} muted={muted} label={t('unreadCount', { n: v.unread })} />}
             {marked && <span className={muted ? 'badge badge-muted badge-round' : 'badge badge-round'} role="img" aria-label={t('markedUnread')} />}
@@ -60,24 +62,35 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSele
   )
 })
 
+interface PreviewProps {
+  readonly conversation: Conversation
+  readonly selected: boolean
+  readonly failed: boolean // a message was refused
+  readonly waiting: string | undefined // the newest message that is not sent yet
+}
+
 /** What was said last, or is being said. */
-function Preview({ conversation: v, selected }: { readonly conversation: Conversation; readonly selected: boolean }): ReactElement {
+function Preview({ conversation: v, selected, failed, waiting }: PreviewProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user, account } = useSession()
   const draft = useDraft(account, v.kind === 'direct' ? `@${v.peer}` : v.id)
-  const failed = usePendingOf(v.id, v.peer).some((o) => o.state === 'rejected')
   const m = v.last
   const name = useName(v.kind === 'group' && m && m.from !== user ? m.from : '')
   if (v.typing.length > 0) return <Typing users={v.typing} many={v.kind === 'group'} />
   if (failed) return <span className="chat-row-failed">{t('fateRejected')}</span>
   if (draft !== '' && !selected) return <><span className="chat-row-draft">{t('draft')} </span>{plainText(draft)}</>
+  if (waiting !== undefined) return <Words from={v.kind === 'group' ? t('you') : ''} text={plainText(waiting)} />
   if (!m) {
     const happened = client.messages(v.id).findLast(isShown) // a group in which nobody has written yet
     return <>{v.left ? t('notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
   }
   const from = v.kind !== 'group' ? '' : m.from === user ? t('you') : name
   const text = m.recalledBy > 0 ? t('recalled') : m.text === undefined ? t('otherKind') : plainText(m.text)
+  return <Words from={from} text={text} />
+}
+
+function Words({ from, text }: { readonly from: string; readonly text: string }): ReactElement {
   return <>{from && <span className="chat-row-from">{from}: </span>}{text}</>
 }
 

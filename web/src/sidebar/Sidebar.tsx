@@ -37,13 +37,15 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const chats = searching ? listed.filter((v) => matches(v, wanted, names)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
   const choose = (v: Conversation): void => {
     setWanted('')
-    go(chatRoute(user, v))
+    if (isOpen(v, route)) (search.current?.getRootNode() as ParentNode | undefined)?.querySelector<HTMLElement>('.composer-field')?.focus() // as a chat that opens does
+    else go(chatRoute(user, v))
   }
+  const tabStop = chats.find((v) => isOpen(v, route)) ?? chats[0] // Tab goes on to the messages; arrows go from row to row
   const pressed = (e: KeyboardEvent<HTMLElement>): void => {
     if (isComposing(e)) return
     const rows = [...e.currentTarget.querySelectorAll<HTMLElement>('.chat-row, .people-row')]
     const at = rows.indexOf(activeIn(e.currentTarget) as HTMLElement)
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[e.key]
+    const to = e.altKey ? undefined : { ArrowDown: at + 1, ArrowUp: at - 1 }[e.key] // with Alt they open the next conversation
     if (to !== undefined && (at >= 0 || e.key === 'ArrowDown')) {
       e.preventDefault()
       if (to < 0) search.current?.focus()
@@ -59,13 +61,13 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
     <nav className="sidebar" aria-label={t('conversations')} onKeyDown={pressed}>
       <header className="sidebar-header">
         {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : menu(() => setCreating(true))}
-        <SearchField ref={search} label={t('searchOrStart')} value={wanted} onValue={setWanted} />
+        <SearchField ref={search} label={t('searchOrStart')} clearLabel={t('clear')} value={wanted} onValue={setWanted} />
       </header>
       <ConnectionLine />
       <div className="sidebar-list">
         {archive && !searching && <h2 className="sidebar-part">{t('archive')}</h2>}
         {!searching && !archive && archived.length > 0 && <ArchiveRow chats={archived} onOpen={() => setArchive(true)} />}
-        <ul>{chats.map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} onSelect={choose} /></li>)}</ul>
+        <ul>{chats.map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} tabStop={v === tabStop} onSelect={choose} /></li>)}</ul>
         {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} onOpen={() => setWanted('')} />}
         {!searching && chats.length === 0 && (synced ? <Empty archive={archive} /> : <FirstLoad />)}
       </div>
