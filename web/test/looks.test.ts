@@ -63,6 +63,27 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     await dora.context.close()
   })
 
+  test('who makes an account is told in the words of the page what is wrong, and where', async () => {
+    const p = await Person.open(browser, server.url)
+    const [handle, password] = [p.page.getByLabel('User name'), p.page.getByLabel('Password')]
+    const has = (field: typeof handle): Promise<boolean> => field.evaluate((f) => f === document.activeElement)
+    await p.press('Make a new account')
+    assert.ok(await has(handle))
+    await handle.fill('e va')
+    await password.fill('short')
+    await p.press('Sign up')
+    await p.page.getByRole('alert').getByText('no blank').waitFor()
+    assert.ok(await has(handle))
+    await handle.fill('eva')
+    await p.press('Sign up')
+    await p.page.getByRole('alert').getByText('At least 8 characters').waitFor()
+    assert.ok(await has(password))
+    await password.fill('password123')
+    await p.press('Sign up')
+    await p.page.getByText('The password is too easy to guess, or the name is reserved.').waitFor()
+    await p.context.close()
+  })
+
   test('by keyboard: Tab leaves the list, Alt and an arrow open the next chat, and Enter on the open one goes to its field', async () => {
     for (const from of ['ann', 'cleo']) await server.sendAs(from, { user: 'ben', text: `of ${from}` })
     const ben = await (await Person.open(browser, links['ben'] ?? '')).ready()

@@ -63,8 +63,8 @@ function DeviceLine({ device: d, onName, onRevoke }: { readonly device: Device; 
         <span className="cut">{d.name || d.kind || d.id}{d.current && <span className="this-device"> {t('thisDevice')}</span>}</span>
         <span className="row-note cut">{d.sessions > 0 ? <span className="online">{t('online')}</span> : t('loggedInAt', { when: fullDate(d.loginMs, translation) })} · {d.client || d.kind}</span>
       </span>
+      {!d.current && <IconButton icon="exit" label={t('logOut')} onClick={onRevoke} />}
       <IconButton icon="write" label={t('rename')} onClick={onName} />
-      {d.current ? <span className="icon-button" /> : <IconButton icon="exit" label={t('logOut')} onClick={onRevoke} />}
     </>
   )
 }

@@ -1,3 +1,4 @@
+import { isPetrelError } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type FormEvent, type ReactElement, useEffect, useState } from 'react'
 import { Avatar, Button, Choices, Dialog, Field, IconButton, RowButton, Switch, toast } from '../../ui/index.js'
@@ -57,8 +58,8 @@ function Look(): ReactElement {
   return (
     <section className="card">
       <h2 className="info-title">{t('look')}</h2>
-      <div className="card-choices"><Choices label={t('theme')} value={theme} onChange={(value) => prefer({ theme: value })} of={[['auto', t('themeAuto')], ['light', t('themeLight')], ['dark', t('themeDark')]]} /></div>
-      <div className="card-choices"><Choices label={t('language')} value={language} onChange={(value) => prefer({ language: value })} of={[['auto', t('languageAuto')], ['en', 'English'], ['zh', '中文']]} /></div>
+      <div className="card-choices"><Choices titled label={t('theme')} value={theme} onChange={(value) => prefer({ theme: value })} of={[['auto', t('themeAuto')], ['light', t('themeLight')], ['dark', t('themeDark')]]} /></div>
+      <div className="card-choices"><Choices titled label={t('language')} value={language} onChange={(value) => prefer({ language: value })} of={[['auto', t('languageAuto')], ['en', 'English'], ['zh', '中文']]} /></div>
     </section>
   )
 }
@@ -133,19 +134,22 @@ function PasswordDialog({ onClose }: { readonly onClose: () => void }): ReactEle
   const client = useClient()
   const [old, setOld] = useState('')
   const [next, setNext] = useState('')
-  const [error, setError] = useState<string | undefined>(undefined)
+  const [wrong, setWrong] = useState<{ readonly old?: string; readonly next?: string }>({})
   const save = (e: FormEvent): void => {
     e.preventDefault()
     client.call('petrel.v1.AccountService/ChangePassword', { oldPassword: old, newPassword: next }).then(() => {
       toast(t('passwordChanged'))
       onClose()
-    }, (why: unknown) => setError(thrownText(why, t)))
+    }, (why: unknown) => {
+      const code = isPetrelError(why) ? why.code : ''
+      setWrong(code === 'bad_credentials' ? { old: t('errorOldPassword') } : { next: code === 'invalid' ? t('errorPassword') : thrownText(why, t) })
+    })
   }
   return (
     <Dialog title={t('changePassword')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="password" disabled={next.length < 8}>{t('save')}</Button>}>
       <form id="password" className="dialog-body" onSubmit={save}>
-        <Field label={t('oldPassword')} type="password" autoComplete="current-password" value={old} error={error} onChange={(e) => setOld(e.target.value)} />
-        <Field label={t('newPassword')} type="password" autoComplete="new-password" hint={t('passwordHint')} value={next} onChange={(e) => setNext(e.target.value)} />
+        <Field label={t('oldPassword')} type="password" autoComplete="current-password" value={old} error={wrong.old} onChange={(e) => setOld(e.target.value)} />
+        <Field label={t('newPassword')} type="password" autoComplete="new-password" hint={t('passwordHint')} value={next} error={wrong.next} onChange={(e) => setNext(e.target.value)} />
       </form>
     </Dialog>
   )
