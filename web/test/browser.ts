@@ -100,6 +100,12 @@ export class Person {
     await this.message(text).locator('.bubble').click({ button: 'right' })
     await this.page.getByRole('menuitem', { name: item }).click()
   }
+
+  /** Deletes a message for everyone. */
+  async recall(text: string): Promise<void> {
+    await this.choose(text, 'Delete for everyone')
+    await this.press('Delete for everyone', 'dialog')
+  }
 }
 
 /** What went wrong in the pages of all people so far. */

@@ -77,7 +77,7 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await alice.page.locator('.chat-subtitle', { hasText: 'online' }).waitFor()
     await alice.choose('first', 'Pin')
     await bob.page.locator('.pin-bar', { hasText: 'first' }).waitFor()
-    await alice.choose('first', 'Delete for everyone')
+    await alice.recall('first')
     await bob.page.getByText('Message deleted').first().waitFor()
     await bob.message('a better answer').locator('.quote', { hasText: 'Message deleted' }).waitFor()
     await alice.choose('a better answer', 'Forward')

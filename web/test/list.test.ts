@@ -64,7 +64,7 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await there.field.fill('my own, mended')
     await there.field.press('Enter')
     await here.message('my own, mended').getByText('edited', { exact: true }).waitFor()
-    await there.choose('my own, mended', 'Delete for everyone')
+    await there.recall('my own, mended')
     await here.page.getByText('You deleted this message').waitFor()
     assert.equal(await here.field.inputValue(), 'half a thought')
     // The draft stays, and the list shows it; Back and Forward go between the conversations.
@@ -91,7 +91,7 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await sara.stored('worth telling')
     await sara.go(`u/${tom.user}/info`)
     await sara.press('Block')
-    await sara.page.getByText('What they write does not reach you.').waitFor()
+    await sara.page.getByText(`You have blocked ${tom.user}. What they write does not reach you.`).waitFor() // in the chat too
     await tom.say('do you hear me')
     await tom.message('do you hear me').getByRole('img', { name: /Sent|Not sent/ }).waitFor()
     await sara.go('settings')

@@ -10,6 +10,7 @@ export interface MenuPlace {
 }
 
 const edge = 8 // px between a menu and the edge of the view
+const gap = 8 // px between a menu and the pointer below it, which would stand on its last item, often one that deletes
 
 /** A menu at a place, with the focus in it until it is closed. */
 export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace; readonly label: string; readonly onClose: () => void; readonly children: ReactNode }): ReactElement {
@@ -21,7 +22,7 @@ export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace;
     menu.showPopover()
     const { width, height } = menu.getBoundingClientRect()
     menu.style.left = `${Math.max(edge, Math.min(at.x, innerWidth - width - edge))}px`
-    menu.style.top = `${Math.max(edge, at.y + height + edge > innerHeight ? at.y - height : at.y)}px`
+    menu.style.top = `${Math.max(edge, at.y + height + edge > innerHeight ? at.y - height - gap : at.y)}px`
     menu.querySelector<HTMLElement>('[role^="menuitem"]')?.focus()
     return () => {
       const active = activeIn(menu)

@@ -5,8 +5,10 @@ import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
 import { useSession } from '../account/SessionContext.js'
+import { ConfirmDialog } from '../info/GroupInfo.js'
 import { useChat, usePendingOf } from '../snapshot.js'
 import { type ChatActions, ChatContext } from './actions.js'
+import { BlockedLine } from './BlockedLine.js'
 import { ChatHeader } from './ChatHeader.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { thrownText } from './failure.js'
@@ -21,7 +23,7 @@ import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -81,11 +83,13 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
+        {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
         {writable
           ? <Composer chat={peer ? `@${peer}` : id} conv={id} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
           : <p className="composer-none">{t('notMember')}</p>}
-        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} />}
+        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
+        {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
         {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}
       </div>
@@ -97,12 +101,13 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
 function Beginning({ peer, pending }: { readonly peer: string; readonly pending: ReturnType<typeof usePendingOf> }): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()
+  const { synced } = useStatus() // before that nobody knows whether somebody has written
   const rows = arrange([], pending, '').flatMap((d) => d.rows)
   return (
     <div className="timeline">
       <div className="timeline-view">
         <div className="timeline-content">
-          {rows.length === 0 && <div className="service beginning"><span>{t(peer === user ? 'notesBeginning' : 'beginning', { name: peer })}</span></div>}
+          {synced && rows.length === 0 && <div className="service beginning"><span>{t(peer === user ? 'notesBeginning' : 'beginning', { name: peer })}</span></div>}
           <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} /></li>)}</ol>
         </div>
       </div>

@@ -14,10 +14,11 @@ interface MenuProps {
   readonly conversation: Conversation
   readonly onClose: () => void
   readonly onRead: (m: Message) => void
+  readonly onRecall: (m: Message) => void
 }
 
 /** What can be done with a message. Only what the person may do is there. */
-export function MessageMenu({ message: m, at, conversation: v, onClose, onRead }: MenuProps): ReactElement {
+export function MessageMenu({ message: m, at, conversation: v, onClose, onRead, onRecall }: MenuProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useSession()
@@ -43,7 +44,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead }
       {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
       {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
       {m.reactions.length > 0 && <MenuItem icon="smile" onSelect={() => actions.whoReacted(m)}>{t('whoReacted')}</MenuItem>}
-      {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => void client.recall(v.id, m.seq).catch(said)}>{t('recall')}</MenuItem>}
+      {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => onRecall(m)}>{t('recall')}</MenuItem>}
     </Menu>
   )
 }

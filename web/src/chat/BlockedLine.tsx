@@ -1,0 +1,23 @@
+import { useClient } from '@petrel-im/sdk/react'
+import type { ReactElement } from 'react'
+import { Button, useToast } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useTranslation } from '../i18n/index.js'
+import { useOfClient } from '../snapshot.js'
+import { thrownText } from './failure.js'
+
+/** Says above the field that no answer will come, since the person has blocked the other one. */
+export function BlockedLine({ user }: { readonly user: string }): ReactElement | null {
+  const { t } = useTranslation()
+  const client = useClient()
+  const toast = useToast()
+  const name = useName(user)
+  const blocked = useOfClient((c) => c.blocked()).includes(user)
+  if (!blocked) return null
+  return (
+    <div className="blocked-line">
+      <span dir="auto">{t('blockedLine', { name })}</span>
+      <Button small onClick={() => void client.block(user, false).catch((why: unknown) => toast(thrownText(why, t)))}>{t('unblock')}</Button>
+    </div>
+  )
+}
