@@ -14,16 +14,17 @@ export function ServiceText({ message: m }: { readonly message: Message }): stri
   useEffect(() => {
     for (const u of usersOf(m)) names.want(u)
   }, [m, names])
-  return useSyncExternalStore(names.subscribe, () => serviceText(m, (u) => u === user ? t('you') : names.of(u), t, tag))
+  return useSyncExternalStore(names.subscribe, () => serviceText(m, (u, you) => u === user ? t(you) : names.of(u), t, tag))
 }
 
 function usersOf({ from, members }: Message): readonly string[] {
   return [from, ...(members?.added.map((r) => r.user) ?? []), ...(members?.removed ?? []), ...(members?.left ?? [])].slice(0, 5)
 }
 
-function serviceText(m: Message, name: (user: string) => string, t: Translation['t'], tag: string): string {
-  const by = m.from ? name(m.from) : t('operator')
-  const list = (users: readonly string[]): string => new Intl.ListFormat(tag).format(users.slice(0, 5).map(name).concat(users.length > 5 ? ['…'] : []))
+/** you: what the person themselves are called, at the beginning of a sentence and in it. */
+function serviceText(m: Message, name: (user: string, you: 'you' | 'youInside') => string, t: Translation['t'], tag: string): string {
+  const by = m.from ? name(m.from, 'you') : t('operator')
+  const list = (users: readonly string[], you: 'you' | 'youInside' = 'youInside'): string => new Intl.ListFormat(tag).format(users.slice(0, 5).map((u) => name(u, you)).concat(users.length > 5 ? ['…'] : []))
   const c = m.members
   if (m.lost) return t('lost')
   if (m.profile) return t('didRename', { name: by, title: m.profile.title })
@@ -31,10 +32,10 @@ function serviceText(m: Message, name: (user: string) => string, t: Translation[
   if (c.dissolved) return t('didDissolve', { name: by })
   if (m.seq === 1) return t('didCreate', { name: by })
   const parts = [
-    c.left.length > 0 && t('didLeave', { name: list(c.left) }),
+    c.left.length > 0 && t('didLeave', { name: list(c.left, 'you') }),
     c.removed.length > 0 && t('didRemove', { name: by, who: list(c.removed) }),
     c.added.length > 0 && t('didAdd', { name: by, who: list(c.added.map((r) => r.user)) }),
-    ...c.roles.map((r) => t(r.role === 'owner' ? 'didOwner' : r.role === 'admin' ? 'didAdmin' : 'didMember', { name: by, who: name(r.user) })),
+    ...c.roles.map((r) => t(r.role === 'owner' ? 'didOwner' : r.role === 'admin' ? 'didAdmin' : 'didMember', { name: by, who: name(r.user, 'youInside') })),
   ]
   return parts.filter(Boolean).join(' ')
 }

@@ -2,10 +2,12 @@ import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { Component, memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { Badge, Icon } from '../../ui/index.js'
+import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { DaySection } from './DaySection.js'
+import { plainText } from './marks.js'
 import { keepPlace, placeIn } from './places.js'
 import { useRoving } from './roving.js'
 import { arrange, firstUnread, isShown, keyOf } from './rows.js'
@@ -167,6 +169,7 @@ const noPending: readonly Outgoing[] = []
 /** Tells screen readers what others write while the chat is open, once each. */
 const Announcer = memo(function Announcer({ newest, me }: { readonly newest: Message | undefined; readonly me: string }): ReactElement {
   const begun = useRef(newest?.seq ?? 0)
-  const said = newest && newest.seq > begun.current && newest.from !== me && newest.text !== undefined ? `${newest.from}: ${newest.text.slice(0, 300)}` : ''
+  const name = useName(newest?.from ?? '')
+  const said = newest && newest.seq > begun.current && newest.from !== me && newest.text !== undefined ? `${name}: ${plainText(newest.text)}` : ''
   return <div className="unseen" aria-live="polite">{said}</div>
 })

@@ -4,6 +4,7 @@ export const zh: Texts = {
   today: '今天',
   yesterday: '昨天',
   you: '你',
+  youInside: '你',
   operator: '管理员',
   group: '群聊',
   notes: '我的笔记',

@@ -45,7 +45,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
         {owns && <RowButton icon="trash" danger onClick={() => setQuestion({ text: t('dissolveQuestion', { title: v.title }), yes: 'dissolve', act: () => client.dissolveGroup(v.id) })}>{t('dissolveGroup')}</RowButton>}
       </section>
       {menu && (
-        <Menu at={menu.at} label={menu.member.user} onClose={() => setMenu(undefined)}>
+        <Menu at={menu.at} label={names.of(menu.member.user)} onClose={() => setMenu(undefined)}>
           <MenuItem icon="write" onSelect={() => go({ account: user, user: menu.member.user })}>{t('writeTo')}</MenuItem>
           {owns && menu.member.role === 'member' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'admin'))}>{t('makeAdmin')}</MenuItem>}
           {owns && menu.member.role === 'admin' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'member'))}>{t('makeMember')}</MenuItem>}
