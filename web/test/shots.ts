@@ -6,6 +6,7 @@ import { type Browser, chromium } from 'playwright-core'
 import { createServer } from 'vite'
 import { Person } from './browser.js'
 import { Server } from './server.js'
+import { Shop } from './shop.js'
 import { en } from '../src/i18n/en.js'
 import { zh } from '../src/i18n/zh.js'
 import { insecureHost, registerOlga, settleMs, viewsOf } from './views.js'
@@ -17,7 +18,8 @@ const sizes = { phone: { width: 390, height: 844 }, tablet: { width: 768, height
 const special = { narrow: { width: 320, height: 640 }, large: { width: 720, height: 450 }, forced: { width: 1000, height: 700 } } as const
 const atOnce = 3 // contexts that are open
 
-const server = await Server.start({ PETREL_LISTEN__HOSTS: insecureHost })
+const shop = await Shop.open()
+const server = await Server.start({ PETREL_LISTEN__HOSTS: insecureHost, PETREL_LISTEN__ORIGINS: shop.origin })
 const world = await makeWorld(server)
 
 const isWanted = (name: string): boolean => only.length === 0 || only.some((part) => name.includes(part))
@@ -28,7 +30,7 @@ const withLargeLetters = await start('--blink-settings=defaultFontSize=32') // 2
 const bob = await (await Person.open(browser, world.link('bob'))).ready()
 await bob.page.goto(`${server.url}/#/bob/u/alice`)
 await bob.field.waitFor()
-const views = viewsOf(server, world, bob)
+const views = viewsOf(server, world, bob, shop)
 
 interface Combination {
   readonly size: string
@@ -110,5 +112,6 @@ for (const view of Object.keys(views)) {
 writeFileSync(path.join(folder, 'index.html'), `<!doctype html><meta charset="utf-8"><title>Views</title>${sheets.map((view) => `<p><a href="sheet-${view}.html">${view}</a></p>`).join('')}`)
 await Promise.all([browser.close(), withLargeLetters.close()])
 await server.stop()
+shop.close()
 console.log(`${shot.length} pictures of ${sheets.length} views in ${folder}`)
 process.exit(failures.length > 0 ? 1 : 0)

@@ -3,6 +3,7 @@ import type { BrowserContext, Locator, Page } from 'playwright-core'
 import type { en } from '../src/i18n/en.js'
 import type { Person } from './browser.js'
 import type { Server } from './server.js'
+import type { Shop } from './shop.js'
 import type { Wire, World } from './world.js'
 
 /** A name of this host of which no browser knows that it is. */
@@ -60,8 +61,12 @@ async function asOlga({ p, t, olga, url }: Shown, address: string): Promise<void
 }
 
 /** All views, by name, in the order in which they can be shown one after another. Bob is at the direct conversation with alice. */
-export function viewsOf(server: Server, world: World, bob: Person): Readonly<Record<string, View>> {
+export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): Readonly<Record<string, View>> {
   const mixed = `alice/c/${world.mixed}`
+  const inShop = async ({ p, t }: Shown, what: string): Promise<void> => {
+    await p.goto(shop.page(server.url, `user="alice" token="${world.link('alice').split('#t=')[1] ?? ''}" ${what}`, t('language') === 'Language' ? 'en' : 'zh'))
+    await p.locator('petrel-chat').locator('.message, .chat-row').first().waitFor()
+  }
   return {
     'signin': ({ to }) => to('*'),
     'signin-wrong': async ({ p, to, t }) => {
@@ -219,6 +224,18 @@ export function viewsOf(server: Server, world: World, bob: Person): Readonly<Rec
       await to(mixed)
       await p.locator('.chat-header .icon-button').last().click()
     },
+    'date': async ({ p, to, t }) => {
+      await to(mixed)
+      await p.locator('.chat-header .icon-button').last().click()
+      await p.getByRole('menuitem', { name: t('jumpToDate') }).click()
+      await p.getByRole('grid').waitFor()
+    },
+    'recall': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, 'The last thing', t('recall'))
+    },
+    'element': (s) => inShop(s, 'peer="bob"'),
+    'element-list': (s) => inShop(s, ''),
     'info-user': ({ to }) => to('alice/u/bob/info'),
     'info-group': ({ to }) => to(`${mixed}/info`),
     'info-crowd': ({ to }) => to(`alice/c/${world.crowd}/info`),
@@ -288,6 +305,16 @@ export function viewsOf(server: Server, world: World, bob: Person): Readonly<Rec
       s.wire.mend()
       await asOlga(s, 'u/wang')
       await bubble(s.p, 'Written while').getByRole('img', { name: s.t('fateStored') }).waitFor({ timeout: 8000 })
+    },
+    'blocked': async (s) => {
+      await asOlga(s, 'u/wang/info')
+      await button(s.p, s.t('block')).click()
+      await asOlga(s, 'u/wang')
+      await s.p.locator('.blocked-line').waitFor()
+    },
+    'blocked-settings': async (s) => {
+      await asOlga(s, 'settings')
+      await s.p.locator('.blocked').scrollIntoViewIfNeeded()
     },
     'failed': async ({ p, to }) => {
       await to('alice/u/nobody')
