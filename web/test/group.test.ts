@@ -22,7 +22,7 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     assert.equal(await bert.page.getByRole('button', { name: 'Rename' }).count(), 0) // a member does not lead
     await anna.page.getByText('To leave, hand the group over first.').waitFor()
     await member(anna, bert.user, 'Make admin')
-    await bert.page.locator('.service', { hasText: `${anna.user} made you an admin` }).waitFor()
+    await bert.page.locator('.service', { hasText: new RegExp(`${anna.user} made you an admin`) }).waitFor()
     await bert.press('Rename')
     await bert.page.getByLabel('Name of the group').fill('Big band')
     await bert.press('Save')

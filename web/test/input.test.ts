@@ -86,7 +86,7 @@ describe('input methods', { timeout: 120_000, concurrency: 3 }, () => {
     }, 'Name of the group', 'Add by user name')
     await p.go('settings')
     await inDialog(() => p.press('Change the name'), 'Name')
-    await inDialog(() => p.press('Change the password'), 'Present password', 'New password')
+    await inDialog(() => p.press('Change the password'), 'Current password', 'New password')
     assert.equal(await p.page.getByRole('heading', { name: '你好' }).count(), 0) // no name was changed
     await p.context.close()
   })
