@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "54e349cb2f01f43f"
-const files = ["/","/assets/EmojiPicker-5kVtVfVV.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-B18J8LLq.js","/assets/index-CSYZzjTt.js","/assets/index-DsHVKn3u.css","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "ffbbd4cc8ad08e3c"
+const files = ["/","/assets/EmojiPicker-IAVmbLx5.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-B18J8LLq.js","/assets/index-Cjdpyxp6.css","/assets/index-aPYazZU9.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
