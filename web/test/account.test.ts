@@ -181,7 +181,7 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
       f.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }))
     })
     const gone = p.page.getByRole('heading', { name: 'The data of this browser cannot be used' })
-    await p.page.getByText('This browser cannot keep it.').or(gone).waitFor()
+    await p.page.getByText('This browser cannot keep it.').or(gone).first().waitFor()
     await shared.server.sendAs(user, { user, text: 'what comes cannot be kept either' })
     await gone.waitFor()
     await p.press('Go on and keep nothing')

@@ -116,7 +116,7 @@ describe('broken rules', { timeout: 3_600_000 }, () => {
   for (const { file, old, new: now, guard, by } of pages) {
     test(`${file}: ${old}: ${guard}`, async () => {
       const folder = mkdtempSync(path.join(tmpdir(), 'petrel-broken-'))
-      const page = await build({ ...options, entryPoints: ['src/main.tsx'], platform: 'browser', target: 'es2022', external: ['virtual:*'], define: { 'process.env.NODE_ENV': '"production"' }, plugins: [breaking({ file, old, new: now }), oneReact] })
+      const page = await build({ ...options, entryPoints: ['src/main.tsx'], platform: 'browser', target: 'es2022', define: { 'process.env.NODE_ENV': '"production"' }, plugins: [breaking({ file, old, new: now }), oneReact, emojis(guard)] })
       const tests = await build({ ...options, entryPoints: [guard], platform: 'node', target: 'node20', external: ['playwright-core', 'axe-core'] })
       writeFileSync(path.join(folder, 'page.js'), page.outputFiles?.[0]?.contents ?? '')
       run(by === '', tests.outputFiles?.[0]?.text ?? '', by, { PETREL_BROKEN_PAGE: path.join(folder, 'page.js') })
@@ -127,3 +127,14 @@ describe('broken rules', { timeout: 3_600_000 }, () => {
 
 /** The React of this package, also for the SDK. */
 const oneReact: Plugin = { name: 'react', setup: (b) => b.onResolve({ filter: /^react(-dom)?(\/|$)/ }, ({ path: name, pluginData }) => pluginData === 'again' ? undefined : b.resolve(name, { resolveDir: process.cwd(), kind: 'import-statement', pluginData: 'again' })) }
+
+/** One emoji in the place of all; none for tests in which the server has them no more. */
+function emojis(guard: string): Plugin {
+  return {
+    name: 'emojis',
+    setup: (b) => {
+      b.onResolve({ filter: /^virtual:/ }, ({ path: name }) => ({ path: name, ...(guard === 'test/offline.test.ts' ? { external: true } : { namespace: 'emojis' }) }))
+      b.onLoad({ filter: /./, namespace: 'emojis' }, () => ({ contents: "export default [['⛵', 'sailboat', 'boat', 5]]" }))
+    },
+  }
+}

@@ -28,7 +28,7 @@ export class Person {
     this.context = context
     page.on('pageerror', (e) => this.trouble.push(e.message))
     page.on('console', (m) => {
-      if (broken && m.text().includes('virtual:')) return // the data of the emojis is no part of what is built then
+      if (broken && m.text().includes('virtual:')) return // the emojis are no part of some pages that break a rule
       if (/Content Security Policy|Refused to|Warning:|unique "key"/.test(m.text())) this.trouble.push(m.text())
     })
     all.push(this)
