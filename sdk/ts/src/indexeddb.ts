@@ -74,6 +74,7 @@ export class Database {
    * when it thaws, so the rows are removed before.
    */
   async wipe(): Promise<void> {
+    this.#gone = undefined // another tab may do the same
     await this.#transact('readwrite', true, async (rows) => rows.clear()).catch(() => {}) // the database goes in any case
     this.leave()
     await this.close()

@@ -32,6 +32,8 @@ export const planted: readonly Planted[] = [
   { what: 'the tab that leads does not hear of messages of others', file: 'tabs/tab.ts', old: '        this.#seam.outbox(m.rows)\n', new: '' },
   { what: 'who takes over does not read what is left', file: 'tabs/tab.ts', old: 'this.#seam.lead(this.#loaded ? left : undefined)', new: 'this.#seam.lead()' },
   { what: 'a message whose entry is held is shown as on its way', file: 'core/rows.ts', old: 'if (v && met) arrived(', new: 'if (v && met) void (' },
+  { what: 'who takes over gives a message that may have been sent another `after`', file: 'core/rows.ts', old: 'o.look ||= o.fresh || r.look', new: 'void 0' },
+  { what: 'what a tab has stored and told nobody is not looked for', file: 'tabs/tab.ts', old: 'this.#known.add(tab)\n    this.#readOutbox()', new: 'this.#known.add(tab)' },
   { what: 'a tab that has sent tells the others nothing', file: 'tabs/tab.ts', old: "if (this.#term > 0) this.#post({ kind: 'settled', messages: all })", new: '' },
   { what: 'a tab that is opened later does not hear what was sent', file: 'tabs/tab.ts', old: "if (m.kind === 'open') this.settled([])", new: 'void 0' },
   { what: 'what one tab has sent is not read back for the others', file: 'tabs/hub.ts', old: 'if (this.#members.size > 0) this.#echo(', new: 'if (this.#members.size > 99) this.#echo(' },
