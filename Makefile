@@ -27,8 +27,10 @@ POSTGRES    := $(BUILD)/.postgresql
 CHROMIUM    := $(BUILD)/.chromium
 FONTS       := $(BUILD)/.fonts
 
-# What was compiled in one folder serves another one with the same sources.
-export GOFLAGS := -trimpath $(GOFLAGS)
+# What was compiled in one folder serves another one with the same sources. Our packages
+# are compiled without the data for debuggers, a tenth of what that takes; who needs them
+# calls go build without make.
+export GOFLAGS := -trimpath -gcflags=github.com/petrel-im/petrel/...=-dwarf=false $(GOFLAGS)
 
 # Where Debian keeps nft, ip and nats-server.
 export PATH := $(PATH):/usr/sbin

@@ -3,8 +3,6 @@ package imtest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -19,7 +18,7 @@ import (
 // embedded buses find each other. They have one operator and one certificate.
 func Cluster(t testing.TB, n int, o Options) []*Server {
 	t.Helper()
-	buses := FreePorts(t, n)
+	buses := proctest.FreePorts(t, n)
 	var nodes []*Server
 	for i := range n {
 		of := o
@@ -121,25 +120,4 @@ func StopAll(nodes []*Server) {
 			s.awaitEnd()
 		}
 	}
-}
-
-// FreePorts are addresses on the loopback that nobody has just now. They are below
-// the ports that the system gives to a connection: one of another test would take
-// such a port before the node listens there.
-func FreePorts(t testing.TB, n int) []string {
-	t.Helper()
-	var addrs []string
-	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue // somebody has it
-		}
-		defer func() { _ = l.Close() }() // nobody has connected
-		if addrs = append(addrs, addr); len(addrs) == n {
-			return addrs
-		}
-	}
-	t.Fatalf("found %d of %d free ports", len(addrs), n)
-	return nil
 }

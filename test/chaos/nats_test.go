@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/test/crowd"
 )
 
@@ -23,7 +23,7 @@ type nats struct {
 // external: the nodes meet on a NATS server of its own, which Debian's package
 // nats-server brings.
 func external(w *world) {
-	s := &nats{t: w.t, addr: imtest.FreePorts(w.t, 1)[0]}
+	s := &nats{t: w.t, addr: proctest.FreePorts(w.t, 1)[0]}
 	s.start()
 	w.t.Cleanup(s.kill)
 	w.nats = s

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -43,7 +43,7 @@ type life struct {
 }
 
 func newNode(t *testing.T, name string) *node {
-	addrs := imtest.FreePorts(t, 4)
+	addrs := proctest.FreePorts(t, 4)
 	return &node{t: t, name: name, dir: filepath.Join(t.TempDir(), name), http: addrs[0], tcp: addrs[1], bus: addrs[2], admin: addrs[3]}
 }
 
@@ -89,7 +89,7 @@ func (n *node) launch() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	args := []string{imtest.Program(n.t), "serve", "--config", n.config}
+	args := []string{proctest.Program(n.t), "serve", "--config", n.config}
 	if n.netns != "" {
 		args = append([]string{"ip", "netns", "exec", n.netns}, args...) // becomes the server: its pid is the server's
 	}

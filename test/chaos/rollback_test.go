@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
@@ -77,7 +77,7 @@ func newPast(t *testing.T, nodes int, synchronous bool) *past {
 		w.nodes = append(w.nodes, newNode(t, fmt.Sprintf("n%d", i+1)))
 	}
 	w.cluster = w.embedded
-	imtest.Program(t)
+	proctest.Program(t)
 	w.primary = pgtest.Own(t, pgtest.Options{})
 	if _, err := w.primary.Create(); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func promoteLagging(p *past, rng *rand.Rand) {
 	// It does not start either, until the operator has accepted the loss.
 	p.nodes[0].launch()
 	p.ends(p.nodes[0], "rewound")
-	out, err := exec.Command(imtest.Program(p.t), "repair", "--config", p.nodes[0].config).CombinedOutput()
+	out, err := exec.Command(proctest.Program(p.t), "repair", "--config", p.nodes[0].config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "missing") {
 		p.t.Fatalf("repair: %v\n%s", err, out)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
@@ -52,7 +52,7 @@ func newWorld(t *testing.T, seed uint64, bus func(w *world)) *world {
 	if bus != nil {
 		bus(w)
 	}
-	imtest.Program(t)
+	proctest.Program(t)
 	begun := time.Now()
 	w.primary = pgtest.Own(t, pgtest.Options{Host: w.databases})
 	if _, err := w.primary.Create(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -48,8 +48,8 @@ func newServer(t *testing.T) *server {
 
 // newServerAt is a server that does not run, on the folder dir.
 func newServerAt(t *testing.T, dir string) *server {
-	addrs := imtest.FreePorts(t, 3)
-	return &server{t: t, bin: imtest.Program(t), dir: dir, http: addrs[0], tcp: addrs[1], admin: addrs[2]}
+	addrs := proctest.FreePorts(t, 3)
+	return &server{t: t, bin: proctest.Program(t), dir: dir, http: addrs[0], tcp: addrs[1], admin: addrs[2]}
 }
 
 // launch starts the process and does not wait for it.

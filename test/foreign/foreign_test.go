@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
 
 // clientTime is how long the tests of one client may take. They take a minute
@@ -91,11 +91,11 @@ type server struct {
 func startServer(t *testing.T, settings ...string) server {
 	t.Helper()
 	dir := t.TempDir()
-	addrs := imtest.FreePorts(t, 3)
+	addrs := proctest.FreePorts(t, 3)
 	s := server{http: addrs[0], tcp: addrs[1], admin: addrs[2], tokens: filepath.Join(dir, "tokens.json")}
 	data := filepath.Join(dir, "data")
 	var log bytes.Buffer
-	cmd := exec.Command(imtest.Program(t), "serve")
+	cmd := exec.Command(proctest.Program(t), "serve")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
 	cmd.Env = []string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"),

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
 
 // TestMain sets how many guards run at a time: they wait more than they work.
@@ -112,13 +112,13 @@ func TestNoSwitchIsInTheBinary(t *testing.T) {
 	t.Parallel()
 	s := built(t)
 	switches := regexp.MustCompile(`(?mi)^.*petrel-im/petrel.*(sabotage|broken_|brokenRule).*$`)
-	broken, err := imtest.BuildProgram(s.goflags())
+	broken, err := proctest.BuildProgram(s.goflags())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for bin, want := range map[string]bool{
-		imtest.Program(t): false,
-		broken:            true, // or the pattern has stopped to find anything
+		proctest.Program(t): false,
+		broken:              true, // or the pattern has stopped to find anything
 	} {
 		symbols, err := s.run("go", "tool", "nm", bin)
 		if err != nil {

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
 
 // They take 46 s of CPU, 19 s of them in Chromium. In CI, beside other packages, that was 138 s.
 func TestTypeScriptSDK(t *testing.T) {
 	t.Parallel()
-	imtest.NodeTests(t, "../../sdk/ts", 10*time.Minute)
+	proctest.NodeTests(t, "../../sdk/ts", 10*time.Minute)
 }

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	petrel "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -123,7 +124,7 @@ func (w *world) restore() {
 	if err := errors.Join(os.RemoveAll(w.server.Dir), os.CopyFS(w.server.Dir, os.DirFS(w.aside))); err != nil {
 		w.t.Errorf("put the store back: %v", err)
 	}
-	out, err := exec.Command(imtest.Program(w.t), "repair", "--new-history", "--data", w.server.Dir).CombinedOutput()
+	out, err := exec.Command(proctest.Program(w.t), "repair", "--new-history", "--data", w.server.Dir).CombinedOutput()
 	if err != nil {
 		w.t.Errorf("renew the store: %v\n%s", err, out)
 	}

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
 
 // The units, and of what needs a browser the conversations. `make pages` runs all of it.
 func TestWebChat(t *testing.T) {
 	t.Parallel()
-	imtest.NodeTests(t, "../../web", 5*time.Minute, "src/", "chat.test", "broken.test", "contrast.test", "elementStyles.test")
+	proctest.NodeTests(t, "../../web", 5*time.Minute, "src/", "chat.test", "broken.test", "contrast.test", "elementStyles.test")
 }

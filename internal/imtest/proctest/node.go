@@ -1,6 +1,6 @@
 //go:build unix
 
-package imtest
+package proctest
 
 import (
 	"context"
