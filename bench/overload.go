@@ -19,8 +19,7 @@ const (
 )
 
 // overloaded says why the run was more than the server or the generator could do.
-func (r *run) overloaded() []string {
-	why := []string{}
+func (r *run) overloaded() (why []string) {
 	g, rep := r.gen, r.report
 	for _, code := range []im.Code{im.CodeOverloaded, im.CodeRateLimited} {
 		if n := g.errors[string(code)]; n > 0 {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/petrel-im/petrel/internal/checker"
 )
 
 func TestCheckJudgesOpLogs(t *testing.T) {
@@ -27,4 +29,26 @@ func TestCheckJudgesOpLogs(t *testing.T) {
 	petrel(t, nil, "check", bad).want(t, exitFailed, "nothing to judge")
 	petrel(t, nil, "check", write("cut.jsonl", `{"op":"invoke"`)).want(t, exitFailed, "line 1: the line has no end")
 	petrel(t, nil, "check").want(t, exitUsage)
+}
+
+// Each class has a subtest, so that a rule of test/sabotage can say which one convicts.
+func TestTheOpLogOfARunIsClean(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "run.ops")
+	petrel(t, nil, "bench", "group", "--members", "4", "--senders", "2", "--seconds", "0.3", "--warm-up", "0", "--dir", t.TempDir(), "--oplog", log)
+	r, err := judge([]string{log}, checker.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Acked == 0 || r.Deliveries == 0 || r.WithHistory != 1 || r.WithMembers != 1 {
+		t.Fatalf("the log has %+v", r.Sums)
+	}
+	for _, c := range checker.Classes() {
+		t.Run(c.String(), func(t *testing.T) {
+			for _, w := range r.Witnesses {
+				if w.Class == c {
+					t.Fatal(w)
+				}
+			}
+		})
+	}
 }
