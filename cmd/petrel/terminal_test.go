@@ -58,7 +58,8 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 	}
 	// These print nothing of users, but what the operator wrote or what they measure.
 	other := []string{
-		"backup", "backup list", "backup verify", "bench cluster", "bench connect", "bench direct", "bench group", "cluster finalize", "cluster rebalance",
+		"backup", "backup list", "backup verify", "bench cluster", "bench compare", "bench connect", "bench direct", "bench group", "bench history", "bench page",
+		"check", "cluster finalize", "cluster rebalance",
 		"config check", "config default", "config show", "demo", "docs", "doctor", "repair", "restore", "serve", "version",
 	}
 	shown := 0

@@ -2,10 +2,10 @@ package sabotage
 
 var mentionRules = []rule{
 	{
-		name:    "mention-who-came-later",
+		name:    "mention-who-left",
 		holds:   "an entry mentions only users who may read it",
 		patches: []patch{{"internal/conv/mention.go", `if in.mayRead(u, q, at.head) {`, `if q <= at.head {`}},
-		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}},
 	},
 	{
 		name:    "mention-of-an-earlier-stay",
