@@ -24,7 +24,7 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     await quin.message('paul 3').waitFor()
     await paul.message('quin 3').waitFor()
     assert.deepEqual(await olga.texts(), ['all here', 'olga 1', 'olga 2', 'olga 3'])
-    assert.equal(await olga.page.getByRole('img', { name: 'On its way' }).count(), 3)
+    assert.equal(await olga.page.locator('.message').getByRole('img', { name: 'On its way' }).count(), 3)
     await olga.context.setOffline(false)
     for (const p of [olga, paul, quin]) {
       for (const name of ['olga', 'paul', 'quin']) await p.message(`${name} 3`).waitFor()

@@ -608,7 +608,7 @@ export class Walk {
     else if (k < 60 && !isBot) {
       this.#note('database')
       page.database.next = this.#one(['InvalidStateError', 'QuotaExceededError']) // its connection is dead, or there is no room
-    } else if (k < 62 && this.#random(3) === 0 && !isBot) await this.#logOut(page)
+    } else if (k < 62 && !isBot) await this.#logOut(page)
   }
 
   /** Alice logs out in one tab, and in again. */
