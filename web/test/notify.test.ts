@@ -92,6 +92,7 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     const { conv, users: [jill = '', kurt = ''] } = await shared.group('Noise', 'jill', 'kurt')
     const p = await listener(jill)
     await p.page.evaluate(() => navigator.serviceWorker.ready)
+    await hide(p, false) // another page of the test may have the focus
     await shared.server.sendAs(kurt, { user: jill, text: 'first' })
     await p.row(kurt).getByText('first').waitFor()
     await hide(p)
