@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 )
@@ -52,7 +54,7 @@ func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 // add takes a run and returns the rate of the next one; 0: the knee is found.
 func (k *Knee) add(r *Report, missed string) float64 {
 	rate := r.Params.Rate
-	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report, rate float64) int { return int(r.Params.Rate - rate) })
+	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report, rate float64) int { return cmp.Compare(r.Params.Rate, rate) })
 	k.Runs, k.Missed = slices.Insert(k.Runs, at, r), slices.Insert(k.Missed, at, missed)
 	if missed == "" {
 		k.Rate = max(k.Rate, rate)
@@ -60,16 +62,16 @@ func (k *Knee) add(r *Report, missed string) float64 {
 		k.TooHigh = rate
 	}
 	switch {
-	case k.TooHigh == 0 && 2*rate > highestRate, k.TooHigh == 1:
+	case k.TooHigh == 0 && 2*rate > highestRate, k.TooHigh != 0 && k.TooHigh <= closeEnough*k.Rate:
 		return 0
 	case k.TooHigh == 0:
 		return 2 * rate
-	case k.Rate == 0:
-		return max(1, float64(int(k.TooHigh/2)))
-	case k.TooHigh <= closeEnough*k.Rate:
+	}
+	next := math.Floor((k.Rate + k.TooHigh) / 2)
+	if next <= k.Rate { // there is no whole number between the two
 		return 0
 	}
-	return float64(int((k.Rate + k.TooHigh) / 2))
+	return next
 }
 
 // WriteJSON writes the search as one JSON value.

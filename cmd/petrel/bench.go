@@ -136,6 +136,9 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	if err := p.Check(); err != nil {
 		return usage(err.Error(), "")
 	}
+	if r.knee && (r.csv != "" || p.OpLog != "") {
+		return usage("--csv and --oplog are of one run, and --find-max makes several", "run the rate that you want with --rate")
+	}
 	p.Command = commandLine(cmd)
 	p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
 	if r.knee {

@@ -82,6 +82,7 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 		{"bench", "direct", "--target", "speed>1"},
 		{"bench", "group", "--members", "1"},
 		{"bench", "direct", "--nodes", "2"},
+		{"bench", "direct", "--find-max", "--csv", "x.csv"},
 		{"bench", "cluster", "--nodes", "0"},
 		{"bench", "everything"},
 	} {
@@ -115,6 +116,20 @@ func TestBenchDoesAsPeopleDo(t *testing.T) {
 
 // The receivers are on the other node than half of the senders, and come when
 // all is sent.
+func TestCommandLineHoldsNoPassword(t *testing.T) {
+	root := newRoot(&cli{})
+	cmd, rest, err := root.Find([]string{"bench", "direct", "--postgres", "postgres://me:secret@db/x", "--rate", "7"})
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := commandLine(cmd); got != "petrel bench direct --postgres=URL --rate=7" {
+		t.Errorf("the command line is %q", got)
+	}
+}
+
 func TestBenchFindsTheHighestRate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "knee.html")
 	petrel(t, nil, "bench", "direct", "--find-max", "--rate", "2", "--target", "accepted_per_s>1e12", "--senders", "1", "--receivers", "1", "--seconds", "0.3",

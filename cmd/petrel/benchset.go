@@ -81,6 +81,9 @@ func newBenchPage(c *cli) *cobra.Command {
 			if err != nil {
 				return usage(err.Error(), "")
 			}
+			if len(runs) == 0 {
+				return usage(fmt.Sprintf("there is no report in %s", args[0]), "write one with petrel bench SCENARIO --json FILE")
+			}
 			var all []*bench.Report
 			for _, r := range runs {
 				all = append(all, r.Report)
@@ -96,7 +99,7 @@ func newBenchPage(c *cli) *cobra.Command {
 }
 
 // commandLine is what starts the same command again. What says where its figures go is left
-// out, and so is what names an admin key.
+// out, and so is what may hold a key or a password.
 func commandLine(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -105,6 +108,9 @@ func commandLine(cmd *cobra.Command) string {
 			return
 		}
 		values := []string{f.Value.String()}
+		if f.Name == "postgres" && values[0] != bench.OwnPostgres {
+			values[0] = "URL"
+		}
 		if all, several := f.Value.(pflag.SliceValue); several {
 			values = all.GetSlice()
 		}
