@@ -109,6 +109,15 @@ export class Person {
   }
 }
 
+/** What every open page shows, for whoever reads of a test that failed. */
+export async function showing(): Promise<string[]> {
+  const open = all.filter((p) => !p.page.isClosed())
+  return Promise.all(open.map(async (p) => {
+    const text = await p.page.locator('body').innerText({ timeout: 2_000 }).catch((e: unknown) => `no text: ${String(e)}`)
+    return `${p.user} at ${p.page.url()} sees: ${text.replace(/\s*\n\s*/g, ' | ')}`
+  }))
+}
+
 /** What went wrong in the pages of all people so far. */
 export function troubles(): string[] {
   return all.flatMap((p) => p.trouble)

@@ -1,8 +1,8 @@
 // One server and one browser for all tests of a run. Each test has users of its own.
 import assert from 'node:assert/strict'
-import { after, before } from 'node:test'
+import { after, afterEach, before, type TestContext } from 'node:test'
 import type { Browser, BrowserContext, BrowserContextOptions } from 'playwright-core'
-import { launch, Person, troubles } from './browser.js'
+import { launch, Person, showing, troubles } from './browser.js'
 import { Server } from './server.js'
 
 let begun: Promise<[Server, Browser]> | undefined
@@ -21,6 +21,10 @@ export class Shared {
     suites++
     before(async () => {
       [shared.server, shared.browser] = await (begun ??= Promise.all([Server.start({ PETREL_LISTEN__HOSTS: 'chat.test' }), launch()]))
+    })
+    afterEach(async (t) => {
+      const test = t as TestContext & { readonly passed?: boolean } // Node has had it longer than its types
+      if (test.passed === false) for (const line of await showing()) test.diagnostic(line)
     })
     after(async () => {
       if (--suites > 0) return
