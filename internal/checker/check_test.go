@@ -337,3 +337,38 @@ func TestPlantedFaultsAreConvicted(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFirstAttemptIsTheFirst: a client does not know the id of a new direct conversation when
+// it sends, and knows it when it sends the same id again with another body.
+func TestTheFirstAttemptIsTheFirst(t *testing.T) {
+	for _, f := range []Format{JSON, Binary} {
+		for _, timed := range []bool{true, false} {
+			s := &story{}
+			began := s.now + 1
+			s.add(Op{Kind: Invoke, User: "alice", To: "bob", ID: "d1", Body: body("d1")})
+			s.add(Op{Kind: Invoke, User: "alice", To: "bob", ID: "d2", Body: body("d2")})
+			s.add(Op{Kind: OK, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Seq: 1, Body: body("d1")})
+			s.add(Op{Kind: OK, User: "alice", To: "bob", Conv: "dDirect", ID: "d2", Seq: 2, Body: body("d2")})
+			s.add(Op{Kind: Head, User: "bob", Conv: "dDirect", Began: began, Seq: 2})
+			s.add(Op{Kind: Invoke, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Body: body("another")})
+			s.add(Op{Kind: Rejected, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Body: body("another")})
+			for seq, id := range []string{"d1", "d2"} {
+				s.add(Op{Kind: Entry, Conv: "dDirect", Seq: uint64(seq + 1), From: "alice", ID: id, Body: body(id)})
+			}
+			s.add(Op{Kind: History, Conv: "dDirect", Seq: 2})
+			if !timed {
+				for i := range s.ops {
+					s.ops[i].At, s.ops[i].Began = 0, 0
+				}
+			}
+			if r := s.check(t, f); !r.Findings.Clean() || r.Acked != 2 || r.Attempts != 3 {
+				t.Errorf("timed %v: %v, %+v; %v", timed, r.Findings, r.Sums, r.Witnesses)
+			}
+			op := s.find(Op{Kind: Rejected})
+			op.Kind, op.Seq = OK, 1
+			if r := s.check(t, f); r.Findings[Altered] != 1 || r.Findings.Sum() != 1 {
+				t.Errorf("timed %v, the other body is acked: %v, want one altered; %v", timed, r.Findings, r.Witnesses)
+			}
+		}
+	}
+}

@@ -9,7 +9,8 @@ import (
 )
 
 // conversation is what the logs say of one conversation. Its ops come in the order
-// invokes, answers, entries, arrivals; those of one log keep their order.
+// invokes, answers, entries, arrivals. Within each of these the ops of one log keep their order, but for
+// those that name the other user instead of the conversation: they come last.
 type conversation struct {
 	part *part
 	id   string
@@ -51,6 +52,7 @@ type message struct {
 // attempts are those with one body.
 type attempts struct {
 	body            uint64
+	last            uint64 // the last one in the log
 	tries, rejected uint16
 }
 
@@ -137,7 +139,8 @@ func (c *conversation) name(i uint32) string {
 	return c.part.name(m)
 }
 
-// invoke takes an attempt of a send.
+// invoke takes an attempt of a send. The body of a message is that of its first attempt,
+// which may come last here: ops that do not name the conversation are dealt after the others.
 func (c *conversation) invoke(op *Op, offset int64) {
 	key := keyOf(op.User, op.ID)
 	i := c.index[key]
@@ -145,21 +148,34 @@ func (c *conversation) invoke(op *Op, offset int64) {
 		c.count++
 		i = c.count
 		c.index[key] = i
-		*c.messages.At(uint64(i)) = message{key: key, body: op.Body, invoked: op.At, offset: offset, where: op.where}
+		*c.messages.At(uint64(i)) = message{key: key, body: op.Body}
+	}
+	m := c.messages.At(uint64(i))
+	first := m.tries == 0 || op.before(m.invoked, m.where)
+	if op.Body != m.body {
+		o := c.other(i, op.Body)
+		if !first {
+			o.tries, o.last = o.tries+b2u(o.tries < math.MaxUint16), max(o.last, op.where)
+			return
+		}
+		m.body, m.tries, m.last, *o = o.body, o.tries, o.last, attempts{body: m.body, tries: m.tries, last: m.last}
+	}
+	if first {
+		m.invoked, m.where, m.offset = op.At, op.where, offset
 		if t := max(op.Edits, op.Recalls); t > 0 {
 			c.targets[i] = t
 		}
 	}
-	m := c.messages.At(uint64(i))
-	if op.Body != m.body {
-		*c.other(i, op.Body) = attempts{op.Body, c.other(i, op.Body).tries + 1, c.other(i, op.Body).rejected}
-		return
+	m.tries, m.last = m.tries+b2u(m.tries < math.MaxUint16), max(m.last, op.where)
+}
+
+// before reports whether an op came before one at a moment and a line. Where the moments are
+// not known the lines decide, which is right for one log.
+func (op *Op) before(at int64, where uint64) bool {
+	if op.At != 0 && at != 0 {
+		return op.At < at
 	}
-	m.last = max(m.last, op.where)
-	m.tries += b2u(m.tries < math.MaxUint16)
-	if op.At != 0 {
-		m.invoked = min(m.invoked, op.At)
-	}
+	return op.where < where
 }
 
 func b2u(b bool) uint16 {
