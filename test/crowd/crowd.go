@@ -1,6 +1,8 @@
 // Package crowd plays users who send, receive and read while a server, or a
-// cluster, is taken apart under them, and holds what they were told against
-// what is there in the end.
+// cluster, is taken apart under them. They write an op log, which the checker
+// holds against what is there in the end.
+//
+// PETREL_OPLOGS names a folder in which the op log of a run that fails stays.
 package crowd
 
 import (
@@ -86,7 +88,7 @@ type conv struct {
 
 // New makes a crowd that does nothing yet.
 func New(t *testing.T, o Options) *Crowd {
-	return &Crowd{t: t, o: o, seed: o.Seed, Ledger: newLedger(len(o.Senders)), tokens: map[string]string{}}
+	return &Crowd{t: t, o: o, seed: o.Seed, Ledger: newLedger(t, len(o.Senders)), tokens: map[string]string{}}
 }
 
 // Populate redeems a setup link with the server whose operators reach it at base, and makes users and
@@ -207,7 +209,7 @@ func (w *Crowd) named(c *conv, id string) {
 	c.id = id
 	w.mu.Unlock()
 	if was != "" && was != id {
-		w.Ledger.note(&w.Ledger.changed, "the conversation of %s and %s was %s and is %s", c.a, c.b, was, id)
+		w.Ledger.fault("the conversation of %s and %s was %s and is %s", c.a, c.b, was, id)
 	}
 }
 
@@ -233,7 +235,7 @@ func (w *Crowd) dialAt(ctx context.Context, r Role, device string, at func(url s
 		}
 		if closed, ok := errors.AsType[*wiretest.Closed](err); ok && closed.Err != nil {
 			if code := codeOf(closed.Err); code == "unauthenticated" {
-				w.Ledger.note(&w.Ledger.lost, "the token of %s is not known any more: %v", r.User, err)
+				w.Ledger.fault("the token of %s is not known any more: %v", r.User, err)
 				return nil
 			}
 		}

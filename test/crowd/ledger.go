@@ -1,23 +1,27 @@
 package crowd
 
 import (
+	"cmp"
 	"fmt"
-	"hash/maphash"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/checker"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Ledger is what clients were told. Everything in it must be so in the end,
-// and all along.
+// Ledger is the op log of what clients sent and were told, which the checker judges in the
+// end, and what is needed of it while they run.
 type Ledger struct {
 	mu       sync.Mutex // tier 0; guards the fields below
-	seed     maphash.Seed
-	entries  map[string][]uint64 // conversation → seq → hash of the entry as first told; 0: nobody was
-	heads    map[string]uint64   // the highest that was told
-	outcomes [][]outcome         // by sender and number of the message
+	base     time.Time
+	file     *os.File
+	log      *checker.Writer
+	heads    map[string]uint64 // the highest that was told
+	outcomes [][]outcome       // by sender and number of the message
 
 	watched time.Time // the outage is measured from here on
 	outage  Outage
@@ -26,59 +30,106 @@ type Ledger struct {
 	via     map[string]int       // URL → acks that came over a connection to it
 
 	acked, resent, unsettled, conflicts, refused, events, pages int
-	lost, dup, moved, ghost, changed, holes                     int
-	faults                                                      []string // the first ones
+	wrong                                                       int             // what no op log has: a token that is not known any more, for example
+	faults                                                      []string        // the first ones
+	verdict                                                     *checker.Report // nil before the audit
 }
 
 // outcome is what became of one message.
 type outcome struct {
-	conv     uint8  // index into Crowd.convs
-	seq      uint64 // 0: not acked yet
-	stored   int    // times the audit met it
-	deferred bool   // an unsettled error made it wait while later ones went on (P-4.3)
-	begun    time.Time
-	floor    uint64 // somebody was told this seq before it was begun
+	acked bool
+	begun time.Time
 }
 
-func newLedger(senders int) *Ledger {
-	return &Ledger{seed: maphash.MakeSeed(), entries: map[string][]uint64{}, heads: map[string]uint64{}, outcomes: make([][]outcome, senders), last: map[string]time.Time{}, fresh: map[string]time.Time{}, via: map[string]int{}}
+func newLedger(t *testing.T, senders int) *Ledger {
+	keep := os.Getenv("PETREL_OPLOGS")
+	f, err := os.CreateTemp(cmp.Or(keep, t.TempDir()), "crowd-*.ops")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = f.Close() // what is in it was judged
+		switch {
+		case !t.Failed():
+			_ = os.Remove(f.Name()) // best effort
+		case keep != "":
+			t.Logf("petrel check %s", f.Name())
+		}
+	})
+	return &Ledger{
+		base: time.Now(), file: f, log: checker.NewWriter(f, checker.Binary), heads: map[string]uint64{}, outcomes: make([][]outcome, senders),
+		last: map[string]time.Time{}, fresh: map[string]time.Time{}, via: map[string]int{},
+	}
 }
 
-// fault notes a broken promise; only the first ones are kept in words.
-func (l *Ledger) faultLocked(count *int, format string, a ...any) {
-	*count++
+// now is the moment, as the op log has it.
+func (l *Ledger) now() int64 { return int64(time.Since(l.base)) + 1 }
+
+// write adds an op, now.
+func (l *Ledger) write(op checker.Op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writeLocked(op)
+}
+
+func (l *Ledger) writeLocked(op checker.Op) {
+	if op.Kind != checker.Entry {
+		op.At = l.now()
+	}
+	_ = l.log.Write(&op) // the error stays, and judge returns it
+}
+
+// judge has the checker look at everything.
+func (l *Ledger) judge(t *testing.T) {
+	t.Helper()
+	if err := l.log.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.file.Seek(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	r, err := checker.Check([]checker.Log{{Name: l.file.Name(), Reader: l.file}}, checker.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.verdict = r
+}
+
+// fault notes what is wrong and no op says; only the first ones are kept in words.
+func (l *Ledger) fault(format string, a ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wrong++
 	if len(l.faults) < 20 {
 		l.faults = append(l.faults, fmt.Sprintf(format, a...))
 	}
 }
 
-// Broken tells whether a promise was broken.
+// Broken tells whether something is wrong already, before the audit.
 func (l *Ledger) Broken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.faults) > 0
 }
 
-// told notes an entry that who was shown.
-func (l *Ledger) told(who string, m *petrelv1.Message) {
-	b, err := m.MarshalVT()
-	h := maphash.Bytes(l.seed, b) | 1
+// told notes an entry that somebody was shown.
+func (l *Ledger) told(op checker.Op) {
+	if op.Conv[0] == byte(im.Inbox) {
+		return // the server's own, to one user
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil || m.Seq == 0 || m.Seq > 1<<32 {
-		l.faultLocked(&l.changed, "%s was told an entry %v: %v", who, m, err)
-		return
-	}
-	e := l.entries[m.Conv]
-	for uint64(len(e)) <= m.Seq {
-		e = append(e, 0)
-	}
-	l.entries[m.Conv] = e
-	if e[m.Seq] != 0 && e[m.Seq] != h {
-		l.faultLocked(&l.changed, "%s was told another %s seq %d than before: %v", who, m.Conv, m.Seq, m)
-	}
-	e[m.Seq] = h
-	l.heads[m.Conv] = max(l.heads[m.Conv], m.Seq)
+	l.writeLocked(op)
+	l.heads[op.Conv] = max(l.heads[op.Conv], op.Seq)
+}
+
+// shown is an op of an entry that a connection of a user was shown.
+func shown(kind checker.Kind, r Role, device, session string, m *petrelv1.Message) checker.Op {
+	op := checker.Shown(kind, m)
+	op.User, op.Device, op.Session = r.User, device, session
+	return op
 }
 
 // head is the highest seq that anybody was told of a conversation.
@@ -88,43 +139,23 @@ func (l *Ledger) head(conv string) uint64 {
 	return l.heads[conv]
 }
 
-// toldHead notes a head that who was told in answer to a request that began
-// when floor was known: it must not be lower (I7).
-func (l *Ledger) toldHead(who, conv string, head, floor uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if head < floor {
-		l.faultLocked(&l.lost, "%s was told the head %d of %s, where %d was told before", who, head, conv, floor)
-	}
-	l.heads[conv] = max(l.heads[conv], head)
-}
-
 // composed makes room for the next message of a sender and returns its number.
-func (l *Ledger) composed(sender, conv int, id string) int {
+func (l *Ledger) composed(sender int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.outcomes[sender] = append(l.outcomes[sender], outcome{conv: uint8(conv), begun: time.Now(), floor: l.heads[id]})
+	l.outcomes[sender] = append(l.outcomes[sender], outcome{begun: time.Now()})
 	return len(l.outcomes[sender]) - 1
 }
 
-// ack notes where a message is; each ack of it must say the same.
+// ack notes that a message is stored.
 func (l *Ledger) ack(m *message, url, conv string, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.via[url]++
-	o := &l.outcomes[m.sender][m.n]
-	switch {
-	case seq == 0:
-		l.faultLocked(&l.moved, "%s was acked without a seq", m.k())
-	case seq <= o.floor:
-		l.faultLocked(&l.moved, "%s was acked at seq %d, and %d was known before it was begun", m.k(), seq, o.floor)
-		o.seq = seq
-	case o.seq == 0:
-		o.seq = seq
+	if o := &l.outcomes[m.sender][m.n]; !o.acked {
+		o.acked = true
 		l.acked++
 		l.ackedLocked(o, conv)
-	case o.seq != seq:
-		l.faultLocked(&l.moved, "%s was acked at seq %d and at seq %d", m.k(), o.seq, seq)
 	}
 	l.heads[conv] = max(l.heads[conv], seq)
 }
@@ -135,19 +166,16 @@ func (l *Ledger) add(count *int, n int) {
 	*count += n
 }
 
-func (l *Ledger) note(count *int, format string, a ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.faultLocked(count, format, a...)
-}
-
-// Counts are what happened, and how often a promise was broken. moved counts
-// messages that stand elsewhere than they were acked, or out of order.
+// Counts are what happened, and how often a promise was broken.
 func (l *Ledger) Counts() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprintf("acked=%d unknown_resent=%d unsettled=%d conflicts=%d refused=%d events=%d pages=%d | lost=%d dup=%d moved=%d ghost=%d changed=%d holes=%d",
-		l.acked, l.resent, l.unsettled, l.conflicts, l.refused, l.events, l.pages, l.lost, l.dup, l.moved, l.ghost, l.changed, l.holes)
+	found := "not judged"
+	if l.verdict != nil {
+		found = l.verdict.Findings.String()
+	}
+	return fmt.Sprintf("acked=%d unknown_resent=%d unsettled=%d conflicts=%d refused=%d events=%d pages=%d | %s, %d faults besides",
+		l.acked, l.resent, l.unsettled, l.conflicts, l.refused, l.events, l.pages, found, l.wrong)
 }
 
 // Resent is how often a message without an answer was sent again.
@@ -189,8 +217,19 @@ func (l *Ledger) Report(t *testing.T) {
 	for _, f := range l.faults {
 		t.Error(f)
 	}
-	if n := l.lost + l.dup + l.moved + l.ghost + l.changed + l.holes; n > 0 {
-		t.Errorf("%d faults", n)
+	if l.wrong > 0 {
+		t.Errorf("%d faults", l.wrong)
+	}
+	switch v := l.verdict; {
+	case v == nil:
+		t.Error("nobody has judged the run")
+	case !v.Findings.Clean():
+		for _, w := range v.Witnesses {
+			t.Error(w)
+		}
+		t.Errorf("findings: %v", v.Findings)
+	case int(v.Acked) != l.acked || v.Deliveries == 0 || v.Reads == 0 || v.Heads == 0 || v.Due == 0 || v.WithHistory != v.Conversations || v.WithMembers != v.Conversations:
+		t.Errorf("the op log is not that of the run, which had %d acks: %+v", l.acked, v.Sums)
 	}
 	if l.acked == 0 || l.events == 0 || l.pages == 0 || l.refused == 0 || l.conflicts == 0 {
 		t.Error("one of the counts is 0: the run did not do what it is for")
@@ -250,20 +289,4 @@ func (l *Ledger) ackedLocked(o *outcome, conv string) {
 	if o.begun.After(l.fresh[conv]) {
 		l.fresh[conv] = o.begun
 	}
-}
-
-// deferred notes that nothing was decided of a message: later ones of its
-// sender may stand before it.
-func (l *Ledger) deferred(m *message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.outcomes[m.sender][m.n].deferred = true
-	l.unsettled++
-}
-
-// excuse is deferred for a message of which that cannot be told.
-func (l *Ledger) excuse(m *message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.outcomes[m.sender][m.n].deferred = true
 }

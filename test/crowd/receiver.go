@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -20,6 +21,9 @@ type receiver struct {
 	role   Role
 	device string
 	token  []byte
+
+	session string // the connection
+	count   int    // of them
 
 	mu   sync.Mutex // tier 0; guards the fields below
 	have map[string]uint64
@@ -36,6 +40,8 @@ func (v *receiver) run(ctx context.Context) {
 		if c == nil {
 			return
 		}
+		v.count++
+		v.session = fmt.Sprintf("%s-%d", v.device, v.count)
 		if v.sync(ctx, c) == nil {
 			for v.receive(ctx, c) == nil {
 			}
@@ -47,13 +53,13 @@ func (v *receiver) run(ctx context.Context) {
 // sync learns what changed and repairs it.
 func (v *receiver) sync(ctx context.Context, c *wiretest.Conn) error {
 	for {
-		floors := v.floors()
+		began := v.w.Ledger.now()
 		p, err := c.Sync(ctx, v.token)
 		if err != nil {
 			return err
 		}
 		for _, s := range p.Convs {
-			v.w.Ledger.toldHead(v.role.String(), s.Conv, s.Head, floors[s.Conv])
+			v.toldHead(s.Conv, s.Head, began)
 			v.heard(s.Conv, s.Head)
 		}
 		for _, s := range p.Convs {
@@ -68,16 +74,6 @@ func (v *receiver) sync(ctx context.Context, c *wiretest.Conn) error {
 	}
 }
 
-func (v *receiver) floors() map[string]uint64 {
-	f := map[string]uint64{}
-	for _, c := range v.w.convs {
-		if id := v.w.idOf(c); id != "" {
-			f[id] = v.w.Ledger.head(id)
-		}
-	}
-	return f
-}
-
 // receive takes one frame.
 func (v *receiver) receive(ctx context.Context, c *wiretest.Conn) error {
 	f, err := c.Recv(ctx)
@@ -87,15 +83,19 @@ func (v *receiver) receive(ctx context.Context, c *wiretest.Conn) error {
 	again := f.GetLagged() != nil
 	for _, m := range f.GetEvents().GetMessages() {
 		v.w.Ledger.add(&v.w.Ledger.events, 1)
-		v.w.Ledger.told(v.role.String(), m)
 		if m.Conv[0] == byte(im.Inbox) {
 			again = true
 			continue
 		}
 		v.heard(m.Conv, m.Seq)
 		if v.next(m.Conv) == m.Seq {
+			v.w.Ledger.told(shown(checker.Deliver, v.role, v.device, v.session, m))
 			v.got(m.Conv, m.Seq)
-		} else if err := v.repair(ctx, c, m.Conv); err != nil {
+			continue
+		}
+		// It is dropped, so this device does not have it by that.
+		v.w.Ledger.told(shown(checker.Read, v.role, v.device+" drops", v.session, m))
+		if err := v.repair(ctx, c, m.Conv); err != nil {
 			return err
 		}
 	}
@@ -108,26 +108,31 @@ func (v *receiver) receive(ctx context.Context, c *wiretest.Conn) error {
 // repair reads on from what it has until it has all it heard of.
 func (v *receiver) repair(ctx context.Context, c *wiretest.Conn, conv string) error {
 	for v.behind(conv) {
-		floor := v.w.Ledger.head(conv)
+		began, since := v.w.Ledger.now(), v.next(conv)
 		p, err := c.History(ctx, &petrelv1.GetHistory{Conv: conv, After: v.next(conv) - 1})
 		if err != nil {
 			return err
 		}
 		v.w.Ledger.add(&v.w.Ledger.pages, 1)
-		v.w.Ledger.toldHead(v.role.String(), conv, p.Head, floor)
+		v.toldHead(conv, p.Head, began)
 		for _, m := range p.Messages {
-			v.w.Ledger.told(v.role.String(), m)
-			if next := v.next(conv); m.Seq != next { // nobody was removed: nothing is left out
-				v.w.Ledger.note(&v.w.Ledger.holes, "%s read %s after %d and got %d", v.role, conv, next-1, m.Seq)
-			}
+			op := shown(checker.Read, v.role, v.device, v.session, m)
+			op.Began, op.Since = began, since
+			v.w.Ledger.told(op)
 			v.got(conv, m.Seq)
+			since = m.Seq + 1
 		}
 		if len(p.Messages) == 0 {
-			v.w.Ledger.note(&v.w.Ledger.holes, "%s read %s after %d, the head is %d, and got nothing", v.role, conv, v.next(conv)-1, p.Head)
+			v.w.Ledger.fault("%s read %s after %d, the head is %d, and got nothing", v.role, conv, v.next(conv)-1, p.Head)
 			return fmt.Errorf("empty page")
 		}
 	}
 	return nil
+}
+
+// toldHead notes a head that answers a request.
+func (v *receiver) toldHead(conv string, head uint64, began int64) {
+	v.w.Ledger.told(checker.Op{Kind: checker.Head, User: v.role.User, Device: v.device, Session: v.session, Conv: conv, Seq: head, Began: began})
 }
 
 func (v *receiver) heard(conv string, head uint64) {
@@ -177,12 +182,13 @@ func (v *receiver) missing() string {
 func (w *Crowd) readHistory(ctx context.Context, r Role, i int) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(200+i)))
 	for ctx.Err() == nil {
-		c := w.dial(ctx, r, fmt.Sprintf("reader-%d", i))
+		device := fmt.Sprintf("reader-%d", i)
+		c := w.dial(ctx, r, device)
 		if c == nil {
 			return
 		}
-		for w.readPage(ctx, c, r, rng) == nil {
-			w.drain(ctx, c, r)
+		for w.readPage(ctx, c, r, device, rng) == nil {
+			w.drain(ctx, c, r, device)
 		}
 		_ = c.Close() // it has ended
 	}
@@ -190,7 +196,7 @@ func (w *Crowd) readHistory(ctx context.Context, r Role, i int) {
 
 // drain takes the events that are here already, so that they do not fill the
 // queue.
-func (w *Crowd) drain(ctx context.Context, c *wiretest.Conn, r Role) {
+func (w *Crowd) drain(ctx context.Context, c *wiretest.Conn, r Role, device string) {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
 	for {
@@ -199,12 +205,12 @@ func (w *Crowd) drain(ctx context.Context, c *wiretest.Conn, r Role) {
 			return // nothing more, or the end, which the next request meets
 		}
 		for _, m := range f.GetEvents().GetMessages() {
-			w.Ledger.told(r.String(), m)
+			w.Ledger.told(shown(checker.Read, r, device, device, m))
 		}
 	}
 }
 
-func (w *Crowd) readPage(ctx context.Context, c *wiretest.Conn, r Role, rng *rand.Rand) error {
+func (w *Crowd) readPage(ctx context.Context, c *wiretest.Conn, r Role, device string, rng *rand.Rand) error {
 	at := w.convs[rng.IntN(len(w.convs))]
 	id := w.idOf(at)
 	if id == "" {
@@ -215,6 +221,7 @@ func (w *Crowd) readPage(ctx context.Context, c *wiretest.Conn, r Role, rng *ran
 	if rng.IntN(4) == 0 && floor > 0 {
 		q.Before, q.After, q.Limit = 0, rng.Uint64N(floor), uint32(rng.IntN(200))
 	}
+	began := w.Ledger.now()
 	p, err := c.History(ctx, q)
 	switch {
 	case codeOf(err) == im.CodeNoConversation:
@@ -223,12 +230,16 @@ func (w *Crowd) readPage(ctx context.Context, c *wiretest.Conn, r Role, rng *ran
 		return err
 	}
 	w.Ledger.add(&w.Ledger.pages, 1)
-	w.Ledger.toldHead(r.String(), id, p.Head, floor)
-	for i, m := range p.Messages {
-		w.Ledger.told(r.String(), m)
-		if i > 0 && m.Seq != p.Messages[i-1].Seq+1 {
-			w.Ledger.note(&w.Ledger.holes, "%s read %s and got %d behind %d", r, id, m.Seq, p.Messages[i-1].Seq)
-		}
+	w.Ledger.told(checker.Op{Kind: checker.Head, User: r.User, Device: device, Session: device, Conv: id, Seq: p.Head, Began: began})
+	since := q.After + 1
+	if q.Before > 0 {
+		since = 0 // the page ends there
+	}
+	for _, m := range p.Messages {
+		op := shown(checker.Read, r, device, device, m)
+		op.Began, op.Since = began, since
+		w.Ledger.told(op)
+		since = m.Seq + 1
 	}
 	return nil
 }

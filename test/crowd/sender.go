@@ -1,6 +1,7 @@
 package crowd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -62,10 +64,10 @@ type sender struct {
 	open  []*message // composed and without an answer, oldest first
 	acked *message   // the last one, for probes
 	url   string     // of the connection
+	name  string     // of the connection, in the op log
+	count int        // of them
 
-	refused bool      // on this connection something was not decided
-	silent  bool      // it was given up by us
-	due     time.Time // when the next one is composed, at a pace
+	due time.Time // when the next one is composed, at a pace
 }
 
 func newSender(w *Crowd, i int, r Role) *sender {
@@ -93,11 +95,11 @@ func (s *sender) run(ctx context.Context) {
 
 // session sends over one connection until it ends.
 func (s *sender) session(ctx context.Context, c *wiretest.Conn) {
-	s.refused, s.silent = false, false
+	s.count++
+	s.name = fmt.Sprintf("sender-%d-%d", s.i, s.count)
 	for _, m := range s.open {
 		m.id = 0
 	}
-	defer s.disconnected()
 	for ctx.Err() == nil {
 		if !s.fill(c) {
 			return
@@ -112,24 +114,12 @@ func (s *sender) session(ctx context.Context, c *wiretest.Conn) {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded): // quiet, or the server is busy
 			if s.impatient() {
-				s.silent = true
 				return
 			}
 		case err != nil:
 			return
 		default:
 			s.take(ctx, f)
-		}
-	}
-}
-
-// disconnected excuses the order of what has no answer on a connection that
-// refused something, or was given up: that may have been refused as well, with
-// nobody there to be told, and what came behind it stored (P-4.3).
-func (s *sender) disconnected() {
-	for _, m := range s.open {
-		if (s.refused || s.silent) && m.id != 0 && !m.probe {
-			s.w.Ledger.excuse(m)
 		}
 	}
 }
@@ -148,6 +138,7 @@ func (s *sender) fill(c *wiretest.Conn) bool {
 		if m.tried++; m.tried > 1 && !m.probe {
 			s.w.Ledger.add(&s.w.Ledger.resent, 1)
 		}
+		s.w.Ledger.write(s.op(checker.Invoke, m, ""))
 		id, err := c.SendAsync(m.frame)
 		if err != nil {
 			return false
@@ -195,7 +186,7 @@ func (s *sender) compose() *message {
 		s.turn++
 		at = s.convs[s.turn%len(s.convs)]
 	}
-	m := &message{sender: s.i, n: s.w.Ledger.composed(s.i, at, s.w.idOf(s.w.convs[at])), conv: s.w.convs[at]}
+	m := &message{sender: s.i, n: s.w.Ledger.composed(s.i), conv: s.w.convs[at]}
 	m.frame = &petrelv1.Send{ClientMsgId: m.k(), Body: &petrelv1.Send_Text{Text: s.w.bodyOf(s.i, m.n)}}
 	if s.i%3 != 0 { // the others keep no heads
 		after := s.heads[m.conv]
@@ -216,7 +207,7 @@ func (s *sender) compose() *message {
 func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 	l := s.w.Ledger
 	for _, e := range f.GetEvents().GetMessages() {
-		l.told(s.role.String(), e)
+		l.told(shown(checker.Read, s.role, "sender", s.name, e))
 	}
 	if f.Id == 0 {
 		return
@@ -227,21 +218,25 @@ func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 		}
 		switch a, e := f.GetAck(), f.GetError(); {
 		case a != nil && m.probe:
-			l.note(&l.dup, "%s was acked at seq %d with another body", m.k(), a.Seq)
+			s.acks(m, a) // the checker says that this must not be
 		case a != nil:
+			s.acks(m, a)
 			s.stored(m, a)
 		case e != nil && e.Settled && m.probe && e.Code == string(im.CodeConflict):
+			l.write(s.op(checker.Rejected, m, ""))
 			l.add(&l.conflicts, 1)
 		case e != nil && e.Settled:
-			l.note(&l.lost, "%s of %s was refused: %s: %s", m.k(), s.role, e.Code, e.Message)
+			l.write(s.op(checker.Rejected, m, ""))
+			l.fault("%s of %s was refused: %s: %s", m.k(), s.role, e.Code, e.Message)
 		case e != nil:
 			m.id = 0 // nothing was decided: the same again
+			l.write(s.op(checker.Unknown, m, ""))
 			if !m.probe {
-				l.deferred(m)
+				l.add(&l.unsettled, 1)
 			}
-			m.hold, s.refused = time.Now().Add(min(time.Duration(e.RetryAfterMs)*time.Millisecond, 100*time.Millisecond)), true
+			m.hold = time.Now().Add(min(time.Duration(e.RetryAfterMs)*time.Millisecond, 100*time.Millisecond))
 			if !e.Retryable {
-				l.note(&l.lost, "%s of %s: %s: %s", m.k(), s.role, e.Code, e.Message)
+				l.fault("%s of %s: %s: %s", m.k(), s.role, e.Code, e.Message)
 			}
 			return
 		}
@@ -249,6 +244,22 @@ func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 		s.waiting.Store(int64(len(s.open)))
 		return
 	}
+}
+
+// op is an op of a message, in the conversation of that id if it is known by now.
+func (s *sender) op(kind checker.Kind, m *message, conv string) checker.Op {
+	op := checker.Op{Kind: kind, User: s.role.User, Device: "sender", Session: s.name, ID: m.frame.ClientMsgId, Body: checker.Digest("", []byte(m.frame.GetText()))}
+	if op.Conv = cmp.Or(conv, m.frame.Conv, s.w.idOf(m.conv)); m.frame.User != "" {
+		op.To = m.frame.User
+	}
+	return op
+}
+
+// acks notes an ack.
+func (s *sender) acks(m *message, a *petrelv1.Ack) {
+	op := s.op(checker.OK, m, a.Conv)
+	op.Seq = a.Seq
+	s.w.Ledger.write(op)
 }
 
 func (s *sender) stored(m *message, a *petrelv1.Ack) {
@@ -269,9 +280,15 @@ func (w *Crowd) intrude(ctx context.Context, r Role) {
 			return
 		}
 		for ctx.Err() == nil {
-			_, err := c.Send(ctx, &petrelv1.Send{Conv: w.convs[0].id, ClientMsgId: fmt.Sprintf("zoe-%d", n), Body: &petrelv1.Send_Text{Text: "let me in"}})
+			op := checker.Op{Kind: checker.Invoke, User: r.User, Conv: w.convs[0].id, ID: fmt.Sprintf("zoe-%d", n), Body: checker.Digest("", []byte("let me in"))}
+			l.write(op)
+			_, err := c.Send(ctx, &petrelv1.Send{Conv: op.Conv, ClientMsgId: op.ID, Body: &petrelv1.Send_Text{Text: "let me in"}})
 			if n++; err == nil {
-				l.note(&l.ghost, "somebody who is no member was acked")
+				l.fault("somebody who is no member was acked")
+			}
+			if codeOf(err).Info().Settled {
+				op.Kind = checker.Rejected
+				l.write(op)
 			}
 			if code := codeOf(err); code == im.CodeNoConversation {
 				l.add(&l.refused, 1)
