@@ -379,3 +379,13 @@ func percent(p float64) string {
 	digits := max(0, 1-int(math.Floor(math.Log10(p*100))))
 	return fmt.Sprintf("%.*f %%", digits, p*100)
 }
+
+// Add adds what was found in other logs, of other conversations.
+func (r *Report) Add(o *Report) {
+	r.Ops += o.Ops
+	r.Sums.add(o.Sums)
+	var all Verdict
+	all.merge(&Verdict{Findings: r.Findings, Witnesses: r.Witnesses})
+	all.merge(&Verdict{Findings: o.Findings, Witnesses: o.Witnesses})
+	r.Findings, r.Witnesses = all.Findings, append([]Witness{}, all.Witnesses...)
+}

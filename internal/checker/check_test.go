@@ -372,3 +372,17 @@ func TestTheFirstAttemptIsTheFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestReportsOfSeveralRunsAddUp(t *testing.T) {
+	var sum Report
+	s := newStory()
+	s.find(Op{Kind: Entry, Seq: 3}).Body++
+	for range MaxWitnesses + 1 {
+		sum.Add(newStory().check(t, Binary))
+		sum.Add(s.check(t, Binary))
+	}
+	one, n := newStory().check(t, Binary), uint64(MaxWitnesses+1)
+	if sum.Ops != 2*n*one.Ops || sum.Acked != 2*n*one.Acked || sum.Due != 2*n*one.Due || sum.Findings.Sum() != n || sum.Findings[Altered] != n || len(sum.Witnesses) != MaxWitnesses {
+		t.Errorf("%d runs, half of them with a fault: %+v, %v, %d witnesses", 2*n, sum.Sums, sum.Findings, len(sum.Witnesses))
+	}
+}
