@@ -24,7 +24,7 @@ func newBench(c *cli) *cobra.Command {
 				"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30"),
 		newBenchScenario(c, bench.Group, "Senders write to one group whose members are online", "  petrel bench group --members 1000 --senders 4"),
 		newBenchScenario(c, bench.Connect, "Clients connect, log in and stay idle", "  petrel bench connect --connections 10000"),
-		newBenchCluster(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
+		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
 }
 
 // benchRun is one run as the command line asks for it.

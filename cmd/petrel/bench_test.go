@@ -84,6 +84,7 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 		{"bench", "direct", "--nodes", "2"},
 		{"bench", "direct", "--find-max", "--csv", "x.csv"},
 		{"bench", "cluster", "--nodes", "0"},
+		{"bench", "openim-reliability", "--senders", "49"},
 		{"bench", "everything"},
 	} {
 		petrel(t, nil, line...).want(t, exitUsage, "error usage")
@@ -112,6 +113,17 @@ func TestBenchDoesAsPeopleDo(t *testing.T) {
 		t.Errorf("%d cursor moves, %v, of %s", report.CursorMoves, err, b)
 	}
 	petrel(t, nil, "bench", "connect", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, exitOK, "3 idle")
+}
+
+func TestClientsWhoLogInLateGetEverything(t *testing.T) {
+	logs := t.TempDir()
+	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "120", "--late", "0.3", "--runs", "2", "--dir", t.TempDir(), "--oplogs", logs).
+		want(t, exitOK, "tried       720   acked 720   failed 0", "refused     12 of 12", "lost        0 in")
+	names, err := filepath.Glob(filepath.Join(logs, "*.ops"))
+	if err != nil || len(names) != 2 {
+		t.Fatalf("op logs %v: %v", names, err)
+	}
+	petrel(t, nil, append([]string{"check"}, names...)...).want(t, exitOK, "732: 720 acked, 12 rejected", "lost        0 in")
 }
 
 // The receivers are on the other node than half of the senders, and come when

@@ -1,0 +1,331 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/checker"
+	"github.com/petrel-im/petrel/internal/im"
+	petrel "github.com/petrel-im/petrel/sdk/go"
+)
+
+// reliability is one run.
+type reliability struct {
+	*run
+	p ReliabilityParams
+	n int // the number of the run, from 0
+
+	users  []string
+	tokens []string
+	group  string // of the two last users, to which all others are strangers
+
+	tried, failed, strangers, refused, settled atomic.Uint64
+
+	mu     sync.Mutex // tier 0; guards the fields below
+	begun  time.Time
+	log    *checker.Writer
+	direct map[string][2]int            // the users of a direct conversation
+	heads  map[string]uint64            // what was acked
+	seen   map[string]map[string]uint64 // user → conversation → the newest entry that was shown
+}
+
+const (
+	writes = "writes" // the device of a client as it sends
+	shows  = "shows"  // the same as it shows what it has: own messages as well, in the order of the conversation
+)
+
+// play has all clients log in, write and read, until everything is answered and everybody has
+// everything, or nothing happens any more.
+func (x *reliability) play(ctx context.Context) (err error) {
+	name := fmt.Sprintf("run%d-%06x-", x.n, rand.Uint32()>>8)
+	for i := range x.p.Clients {
+		x.users = append(x.users, fmt.Sprintf("%s%d", name, i))
+		x.seen[x.users[i]] = map[string]uint64{}
+	}
+	if x.tokens, err = x.ops[0].createUsers(ctx, x.users); err != nil {
+		return err
+	}
+	if x.group, err = x.ops[0].createGroup(ctx, name+"group", x.users[x.p.Clients-2:]); err != nil {
+		return err
+	}
+	x.heads[x.group] = 1
+	x.begun = time.Now()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var clients, senders sync.WaitGroup
+	errs := make([]error, x.p.Clients)
+	senders.Add(x.p.Senders)
+	for i := range x.p.Clients {
+		clients.Go(func() {
+			if errs[i] = x.live(ctx, i, senders.Done); errs[i] != nil {
+				stop()
+			}
+		})
+	}
+	sent := make(chan struct{})
+	clients.Go(func() { senders.Wait(); close(sent) })
+	x.await(ctx, sent)
+	ended := ctx.Err() != nil
+	stop()
+	clients.Wait()
+	if ended {
+		return errors.Join(append(errs, context.Cause(ctx))...)
+	}
+	return errors.Join(errs...)
+}
+
+// await returns when everything is sent and shown, or when nothing has happened for reliabilityPatience.
+func (x *reliability) await(ctx context.Context, sent <-chan struct{}) {
+	last, since, all := uint64(0), time.Now(), false
+	for ctx.Err() == nil {
+		select {
+		case <-sent:
+			all = true
+		default:
+		}
+		missing, shown := x.missing()
+		if all && missing == 0 {
+			return
+		}
+		if now := shown + x.settled.Load(); now != last {
+			last, since = now, time.Now()
+		} else if time.Since(since) > reliabilityPatience+seconds(x.p.LateS) {
+			x.say("nothing happens any more: %d entries are not shown", missing)
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// missing counts what was acked and has not been shown to both users, and what has been shown.
+func (x *reliability) missing() (missing, shown uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for conv, head := range x.heads {
+		for _, i := range x.membersLocked(conv) {
+			got := x.seen[x.users[i]][conv]
+			shown += got
+			missing += head - min(head, got)
+		}
+	}
+	return missing, shown
+}
+
+func (x *reliability) membersLocked(conv string) [2]int {
+	if conv == x.group {
+		return [2]int{x.p.Clients - 2, x.p.Clients - 1}
+	}
+	return x.direct[conv]
+}
+
+// live is what client i does.
+func (x *reliability) live(ctx context.Context, i int, sent func()) error {
+	if i >= x.p.Senders {
+		sent = func() {}
+	}
+	rng := rand.New(rand.NewPCG(x.p.Seed, uint64(x.n)<<32|uint64(i)))
+	select {
+	case <-time.After(time.Duration(rng.Float64() * float64(seconds(x.p.LateS)))):
+	case <-ctx.Done():
+		sent()
+		return nil
+	}
+	c, err := petrel.New(petrel.Options{URL: "ws://" + x.addrs[0], Token: petrel.StaticToken(x.tokens[i]), Device: "device", Keep: 1 << 20, Newest: 1 << 20})
+	if err != nil {
+		sent()
+		return err
+	}
+	changes := c.Subscribe()
+	defer changes.Close()
+	return c.While(ctx, func(ctx context.Context) (err error) {
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			defer sent()
+			if i < x.p.Senders {
+				err = x.send(ctx, c, i, rng)
+			}
+		})
+		for {
+			change, ended := changes.Next(ctx)
+			if ended != nil {
+				sending.Wait()
+				return err
+			}
+			for _, conv := range change.Conversations {
+				x.show(c, i, conv)
+			}
+		}
+	})
+}
+
+// send writes the messages of client i, and waits for their answers.
+func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *rand.Rand) (err error) {
+	outs := make(chan *petrel.Outgoing, reliabilityWindow) // a full one has the client wait
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	defer close(outs)
+	answers.Go(func() {
+		for out := range outs { // as they were sent: what comes earlier is noted later
+			x.answered(ctx, i, out)
+		}
+	})
+	pace := time.NewTicker(max(1, time.Duration(x.p.IntervalMS*float64(time.Millisecond))))
+	defer pace.Stop()
+	for n := range x.p.Messages {
+		if n%strangerEvery == 0 {
+			if err := x.write(ctx, c, i, petrel.Draft{Conv: x.group, Text: "let me in"}, outs); err != nil {
+				return err
+			}
+		}
+		peer := rng.IntN(x.p.Clients - 1)
+		if peer >= i {
+			peer++
+		}
+		text := fmt.Sprintf("%d of %s: %s", n, x.users[i], strings.Repeat("x", rng.IntN(100)))
+		if err := x.write(ctx, c, i, petrel.Draft{User: x.users[peer], Text: text}, outs); err != nil {
+			return err
+		}
+		if x.p.IntervalMS > 0 {
+			select {
+			case <-pace.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// write sends a message and notes it.
+func (x *reliability) write(ctx context.Context, c *petrel.Client, i int, d petrel.Draft, outs chan<- *petrel.Outgoing) error {
+	x.mu.Lock()
+	at := x.nowLocked()
+	x.mu.Unlock()
+	out, err := c.Send(d)
+	if err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	op := checker.Op{Kind: checker.Invoke, At: at, User: x.users[i], Device: writes, Session: x.users[i], Conv: d.Conv, To: d.User, ID: out.ID, Body: checker.Digest("", []byte(d.Text))}
+	x.mu.Lock()
+	_ = x.log.Write(&op) // the error stays, and Flush returns it
+	x.mu.Unlock()
+	if d.Conv == "" {
+		x.tried.Add(1)
+	} else {
+		x.strangers.Add(1)
+	}
+	select {
+	case outs <- out:
+	case <-ctx.Done():
+		x.failed.Add(1)
+	}
+	return nil
+}
+
+// answered waits for the answer of a message and notes it.
+func (x *reliability) answered(ctx context.Context, i int, out *petrel.Outgoing) {
+	_, err := out.Wait(ctx)
+	_, conv, seq, _ := out.State()
+	d := out.Draft()
+	stranger := d.Conv != ""
+	op := checker.Op{Kind: checker.Unknown, User: x.users[i], Device: writes, Session: x.users[i], Conv: d.Conv, To: d.User, ID: out.ID}
+	e, refused := errors.AsType[*petrel.Error](err)
+	switch {
+	case err == nil:
+		op.Kind, op.Conv, op.Seq = checker.OK, conv, seq
+	case refused && e.Settled:
+		op.Kind = checker.Rejected
+		out.Discard()
+	}
+	if stranger && op.Kind == checker.Rejected {
+		x.refused.Add(1)
+	} else if !stranger && err != nil {
+		x.failed.Add(1)
+	}
+	x.settled.Add(1)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	op.At = x.nowLocked()
+	_ = x.log.Write(&op) // the error stays, and Flush returns it
+	if err == nil && !stranger {
+		x.heads[conv] = max(x.heads[conv], seq)
+		if _, known := x.direct[conv]; !known {
+			x.direct[conv] = [2]int{i, x.indexOf(d.User)}
+		}
+	}
+}
+
+func (x *reliability) indexOf(user string) int {
+	for i, u := range x.users {
+		if u == user {
+			return i
+		}
+	}
+	return 0 // nobody writes to others
+}
+
+// nowLocked is the moment, as the op log has it.
+func (x *reliability) nowLocked() int64 { return int64(time.Since(x.begun)) + 1 }
+
+// show notes what has come of a conversation. One goroutine calls it for each client.
+func (x *reliability) show(c *petrel.Client, i int, conv string) {
+	if conv[0] == byte(im.Inbox) {
+		return // the server's own, to one user
+	}
+	x.mu.Lock()
+	seen := x.seen[x.users[i]]
+	after := seen[conv]
+	x.mu.Unlock()
+	all := c.Messages(conv, after, 0)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range all {
+		op := checker.Shown(checker.Deliver, m.Message)
+		op.At, op.User, op.Device, op.Session = x.nowLocked(), x.users[i], shows, x.users[i]
+		_ = x.log.Write(&op) // the error stays, and Flush returns it
+		seen[conv] = m.Seq
+	}
+}
+
+// readBack notes the history of all conversations, and who had to get it.
+func (x *reliability) readBack(ctx context.Context) error {
+	x.say("reading back %d conversations", len(x.heads))
+	x.mu.Lock() // everybody has ended
+	defer x.mu.Unlock()
+	for conv := range x.heads {
+		after := uint64(0)
+		for more := true; more; {
+			page, err := x.ops[0].history(ctx, conv, after)
+			if err != nil {
+				return err
+			}
+			for _, m := range page.Messages {
+				op := checker.Shown(checker.Entry, m)
+				_ = x.log.Write(&op) // the error stays, and Flush returns it
+				after = m.Seq
+			}
+			if more = page.More; more && len(page.Messages) == 0 {
+				return fmt.Errorf("read history of %s after %d: an empty page says that there is more", conv, after)
+			}
+		}
+		members := x.membersLocked(conv)
+		a, b := x.users[members[0]], x.users[members[1]]
+		ops := []checker.Op{{Kind: checker.History, Conv: conv, Seq: after}, {Kind: checker.Follow, Conv: conv, User: a, Device: shows}, {Kind: checker.Follow, Conv: conv, User: b, Device: shows}}
+		if conv != x.group {
+			ops = append(ops, checker.Op{Kind: checker.Conv, Conv: conv, User: a, To: b, Added: []string{a, b}})
+		}
+		for i := range ops {
+			_ = x.log.Write(&ops[i]) // the error stays, and Flush returns it
+		}
+	}
+	return nil
+}

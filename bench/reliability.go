@@ -1,0 +1,201 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/checker"
+)
+
+// OpenIMReliability is the scenario after the reliability test that OpenIM publishes: clients
+// log in late, each at a random moment, and some of them write to the others. What was acked
+// must be what was received. The clients are those of the Go SDK.
+const OpenIMReliability = "openim-reliability"
+
+// ReliabilityParams are what such a test does. DefaultReliability fills in those of OpenIM's.
+type ReliabilityParams struct {
+	Clients    int     `json:"clients"`     // one of each user
+	Senders    int     `json:"senders"`     // the first clients; the others only receive
+	Messages   int     `json:"messages"`    // of each sender, each to another user at random
+	IntervalMS float64 `json:"interval_ms"` // from one message of a sender to the next
+	LateS      float64 `json:"late_s"`      // each client logs in at a random moment of so many seconds
+	Runs       int     `json:"runs"`        // one after the other, each with users of its own
+	Seed       uint64  `json:"seed"`
+
+	OpLogs     string         `json:"-"`          // folder in which the op log of each run stays; empty: none stays
+	Dir        string         `json:"-"`          // where the temporary folder of the server is made; empty: the system's
+	ServeArgs  []string       `json:"serve_args"` // further arguments of the server
+	Executable string         `json:"-"`          // of the server; empty: this program
+	Command    string         `json:"-"`          // that asks for this, for the report
+	Progress   func(Progress) `json:"-"`          // is told of every step; may be nil
+}
+
+// DefaultReliability are the parameters that OpenIM publishes: 25 of 50 clients send 4,000
+// messages each.
+func DefaultReliability() ReliabilityParams {
+	return ReliabilityParams{Clients: 50, Senders: 25, Messages: 4000, IntervalMS: 1, LateS: 30, Runs: 1, Seed: 1}
+}
+
+// Check says what is wrong with p.
+func (p *ReliabilityParams) Check() error {
+	for _, v := range []struct {
+		name           string
+		is, least, top float64
+	}{
+		{"clients", float64(p.Clients), 3, 10_000}, {"senders", float64(p.Senders), 1, float64(p.Clients - 2)}, {"messages", float64(p.Messages), 1, 1e7},
+		{"interval", p.IntervalMS, 0, 1e6}, {"late", p.LateS, 0, 3600}, {"runs", float64(p.Runs), 1, 10_000},
+	} {
+		if v.is < v.least || v.is > v.top {
+			return fmt.Errorf("%s is %g; allowed: %g to %g", v.name, v.is, v.least, v.top)
+		}
+	}
+	return nil
+}
+
+// ReliabilityReport is what such a test found.
+type ReliabilityReport struct {
+	Scenario string            `json:"scenario"`
+	At       time.Time         `json:"at"`
+	Command  string            `json:"command"`
+	Params   ReliabilityParams `json:"params"`
+	Machine  Machine           `json:"machine"`
+	Seconds  float64           `json:"seconds"` // of all runs, without the judgement
+
+	Tried     uint64         `json:"tried"`     // sends of members
+	Failed    uint64         `json:"failed"`    // of those, that ended without an ack
+	Strangers uint64         `json:"strangers"` // sends to a group by users who are no members
+	Refused   uint64         `json:"refused"`   // of those
+	Judged    checker.Report `json:"judged"`    // by the checker, of all runs together
+}
+
+const (
+	reliabilityWindow   = 256         // messages that a client may have without an answer
+	strangerEvery       = 100         // so many messages of a sender go with one to a group of others
+	reliabilityPatience = time.Minute // without any progress; then the run ends as it is
+)
+
+// RunReliability does what p says. It returns a report also of runs with findings.
+func RunReliability(ctx context.Context, p ReliabilityParams) (*ReliabilityReport, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if p.Progress == nil {
+		p.Progress = func(Progress) {}
+	}
+	p.ServeArgs = append([]string{}, p.ServeArgs...) // an empty list in the report, not null
+	dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the server: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nobody needs it any more
+	load := DefaultParams(Direct)
+	load.Senders, load.Receivers, load.Window = p.Clients, p.Clients, 0
+	load.Dir, load.ServeArgs, load.Executable, load.Progress = p.Dir, p.ServeArgs, p.Executable, p.Progress
+	server := &run{p: load, report: &Report{}}
+	if err := server.startOwn(ctx, dir); err != nil {
+		return nil, err
+	}
+	defer server.stop()
+	defer server.hangUp()
+	if err := server.raise(ctx); err != nil {
+		return nil, err
+	}
+	report := &ReliabilityReport{Scenario: OpenIMReliability, At: time.Now().UTC().Truncate(time.Second), Command: p.Command, Params: p, Machine: describeMachine(true)}
+	for n := range p.Runs {
+		server.say("run %d of %d", n+1, p.Runs)
+		if err := report.once(ctx, server, cmp.Or(p.OpLogs, dir), n); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+// once adds a run.
+func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, n int) error {
+	x := &reliability{run: server, p: r.Params, n: n, seen: map[string]map[string]uint64{}, direct: map[string][2]int{}, heads: map[string]uint64{}}
+	file, err := os.Create(filepath.Join(logs, fmt.Sprintf("%s-%d.ops", OpenIMReliability, n+1)))
+	if err != nil {
+		return fmt.Errorf("make the op log: %w", err)
+	}
+	defer func() {
+		_ = file.Close() // it was read to its end
+		if r.Params.OpLogs == "" {
+			_ = os.Remove(file.Name()) // its folder goes too
+		}
+	}()
+	x.log = checker.NewWriter(file, checker.Binary)
+	begun := time.Now()
+	if err := x.play(ctx); err != nil {
+		return err
+	}
+	r.Seconds = round(r.Seconds+time.Since(begun).Seconds(), 10)
+	if err := x.readBack(ctx); err != nil {
+		return err
+	}
+	if err := x.log.Flush(); err != nil {
+		return fmt.Errorf("write the op log: %w", err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	found, err := checker.Check([]checker.Log{{Name: file.Name(), Reader: file}}, checker.Options{Dir: filepath.Dir(file.Name())})
+	if err != nil {
+		return err
+	}
+	r.Judged.Add(found)
+	r.Tried += x.tried.Load()
+	r.Failed += x.failed.Load()
+	r.Strangers += x.strangers.Load()
+	r.Refused += x.refused.Load()
+	return nil
+}
+
+// Clean says what is wrong with the runs.
+func (r *ReliabilityReport) Clean() error {
+	var errs []error
+	if f := r.Judged.Findings; !f.Clean() {
+		errs = append(errs, fmt.Errorf("the audit is not clean: %s", f))
+	}
+	if r.Failed > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d messages have no ack", r.Failed, r.Tried))
+	}
+	if r.Refused < r.Strangers {
+		errs = append(errs, fmt.Errorf("%d of %d messages to a group of others were not refused", r.Strangers-r.Refused, r.Strangers))
+	}
+	if j := r.Judged; j.Acked+r.Failed != r.Tried || j.Due < 2*j.Acked || j.WithHistory != j.Conversations || j.WithMembers != j.Conversations {
+		errs = append(errs, fmt.Errorf("the op logs are not those of the runs: %+v", j.Sums))
+	}
+	return errors.Join(errs...)
+}
+
+// WriteText writes the report for people.
+func (r *ReliabilityReport) WriteText(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	p, j := r.Params, r.Judged
+	line("clients", "%d, who log in at random moments of %g s; %d of them write to the others, %d times, in %.1f s", p.Clients, p.LateS, p.Senders, p.Runs, r.Seconds)
+	line("tried", "%s   acked %s   failed %d   (OpenIM publishes: 100,000, 99,997, 3)", count(float64(r.Tried)), count(float64(j.Acked)), r.Failed)
+	line("refused", "%s of %s messages to a group of others", count(float64(r.Refused)), count(float64(r.Strangers)))
+	line("shown", "%s entries as new; %s had to be", count(float64(j.Deliveries)), count(float64(j.Due)))
+	line("history", "%s entries of %s conversations", count(float64(j.Entries)), count(float64(j.WithHistory)))
+	for _, c := range checker.Classes() {
+		line(c.String(), "%s", j.Verdict(c))
+	}
+	for _, x := range j.Witnesses {
+		line("", "%s", x)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteJSON writes the report as one JSON value.
+func (r *ReliabilityReport) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
