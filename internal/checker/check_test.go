@@ -145,6 +145,11 @@ func (s *story) remove(like Op) {
 // check writes the ops in a format, and checks that.
 func (s *story) check(t *testing.T, f Format) *Report {
 	t.Helper()
+	return s.checkWith(t, f, Options{})
+}
+
+func (s *story) checkWith(t *testing.T, f Format, o Options) *Report {
+	t.Helper()
 	var b bytes.Buffer
 	w := NewWriter(&b, f)
 	for i := range s.ops {
@@ -155,7 +160,8 @@ func (s *story) check(t *testing.T, f Format) *Report {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Check([]Log{{"run.jsonl", &b}}, Options{Dir: t.TempDir()})
+	o.Dir = t.TempDir()
+	r, err := Check([]Log{{"run.jsonl", &b}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,13 +182,16 @@ func TestAStoryAsPromisedIsClean(t *testing.T) {
 	}
 }
 
-// planted are logs of servers that break one promise each.
-var planted = []struct {
+// fault changes the log of a story into one of a server that breaks a promise.
+type fault struct {
 	name    string
 	promise string
 	class   Class
 	do      func(s *story)
-}{
+}
+
+// planted are logs of servers that break one promise each.
+var planted = []fault{
 	{"an acked message is not in the history", "I1", Lost, func(s *story) { s.remove(Op{Kind: Entry, Seq: 3}) }},
 	{"the newest acked message is not in the history", "I1", Lost, func(s *story) { s.remove(Op{Kind: Entry, Seq: 9}); s.find(Op{Kind: History}).Seq = 8 }},
 	{"the history has another body", "I1", Altered, func(s *story) { s.find(Op{Kind: Entry, Seq: 3}).Body++ }},
@@ -384,5 +393,17 @@ func TestReportsOfSeveralRunsAddUp(t *testing.T) {
 	one, n := newStory().check(t, Binary), uint64(MaxWitnesses+1)
 	if sum.Ops != 2*n*one.Ops || sum.Acked != 2*n*one.Acked || sum.Due != 2*n*one.Due || sum.Findings.Sum() != n || sum.Findings[Altered] != n || len(sum.Witnesses) != MaxWitnesses {
 		t.Errorf("%d runs, half of them with a fault: %+v, %v, %d witnesses", 2*n, sum.Sums, sum.Findings, len(sum.Witnesses))
+	}
+}
+
+// The search for an order looks at samples only; a wrong head is found wherever it is.
+func TestHeadsAreComparedWithoutSamples(t *testing.T) {
+	for _, name := range []string{"a head goes back", "an entry is read before it is sent"} {
+		at := slices.IndexFunc(planted, func(f fault) bool { return f.name == name })
+		s := newStory()
+		planted[at].do(s)
+		if r := s.checkWith(t, Binary, Options{Samples: -1}); r.Samples != 0 || r.Findings[planted[at].class] != 1 || r.Findings.Sum() != 1 {
+			t.Errorf("%s: %v with %d samples, want one %s; %v", name, r.Findings, r.Samples, planted[at].class, r.Witnesses)
+		}
 	}
 }

@@ -44,18 +44,25 @@ func highest(all []told) func(before int64) uint64 {
 }
 
 // staleHeads looks for heads that are lower than what was acked or told before they
-// were asked for.
+// were asked for, and for messages that were sent after a head was told which is as high.
 func (c *conversation) staleHeads() {
 	if len(c.heads) == 0 {
 		return
 	}
-	all := slices.Clone(c.heads)
+	all := slices.DeleteFunc(slices.Clone(c.heads), func(t told) bool { return t.at == 0 })
+	head := highest(all)
 	for i := uint64(1); i <= uint64(c.count); i++ {
-		if m := c.messages.At(i); m.acked != 0 && m.seq != 0 && m.seq != None {
+		m := c.messages.At(i)
+		if m.seq == 0 || m.seq == None {
+			continue
+		}
+		if m.acked != 0 {
 			all = append(all, told{at: m.acked, value: uint64(m.seq)})
 		}
+		if was := head(m.invoked); was >= uint64(m.seq) {
+			c.convict(Stale, 1, uint64(m.seq), &Op{where: m.where}, "%s: %s was sent after the head %d was told, and stands at seq %d", c.id, c.part.name(m), was, m.seq)
+		}
 	}
-	all = slices.DeleteFunc(all, func(t told) bool { return t.at == 0 })
 	known := highest(all)
 	for i := range c.heads {
 		h := &c.heads[i]
