@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +28,7 @@ type reliability struct {
 	group  string // of the two last users, to which all others are strangers
 
 	tried, failed, strangers, refused, settled atomic.Uint64
+	kills                                      uint64
 
 	mu     sync.Mutex // tier 0; guards the fields below
 	begun  time.Time
@@ -56,28 +59,57 @@ func (x *reliability) play(ctx context.Context) (err error) {
 	}
 	x.heads[x.group] = 1
 	x.begun = time.Now()
-	ctx, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	defer stop()
 	var clients, senders sync.WaitGroup
-	errs := make([]error, x.p.Clients)
-	senders.Add(x.p.Senders)
-	for i := range x.p.Clients {
+	errs := make([]error, x.p.Clients+1)
+	begin := func(i int, f func() error) {
 		clients.Go(func() {
-			if errs[i] = x.live(ctx, i, senders.Done); errs[i] != nil {
+			if errs[i] = f(); errs[i] != nil {
 				stop()
 			}
 		})
 	}
+	senders.Add(x.p.Senders)
+	for i := range x.p.Clients {
+		begin(i, func() error { return x.live(running, i, senders.Done) })
+	}
 	sent := make(chan struct{})
 	clients.Go(func() { senders.Wait(); close(sent) })
-	x.await(ctx, sent)
-	ended := ctx.Err() != nil
+	if x.p.KillS > 0 {
+		begin(x.p.Clients, func() error { return x.kill(ctx, sent) })
+	}
+	x.await(running, sent)
 	stop()
 	clients.Wait()
-	if ended {
-		return errors.Join(append(errs, context.Cause(ctx))...)
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	return context.Cause(ctx) // nil unless everything ends
+}
+
+// kill kills the server again and again until everything is sent. It comes back at the
+// same addresses.
+func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
+	for {
+		select {
+		case <-time.After(seconds(x.p.KillS)):
+		case <-sent:
+			return nil
+		}
+		c := x.nodes[0]
+		c.kill()
+		x.kills++
+		x.hangUp()
+		again, err := startChild(ctx, c.executable, filepath.Dir(c.dir), c.conf, append(slices.Clone(x.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin", c.Admin))
+		if err != nil {
+			return err
+		}
+		x.nodes[0] = again
+		if _, _, err := x.ops[0].raise(ctx, x.run.p.needs()); err != nil { // limits are those of the process
+			return err
+		}
+	}
 }
 
 // await returns when everything is sent and shown, or when nothing has happened for reliabilityPatience.

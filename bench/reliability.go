@@ -26,6 +26,7 @@ type ReliabilityParams struct {
 	Messages   int     `json:"messages"`    // of each sender, each to another user at random
 	IntervalMS float64 `json:"interval_ms"` // from one message of a sender to the next
 	LateS      float64 `json:"late_s"`      // each client logs in at a random moment of so many seconds
+	KillS      float64 `json:"kill_s"`      // the server is killed every so many seconds while anybody sends; 0: never
 	Runs       int     `json:"runs"`        // one after the other, each with users of its own
 	Seed       uint64  `json:"seed"`
 
@@ -50,7 +51,7 @@ func (p *ReliabilityParams) Check() error {
 		is, least, top float64
 	}{
 		{"clients", float64(p.Clients), 3, 10_000}, {"senders", float64(p.Senders), 1, float64(p.Clients - 2)}, {"messages", float64(p.Messages), 1, 1e7},
-		{"interval", p.IntervalMS, 0, 1e6}, {"late", p.LateS, 0, 3600}, {"runs", float64(p.Runs), 1, 10_000},
+		{"interval", p.IntervalMS, 0, 1e6}, {"late", p.LateS, 0, 3600}, {"kill-every", p.KillS, 0, 3600}, {"runs", float64(p.Runs), 1, 10_000},
 	} {
 		if v.is < v.least || v.is > v.top {
 			return fmt.Errorf("%s is %g; allowed: %g to %g", v.name, v.is, v.least, v.top)
@@ -68,6 +69,7 @@ type ReliabilityReport struct {
 	Machine  Machine           `json:"machine"`
 	Seconds  float64           `json:"seconds"` // of all runs, without the judgement
 
+	Kills     uint64         `json:"kills"`     // of the server, with SIGKILL
 	Tried     uint64         `json:"tried"`     // sends of members
 	Failed    uint64         `json:"failed"`    // of those, that ended without an ack
 	Strangers uint64         `json:"strangers"` // sends to a group by users who are no members
@@ -150,6 +152,7 @@ func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, 
 		return err
 	}
 	r.Judged.Add(found)
+	r.Kills += x.kills
 	r.Tried += x.tried.Load()
 	r.Failed += x.failed.Load()
 	r.Strangers += x.strangers.Load()
@@ -162,6 +165,9 @@ func (r *ReliabilityReport) Clean() error {
 	var errs []error
 	if f := r.Judged.Findings; !f.Clean() {
 		errs = append(errs, fmt.Errorf("the audit is not clean: %s", f))
+	}
+	if r.Params.KillS > 0 && r.Kills == 0 {
+		errs = append(errs, errors.New("the server was never killed: let it be killed more often"))
 	}
 	if r.Failed > 0 {
 		errs = append(errs, fmt.Errorf("%d of %d messages have no ack", r.Failed, r.Tried))
@@ -183,6 +189,9 @@ func (r *ReliabilityReport) WriteText(w io.Writer) error {
 	}
 	p, j := r.Params, r.Judged
 	line("clients", "%d, who log in at random moments of %g s; %d of them write to the others, %d times, in %.1f s", p.Clients, p.LateS, p.Senders, p.Runs, r.Seconds)
+	if p.KillS > 0 {
+		line("server", "killed %d times, with SIGKILL", r.Kills)
+	}
 	line("tried", "%s   acked %s   failed %d   (OpenIM publishes: 100,000, 99,997, 3)", count(float64(r.Tried)), count(float64(j.Acked)), r.Failed)
 	line("refused", "%s of %s messages to a group of others", count(float64(r.Refused)), count(float64(r.Strangers)))
 	line("shown", "%s entries as new; %s had to be", count(float64(j.Deliveries)), count(float64(j.Due)))

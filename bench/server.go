@@ -115,6 +115,14 @@ func (c *child) stop() {
 	<-c.ended
 }
 
+// kill ends the server as kill -9 does, and waits for it.
+func (c *child) kill() {
+	if p, err := os.FindProcess(c.PID); err == nil {
+		_ = p.Kill() // it has ended: nothing is left to kill
+	}
+	c.stop()
+}
+
 // setupCode is the one-time code that the server has left in its folder.
 func (c *child) setupCode(ctx context.Context) (string, error) {
 	name := filepath.Join(c.dir, "setup-link")

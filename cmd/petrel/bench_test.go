@@ -126,6 +126,11 @@ func TestClientsWhoLogInLateGetEverything(t *testing.T) {
 	petrel(t, nil, append([]string{"check"}, names...)...).want(t, exitOK, "732: 720 acked, 12 rejected", "lost        0 in")
 }
 
+func TestClientsLoseNothingWhenTheServerIsKilled(t *testing.T) {
+	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "200", "--interval", "10", "--late", "0.3", "--kill-every", "0.7", "--dir", t.TempDir()).
+		want(t, exitOK, "server      killed ", "tried       600   acked 600   failed 0", "refused     6 of 6", "lost        0 in")
+}
+
 // The receivers are on the other node than half of the senders, and come when
 // all is sent.
 func TestCommandLineHoldsNoPassword(t *testing.T) {

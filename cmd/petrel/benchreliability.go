@@ -16,7 +16,7 @@ func newBenchReliability(c *cli) *cobra.Command {
 			"and has shown goes into an op log, and the checker holds it against the history: see petrel check --help. If anything\n" +
 			"was lost, doubled, invented or out of order, or a message has no ack, the command ends with exit code 6. It starts a server of its own\n" +
 			"in a temporary folder.",
-		Example: "  petrel bench openim-reliability\n  petrel bench openim-reliability --runs 100 --late 5 --json reliability.json",
+		Example: "  petrel bench openim-reliability\n  petrel bench openim-reliability --runs 100 --late 5 --json reliability.json\n  petrel bench openim-reliability --kill-every 2",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
 			if err := p.Check(); err != nil {
@@ -40,6 +40,7 @@ func newBenchReliability(c *cli) *cobra.Command {
 	fs.IntVar(&p.Messages, "messages", p.Messages, "messages of each sender")
 	fs.Float64Var(&p.IntervalMS, "interval", p.IntervalMS, "milliseconds from one message of a sender to the next (0: as many as have answers)")
 	fs.Float64Var(&p.LateS, "late", p.LateS, "seconds in which all clients have logged in, each at a random moment")
+	fs.Float64Var(&p.KillS, "kill-every", p.KillS, "seconds after which the server is killed with SIGKILL and started again, while anybody sends (0: never)")
 	fs.IntVar(&p.Runs, "runs", p.Runs, "how often all of this is done, each time with new users")
 	fs.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the moments, the receivers and the texts")
 	fs.StringVar(&p.OpLogs, "oplogs", "", "`DIR` in which the op log of each run stays, for petrel check")
