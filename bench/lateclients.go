@@ -27,8 +27,8 @@ type reliability struct {
 	tokens []string
 	group  string // of the two last users, to which all others are strangers
 
-	tried, failed, strangers, refused, settled atomic.Uint64
-	kills                                      uint64
+	tried, failed, strangers, refused, unknowable, settled atomic.Uint64
+	kills                                                  uint64
 
 	mu     sync.Mutex // tier 0; guards the fields below
 	begun  time.Time
@@ -278,9 +278,12 @@ func (x *reliability) answered(ctx context.Context, i int, out *petrel.Outgoing)
 		op.Kind = checker.Rejected
 		out.Discard()
 	}
-	if stranger && op.Kind == checker.Rejected {
+	switch {
+	case stranger && op.Kind == checker.Rejected:
 		x.refused.Add(1)
-	} else if !stranger && err != nil {
+	case stranger && errors.Is(err, petrel.ErrUnknowable):
+		x.unknowable.Add(1)
+	case !stranger && err != nil:
 		x.failed.Add(1)
 	}
 	x.settled.Add(1)

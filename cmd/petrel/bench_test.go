@@ -127,7 +127,7 @@ func TestClientsWhoLogInLateGetEverything(t *testing.T) {
 }
 
 func TestClientsLoseNothingWhenTheServerIsKilled(t *testing.T) {
-	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "200", "--interval", "10", "--late", "0.3", "--kill-every", "0.7", "--dir", t.TempDir()).
+	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "200", "--interval", "10", "--late", "0.3", "--kill-every", "1.5", "--dir", t.TempDir()).
 		want(t, exitOK, "server      killed ", "tried       600   acked 600   failed 0", "refused     6 of 6", "lost        0 in")
 }
 
