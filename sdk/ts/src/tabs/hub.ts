@@ -68,7 +68,7 @@ export class Hub {
       opened: () => on.opened(),
       frame: (json) => {
         const frame = json as ServerFrameJson
-        if (frame.welcome && !this.#live) {
+        if (frame.welcome && !over && !this.#live) {
           this.#live = { connection, on, welcome: frame.welcome }
           this.#post({ kind: 'live' })
         }
