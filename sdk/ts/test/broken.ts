@@ -47,6 +47,7 @@ export const broken: readonly Broken[] = [
   { clause: 'S-7.2', file: 'conversation.ts', old: 'if (!v.known || m.seq > v.have + 1) {', new: 'if (!v.known) {', vector: 'a gap is closed before what comes after it is shown' },
   { clause: 'S-7.3', file: 'repair.ts', old: 'v.have = p.head\npassed(c, v)', new: 'passed(c, v)', vector: 'what may not be read is no gap' },
   { clause: 'S-7.4', file: 'sync.ts', old: ': Math.max(below, s.head - c.o.newest)', new: ': below', vector: 'the first sync brings the newest entries and older ones are paged' },
+  { clause: 'S-7.4', file: 'sync.ts', old: 'extend(c, v, s.newest)\npassed(c, v)', new: 'extend(c, v, s.newest)', vector: 'a message that lies below where the client meets its conversation is not on its way any more' },
   { clause: 'S-7.5', file: 'fold.ts', old: 'for (const { entry } of v.slots) fold(c, v, entry)', new: '', vector: 'the first sync brings the newest entries and older ones are paged' },
   { clause: 'S-7.6', file: 'repair.ts', old: 'if (v.head - v.have > c.o.keep) {', new: 'if (false) {', vector: 'who is too far behind begins anew' },
   { clause: 'S-7.7', file: 'repair.ts', old: 'v.damaged = [...v.damaged, { from: Math.max(e.damagedFrom, v.have + 1), to: e.damagedTo }]', new: '', vector: 'damage is passed over and named' },
