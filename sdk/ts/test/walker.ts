@@ -636,13 +636,14 @@ export class Walk {
     for (const p of others) {
       await this.#until(() => ['revoked', 'unauthenticated'].includes(p.client.status().error?.code ?? ''), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`, 10_000)
     }
+    const isLeft = async (): Promise<boolean> => (await this.#factory.databases()).some((db) => db.name === `petrel:${this.#account}`)
+    for (const end = Date.now() + 10_000; await isLeft() && Date.now() < end;) await moment() // the server has told the others too: each of them removes it, and opens it for that
     for (const p of this.#tabs) {
       this.#browser.kill(p.name)
       this.#end(p)
       p.links.cut()
     }
-    const left = (await this.#factory.databases()).filter((db) => db.name === `petrel:${this.#account}`)
-    if (left.length > 0) this.fail('a database is left after a logout')
+    if (await isLeft()) this.fail('a database is left after a logout')
     this.#isLeaving = false
     await this.#logIn()
   }
