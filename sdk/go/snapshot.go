@@ -186,6 +186,7 @@ func (c *core) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more bo
 		c.keep(m)
 		if m.From == c.meta.User {
 			v.countOwn(m)
+			c.arrived(v.id, m)
 		}
 	}
 	n := len(older)

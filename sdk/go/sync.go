@@ -121,6 +121,7 @@ func (c *core) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) 
 	}
 	v.low, v.have = from, from
 	c.extend(v, newest)
+	c.passed(v)
 }
 
 // extend takes the newest entries that a sync brought, if they join what is

@@ -61,6 +61,7 @@ const rules: readonly Rule[] = [
   { file: 'tabs/hub.ts', old: 'if (!focus) return { all: true }', new: 'if (!focus) continue', guard: 'src/tabs/hub.test.ts', by: 'the focus is that of all' },
   { file: 'tabs/hub.ts', old: 'from.tab !== tab || frame.cursor)', new: 'from.tab !== tab)', guard: 'src/tabs/hub.test.ts', by: 'a cursor whose tab is gone' },
   { file: 'tabs/hub.ts', old: '|| 16) - open', new: '|| 16)', guard: 'src/tabs/hub.test.ts', by: 'the limits of one session' },
+  { file: 'tabs/hub.ts', old: 'if (frame.welcome && this.#open.has(kill) && ', new: 'if (frame.welcome && ', guard: 'src/tabs/hub.test.ts', by: 'over a connection that was given up' },
 ]
 
 // Some of the tests wait for what does not come, so four at a time take a quarter of the time.

@@ -29,7 +29,7 @@ export const planted: readonly Planted[] = [
   { what: 'what a tab writes whose term is over is taken', file: 'indexeddb.ts', old: 'if (term !== undefined && ', new: 'if (false && ' },
   { what: 'a tab that follows sends messages too', file: 'core/live.ts', old: 'if (c.sends) sendAll(c, lv)', new: 'sendAll(c, lv)' },
   { what: 'a tab that follows stores the outbox', file: 'core/rows.ts', old: '  if (c.sends) put(c, outgoingKey(o.id), value)', new: '  put(c, outgoingKey(o.id), value)' },
-  { what: 'the tab that leads does not hear of messages of others', file: 'tabs/tab.ts', old: '        this.#seam.outbox(m.rows)\n', new: '' },
+  { what: 'the tab that leads does not hear of messages of others', file: 'tabs/tab.ts', old: 'this.#seam.outbox(m.rows, false)', new: 'void 0' },
   { what: 'who takes over does not read what is left', file: 'tabs/tab.ts', old: 'this.#seam.lead(this.#loaded ? left : undefined)', new: 'this.#seam.lead()' },
   { what: 'a message whose entry is held is shown as on its way', file: 'core/rows.ts', old: 'if (v && met) arrived(', new: 'if (v && met) void (' },
   { what: 'who takes over gives a message that may have been sent another `after`', file: 'core/rows.ts', old: 'o.look ||= o.fresh || r.look', new: 'void 0' },

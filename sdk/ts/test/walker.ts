@@ -38,12 +38,14 @@ interface Composed {
   maybe: boolean // the server went back, or the person has logged out, after it was stored
   gone: boolean // it was shown as rejected
   past: boolean // the history has changed since: its entry may be below those that the page begins with
+  readonly after: number // the highest seq of which the page knew then
   readonly step: number // in which it was composed
   readonly by: string // the page
 }
 
 interface View {
   readonly told: number[] // seqs, in the order in which they came
+  begun: number // the seq with which the page has begun, or begun anew
   readonly ids: Map<string, number>
   isStale: boolean // something has changed since all was read
   all: readonly Message[]
@@ -126,10 +128,11 @@ class Page {
       this.views.delete(conv)
       return
     }
-    const view = this.views.get(conv) ?? { told: [], ids: new Map<string, number>(), isStale: true, all: [] }
+    const view = this.views.get(conv) ?? { told: [], begun: 0, ids: new Map<string, number>(), isStale: true, all: [] }
     this.views.set(conv, view)
     for (const m of this.client.messages(conv, view.told.at(-1) ?? 0)) {
       assert.ok(m.seq > (view.told.at(-1) ?? 0), `${conv}: seq ${m.seq} was shown after ${view.told.at(-1)}`)
+      if (m.seq > (view.told.at(-1) ?? 0) + 1) view.begun = m.seq
       view.told.push(m.seq)
       if (m.clientMsgId === '') continue
       const key = `${m.from}/${m.clientMsgId}`
@@ -153,6 +156,10 @@ class Page {
       } else if (!o) {
         if (!m.maybe && this.name !== 'bot' && (v.have < v.head || !this.client.status().synced)) continue // another tab has sent it, and its entry is on its way to this one
         if (m.past) m.seen = true // the log tells
+        if (view.begun > m.after + 1) { // too much was missing, and the page has begun anew above it: the log tells
+          this.open.delete(m.id)
+          continue
+        }
         assert.ok(m.maybe || m.past, `${conv}: message ${m.id} is neither on its way nor stored: ${JSON.stringify([m, v.have, v.head, view.told[0], view.told.at(-1), this.client.messages(conv)[0]?.seq])}, composed at step ${m.step}`)
         this.open.delete(m.id)
       } else if (o.state === 'rejected') {
@@ -476,12 +483,13 @@ export class Walk {
   }
 
   async #send(page: Page, to: string, draft: Draft, sure: boolean): Promise<void> {
+    const after = page.client.conversation(this.#conv(page, to))?.head ?? 0
     const taken = page.client.send(draft).then(({ id }) => {
-      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver || this.#isLeaving && page !== this.#bot, gone: false, past: false, step: this.step, by: page.name } // a page that is gone writes nothing
+      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver || this.#isLeaving && page !== this.#bot, gone: false, past: false, after, step: this.step, by: page.name } // a page that is gone writes nothing
       this.#composed.push(m)
       if (!page.isOver) page.open.set(id, m)
     }).catch((why: unknown) => {
-      if (page.isOver || this.#disk.failed || isPetrelError(why) && why.kind === 'store') this.#composed.push({ id: '', user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure: false, seen: false, maybe: true, gone: false, past: false, step: this.step, by: page.name })
+      if (page.isOver || this.#disk.failed || isPetrelError(why) && why.kind === 'store') this.#composed.push({ id: '', user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure: false, seen: false, maybe: true, gone: false, past: false, after, step: this.step, by: page.name })
       else this.fail(`${page.name}: send: ${String(why)}`)
     })
     await Promise.race([taken, moment(50)]) // a page that is frozen meanwhile takes its time
@@ -628,13 +636,14 @@ export class Walk {
     for (const p of others) {
       await this.#until(() => ['revoked', 'unauthenticated'].includes(p.client.status().error?.code ?? ''), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`, 10_000)
     }
+    const isLeft = async (): Promise<boolean> => (await this.#factory.databases()).some((db) => db.name === `petrel:${this.#account}`)
+    for (const end = Date.now() + 10_000; await isLeft() && Date.now() < end;) await moment() // the server has told the others too: each of them removes it, and opens it for that
     for (const p of this.#tabs) {
       this.#browser.kill(p.name)
       this.#end(p)
       p.links.cut()
     }
-    const left = (await this.#factory.databases()).filter((db) => db.name === `petrel:${this.#account}`)
-    if (left.length > 0) this.fail('a database is left after a logout')
+    if (await isLeft()) this.fail('a database is left after a logout')
     this.#isLeaving = false
     await this.#logIn()
   }

@@ -1,3 +1,4 @@
+import { arrived } from './answer.js'
 import { type Conv, countOwn, floor, touch } from './conversation.js'
 import type { Core } from './core.js'
 import { refold } from './fold.js'
@@ -41,7 +42,10 @@ function prepend(c: Core, v: Conv, p: HistoryPage): void {
   takeNotes(c, v, p.notes)
   for (const m of p.messages) {
     keep(c, v, m)
-    if (m.from === c.meta.user) countOwn(v, m)
+    if (m.from === c.meta.user) {
+      countOwn(v, m)
+      arrived(c, v.id, m)
+    }
   }
   refold(c, v)
   touch(c, v)

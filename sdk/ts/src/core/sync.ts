@@ -1,3 +1,4 @@
+import { passed } from './answer.js'
 import { addConv, type Conv, dropEntries, floor, heardCounted, hold, retitle, takeEntry, takeHeld, touch } from './conversation.js'
 import { alarmAt, type Core } from './core.js'
 import { mergeCursors } from './cursor.js'
@@ -114,6 +115,7 @@ function meet(c: Core, v: Conv, s: ConvState): void {
   v.low = from
   v.have = from
   extend(c, v, s.newest)
+  passed(c, v)
 }
 
 /** Takes the newest entries that a sync brought, if they join what is held. */

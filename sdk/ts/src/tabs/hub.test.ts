@@ -109,4 +109,16 @@ describe('hub', { timeout: 60_000 }, () => {
     assert.deepEqual(posted.map((m) => m.kind), ['down', 'closed'])
     assert.deepEqual(server.got, [])
   })
+
+  // The server was slow, and the tab has given the connection up. If the others believed in it,
+  // they would be live for ever without a server.
+  test('a welcome that comes over a connection that was given up is none', async () => {
+    const server = new FakeServer()
+    const posted: (ToTab | ToAll)[] = []
+    const hub = new Hub(server, (m) => posted.push(m))
+    hub.connect('ws://a', { opened: () => {}, frame: () => {}, closed: () => {} }).close()
+    server.push({ id: '1', ...usual({ hello: {} }) })
+    hub.take({ kind: 'open', tab: 'a', conn: 1 })
+    assert.deepEqual(posted.map((m) => m.kind), ['closed'])
+  })
 })

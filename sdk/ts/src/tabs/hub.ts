@@ -58,9 +58,7 @@ export class Hub {
 
   /** Makes a connection to the server for the core of this tab. The first one with a welcome is that of all tabs. */
   connect(address: string, on: ConnectionEvents): Connection {
-    let over = false
     const end = (why: Failure): void => {
-      over = true
       this.#open.delete(kill)
       if (this.#live?.connection === connection) this.#down(why)
     }
@@ -68,7 +66,7 @@ export class Hub {
       opened: () => on.opened(),
       frame: (json) => {
         const frame = json as ServerFrameJson
-        if (frame.welcome && !this.#live) {
+        if (frame.welcome && this.#open.has(kill) && !this.#live) {
           this.#live = { connection, on, welcome: frame.welcome }
           this.#post({ kind: 'live' })
         }
@@ -81,7 +79,7 @@ export class Hub {
       },
     })
     const kill = (): void => {
-      if (over) return
+      if (!this.#open.has(kill)) return
       const why = failure('link', changed)
       end(why)
       connection.close()
@@ -94,7 +92,7 @@ export class Hub {
         else connection.send(data)
       },
       close: () => {
-        if (over) return
+        if (!this.#open.has(kill)) return
         end(failure('link', 'the connection has ended'))
         connection.close()
       },
