@@ -32,6 +32,14 @@ export function useSpan(conv: string, opening: Opening) {
   const openAt = opening === undefined ? Infinity : 'seq' in opening ? opening.seq : opening.unreadAfter + 1
   const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
   const [span, setSpan] = useState<Span>(() => spanAt(held, openAt))
+  const oldest = held.messages[0]?.seq ?? 0
+  const [wasOldest, setWasOldest] = useState(oldest)
+  if (oldest !== wasOldest) {
+    setWasOldest(oldest)
+    // The first row that is drawn may lose the name above it by what has come before it. The view
+    // stands at the top there, and stays where it is only if there are rows above it at once.
+    if (oldest < wasOldest && span.from === wasOldest) setSpan(up(held, span))
+  }
   const [away, setAway] = useState(false) // the newest message is not in view
   const [hidden, setHidden] = useState(false) // the view has no size
   const view = useRef<HTMLDivElement>(null)
