@@ -184,7 +184,7 @@ func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePoli
 // tokens but those of the device that asks (keepDevice; "": those without a
 // device). The caller ends the sessions of the devices returned with revoked;
 // "" among them stands for those without a device.
-// Codes: bad_credentials, invalid, rate_limited, overloaded.
+// Codes: bad_credentials, weak_password, rate_limited, overloaded.
 func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
 	if err := us.checkPassword(a.User, password); err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 }
 
 // SetPassword lets a user log in with a password and voids all tokens. The
-// caller ends the sessions with revoked. Codes: invalid, no_user, overloaded.
+// caller ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
 func (us *Users) SetPassword(ctx context.Context, a im.Account, password string) (Info, error) {
 	if err := us.checkPassword(a.User, password); err != nil {
 		return Info{}, err

@@ -153,7 +153,7 @@ func TestChangedPasswordKeepsOnlyTheDeviceThatAsks(t *testing.T) {
 		_, err := w.users.ChangePassword(ctx, alice, "not the old one", "a new password", keep)
 		w.wantCode("wrong old password", err, im.CodeBadCredentials)
 		_, err = w.users.ChangePassword(ctx, alice, password, "short", keep)
-		w.wantCode("short new password", err, im.CodeInvalid)
+		w.wantCode("short new password", err, im.CodeWeakPassword)
 		_, err = w.users.ChangePassword(ctx, im.Account{Tenant: im.DefaultTenant, User: "nobody"}, password, "a new password", keep)
 		w.wantCode("nobody", err, im.CodeBadCredentials)
 		w.wantAccess("before", laptop.Access, "")
@@ -186,7 +186,7 @@ func TestOperatorSetsAPasswordAndAllTokensAreVoid(t *testing.T) {
 	_, err := w.users.SetPassword(ctx, im.Account{Tenant: im.DefaultTenant, User: "nobody"}, password)
 	w.wantCode("nobody", err, im.CodeNoUser)
 	_, err = w.users.SetPassword(ctx, alice, "12345678")
-	w.wantCode("common", err, im.CodeInvalid)
+	w.wantCode("common", err, im.CodeWeakPassword)
 	w.wantAccess("before", one.Access, "")
 	if i, err := w.users.SetPassword(ctx, alice, password); err != nil || !i.HasPassword {
 		t.Errorf("set: %+v, %v", i, err)

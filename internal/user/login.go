@@ -52,7 +52,7 @@ type Newcomer struct {
 
 // Register makes a user with a password and logs their first device in. remote
 // is the client's address; the zero value is not limited.
-// Codes: forbidden, invalid, user_exists, rate_limited, overloaded.
+// Codes: forbidden, invalid, weak_password, user_exists, rate_limited, overloaded.
 // Spec: P-11.1.
 func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote netip.Addr) (*Login, error) {
 	for _, err := range []error{n.User.Check(), us.checkPassword(n.User, n.Password), checkDisplayName(n.DisplayName), ref.check()} {

@@ -129,8 +129,6 @@ func TestRegisterRefusesWhatIsNotAllowed(t *testing.T) {
 		pw, shown string
 		ref       user.DeviceRef
 	}{
-		"short password": {"", "carol", "1234567", "", phone(1)}, "long password": {"", "carol", strings.Repeat("x", 1025), "", phone(1)},
-		"common password": {"", "carol", "Password123", "", phone(1)}, "the user id": {"", "caroline.smith", "Caroline.Smith", "", phone(1)},
 		"no user": {"", "", password, "", phone(1)}, "bad user": {"", "a/b", password, "", phone(1)},
 		"long name": {"", "carol", password, strings.Repeat("x", 129), phone(1)}, "no device": {"", "carol", password, "", user.DeviceRef{Kind: "phone"}},
 		"long device": {"", "carol", password, "", user.DeviceRef{ID: strings.Repeat("x", 65)}}, "long kind": {"", "carol", password, "", user.DeviceRef{ID: "d", Kind: strings.Repeat("x", 33)}},
@@ -138,6 +136,10 @@ func TestRegisterRefusesWhatIsNotAllowed(t *testing.T) {
 	} {
 		_, err := w.users.Register(context.Background(), user.Newcomer{Tenant: c.tenant, User: c.user, Password: c.pw, DisplayName: c.shown}, c.ref, home)
 		w.wantCode(what, err, im.CodeInvalid)
+	}
+	for u, pw := range map[im.User]string{"carol": "1234567", "carola": strings.Repeat("x", 1025), "carolina": "Password123", "caroline.smith": "Caroline.Smith"} {
+		_, err := w.users.Register(context.Background(), user.Newcomer{User: u, Password: pw}, phone(1), home)
+		w.wantCode(fmt.Sprintf("%s with the password %.20s", u, pw), err, im.CodeWeakPassword)
 	}
 	if ok, err := w.users.Exists(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "carol"}); ok || err != nil {
 		t.Errorf("a refused call made a user: %t, %v", ok, err)

@@ -26,21 +26,21 @@ const (
 	maxPassword = 1024
 )
 
-// checkPassword says why a password is not taken. Codes: invalid; others are failures of
+// checkPassword says why a password is not taken. Codes: weak_password; others are failures of
 // the file of stolen passwords. Spec: P-11.1.
 func (us *Users) checkPassword(u im.User, password string) error {
 	if len(password) < minPassword || len(password) > maxPassword {
-		return im.Errorf(im.CodeInvalid, "a password has %d to %d bytes", minPassword, maxPassword)
+		return im.Errorf(im.CodeWeakPassword, "a password has %d to %d bytes", minPassword, maxPassword)
 	}
 	if isCommon(u, password) {
-		return im.Errorf(im.CodeInvalid, "this password is one of the first that somebody would try; choose another one")
+		return im.Errorf(im.CodeWeakPassword, "this password is one of the first that somebody would try; choose another one")
 	}
 	if us.o.StolenPasswords == "" {
 		return nil
 	}
 	stolen, err := isStolen(us.o.StolenPasswords, password)
 	if err == nil && stolen {
-		return im.Errorf(im.CodeInvalid, "this password was stolen elsewhere and is in public lists; choose another one")
+		return im.Errorf(im.CodeWeakPassword, "this password was stolen elsewhere and is in public lists; choose another one")
 	}
 	return err
 }

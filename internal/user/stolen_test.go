@@ -29,7 +29,7 @@ func TestStolenPasswordsAreRefused(t *testing.T) {
 				}
 				for i := range 2*n + 2 {
 					p := fmt.Sprint("long enough ", i)
-					if err := us.checkPassword("alice", p); (im.CodeOf(err) == im.CodeInvalid) != (i < n) || err != nil && i >= n {
+					if err := us.checkPassword("alice", p); (im.CodeOf(err) == im.CodeWeakPassword) != (i < n) || err != nil && i >= n {
 						t.Errorf("%d lines that end with %q: %q: %v", n, end, p, err)
 					}
 				}

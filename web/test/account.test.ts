@@ -64,6 +64,23 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([here, there, third].map((p) => p.context.close()))
   })
 
+  test('who chooses an easy password or a reserved name is told which of them it is', async () => {
+    const p = await Person.open(shared.browser, shared.server.url)
+    await p.press('Make a new account')
+    const user = shared.name('adele')
+    const password = p.page.getByLabel('Password', { exact: true })
+    await fill(p, { 'User name': user, Password: 'password123' }, 'Sign up')
+    await p.page.getByText('This password is too easy to guess. Choose another one.').waitFor()
+    assert.equal(await password.getAttribute('aria-invalid'), 'true')
+    assert.equal(await password.evaluate((f) => f === document.activeElement), true)
+    await fill(p, { 'User name': 'adm1n', Password: 'guillemot ledge' }, 'Sign up')
+    await p.page.getByRole('alert').getByText('This name is reserved').waitFor()
+    assert.equal(await password.getAttribute('aria-invalid'), 'false')
+    await fill(p, { 'User name': user }, 'Sign up')
+    await p.ready()
+    await p.context.close()
+  })
+
   test('with a new password the old one is void, and other devices are logged out', async () => {
     const user = shared.name('ben')
     const [here, there] = [await signUp(user), await (await logIn(user)).ready()]

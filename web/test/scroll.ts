@@ -1,14 +1,16 @@
 // Scrolls through a long conversation, up and down, while messages, edits and reactions come
-// in, and prints what it costs: `npm run scroll -- [messages] [whole]`, 100,000 by itself. Without
-// `whole` it scrolls at both ends, and jumps from one to the other.
+// in, and prints what it costs: `npm run scroll -- [messages] [whole|up|down]`, 100,000 by itself.
+// It scrolls at both ends, and goes from one to the other and back: by jumps, or all the way (whole),
+// or all the way in one direction.
 import { launch, Person } from './browser.js'
 import { Server } from './server.js'
 import { heapMB, quantile, textOf, traced, walk } from './walk.js'
 
 const count = Number(process.argv[2] ?? 100_000)
-const whole = process.argv[3] === 'whole'
+const way = process.argv[3] ?? ''
 const stepPx = 120 // by which the view moves in each frame: a fast wheel
 const flingPx = 900 // the same on the whole way
+const pieceFrames = 1000 // of the whole way, after which a line says how far it is
 const tracedFrames = 1200 // of each direction whose cost is measured
 const sending = 64 // at once, when the conversation is made
 
@@ -52,8 +54,15 @@ async function measured(name: string, step: number, frames = tracedFrames): Prom
 /** All the way to one end, as fast as the page goes. */
 async function fling(name: string, step: number): Promise<void> {
   const start = Date.now()
-  const result = await page.evaluate(walk, { step, frames: 1e6 })
-  console.log(`${name}: ${result.movedPx} px in ${Math.round((Date.now() - start) / 1000)} s; largest jump ${round(result.jumpPx)} px; at most ${result.rows} rows; heap ${round(await heapMB(page, devtools))} MB`)
+  let [movedPx, jumpPx, rows, over] = [0, 0, 0, false]
+  while (!over) {
+    const piece = await page.evaluate(walk, { step, frames: pieceFrames })
+    over = piece.frames < pieceFrames
+    movedPx += piece.movedPx
+    jumpPx = Math.max(jumpPx, piece.jumpPx)
+    rows = Math.max(rows, piece.rows)
+    console.log(`${over ? '' : 'on the way '}${name}: ${movedPx} px in ${Math.round((Date.now() - start) / 1000)} s; largest jump ${round(jumpPx)} px; at most ${rows} rows; heap ${round(await heapMB(page, devtools))} MB`)
+  }
 }
 
 /** Waits for the first entry of all, which made the group. */
@@ -62,7 +71,7 @@ async function oldest(): Promise<void> {
 }
 
 await measured('up from the newest', -stepPx)
-if (whole) await fling('to the oldest', -flingPx)
+if (way === 'whole' || way === 'up') await fling('to the oldest', -flingPx)
 else { // all messages are of today
   await page.locator('.chat-header').getByRole('button', { name: 'More' }).click()
   await page.getByRole('menuitem', { name: 'Jump to a date' }).click()
@@ -76,7 +85,7 @@ else { // all messages are of today
 }
 await oldest()
 await measured('down from the oldest', stepPx)
-if (whole) await fling('to the newest', flingPx)
+if (way === 'whole' || way === 'down') await fling('to the newest', flingPx)
 else await page.getByRole('button', { name: 'To the newest message' }).click()
 await page.evaluate(walk, { step: -stepPx, frames: 4 }) // at the end itself the view follows
 await measured('still near the newest', 0, 200)

@@ -1,12 +1,13 @@
 // A long conversation in the web chat: scrolling, jumps and places, in short form. `npm run scroll` measures the same at length.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser, Locator, Page } from 'playwright-core'
 import { launch, Person, troubles } from './browser.js'
 import { Server } from './server.js'
 import { quantile, textOf, traced, walk } from './walk.js'
 
 const written = 1500
+const mentionsErin = 700 // the message that does
 const mostRows = 200 // in the page: 160 messages, lines of days, and what has just come
 const mostFrameMs = 24 // p95, on a machine that does much else; alone it is a third of that
 
@@ -18,11 +19,11 @@ describe('a long conversation', { timeout: 120_000 }, () => {
 
   before(async () => {
     [server, browser] = await Promise.all([Server.start(), launch()])
-    links = await server.users('alice', 'bob', 'carol', 'dave')
-    conv = (await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }, { user: 'carol' }, { user: 'dave' }] }) as { conv: string }).conv
+    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin')
+    conv = (await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }, { user: 'carol' }, { user: 'dave' }, { user: 'erin' }] }) as { conv: string }).conv
     let next = 0
     await Promise.all(Array.from({ length: 32 }, async () => {
-      while (next < written) await server.sendAs('bob', { conv, text: textOf(next++) })
+      for (let n = next++; n < written; n = next++) await server.sendAs('bob', { conv, text: textOf(n), ...(n === mentionsErin ? { rel: { mentions: ['erin'] } } : {}) })
     }))
   })
   after(async () => {
@@ -131,6 +132,89 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     const key = await lit.locator('xpath=..').getAttribute('data-key')
     await server.sendAs('bob', { conv, edit: { target: String(far), text: 'said again' } })
     await page.locator(`[data-key="${key}"]`, { hasText: 'said again' }).waitFor()
+    await context.close()
+  })
+
+  test('a jump that finds no connection says so', async () => {
+    const { page, context } = await (await Person.open(browser, links['erin'] ?? '')).ready()
+    let cut = (): void => {}
+    let isCut = false
+    await page.routeWebSocket(/\/v1\/ws/, (ws) => {
+      if (isCut) return void ws.close({ code: 4000 })
+      const there = ws.connectToServer()
+      cut = () => {
+        isCut = true
+        void ws.close({ code: 4000 })
+        void there.close()
+      }
+    })
+    await page.reload()
+    await page.goto(`${server.url}/#/erin/c/${conv}`)
+    await page.locator('.line-unread').waitFor()
+    const mention = page.getByRole('button', { name: 'To the next mention' })
+    await mention.waitFor()
+    cut()
+    await mention.click()
+    await page.getByText('There is no connection to the server.').waitFor({ timeout: 20_000 }) // at once, or after the time of a jump
+    await context.close()
+  })
+
+  test('older messages that come late move nothing in view, also if the first one before had a name above it', async () => {
+    const { page, context } = await Person.open(browser, links['alice'] ?? '')
+    let held: (() => void)[] | undefined // requests for older messages, which are on their way
+    await page.routeWebSocket(/\/v1\/ws/, (ws) => {
+      const there = ws.connectToServer()
+      ws.onMessage((m) => {
+        if (held && String(m).includes('"history"')) held.push(() => there.send(m))
+        else there.send(m)
+      })
+    })
+    await page.reload()
+    await page.goto(`${server.url}/#/alice/c/${conv}`)
+    await row(page).first().waitFor()
+    held = []
+    // The view goes up to the first message that the page has, and the person waits there.
+    const [first = '', second = ''] = await page.evaluate(async () => {
+      const view = document.querySelector('.timeline-view') as HTMLElement
+      const keys = (): string[] => [...view.querySelectorAll<HTMLElement>('[data-key]')].map((r) => r.dataset['key'] ?? '')
+      let was = ''
+      for (let same = 0; same < 20; same++) {
+        view.scrollTop = 0
+        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
+        const [now = ''] = keys()
+        if (now !== was || view.scrollTop > 0) same = 0
+        was = now
+      }
+      return keys()
+    })
+    const at = (key: string): Locator => page.locator(`[data-key="${key}"]`)
+    const name = at(first).locator('.bubble-from')
+    assert.equal(await name.count(), 1)
+    const before = (await at(second).boundingBox())?.y ?? 0
+    assert.ok(held.length > 0, 'nothing was asked for')
+    const late = held
+    held = undefined
+    for (const send of late) send()
+    await name.waitFor({ state: 'detached' }) // who wrote it has written the one before it too
+    const after = (await at(second).boundingBox())?.y ?? 0
+    assert.ok(Math.abs(after - before) <= 1, `what is below the first message has moved by ${after - before} px`)
+    await context.close()
+  })
+
+  test('who is at the end stays there while the field grows, also if something is drawn at that moment', async () => {
+    const { page, context } = await open()
+    const field = page.getByRole('textbox', { name: 'Message', exact: true })
+    const small = (await field.boundingBox())?.height ?? 0
+    const below = await page.evaluate(async () => {
+      const view = document.querySelector('.timeline-view') as HTMLElement
+      const written = document.querySelector('.composer-field') as HTMLTextAreaElement
+      written.value = 'one\ntwo\nthree\nfour'
+      view.dispatchEvent(new Event('scroll')) // the timeline looks where it is, before it knows that its view has become smaller
+      for (let i = 0; i < 4; i++) await new Promise((done) => requestAnimationFrame(done))
+      return view.scrollHeight - view.clientHeight - view.scrollTop
+    })
+    assert.ok(((await field.boundingBox())?.height ?? 0) > small + 20, 'the field has not grown')
+    assert.ok(below <= 2, `the newest message is ${below} px below the view`)
     await context.close()
   })
 

@@ -5,12 +5,14 @@ export interface Walk {
   readonly jumpPx: number // the largest one of the row at the top of the view, which is to stand still
   readonly rows: number // most in the page
   readonly movedPx: number
+  readonly frames: number // fewer than were asked for: it came to an end of the conversation
 }
 
 /**
  * Moves the view by step px in each frame, as a wheel does, and notes by how much the row at its
- * top moved besides: one below it may move, if a row between them changes while the person
- * sees it. It ends early at an end of the conversation. Runs in the page.
+ * top moved besides: its bottom, or its top if its bottom is not in view. A row below it may move,
+ * if a row between them changes while the person sees it. At the newest message the view follows
+ * what comes. It ends early at an end of the conversation. Runs in the page.
  */
 export async function walk({ step, frames }: { readonly step: number; readonly frames: number }): Promise<Walk> {
   const view = document.querySelector('.timeline-view') as HTMLElement
@@ -19,7 +21,8 @@ export async function walk({ step, frames }: { readonly step: number; readonly f
   let rows = 0
   let movedPx = 0
   let still = 0
-  for (let i = 0; i < frames && still < 200; i++) {
+  let i = 0
+  for (; i < frames && still < 200; i++) {
     const all = [...view.querySelectorAll<HTMLElement>('[data-key]')]
     let low = 0
     for (let high = all.length; low < high;) { // what looks at fewer rows costs less, and this is measured too
@@ -28,13 +31,16 @@ export async function walk({ step, frames }: { readonly step: number; readonly f
       else low = mid + 1
     }
     const row = all[low]
-    const top = row?.getBoundingClientRect().top ?? 0
+    const was = row?.getBoundingClientRect()
+    const edge = was && was.bottom <= box.bottom ? 'bottom' : 'top'
     const at = view.scrollTop
+    const follows = view.scrollHeight - view.clientHeight - at <= 2 && !document.querySelector('.timeline-ways')
+    if (follows && step > 0) break
     view.scrollTop += step
     const by = view.scrollTop - at
     await new Promise((done) => requestAnimationFrame(done))
-    if (row?.isConnected) {
-      const off = Math.abs(row.getBoundingClientRect().top - top + by)
+    if (row?.isConnected && was && !follows) {
+      const off = Math.abs(row.getBoundingClientRect()[edge] - was[edge] + by)
       if (off > 1) console.log(`jump in frame ${i}: ${off} px, key ${row.dataset['key']}, by ${by} from ${at} of ${view.scrollHeight}`)
       jumpPx = Math.max(jumpPx, off)
     }
@@ -42,7 +48,7 @@ export async function walk({ step, frames }: { readonly step: number; readonly f
     movedPx += Math.abs(by)
     still = step !== 0 && by === 0 ? still + 1 : 0
   }
-  return { jumpPx, rows, movedPx }
+  return { jumpPx, rows, movedPx, frames: i }
 }
 
 interface TraceEvent {

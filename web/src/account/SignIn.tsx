@@ -22,7 +22,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
   const [displayName, setDisplayName] = useState('')
   const [invitation, setInvitation] = useState('')
   const [error, setError] = useState<string | undefined>(undefined)
-  const [malformed, setMalformed] = useState<'handle' | 'password' | undefined>(undefined)
+  const [malformed, setMalformed] = useState<'handle' | 'password' | 'weak' | undefined>(undefined)
   const [busy, setBusy] = useState(false)
   const [other] = allAccounts()
   const first = useRef<HTMLInputElement>(null)
@@ -41,7 +41,10 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
     const entering = making ? register({ user: handle, password, displayName: displayName.trim(), invitation: invitation.trim() }) : logIn({ user: handle, password })
     entering.then(() => go({ account: handle }, true), (why: unknown) => {
       setBusy(false)
-      setError(making && isPetrelError(why) && why.code === 'invalid' ? t('errorRegister') : thrownText(why, t))
+      if (isPetrelError(why) && why.code === 'weak_password') {
+        setMalformed('weak')
+        second.current?.focus()
+      } else setError(making && isPetrelError(why) && why.code === 'invalid' ? t('errorReserved') : thrownText(why, t))
     })
   }
   const turn = (): void => {
@@ -61,7 +64,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
         <div className="signin-fields">
           <Field ref={first} label={t('handle')} hint={making ? t('handleHint') : undefined} error={malformed === 'handle' ? t('errorHandle') : undefined} name="username" autoComplete="username" autoCapitalize="none" spellCheck={false} required maxLength={64} value={user} onChange={(e) => setUser(making ? e.target.value.toLowerCase() : e.target.value)} autoFocus />
           {making && <Field label={t('displayName')} hint={t('displayNameHint')} autoComplete="name" maxLength={64} value={displayName} onChange={(e) => setDisplayName(e.target.value)} />}
-          <Field ref={second} label={t('password')} hint={making ? t('passwordHint') : undefined} error={malformed === 'password' ? t('passwordHint') : undefined} name="password" type="password" autoComplete={making ? 'new-password' : 'current-password'} required value={password} onChange={(e) => setPassword(e.target.value)} />
+          <Field ref={second} label={t('password')} hint={making ? t('passwordHint') : undefined} error={malformed === 'password' ? t('passwordHint') : malformed === 'weak' ? t('errorPassword') : undefined} name="password" type="password" autoComplete={making ? 'new-password' : 'current-password'} required value={password} onChange={(e) => setPassword(e.target.value)} />
           {making && page.registration === 'invitation' && <Field label={t('invitation')} required value={invitation} onChange={(e) => setInvitation(e.target.value)} />}
         </div>
         {error !== undefined && <p className="field-error" role="alert">{error}</p>}

@@ -61,7 +61,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed).catch(said),
       whoReacted: (message) => setOpen({ kind: 'reacted', message }),
       jumpTo: (seq) => void timeline.current?.jumpTo(seq).then((there) => {
-        if (!there) toast(t('quoteGone'))
+        if (there === false) toast(t('quoteGone'))
       }, said),
       chooseDay: (ms) => setOpen({ kind: 'date', ms }),
       again: (o) => {

@@ -4,19 +4,23 @@ const nearEndPx = 50 // beyond this the way back to it is offered
 /** Where a row stands: its distance from the top of the content, in px, which scrolling does not change. */
 interface Anchor {
   readonly key: string
-  top: number
+  readonly top: number
+  /** Of the edge that stands still. It is the lower one, so that nothing below the row moves when the row changes, unless the row is so tall that its lower edge is not in view. */
+  readonly still: number
+  readonly isBottom: boolean
 }
 
 /**
  * The one owner of the scroll position of a timeline. It remembers the row at the top of the
- * view, and puts it back there when rows above it have come, gone or changed: the person
- * sees no jump. At the end it stays at the end.
+ * view, and puts it back there when rows have come, gone or changed above it, or when it has
+ * changed itself: the person sees no jump. At the end it stays at the end.
  */
 export class Scroller {
   readonly #view: HTMLElement
   readonly #content: HTMLElement
   #anchor: Anchor | undefined
   #at = 0 // the scroll position when it was remembered
+  #height = 0 // of the view, at that time
   #drawn: readonly HTMLElement[] | undefined // the rows, if they were looked for since the last drawing
   #end = true
   #hidden = false // the view had no size when it was looked at last
@@ -68,10 +72,17 @@ export class Scroller {
   remember(): void {
     if (this.isHidden) this.#hidden = true
     if (this.#hidden) return
-    this.#at = this.#view.scrollTop
-    this.#end = this.below <= atEndPx
-    const row = this.#rowAt(this.#view.getBoundingClientRect().top)
-    this.#anchor = row && { key: row.dataset['key'] ?? '', top: this.#topOf(row) }
+    const { scrollTop, clientHeight } = this.#view
+    // The composer has grown, and the view is to follow: who was at the end has not left it.
+    const isResized = clientHeight !== this.#height && scrollTop === this.#at
+    if (!this.#end || !isResized) {
+      this.#end = this.below <= atEndPx
+      this.#height = clientHeight
+    }
+    this.#at = scrollTop
+    const { top, bottom } = this.#view.getBoundingClientRect()
+    const row = this.#rowAt(top)
+    this.#anchor = row && this.#anchorAt(row, row.getBoundingClientRect().bottom <= bottom)
   }
 
   /** Puts the view back after the content has changed. `sticky`: to the end, if it was there. */
@@ -79,11 +90,12 @@ export class Scroller {
     const wasHidden = this.#hidden
     this.#hidden = this.isHidden
     if (this.#hidden) return
+    this.#height = this.#view.clientHeight
     if (this.#end && sticky) {
       this.#view.scrollTop = this.#view.scrollHeight
     } else if (this.#anchor) {
       const row = this.#find(this.#anchor.key)
-      const moved = row ? this.#topOf(row) - this.#anchor.top : 0
+      const moved = row ? this.#anchorAt(row, this.#anchor.isBottom).still - this.#anchor.still : 0
       // From where it was: if the content became shorter, the browser has moved the view already.
       if (wasHidden || Math.abs(moved) >= 0.5) this.#view.scrollTop = this.#at + moved
     }
@@ -129,8 +141,10 @@ export class Scroller {
     return this.#rows().find((row) => row.dataset['key'] === key)
   }
 
-  #topOf(row: HTMLElement): number {
-    return row.getBoundingClientRect().top - this.#content.getBoundingClientRect().top
+  #anchorAt(row: HTMLElement, isBottom: boolean): Anchor {
+    const box = row.getBoundingClientRect()
+    const { top } = this.#content.getBoundingClientRect()
+    return { key: row.dataset['key'] ?? '', top: box.top - top, still: (isBottom ? box.bottom : box.top) - top, isBottom }
   }
 }
 

@@ -6,6 +6,7 @@ import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
+import { useChatActions } from './actions.js'
 import { DaySection } from './DaySection.js'
 import { plainText } from './marks.js'
 import { keepPlace, placeIn } from './places.js'
@@ -18,8 +19,8 @@ const litMs = 1600
 
 /** What others may ask of a timeline. */
 export interface TimelineControl {
-  /** Brings an entry into view. False: it cannot be read. */
-  readonly jumpTo: (seq: number) => Promise<boolean>
+  /** Brings an entry into view. False: it cannot be read. undefined: the person went elsewhere meanwhile. Errors are those of `HistoryWindow.around`. */
+  readonly jumpTo: (seq: number) => Promise<boolean | undefined>
   /** Brings the first message of a time or later into view. */
   readonly jumpToTime: (ms: number) => Promise<void>
   readonly toEnd: () => void
@@ -49,6 +50,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const [lit, setLit] = useState(0)
   const roving = useRoving()
   const { isSeen, onSeen } = useEnvironment()
+  const { jumpTo: jumpOrSay } = useChatActions()
 
   const jump = useCallback(async (seq: number) => {
     const there = await jumpTo(seq)
@@ -111,7 +113,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
       {(away || v.mentions.length > 0) && (
         <div className="timeline-ways">
           {v.mentions.length > 0 && (
-            <button type="button" className="way" aria-label={t('toMention')} title={t('toMention')} onClick={() => void jump(v.mentions[0] ?? 0)}>
+            <button type="button" className="way" aria-label={t('toMention')} title={t('toMention')} onClick={() => jumpOrSay(v.mentions[0] ?? 0)}>
               <span aria-hidden="true" className="way-at">@</span><Badge count={v.mentions.length} label={t('mentionsUnread', { n: v.mentions.length })} />
             </button>
           )}

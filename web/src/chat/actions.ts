@@ -10,7 +10,7 @@ export interface ChatActions {
   readonly menu: (m: Message, at: MenuPlace) => void
   readonly react: (m: Message, emoji: string, removed: boolean) => void
   readonly whoReacted: (m: Message) => void
-  readonly jumpTo: (seq: number) => void
+  readonly jumpTo: (seq: number) => void // or tells the person why not
   readonly chooseDay: (ms: number) => void // for a jump; ms is the day that is shown now
   readonly again: (o: Outgoing) => void
   readonly discard: (o: Outgoing) => void

@@ -12,6 +12,7 @@ const littlePx = 100 // if no more than this is below the view, all of it is sho
 const dividerBelowPx = 40 // the day stands above it
 const openingMs = 1500 // for which a chat waits for the place where it opens
 const jumpMs = 15_000 // for which a jump waits for the server
+const jumpWithoutMs = 2000 // the same without a connection: then the person is told soon
 
 /** Where the view is to stand once a span is drawn: a row, and how far it is below the top. */
 interface Place {
@@ -31,6 +32,14 @@ export function useSpan(conv: string, opening: Opening) {
   const openAt = opening === undefined ? Infinity : 'seq' in opening ? opening.seq : opening.unreadAfter + 1
   const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
   const [span, setSpan] = useState<Span>(() => spanAt(held, openAt))
+  const oldest = held.messages[0]?.seq ?? 0
+  const [wasOldest, setWasOldest] = useState(oldest)
+  if (oldest !== wasOldest) {
+    setWasOldest(oldest)
+    // The first row that is drawn may lose the name above it by what has come before it. The view
+    // stands at the top there, and stays where it is only if there are rows above it at once.
+    if (oldest < wasOldest && span.from === wasOldest) setSpan(up(held, span))
+  }
   const [away, setAway] = useState(false) // the newest message is not in view
   const [hidden, setHidden] = useState(false) // the view has no size
   const view = useRef<HTMLDivElement>(null)
@@ -40,6 +49,7 @@ export function useSpan(conv: string, opening: Opening) {
   const opened = useRef(false)
   const reached = useRef(!(opening && 'seq' in opening)) // the view came to the place that was kept, or the person went elsewhere
   const loading = useRef(false)
+  const jumps = useRef(0) // so far: the last one decides where the view stands
   const settle = useRef(() => {}) // brings the view, after what was drawn last, to where it is to stand
   const now = useRef({ held, span })
   now.current = { held, span }
@@ -117,6 +127,7 @@ export function useSpan(conv: string, opening: Opening) {
   useEffect(look, [shown, look])
 
   const toEnd = useCallback(() => {
+    jumps.current++
     window.toNewest()
     const newest = spanAt(window.view())
     place.current = { span: newest, key: '', below: 0 }
@@ -138,28 +149,34 @@ export function useSpan(conv: string, opening: Opening) {
     }
   }, [look, window])
 
-  /** Brings an entry into view; of what is between nothing is read. False: it is not there. */
-  const jumpTo = useCallback(async (seq: number): Promise<boolean> => {
-    if (!await window.around(seq, undefined, { timeoutMs: jumpMs })) return false
+  const within = useCallback(() => ({ timeoutMs: client.status().state === 'live' ? jumpMs : jumpWithoutMs }), [client])
+
+  /** Brings an entry into view; of what is between nothing is read. False: it is not there. undefined: the person went elsewhere meanwhile. */
+  const jumpTo = useCallback(async (seq: number): Promise<boolean | undefined> => {
+    const jump = ++jumps.current
+    const has = await window.around(seq, undefined, within())
+    if (jump !== jumps.current) return undefined
+    if (!has) return false
     const { messages } = window.view()
     const target = messages[indexOf(messages, seq)]
     if (target?.seq !== seq || !isShown(target)) return false
     standAt(target, 'middle')
     return true
-  }, [standAt, window])
+  }, [standAt, within, window])
 
   /** Brings the first message of a time or later to the top, or the last one of all. */
   const jumpToTime = useCallback(async (ms: number): Promise<void> => {
+    jumps.current++
     const { messages, isOldest, isNewest } = window.view()
     const first = messages[0]
     const last = messages.at(-1)
     const here = first && last && (isOldest || first.timeMs < ms) && (isNewest || last.timeMs >= ms)
-    const seq = here ? (messages.find((m) => m.timeMs >= ms) ?? last).seq : await window.at(ms, undefined, { timeoutMs: jumpMs })
+    const seq = here ? (messages.find((m) => m.timeMs >= ms) ?? last).seq : await window.at(ms, undefined, within())
     if (seq === undefined) return
     const all = window.view().messages
     const target = all.find((m) => m.seq >= seq && isShown(m)) ?? all.findLast(isShown)
     if (target) standAt(target, dividerBelowPx)
-  }, [standAt, window])
+  }, [standAt, within, window])
 
   // The chat opens far back: it waits a moment for what is there, so that nothing jumps.
   useEffect(() => {

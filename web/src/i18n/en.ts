@@ -183,7 +183,7 @@ export const en = {
   handleHint: 'Small letters, digits, and . _ -',
   password: 'Password',
   invitation: 'Invitation code',
-  errorRegister: 'The password is too easy to guess, or the name is reserved. Choose another one.',
+  errorReserved: 'This name is reserved, because people would take you for the operator. Choose another one.',
   errorPassword: 'This password is too easy to guess. Choose another one.',
   errorOldPassword: 'This is not your password.',
   haveAccount: 'I have an account',

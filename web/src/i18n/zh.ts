@@ -183,7 +183,7 @@ export const zh: Texts = {
   handleHint: '小写字母、数字和 . _ -',
   password: '密码',
   invitation: '邀请码',
-  errorRegister: '密码太容易猜到，或名称已被保留。请换一个。',
+  errorReserved: '这个名称已被保留，因为别人会把你当成管理员。请换一个。',
   errorPassword: '密码太容易猜到，请换一个。',
   errorOldPassword: '密码不正确。',
   haveAccount: '我已有账号',

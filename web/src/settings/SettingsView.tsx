@@ -142,7 +142,7 @@ function PasswordDialog({ onClose }: { readonly onClose: () => void }): ReactEle
       onClose()
     }, (why: unknown) => {
       const code = isPetrelError(why) ? why.code : ''
-      setWrong(code === 'bad_credentials' ? { old: t('errorOldPassword') } : { next: code === 'invalid' ? t('errorPassword') : thrownText(why, t) })
+      setWrong(code === 'bad_credentials' ? { old: t('errorOldPassword') } : { next: thrownText(why, t) })
     })
   }
   return (
