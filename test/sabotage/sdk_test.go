@@ -68,10 +68,10 @@ var sdkRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestConformance$/^who-comes-back-has-nothing-unread-and-holds-nothing-of-before$"}},
 	},
 	{
-		name:  "own-messages-of-older-pages",
-		holds: "in the Go SDK own messages are not unread, also if they are loaded later",
+		name:    "own-messages-of-older-pages",
+		holds:   "in the Go SDK own messages are not unread, also if they are loaded later",
 		patches: []patch{{"sdk/go/snapshot.go", "v.countOwn(m)\nc.arrived(v.id, m)", `c.arrived(v.id, m)`}},
-		guards: []guard{{"sdk/go", "^TestConformance$/^own-messages-that-are-loaded-later-are-not-unread-either$"}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^own-messages-that-are-loaded-later-are-not-unread-either$"}},
 	},
 	{
 		name:    "reject-what-is-on-its-way",
