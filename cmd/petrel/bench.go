@@ -140,7 +140,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 		return usage("--csv and --oplog are of one run, and --find-max makes several", "run the rate that you want with --rate")
 	}
 	p.Command = commandLine(cmd)
-	p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
+	p.Progress = c.benchProgress()
 	if r.knee {
 		return r.findMax(cmd, c, p, targets)
 	}
@@ -213,7 +213,7 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 		if err := p.Check(); err != nil {
 			return usage(err.Error(), "")
 		}
-		p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
+		p.Progress = c.benchProgress()
 		report, err := bench.Run(cmd.Context(), p)
 		if err != nil {
 			return fmt.Errorf("%d nodes: %w", n, err)
@@ -298,4 +298,9 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return f.Close()
+}
+
+// benchProgress shows on standard error how far a run has come.
+func (c *cli) benchProgress() func(bench.Progress) {
+	return bench.Draw(bare(c.err), isTerminal(c.err))
 }

@@ -23,7 +23,7 @@ func newBenchReliability(c *cli) *cobra.Command {
 				return usage(err.Error(), "")
 			}
 			p.Command = commandLine(cmd)
-			p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
+			p.Progress = c.benchProgress()
 			report, err := bench.RunReliability(cmd.Context(), p)
 			if err != nil {
 				return err

@@ -80,7 +80,7 @@ func TestPasswordsComeFromTheInputOnly(t *testing.T) {
 	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	petrel(t, s.env(), "user", "passwd", "alice", "swordfish-and-chips").want(t, exitUsage)
 	petrel(t, s.env(), "user", "passwd", "alice").want(t, exitUsage, "there is no password")
-	withInput(t, "short\n", s.env(), "user", "passwd", "alice").want(t, exitFailed, "error invalid")
+	withInput(t, "short\n", s.env(), "user", "passwd", "alice").want(t, exitFailed, "error weak_password")
 	withInput(t, "swordfish-and-chips\r\nmore\n", s.env(), "user", "passwd", "alice").want(t, exitOK, "alice has a new password")
 	petrel(t, s.env(), "user", "show", "alice").want(t, exitOK, "password  yes")
 
