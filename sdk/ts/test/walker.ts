@@ -239,6 +239,7 @@ export class Walk {
   readonly #composed: Composed[] = []
   #expired = false
   #isLoggedOut = false
+  #wantsOut = false // alice logs out as soon as one of her tabs is live and none is frozen
   #isLeaving = false // alice logs out: what she still composes may be lost
   #loseAnswer = false
   #calls = 0
@@ -430,6 +431,10 @@ export class Walk {
       if (this.#random(10) === 0) this.#thaw()
       return
     }
+    if (this.#wantsOut && page !== bot && !this.#frozen && page.client.status().state === 'live') {
+      this.#wantsOut = false
+      return this.#logOut(page)
+    }
     const k = this.#random(1000)
     if (k < 330) await this.#write(page)
     else if (k < 380) this.#change(page)
@@ -616,12 +621,11 @@ export class Walk {
     else if (k < 60 && !isBot) {
       this.#note('database')
       page.database.next = this.#one(['InvalidStateError', 'QuotaExceededError']) // its connection is dead, or there is no room
-    } else if (k < 62 && !isBot) await this.#logOut(page)
+    } else if (k < 61 && !isBot) this.#wantsOut = true
   }
 
   /** Alice logs out in one tab, and in again. */
   async #logOut(page: Page): Promise<void> {
-    if (page.client.status().state !== 'live' || this.#frozen) return
     this.#note('logged out')
     this.#isLeaving = true
     for (const p of this.#tabs) for (const m of p.open.values()) m.maybe = true
