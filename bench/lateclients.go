@@ -106,7 +106,7 @@ func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 			return err
 		}
 		x.nodes[0] = again
-		if _, _, err := x.ops[0].raise(ctx, x.run.p.needs()); err != nil { // limits are those of the process
+		if _, _, err := x.ops[0].raise(ctx, x.run.p.needs()); err != nil { // the process that has ended had them, not the new one
 			return err
 		}
 	}
@@ -206,7 +206,7 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 	defer answers.Wait()
 	defer close(outs)
 	answers.Go(func() {
-		for out := range outs { // as they were sent: what comes earlier is noted later
+		for out := range outs { // in the order of sending; an answer that comes out of this order is noted later than it came
 			x.answered(ctx, i, out)
 		}
 	})
@@ -305,7 +305,7 @@ func (x *reliability) indexOf(user string) int {
 			return i
 		}
 	}
-	return 0 // nobody writes to others
+	return 0 // is not reached: all messages go to users of the run
 }
 
 // nowLocked is the moment, as the op log has it.

@@ -162,6 +162,7 @@ func (c *conversation) invoke(op *Op, offset int64) {
 	}
 	if first {
 		m.invoked, m.where, m.offset = op.At, op.where, offset
+		delete(c.targets, i) // that of an attempt which was met before and came later
 		if t := max(op.Edits, op.Recalls); t > 0 {
 			c.targets[i] = t
 		}
