@@ -225,13 +225,20 @@ func (s *session) waitListed() {
 }
 
 // waitCut waits until the server has dropped the session, which does not read
-// and so cannot tell.
+// and so cannot tell. A session that lagged early gets no events, and the socket holds
+// what it got before, so nothing waits for it. Answers are never dropped: after a while
+// it asks for its groups' history until answers wait.
 func (s *session) waitCut() {
 	s.w.t.Helper()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
 	ctx := s.w.deadline()
-	for {
+	for began := time.Now(); ; {
+		for c := range s.user.listed {
+			if time.Since(began) > waitFor/4 {
+				s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: c.conv, Limit: 2}}})
+			}
+		}
 		there, open := uint64(0), uint64(0)
 		for _, srv := range s.w.nodes {
 			r, err := srv.Admin.GetStats(ctx, connect.NewRequest(&petrelv1.GetStatsRequest{}))
