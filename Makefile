@@ -57,12 +57,12 @@ build: ## build the binary, build/bin/petrel
 # paths: the scenarios in all their ways, the rights of all methods, the crashes of the
 # store and the schedules of the streams in full numbers; and what has its servers in
 # processes of their own, which are built without it.
-# Three packages run at a time. Under the race detector one of BUSY, which use a core by
-# themselves, runs beside two that mostly wait. LONG ones begin first, so that nothing runs
-# alone at the end. UNRACED names those that wait longest and those about nodes first, and
-# last the one that runs a dozen programs at a time. -vet=off because `make vet`
-# finds more, -ldflags because the symbols are half of what it takes to link sixty test
-# programs.
+# Four packages run at a time, for two cores: most of them wait for clocks and disks. Under
+# the race detector one of BUSY, which use a core by themselves, runs beside three others.
+# LONG ones begin first, so that nothing runs alone at the end. UNRACED names those that
+# wait longest and those about nodes first, and last the one that runs a dozen programs at
+# a time. -vet=off because `make vet` finds more, -ldflags because the symbols are half of
+# what it takes to link sixty test programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
 # ends. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
@@ -86,7 +86,8 @@ INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
 # is not done by then, the second part itself compiles.
 AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(UNRACED)) && \
-	$(COMPILE) test -vet=off -run "^TestGuardsAreBuilt$$" ./test/sabotage' >$(BUILD)/ahead.log 2>&1
+	$(COMPILE) test -vet=off -run "^Test(GuardsAreBuilt|NoSwitchIsInTheBinary)$$" ./test/sabotage && \
+	$(COMPILE) test -vet=off -run "^TestPageLeadsAlongTheWay$$" ./test/way' >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
 	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
@@ -95,10 +96,10 @@ test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other langua
 	  $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
 	  wait $$install || :; $(INSTALL) >&2; \
 	  $(GO_RACE) -p 1 $(call packages,$(BUSY)) >$(BUILD)/busy.json & busy=$$!; \
-	  $(GO_RACE) $(call packages,$(LONG)) $$raced && a=0 || a=1; \
+	  $(GO_RACE) -p 3 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  wait $$busy || a=1; cat $(BUILD)/busy.json; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
-	  $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  $(GO_TEST) -count=1 -p 4 $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  [ $$a$$b = 00 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills='
 
