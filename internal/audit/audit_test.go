@@ -121,7 +121,12 @@ func wantWhole(t *testing.T, l *audit.Log, records int) *audit.Verification {
 // Spec: P-10.9.
 func TestAnswerOfAppendMeansDurable(t *testing.T) {
 	fs := vfs.NewCrashableMem()
-	l := audit.New(audit.Options{}, newStore(t, fs), "a")
+	st := newStore(t, fs)
+	st.failWith(func(err error) error {
+		<-time.After(50 * time.Millisecond) // an answer that waits for no disk is here before the record is on it
+		return err
+	})
+	l := audit.New(audit.Options{}, st, "a")
 	start(t, l)
 	r := &audit.Record{
 		Event: "petrel.v1.AdminService/DisableUser", Key: "k1", KeyName: "ops", Address: netip.MustParseAddr("192.0.2.7"), Details: []audit.Detail{{Name: "user", Value: "bob"}},
