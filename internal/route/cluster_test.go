@@ -64,7 +64,26 @@ func startCluster(t testing.TB, ids ...im.Node) *testCluster {
 	for _, id := range ids {
 		c.join(id, cluster.AllRoles)
 	}
+	c.meet()
 	return c
+}
+
+// meet waits until all nodes told each other who is online. Who comes online before that
+// is told to sync, because a node that does not know them may have sent entries already.
+func (c *testCluster) meet() {
+	c.t.Helper()
+	const parts = 64 // frames in which a node tells it
+	for end := time.Now().Add(convtest.Deadline); time.Now().Before(end); pause() {
+		met := true
+		for _, n := range c.nodes {
+			peers := n.streams.Peers()
+			met = met && len(peers) == len(c.nodes)-1 && !slices.ContainsFunc(peers, func(p stream.Peer) bool { return p.AppliedByIt < parts })
+		}
+		if met {
+			return
+		}
+	}
+	c.t.Fatal("the nodes do not know each other")
 }
 
 // join starts a node and waits until somebody owns the feed.

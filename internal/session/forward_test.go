@@ -42,7 +42,7 @@ func TestSendsDoNotPassTheForwardBeforeThem(t *testing.T) {
 	alice.want("2:of another device")
 	close(release)
 	alice.want("ack 3 of 3", "ack 4 of 4", "no_target of 6", "ack 5 of 7")
-	tablet.want("3:source 4:two 5:three")
+	tablet.wantMessages("3:source", "4:two", "5:three")
 	if got := w.texts(team); !cmp.Equal(got, []string{"alice:of another device", "alice:source", "alice:two", "alice:three"}) {
 		t.Errorf("stored %v", got)
 	}

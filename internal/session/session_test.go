@@ -455,17 +455,32 @@ func show(f *petrelv1.ServerFrame) string {
 	case *petrelv1.ServerFrame_Kick:
 		return "kick " + b.Kick.Code + who
 	case *petrelv1.ServerFrame_Events:
-		var all []string
-		for _, m := range b.Events.Messages {
-			all = append(all, fmt.Sprintf("%d:%s", m.Seq, m.GetText()))
-		}
-		return strings.Join(all, " ")
+		return strings.Join(messages(b.Events), " ")
 	case *petrelv1.ServerFrame_History:
 		return fmt.Sprint("history of ", len(b.History.Messages), who)
 	case *petrelv1.ServerFrame_Sync:
 		return fmt.Sprint("sync of ", len(b.Sync.Convs), who)
 	}
 	return f.ProtoReflect().WhichOneof(f.ProtoReflect().Descriptor().Oneofs().Get(0)).TextName() + who
+}
+
+func messages(e *petrelv1.Events) (all []string) {
+	for _, m := range e.GetMessages() {
+		all = append(all, fmt.Sprintf("%d:%s", m.Seq, m.GetText()))
+	}
+	return all
+}
+
+// wantMessages reads frames until as many messages came, in however many frames.
+func (c *client) wantMessages(want ...string) {
+	c.t.Helper()
+	var got []string
+	for len(got) < len(want) {
+		got = append(got, messages(c.next().GetEvents())...)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		c.t.Errorf("messages (-want +got):\n%s", d)
+	}
 }
 
 // want reads as many frames as are given, and compares them as show does.
