@@ -38,7 +38,7 @@ export class Person {
   static async open(at: Browser | BrowserContext, address: string, options: BrowserContextOptions = {}): Promise<Person> {
     const context = 'newContext' in at ? await profile(at, options) : at
     const page = await context.newPage()
-    page.setDefaultTimeout(10_000)
+    page.setDefaultTimeout(30_000) // the machine may have other tests to run
     const person = new Person(page, context)
     await page.goto(address)
     return person
