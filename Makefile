@@ -57,12 +57,12 @@ build: ## build the binary, build/bin/petrel
 # paths: the scenarios in all their ways, the rights of all methods, the crashes of the
 # store and the schedules of the streams in full numbers; and what has its servers in
 # processes of their own, which are built without it.
-# Four packages run at a time, for two cores: most of them wait for clocks and disks. Under
-# the race detector one of BUSY, which use a core by themselves, runs beside three others.
-# LONG ones begin first, so that nothing runs alone at the end. UNRACED names those that
-# wait longest and those about nodes first, and last the one that runs a dozen programs at
-# a time. -vet=off because `make vet` finds more, -ldflags because the symbols are half of
-# what it takes to link sixty test programs.
+# Four packages run at a time, for two cores: most of them wait for clocks and disks. Those
+# that use a core by themselves run one after the other, BUSY and then BUSY_UNRACED, beside
+# three of the others. LONG ones begin first, so that nothing runs alone at the end. UNRACED
+# names those that wait longest and those about nodes first, and late the one that runs a
+# dozen programs at a time. -vet=off because `make vet` finds more, -ldflags because the
+# symbols are half of what it takes to link sixty test programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
 # ends. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
@@ -72,8 +72,9 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
 LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/ts test/chaos test/foreign test/scenario test/passenger test/authz test/web internal/store/pebblestore internal/bus/stream test/flood test/crash test/way internal/lint test/sabotage
+UNRACED  := test/ts test/web test/chaos test/foreign test/passenger test/authz test/sabotage test/crash internal/lint test/flood internal/bus/stream test/way
 APART    := test/walk
+BUSY_UNRACED := test/scenario internal/store/pebblestore
 packages  = $(addprefix ./,$(1))
 
 # An eighth of what compiling takes is collecting garbage.
@@ -85,7 +86,7 @@ INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 # What the second part needs is compiled from the beginning: nice, so that it takes only
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
 # is not done by then, the second part itself compiles.
-AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(UNRACED)) && \
+AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(BUSY_UNRACED) $(UNRACED)) && \
 	$(COMPILE) test -vet=off -run "^Test(GuardsAreBuilt|NoSwitchIsInTheBinary)$$" ./test/sabotage && \
 	$(COMPILE) test -vet=off -run "^TestPageLeadsAlongTheWay$$" ./test/way' >$(BUILD)/ahead.log 2>&1
 
@@ -95,12 +96,14 @@ test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other langua
 	  $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
 	  $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
 	  wait $$install || :; $(INSTALL) >&2; \
-	  $(GO_RACE) -p 1 $(call packages,$(BUSY)) >$(BUILD)/busy.json & busy=$$!; \
+	  { $(GO_RACE) -p 1 $(call packages,$(BUSY)) && a=0 || a=1; \
+	    $(GO_TEST) -count=1 -p 1 $(call packages,$(BUSY_UNRACED)) && [ $$a = 0 ]; \
+	  } >$(BUILD)/busy.json & busy=$$!; \
 	  $(GO_RACE) -p 3 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
-	  wait $$busy || a=1; cat $(BUILD)/busy.json; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
-	  $(GO_TEST) -count=1 -p 4 $(call packages,$(UNRACED)) && b=0 || b=1; \
-	  [ $$a$$b = 00 ]; \
+	  $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
+	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills='
 
 walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
