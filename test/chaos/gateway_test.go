@@ -128,9 +128,15 @@ func (w *world) leave(n *node, way departure, at map[*node]map[string]*passenger
 	w.avoided.Store(n)
 	way.inject(w, n)
 	for _, p := range at[n] {
+		// What had no ack when the new connection was open has it now. On a busy machine a
+		// passenger may write faster than it gets acks, so some message is always without one.
+		waiting := -1
 		if !crowd.Until(w.t.Context(), time.Minute, func() bool {
 			_, since, without := p.Acked()
-			return len(p.Connections()) > 1 && since > 20 && without < 5
+			if waiting < 0 && since > 0 && len(p.Connections()) > 1 {
+				waiting = without
+			}
+			return waiting >= 0 && since > waiting+20
 		}) {
 			all, since, without := p.Acked()
 			w.t.Errorf("%s gateway: %s, at %v, has %d acks, %d of them there, and %d messages without one", way.name, p.Name, p.Connections(), all, since, without)

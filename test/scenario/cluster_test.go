@@ -122,7 +122,7 @@ func (s *session) waitEnd() {
 	s.w.t.Helper()
 	s.await("the end of the connection", func() bool { s.render(); return s.conn == nil })
 	s.dropAcks()
-	if got := s.lines[""]; len(got) != 1 || !strings.HasPrefix(got[0], "closed") {
+	if got := s.withoutRepeats(s.lines[""]); len(got) != 1 || !strings.HasPrefix(got[0], "closed") {
 		s.w.fatalf("%s got %q, not the end of the connection", s.name, got)
 	}
 	s.lines[""] = nil

@@ -214,6 +214,11 @@ func (w *world) play(lines []line) {
 // or passed over.
 const belowMark = "below the head: "
 
+// withoutRepeats drops what a session may be told at any time.
+func (s *session) withoutRepeats(lines []string) []string {
+	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, belowMark) || l == "lagged" && s.lags() })
+}
+
 // lossMark is on lines that "..." does not pass over, unless it is for one.
 var lossMark = regexp.MustCompile(`^(lagged|kicked|closed|gone)`)
 
@@ -282,7 +287,7 @@ func (w *world) expectSilence(s *session) {
 	}
 	s.render()
 	for p, lines := range s.lines {
-		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, belowMark) || l == "lagged" && s.lags() })
+		lines = s.withoutRepeats(lines)
 		s.lines[p] = lines
 		if len(lines) > 0 && p != "inbox" {
 			w.fatalf("%s got what nobody expected: %q (%d lines)", s.name, lines[0], len(lines))
