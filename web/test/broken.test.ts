@@ -37,6 +37,7 @@ const rules: readonly Rule[] = [
 
 /** What only a browser sees. */
 const seen: readonly Rule[] = [
+  { file: 'src/chat/ChatView.tsx', old: 'conv={id || conv}', new: 'conv={id}', guard: 'test/group.test.ts', by: 'of which this browser has not heard yet' },
   { file: 'ui/composing.ts', old: 'return key.isComposing || key.keyCode === 229', new: 'return false', guard: 'test/input.test.ts', by: 'in the composer' },
   { file: 'src/chat/ChatView.tsx', old: ' && !isComposing(e)', new: '', guard: 'test/input.test.ts', by: 'in the composer' },
   { file: 'src/sidebar/Sidebar.tsx', old: 'if (isComposing(e)) return', new: '', guard: 'test/input.test.ts', by: 'in the search and in every dialog' },

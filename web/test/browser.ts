@@ -114,7 +114,8 @@ export async function showing(): Promise<string[]> {
   const open = all.filter((p) => !p.page.isClosed())
   return Promise.all(open.map(async (p) => {
     const text = await p.page.locator('body').innerText({ timeout: 2_000 }).catch((e: unknown) => `no text: ${String(e)}`)
-    return `${p.user} at ${p.page.url()} sees: ${text.replace(/\s*\n\s*/g, ' | ')}`
+    const typed = await p.page.evaluate(() => [...document.querySelectorAll('textarea')].map((f) => f.value).join(' | ')).catch(() => '')
+    return `${p.user} at ${p.page.url()} sees: ${text.replace(/\s*\n\s*/g, ' | ')}${typed && `, and has typed: ${typed}`}`
   }))
 }
 

@@ -62,6 +62,20 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([anna, bert, cora].map((p) => p.context.close()))
   })
 
+  test('a message to a group of which this browser has not heard yet is sent', async () => {
+    const [ines = '', jana = ''] = await shared.users('ines', 'jana')
+    const p = await shared.open(ines)
+    await p.context.setOffline(true)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    const { conv } = await shared.server.admin('AdminService/CreateGroup', { title: 'New', members: [{ user: ines }, { user: jana }] }) as { conv: string }
+    await p.go(`c/${conv}`)
+    await p.say('early')
+    await p.message('early').getByRole('img', { name: 'On its way' }).waitFor()
+    await p.context.setOffline(false)
+    await p.stored('early')
+    await p.context.close()
+  })
+
   test('who is removed while the group is open can neither write nor read on, and what they sent in vain says so', async () => {
     const { conv, users } = await shared.group('Club', 'dirk', 'elsa')
     const wire = await proxy(shared.server.url, '', (text) => text)
