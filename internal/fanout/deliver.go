@@ -8,8 +8,9 @@
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
 // and held.go (what may be lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
-// users are online there), resync.go (users who may have missed something), and
-// revocations.go (a session gets nothing while nobody knows whether it is valid).
+// users are online there), resync.go (users who may have missed something), policy.go
+// (nodes tell each other who may see when a user is online), and revocations.go with
+// withhold.go (a session gets nothing while nobody knows whether it is valid).
 //
 // The package owns the online table and what waits for each connection. It may not
 // know what an entry means, who is a member, or which node owns a conversation: its

@@ -263,14 +263,17 @@ type Piece struct {
 	pooled bool
 }
 
-// Take gives the writer everything that is pending, and the reason to close the
-// connection after it, if there is one. The writer gives the piece back with Wrote.
+// Take gives the writer everything that is pending and may be written, and the reason to
+// close the connection after it, if there is one. The writer gives the piece back with Wrote.
 func (o *Outbox) Take() (p Piece, end *im.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dirty = false
 	if o.closed {
 		return Piece{}, nil
+	}
+	if (o.pending != nil || o.shared != nil) && o.heldLocked() {
+		o.withholdLocked()
 	}
 	if o.hintsDueLocked() {
 		o.writeHintsLocked()
