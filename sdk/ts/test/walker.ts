@@ -667,16 +667,16 @@ export class Walk {
     for (const m of this.#composed) if (!m.seen) m.sure = false
     const others = this.#tabs.filter((p) => p !== page)
     try {
-      await Promise.race([page.client.logout(), moment(5000).then(() => Promise.reject(new Error('logout takes 5 s')))])
+      await Promise.race([page.client.logout(), moment(patienceMs).then(() => Promise.reject(new Error('it does not end')))])
     } catch (why) {
       if (!isPetrelError(why)) this.fail(`log out: ${String(why)}`)
       await page.client.forget()
     }
     for (const p of others) {
-      await this.#until(() => ['revoked', 'unauthenticated'].includes(p.client.status().error?.code ?? ''), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`, 10_000)
+      await this.#until(() => ['revoked', 'unauthenticated'].includes(p.client.status().error?.code ?? ''), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`)
     }
     const isLeft = async (): Promise<boolean> => (await this.#factory.databases()).some((db) => db.name === `petrel:${this.#account}`)
-    for (const end = Date.now() + 10_000; await isLeft() && Date.now() < end;) await moment() // the server has told the others too: each of them removes it, and opens it for that
+    for (const end = Date.now() + patienceMs; await isLeft() && Date.now() < end;) await moment() // the server has told the others too: each of them removes it, and opens it for that
     for (const p of this.#tabs) {
       this.#browser.kill(p.name)
       this.#end(p)
