@@ -51,7 +51,9 @@ func (w *walk) use(d *device) {
 // whole waits until a device that is connected holds what it has heard of: it asks for what
 // is missing by itself.
 func (w *walk) whole(d *device) {
-	d.net.heal()
+	if d.net.isFrozen() {
+		return
+	}
 	d.c.FocusAll()
 	var missing string
 	if !d.wait(patience, func() bool {
@@ -166,8 +168,9 @@ func (w *walk) trouble(d *device) {
 // sendBeforeSync composes messages, and gives them time to go out, while the disk makes nothing
 // durable. None may go out: a loss of power follows, and then nobody sends them again.
 func (w *walk) sendBeforeSync(d *device) {
-	d.net.heal()
-	d.wait(time.Second, func() bool { return d.c.Status().Synced && d.sending(w.stay) == 0 }) // else they would wait for others
+	if !d.net.isFrozen() {
+		d.wait(time.Second, func() bool { return d.c.Status().Synced && d.sending(w.stay) == 0 }) // else they would wait for others
+	}
 	if d.c == nil || w.failed() {
 		return
 	}

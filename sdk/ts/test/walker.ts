@@ -672,8 +672,9 @@ export class Walk {
       if (!isPetrelError(why)) this.fail(`log out: ${String(why)}`)
       await page.client.forget()
     }
+    const hasEnded = ({ error }: ReturnType<Client['status']>): boolean => error?.kind === 'store' || error?.code === 'revoked' || error?.code === 'unauthenticated'
     for (const p of others) {
-      await this.#until(() => ['revoked', 'unauthenticated'].includes(p.client.status().error?.code ?? ''), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`)
+      await this.#until(() => hasEnded(p.client.status()), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`)
     }
     const isLeft = async (): Promise<boolean> => (await this.#factory.databases()).some((db) => db.name === `petrel:${this.#account}`)
     for (const end = Date.now() + patienceMs; await isLeft() && Date.now() < end;) await moment() // the server has told the others too: each of them removes it, and opens it for that
