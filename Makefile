@@ -41,7 +41,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
+.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -198,6 +198,12 @@ chaos-cluster: $(PYTHON) $(TS) hosts ## the long chaos suite of a cluster, its c
 flood: ## what thousands of strangers, and of reactions, cost those who are logged in; seven minutes
 	PETREL_FLOOD_CONNECTIONS=10000 PETREL_FLOOD_SECONDS=60 PETREL_FLOOD_MEMBERS=10000 go test -count=1 -timeout 0 -v ./test/flood
 
+# Autobahn's suite is written for Python 2.7, which comes with pyenv or as PYTHON2.
+AUTOBAHN_VERSION := 0.8.2
+AUTOBAHN         := $(BUILD)/autobahn-$(AUTOBAHN_VERSION)
+autobahn: $(AUTOBAHN)/bin/wstest ## the WebSocket cases of Autobahn's suite, against an echo on our framing; ARGS=-update writes bench/results/autobahn.json
+	PYTHONUSERBASE=$(CURDIR)/$(AUTOBAHN) go test -count=1 -vet=off -v -run '^Test(Autobahn|EchoIsWebSocket)$$' ./internal/gateway -args -autobahn $(CURDIR)/$< $(ARGS)
+
 # Go fuzzes one function at a time, so as many as there are cores run side by side.
 # What they find is in testdata/ of the package: commit it with the fix. A run whose
 # last input was cut off by the end of its time says "context deadline exceeded" and
@@ -283,6 +289,11 @@ $(FONTS): $(CHROMIUM)
 hosts: $(POSTGRES)
 	@[ "$$(id -u)" != 0 ] || { command -v ip && command -v nft; } >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2 nftables; }
+
+# In a folder of its own, as if it were a user's.
+PYTHON2 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/2.7*/bin/python2.7) python2.7)
+$(AUTOBAHN)/bin/wstest:
+	PYTHONUSERBASE=$(CURDIR)/$(AUTOBAHN) $(PYTHON2) -m pip install --quiet --disable-pip-version-check --no-warn-script-location --user autobahntestsuite==$(AUTOBAHN_VERSION)
 
 $(NODE): test/foreign/node/package.json test/foreign/node/package-lock.json
 	@mkdir -p $(BUILD)/node
