@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/checker"
@@ -27,7 +28,8 @@ type run struct {
 	p      Params
 	report *Report
 
-	nodes   []*child // those of the run; none: a running server
+	mu      sync.Mutex // tier 0; guards the elements of nodes
+	nodes   []*child   // those of the run; none: a running server
 	pg      *postgres
 	key     string      // of the admin, with nodes
 	ops     []*operator // of each server
@@ -41,10 +43,12 @@ type run struct {
 	watch  *watch
 
 	memoryBefore uint64 // bytes, before the connections
+	kernelBefore uint64 // bytes that the kernel has for objects and sockets, then
 	memory       uint64 // at the end of the measured window
 	diskBefore   uint64
-	marks        [2]mark // at both ends of the measured window
-	sent         int64   // cluster: when the last message was answered, on the generator's clock
+	marks        [2]mark    // at both ends of the measured window
+	ended        chan error // capacity 1; when the generator has, of scenarios in steps
+	sent         int64      // cluster: when the last message was answered, on the generator's clock
 }
 
 // mark is what was read at one end of the measured window.
@@ -72,6 +76,9 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 		Scenario: p.Scenario, At: time.Now().UTC().Truncate(time.Second), Command: p.Command, Params: p,
 		Machine: describeMachine(p.URL == ""), Ladder: Ladder,
 	}}
+	if p.Scenario == Limit {
+		return r.report, r.limit(ctx)
+	}
 	if p.URL == "" {
 		dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")
 		if err != nil {
@@ -169,8 +176,11 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	first := len(r.tokens)
-	if r.p.Scenario == Cluster {
+	switch {
+	case r.p.comeLater():
 		first = r.p.Senders // the others come when all has been sent
+	case r.p.Scenario == Connections || r.p.Scenario == Login:
+		first = 0 // they come step by step
 	}
 	all, err := r.connect(ctx, 0, first)
 	if err != nil {
@@ -196,7 +206,7 @@ func (r *run) raise(ctx context.Context) (err error) {
 func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	told := time.Now()
 	addr := func(i int) string { return r.addrs[r.p.node(from+i)] }
-	all, err := dialAll(ctx, addr, r.p.encoding(), r.tokens[from:to], r.p.capabilities(), func(n int) {
+	all, err := dialAll(ctx, cmp.Or(r.p.AtOnce, dialers), addr, r.p.encoding(), r.tokens[from:to], r.p.capabilities(), func(n int) {
 		if time.Since(told) > time.Second {
 			told = time.Now()
 			r.say("connected %s of %s", count(float64(n)), count(float64(to-from)))
@@ -212,7 +222,7 @@ func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 // two moments that are alike: behind an idle time of the same length, in which
 // a server gives back what making the users has left.
 func (r *run) before(ctx context.Context) error {
-	if r.p.Scenario == Connect {
+	if r.p.Scenario == Connections {
 		r.say("leaving the server idle for %g s, to know its memory without connections", r.p.Seconds)
 		select {
 		case <-time.After(seconds(r.p.Seconds)):
@@ -228,7 +238,8 @@ func (r *run) before(ctx context.Context) error {
 	if r.own() {
 		r.memoryBefore = r.serverMemory()
 	}
-	if r.own() && r.p.Scenario != Connect { // which stores nothing
+	r.kernelBefore = kernelMemory()
+	if r.own() && r.p.senders() > 0 { // else nothing is stored
 		r.diskBefore, err = r.ops[0].compact(ctx)
 	}
 	return err
@@ -250,8 +261,11 @@ func (r *run) assemble(all []greeted) error {
 			return err
 		}
 	}
-	for i := range all {
-		g.conns = append(g.conns, &conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token})
+	for i := range r.users {
+		g.conns = append(g.conns, &conn{index: i, fd: -1})
+		if i < len(all) {
+			*g.conns[i] = conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token}
+		}
 	}
 	if r.p.Scenario == Group {
 		g.group = g.audit.addGroup(r.group, len(all))
@@ -273,7 +287,7 @@ func (r *run) peers(i int) (all []peer) {
 	g := r.gen
 	direct := func(to int) {
 		v := g.audit.addDirect(i, to)
-		v.streams[1].Gone = r.p.Scenario == Cluster // not there yet
+		v.streams[1].Gone = r.p.comeLater() // not there yet
 		all = append(all, peer{user: r.users[to], book: v})
 	}
 	switch r.p.Scenario {
@@ -281,7 +295,9 @@ func (r *run) peers(i int) (all []peer) {
 		all = append(all, peer{book: g.group})
 	case Direct:
 		direct(r.p.Senders + i%r.p.Receivers)
-	case Cluster:
+	case Storm:
+		direct(r.p.senders() + i)
+	case Cluster, Sync, History:
 		for n := range r.p.Receivers { // not all of them to the same one at once
 			direct(r.p.Senders + (i+n)%r.p.Receivers)
 		}
@@ -342,8 +358,11 @@ func (g *generator) joinGroup(all []greeted) error {
 
 // drive runs the load through its phases.
 func (r *run) drive(ctx context.Context) error {
-	if r.p.Scenario == Cluster {
+	switch r.p.Scenario {
+	case Cluster:
 		return r.driveRounds(ctx)
+	case Connections, Login, Storm, Sync, History:
+		return r.driveSteps(ctx)
 	}
 	g := r.gen
 	g.atMark = func(p phase) {

@@ -17,6 +17,9 @@ func (r *run) conclude(ctx context.Context) error {
 		return err
 	}
 	r.figures()
+	if rep.Floor != nil {
+		rep.Floor.compare(rep)
+	}
 	rep.Series = r.series()
 	rep.Overloaded = append([]string{}, r.overloaded()...) // empty in the report, not null
 	rep.Audit = Audit{
@@ -59,6 +62,9 @@ func (r *run) figures() {
 	rep.Generator = Generator{
 		CPU: round(to.ownCPU.all()-from.ownCPU.all(), 1000), User: round(to.ownCPU.user-from.ownCPU.user, 1000),
 	}
+	if r.p.Scenario == Sync || r.p.Scenario == History { // which measure no sending
+		rep.Offered, rep.Accepted, rep.Delivered, rep.AcceptedPerS, rep.DeliveredPerS, rep.Latency = 0, 0, 0, 0, 0, Latency{}
+	}
 	s := &rep.Server
 	s.RSSBytes = r.memory
 	for i := range r.nodes {
@@ -85,7 +91,7 @@ func (r *run) figures() {
 			rep.Total.DeliveredPerCPU = round(float64(rep.Delivered)/rep.Total.CPU, 10)
 		}
 	}
-	if r.p.Scenario == Connect {
+	if r.p.Scenario == Connections {
 		s.BytesPerConnection = round(float64(int64(s.RSSBytes-r.memoryBefore))/float64(r.p.Connections), 10)
 	}
 	accepted, commits := uint64(0), uint64(0)

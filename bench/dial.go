@@ -23,7 +23,8 @@ type greeted struct {
 	welcome *petrelv1.Welcome
 	token   []byte
 	convs   []*petrelv1.ConvState
-	early   []byte // what the server sent behind the sync page
+	early   []byte        // what the server sent behind the sync page
+	took    time.Duration // from the dial to the sync page
 }
 
 const (
@@ -31,9 +32,9 @@ const (
 	dialTimeout = 30 * time.Second // for one connection, from the dial to the sync page
 )
 
-// dialAll makes a connection for each token, some at a time, to addr of its
+// dialAll makes a connection for each token, atOnce at a time, to addr of its
 // index.
-func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
+func dialAll(ctx context.Context, atOnce int, addr func(i int) string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]greeted, len(tokens))
@@ -41,10 +42,10 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 	var wg sync.WaitGroup
 	var mu sync.Mutex // tier 0; guards finished, and makes calls of done follow each other
 	finished := 0
-	for range dialers {
+	for range atOnce {
 		wg.Go(func() {
 			for i := range next {
-				g, err := dial(ctx, addr(i), e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i))
+				g, err := dial(ctx, addr(i), e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i), nil)
 				if err != nil {
 					cancel(fmt.Errorf("connection %d: %w", i, err))
 					continue
@@ -76,8 +77,9 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 	return all, nil
 }
 
-// dial connects, says hello and syncs.
-func dial(ctx context.Context, addr string, e wire.Encoding, token string, capabilities []string, device string) (greeted, error) {
+// dial connects, says hello and syncs: what has changed since a token of a sync page, nil: all.
+func dial(ctx context.Context, addr string, e wire.Encoding, token string, capabilities []string, device string, since []byte) (greeted, error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	d := net.Dialer{KeepAlive: -1} // the protocol has its own
@@ -94,11 +96,11 @@ func dial(ctx context.Context, addr string, e wire.Encoding, token string, capab
 			return greeted{}, err
 		}
 	}
-	g, err := p.greet(token, capabilities, device)
+	g, err := p.greet(token, capabilities, device, since)
 	if err != nil {
 		return greeted{}, err
 	}
-	g.early = p.in
+	g.early, g.took = p.in, time.Since(began)
 	if g.fd, err = takeSocket(nc.(*net.TCPConn)); err != nil {
 		return greeted{}, fmt.Errorf("take socket: %w", err)
 	}
@@ -197,7 +199,8 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 }
 
 // greet says hello and syncs until there is no more.
-func (t *talk) greet(token string, capabilities []string, device string) (g greeted, err error) {
+func (t *talk) greet(token string, capabilities []string, device string, since []byte) (g greeted, err error) {
+	g.token = since
 	answer, err := t.ask(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{
 		VersionMin: 1, VersionMax: 1, Token: token, Device: device, DeviceKind: "bench", Client: "petrel bench", Capabilities: capabilities,
 	}}})

@@ -75,6 +75,17 @@ type generator struct {
 	errors   map[string]uint64 // by code
 	lost     []string          // connections that ended, with the reason
 
+	// Connections that come while the generator runs, and what all do one after the other.
+	comers   bool          // connections come, or come back, so the run goes on while there is none
+	back     chan comer    // capacity 256; a full one has those who dial wait
+	gone     chan goner    // capacity: all connections; nil: those that end do not come back
+	beats    atomic.Uint64 // pings of the server
+	storming atomic.Bool   // that connections end is no finding
+	dropAll  atomic.Bool   // end all connections
+	orders   chan *errand  // capacity 1; the next errand
+	done     chan *errand  // capacity 1; one that is done
+	errand   *errand
+
 	progress chan Progress // capacity 1; a line that nobody has taken yet is replaced by nothing
 	started  int64
 	told     int64
@@ -117,6 +128,7 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
 		buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
 		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
 	}
 	return g
 }
@@ -229,6 +241,7 @@ func (g *generator) tick(now int64) (done bool) {
 	if p := phase(g.phase.Load()); p != g.at {
 		g.turnPhase(p, now)
 	}
+	g.comeAndGo(now)
 	if q := g.quota.Load(); q > 0 {
 		g.spend(q, now)
 	}
@@ -252,7 +265,7 @@ func (g *generator) tick(now int64) (done bool) {
 		g.tell(now)
 	}
 	if g.at != draining {
-		return g.open == 0
+		return g.open == 0 && !g.comers
 	}
 	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
 	return g.open == 0 || quiet || now-g.drainFrom > int64(drainLimit) ||

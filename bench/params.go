@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/wire"
@@ -11,8 +12,14 @@ import (
 const (
 	Direct  = "direct"  // senders write to receivers, each pair in its own direct conversation
 	Group   = "group"   // some members of one group write, all are online
-	Connect = "connect" // connections are authenticated and idle
 	Cluster = "cluster" // every sender writes to every receiver, none of whom is online
+
+	Connections = "connections" // more and more connections are authenticated and idle
+	Login       = "login"       // connections come, some at a time, again and again
+	Storm       = "storm"       // all connections are lost at once and come back, while some write
+	Sync        = "sync"        // receivers ask for their lists of conversations, again and again
+	History     = "history"     // receivers read their conversations page by page
+	Limit       = "limit"       // what the machine does without a chat server
 )
 
 // Params are what a run does. DefaultParams fills in those of a scenario.
@@ -21,16 +28,19 @@ type Params struct {
 
 	Senders     int     `json:"senders"`     // users that send; in a group they are among the members
 	Receivers   int     `json:"receivers"`   // direct: sender i writes to receiver i modulo this; cluster: every sender writes to every one
-	Rounds      int     `json:"rounds"`      // cluster: messages of each sender to each receiver, in each of two runs of which the second one counts
+	Rounds      int     `json:"rounds"`      // login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver; history: messages of each sender to each receiver; cluster: messages of each sender to each receiver, in each of two runs of which the second one counts
 	Members     int     `json:"members"`     // group: all of them, online
-	Connections int     `json:"connections"` // connect
-	Lists       int     `json:"lists"`       // connect: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
+	Connections int     `json:"connections"` // connections, login, storm: how many; connections: at the last step
+	Steps       int     `json:"steps"`       // connections: in how many equal steps they come
+	AtOnce      int     `json:"at_once"`     // login: how many come at a time; sync, history: how many receivers ask at a time
+	Kill        bool    `json:"kill"`        // storm: by a kill of the server, which is started again; else by the network
+	Lists       int     `json:"lists"`       // connections, login, storm: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
 	Receipts    bool    `json:"receipts"`    // receivers tell once a second how far they have read, and senders are told
 	Size        int     `json:"size"`        // bytes of a text, at least MinSize
 	Window      int     `json:"window"`      // closed loop: unacked messages of each sender
 	Rate        float64 `json:"rate"`        // open loop: messages per second in all; 0: closed loop
 
-	Seconds float64 `json:"seconds"` // measured; connect: idle time before the memory is read
+	Seconds float64 `json:"seconds"` // measured; connections: idle time of each step before its memory is read; storm: calm between two; limit: of each measurement
 	WarmUp  float64 `json:"warm_up"` // seconds of load before
 
 	Codec     string `json:"codec"`     // proto or json
@@ -67,6 +77,9 @@ type Params struct {
 // MinSize is the least size of a text: what the proof in it takes.
 const MinSize = proofBytes
 
+// scenarios are those of Params.
+var scenarios = []string{Direct, Group, Cluster, Connections, Login, Storm, Sync, History, Limit}
+
 // DefaultParams are the parameters of a scenario as its figures are taken.
 func DefaultParams(scenario string) Params {
 	p := Params{Scenario: scenario, Nodes: 1, Size: 100, Seconds: 10, WarmUp: 2, Codec: "proto", Transport: "ws", Seed: 1}
@@ -75,8 +88,18 @@ func DefaultParams(scenario string) Params {
 		p.Senders, p.Receivers, p.Window = 200, 200, 16
 	case Group:
 		p.Senders, p.Members, p.Window = 4, 1000, 16
-	case Connect:
-		p.Connections, p.Seconds, p.WarmUp = 10_000, 15, 0
+	case Connections:
+		p.Connections, p.Steps, p.Seconds, p.WarmUp = 10_000, 1, 15, 0
+	case Login:
+		p.Connections, p.Rounds, p.AtOnce, p.Lists = 5000, 3, 32, 20
+	case Storm:
+		p.Connections, p.Rounds, p.Rate, p.Seconds = 5000, 3, 1000, 5
+	case Sync:
+		p.Senders, p.Receivers, p.Rounds, p.Window, p.AtOnce = 100, 200, 20, 16, 32
+	case History:
+		p.Senders, p.Receivers, p.Rounds, p.Window, p.AtOnce = 20, 200, 250, 16, 32
+	case Limit:
+		p.Senders, p.Members, p.Window, p.Seconds = 200, 1000, 16, 2
 	case Cluster:
 		p.Senders, p.Receivers, p.Rounds, p.Window, p.Size, p.Postgres = 200, 201, 20, 16, 36, OwnPostgres
 		p.WarmUp = 0
@@ -107,12 +130,31 @@ func (p *Params) Check() error {
 		checks = append(checks, between("senders", p.Senders, 1, maxConnections), between("receivers", p.Receivers, 1, maxConnections))
 	case Group:
 		checks = append(checks, between("members", p.Members, 2, maxConnections), between("senders", p.Senders, 1, p.Members))
-	case Connect:
+	case Connections, Login, Storm:
 		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("lists", p.Lists, 0, 1000))
+		switch p.Scenario {
+		case Connections:
+			checks = append(checks, between("steps", p.Steps, 1, min(1000, p.Connections)))
+		case Login:
+			checks = append(checks, between("rounds", p.Rounds, 1, 1000), between("at-once", p.AtOnce, 1, 10_000))
+		case Storm:
+			checks = append(checks, between("connections", p.Connections, 2, maxConnections), between("storms", p.Rounds, 1, 1000))
+			if p.Rate == 0 {
+				return fmt.Errorf("the scenario %s is an open loop: --rate must be above 0", Storm)
+			}
+			if p.Kill && p.URL != "" {
+				return fmt.Errorf("only a server that the run starts can be killed; leave --kill out with --url %s", p.URL)
+			}
+		}
+	case Sync, History:
+		checks = append(checks, between("senders", p.Senders, 1, 10_000), between("receivers", p.Receivers, 1, maxConnections), between("rounds", p.Rounds, 1, 10_000),
+			between("at-once", p.AtOnce, 1, 10_000))
+	case Limit:
+		checks = append(checks, between("senders", p.Senders, 1, 8000), between("members", p.Members, 2, 15_000))
 	default:
-		return fmt.Errorf("there is no scenario %q; the scenarios are %s, %s, %s and %s", p.Scenario, Direct, Group, Connect, Cluster)
+		return fmt.Errorf("there is no scenario %q; the scenarios are %s", p.Scenario, strings.Join(scenarios, ", "))
 	}
-	if p.Scenario != Connect {
+	if p.senders() > 0 || p.Scenario == Limit {
 		checks = append(checks, between("size", p.Size, MinSize, maxSize))
 		if p.Rate == 0 {
 			checks = append(checks, between("window", p.Window, 1, maxWindow))
@@ -138,8 +180,8 @@ func (p *Params) Check() error {
 		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s", p.URL)
 	case p.Postgres == "" && p.Nodes > 1:
 		return fmt.Errorf("%d nodes need --postgres: they share a database", p.Nodes)
-	case p.Scenario == Cluster && p.Rate != 0:
-		return fmt.Errorf("the scenario %s is a closed loop", Cluster)
+	case p.Rate != 0 && p.comeLater():
+		return fmt.Errorf("the scenario %s is a closed loop", p.Scenario)
 	case p.URL != "" && p.AdminKey == "":
 		return fmt.Errorf("a run against %s needs its admin key", p.URL)
 	}
@@ -160,12 +202,17 @@ func (p *Params) encoding() wire.Encoding {
 // connections counts those the run makes.
 func (p *Params) connections() int {
 	switch p.Scenario {
-	case Direct, Cluster:
+	case Direct, Cluster, Sync, History:
 		return p.Senders + p.Receivers
 	case Group:
 		return p.Members
 	}
 	return p.Connections
+}
+
+// comeLater tells whether the receivers connect when the senders have sent.
+func (p *Params) comeLater() bool {
+	return p.Scenario == Cluster || p.Scenario == Sync || p.Scenario == History
 }
 
 // node is the server to which connection i goes.
@@ -177,8 +224,11 @@ func (p *Params) node(i int) int {
 }
 
 func (p *Params) senders() int {
-	if p.Scenario == Connect {
+	switch p.Scenario {
+	case Connections, Login, Limit:
 		return 0
+	case Storm:
+		return p.Connections / 2
 	}
 	return p.Senders
 }

@@ -49,6 +49,9 @@ type Report struct {
 
 	Ladder []float64 `json:"ladder_ms"` // Ladder, for the rungs of the series
 	Series []Second  `json:"series"`    // second by second, warm-up and drain included
+
+	Steps []Step `json:"steps,omitempty"` // of scenarios that do more than send, or something else
+	Floor *Floor `json:"floor,omitempty"` // what the machine does without a chat server; of runs with senders and a server of their own
 }
 
 // Audit is the books of the whole run, warm-up and drain included.
@@ -145,7 +148,7 @@ func (r *Report) Clean(targets Targets) error {
 	}
 	if a := r.Audit; r.Scenario == Cluster && (a.Messages == 0 || a.Deliveries != a.Messages) {
 		errs = append(errs, fmt.Errorf("%d messages were acked, the receivers read %d", a.Messages, a.Deliveries))
-	} else if r.Scenario != Connect && r.Scenario != Cluster && (r.Accepted == 0 || r.Delivered == 0) {
+	} else if (r.Scenario == Direct || r.Scenario == Group || r.Scenario == Storm) && (r.Accepted == 0 || r.Delivered == 0) {
 		errs = append(errs, fmt.Errorf("nothing was measured: %d accepted, %d delivered", r.Accepted, r.Delivered))
 	}
 	return errors.Join(append(errs, targets.check(r)...)...)
@@ -160,9 +163,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, why := range r.Overloaded {
 		line("OVERLOADED", "%s", why)
 	}
-	if r.Scenario == Connect {
-		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Seconds, r.Server.BytesPerConnection)
-	} else {
+	if r.Scenario == Connections {
+		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Params.Seconds, r.Server.BytesPerConnection)
+	}
+	writeSteps(&b, r.Steps)
+	if r.Accepted > 0 || r.Offered > 0 {
 		line("offered", "%s in %.1f s", count(float64(r.Offered)), r.Seconds)
 		line("accepted", "%s/s durable   %s per server CPU-second   rejected %d   unknown %d",
 			count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), r.Rejected, r.Unknown)
@@ -178,6 +183,11 @@ func (r *Report) WriteText(w io.Writer) error {
 			}
 			line(l.name, "p50 %.2f   p99 %.2f   p99.9 %.2f ms", l.p.P50, l.p.P99, l.p.P999)
 		}
+	}
+	if r.Scenario == Limit {
+		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)
+		_, err := io.WriteString(w, b.String())
+		return err
 	}
 	server := fmt.Sprintf("cpu %.2f s", r.Server.CPU)
 	for _, part := range []struct {
@@ -202,6 +212,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		for i, n := range r.Nodes {
 			line(fmt.Sprintf("node %d", i+1), "cpu %.2f s   %s stored in %s commits", n.CPU, count(float64(n.Accepted)), count(float64(n.Commits)))
 		}
+	}
+	if f := r.Floor; f != nil {
+		line("floor", "%s messages like these per CPU-second with nothing but sockets and a log; the server has %.0f %% of that", count(f.AcceptedPerCPU), 100*f.Share)
 	}
 	line("generator", "cpu %.2f s, %.2f of it outside the kernel", r.Generator.CPU, r.Generator.User)
 	if r.Disk != (Disk{}) {

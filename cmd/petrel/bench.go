@@ -17,13 +17,18 @@ import (
 
 func newBench(c *cli) *cobra.Command {
 	return group("bench", "Measure a server, and check what became of every message",
-		"  petrel bench direct --html direct.html\n  petrel bench group --members 1000 --json group.json\n  petrel bench connect --connections 10000\n"+
+		"  petrel bench direct --html direct.html\n  petrel bench group --members 1000 --json group.json\n  petrel bench connections\n"+
 			"  petrel bench compare before.json after.json",
 		newBenchScenario(c, bench.Direct, "Senders write to receivers, one to one",
 			"  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n"+
 				"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30"),
 		newBenchScenario(c, bench.Group, "Senders write to one group whose members are online", "  petrel bench group --members 1000 --senders 4"),
-		newBenchScenario(c, bench.Connect, "Clients connect, log in and stay idle", "  petrel bench connect --connections 10000"),
+		newBenchScenario(c, bench.Connections, "Clients connect, log in and stay idle", "  petrel bench connections --connections 15000 --steps 3 --seconds 60"),
+		newBenchScenario(c, bench.Login, "Clients log in, some at a time, again and again", "  petrel bench login --connections 10000 --lists 100"),
+		newBenchScenario(c, bench.Storm, "All connections are lost at once and come back", "  petrel bench storm --connections 15000 --storms 20\n  petrel bench storm --kill"),
+		newBenchScenario(c, bench.Sync, "Clients ask for their lists of conversations", "  petrel bench sync --senders 500"),
+		newBenchScenario(c, bench.History, "Clients read their conversations page by page", "  petrel bench history --rounds 1000"),
+		newBenchLimit(c),
 		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
 }
 
@@ -76,13 +81,40 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
 		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive; they come online after everything was sent")
 		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each receiver; once in the warm-up, and again in the measured run")
-	case bench.Connect:
+	case bench.Connections, bench.Login, bench.Storm:
 		fs.IntVar(&p.Connections, "connections", p.Connections, "connections to make")
 		fs.IntVar(&p.Lists, "lists", p.Lists, "conversations in the list of each user; with 1 or more, each connection is a device that has logged in")
+	case bench.Sync:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send; each receiver has a conversation with every one")
+		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that sync")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "syncs of each kind by each receiver")
+	case bench.History:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send; each receiver has a conversation with every one")
+		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that read")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages in each conversation")
+	case bench.Limit:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "connections that send")
+		fs.IntVar(&p.Members, "members", p.Members, "of the fan-out: the sender, and connections that receive")
 	}
-	if p.Scenario != bench.Connect {
+	switch p.Scenario {
+	case bench.Connections:
+		fs.IntVar(&p.Steps, "steps", p.Steps, "steps in which the connections come; each is measured")
+	case bench.Login:
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "how often each client comes")
+		fs.IntVar(&p.AtOnce, "at-once", p.AtOnce, "clients that come at a time")
+	case bench.Storm:
+		fs.IntVar(&p.Rounds, "storms", p.Rounds, "how often all connections are lost")
+		fs.BoolVar(&p.Kill, "kill", p.Kill, "kill the server with SIGKILL and start it again, instead of cutting the connections")
+		fs.Float64Var(&p.Rate, "rate", p.Rate, "messages per second that half of the clients write to the other half, also while connections are lost")
+		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the first storm")
+	case bench.Sync, bench.History:
+		fs.IntVar(&p.AtOnce, "at-once", p.AtOnce, "clients that ask at a time")
+	}
+	if p.Scenario != bench.Connections && p.Scenario != bench.Login {
 		fs.IntVar(&p.Size, "size", p.Size, "bytes in the text of a message")
-		fs.IntVar(&p.Window, "window", p.Window, "closed loop: messages that each sender may have without an ack")
+		if p.Scenario != bench.Storm {
+			fs.IntVar(&p.Window, "window", p.Window, "closed loop: messages that each sender may have without an ack")
+		}
 	}
 	if p.Scenario == bench.Direct || p.Scenario == bench.Group {
 		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")
@@ -90,8 +122,17 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 		fs.BoolVar(&r.knee, "find-max", false, "find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
 	}
-	if p.Scenario != bench.Cluster {
+	switch p.Scenario {
+	case bench.Cluster, bench.Login, bench.Sync, bench.History:
+	case bench.Connections:
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds for which the connections of each step are idle before their memory is read")
+	case bench.Storm:
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds before each storm, and after the last one")
+	default:
 		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
+	}
+	if p.Scenario == bench.Limit {
+		return
 	}
 	fs.StringVar(&p.Codec, "codec", p.Codec, "proto or json")
 	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp")
