@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,9 +32,18 @@ const (
 	dialTimeout = 30 * time.Second // for one connection, from the dial to the sync page
 )
 
+// dialer is how connections are made.
+type dialer struct {
+	e            wire.Encoding
+	capabilities []string
+	every        time.Duration // from the beginning of one to that of the next; 0: dialers at a time
+	tls          *tls.Config   // nil: in the clear
+	bridges      *bridges      // with TLS
+}
+
 // dialAll makes a connection for each token, some at a time, to addr of its
 // index.
-func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
+func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []string, done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]greeted, len(tokens))
@@ -44,7 +54,7 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 	for range dialers {
 		wg.Go(func() {
 			for i := range next {
-				g, err := dial(ctx, addr(i), e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i))
+				g, err := d.dial(ctx, addr(i), tokens[i], fmt.Sprintf("bench-%d", i))
 				if err != nil {
 					cancel(fmt.Errorf("connection %d: %w", i, err))
 					continue
@@ -57,8 +67,15 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 			}
 		})
 	}
+	began := time.Now()
 	for i := range tokens {
 		all[i].fd = -1
+		if d.every > 0 {
+			select {
+			case <-time.After(time.Until(began.Add(time.Duration(i) * d.every))):
+			case <-ctx.Done():
+			}
+		}
 		if ctx.Err() == nil {
 			next <- i
 		}
@@ -77,28 +94,47 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 }
 
 // dial connects, says hello and syncs.
-func dial(ctx context.Context, addr string, e wire.Encoding, token string, capabilities []string, device string) (greeted, error) {
+func (d *dialer) dial(ctx context.Context, addr, token, device string) (g greeted, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	d := net.Dialer{KeepAlive: -1} // the protocol has its own
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	plain := net.Dialer{KeepAlive: -1} // the protocol has its own
+	var nc net.Conn
+	if d.tls == nil {
+		nc, err = plain.DialContext(ctx, "tcp", addr)
+	} else {
+		nc, err = (&tls.Dialer{NetDialer: &plain, Config: d.tls}).DialContext(ctx, "tcp", addr)
+	}
 	if err != nil {
 		return greeted{}, fmt.Errorf("connect: %w", err)
 	}
-	defer nc.Close()
+	bridged := false
+	defer func() {
+		if !bridged {
+			_ = nc.Close() // the generator has a socket of its own
+		}
+	}()
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	p := &talk{nc: nc, e: e}
-	if e.Framing == wire.WebSocket {
+	p := &talk{nc: nc, e: d.e}
+	if d.e.Framing == wire.WebSocket {
 		if err := p.upgrade(addr); err != nil {
 			return greeted{}, err
 		}
 	}
-	g, err := p.greet(token, capabilities, device)
-	if err != nil {
+	if g, err = p.greet(token, d.capabilities, device); err != nil {
 		return greeted{}, err
 	}
 	g.early = p.in
+	if d.tls != nil {
+		if !stop() {
+			return greeted{}, context.Cause(ctx)
+		}
+		if g.fd, err = d.bridges.add(nc); err != nil {
+			return greeted{}, err
+		}
+		bridged = true
+		return g, nil
+	}
 	if g.fd, err = takeSocket(nc.(*net.TCPConn)); err != nil {
 		return greeted{}, fmt.Errorf("take socket: %w", err)
 	}
