@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,9 +33,19 @@ const (
 	dialTimeout = 30 * time.Second // for one connection, from the dial to the sync page
 )
 
-// dialAll makes a connection for each token, atOnce at a time, to addr of its
+// dialer is how connections are made.
+type dialer struct {
+	e            wire.Encoding
+	capabilities []string
+	every        time.Duration // from the beginning of one to that of the next; 0: atOnce at a time
+	atOnce       int
+	tls          *tls.Config // nil: in the clear
+	bridges      *bridges    // with TLS
+}
+
+// dialAll makes a connection for each token, some at a time, to addr of its
 // index.
-func dialAll(ctx context.Context, atOnce int, addr func(i int) string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
+func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []string, done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]greeted, len(tokens))
@@ -42,10 +53,10 @@ func dialAll(ctx context.Context, atOnce int, addr func(i int) string, e wire.En
 	var wg sync.WaitGroup
 	var mu sync.Mutex // tier 0; guards finished, and makes calls of done follow each other
 	finished := 0
-	for range atOnce {
+	for range d.atOnce {
 		wg.Go(func() {
 			for i := range next {
-				g, err := dial(ctx, addr(i), e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i), nil)
+				g, err := d.dial(ctx, addr(i), tokens[i], fmt.Sprintf("bench-%d", i), nil)
 				if err != nil {
 					cancel(fmt.Errorf("connection %d: %w", i, err))
 					continue
@@ -58,8 +69,15 @@ func dialAll(ctx context.Context, atOnce int, addr func(i int) string, e wire.En
 			}
 		})
 	}
+	began := time.Now()
 	for i := range tokens {
 		all[i].fd = -1
+		if d.every > 0 {
+			select {
+			case <-time.After(time.Until(began.Add(time.Duration(i) * d.every))):
+			case <-ctx.Done():
+			}
+		}
 		if ctx.Err() == nil {
 			next <- i
 		}
@@ -78,29 +96,48 @@ func dialAll(ctx context.Context, atOnce int, addr func(i int) string, e wire.En
 }
 
 // dial connects, says hello and syncs: what has changed since a token of a sync page, nil: all.
-func dial(ctx context.Context, addr string, e wire.Encoding, token string, capabilities []string, device string, since []byte) (greeted, error) {
+func (d *dialer) dial(ctx context.Context, addr, token, device string, since []byte) (g greeted, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	d := net.Dialer{KeepAlive: -1} // the protocol has its own
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	plain := net.Dialer{KeepAlive: -1} // the protocol has its own
+	var nc net.Conn
+	if d.tls == nil {
+		nc, err = plain.DialContext(ctx, "tcp", addr)
+	} else {
+		nc, err = (&tls.Dialer{NetDialer: &plain, Config: d.tls}).DialContext(ctx, "tcp", addr)
+	}
 	if err != nil {
 		return greeted{}, fmt.Errorf("connect: %w", err)
 	}
-	defer nc.Close()
+	bridged := false
+	defer func() {
+		if !bridged {
+			_ = nc.Close() // the generator has a socket of its own
+		}
+	}()
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	p := &talk{nc: nc, e: e}
-	if e.Framing == wire.WebSocket {
+	p := &talk{nc: nc, e: d.e}
+	if d.e.Framing == wire.WebSocket {
 		if err := p.upgrade(addr); err != nil {
 			return greeted{}, err
 		}
 	}
-	g, err := p.greet(token, capabilities, device, since)
-	if err != nil {
+	if g, err = p.greet(token, d.capabilities, device, since); err != nil {
 		return greeted{}, err
 	}
 	g.early, g.took = p.in, time.Since(began)
+	if d.tls != nil {
+		if !stop() {
+			return greeted{}, context.Cause(ctx)
+		}
+		if g.fd, err = d.bridges.add(nc); err != nil {
+			return greeted{}, err
+		}
+		bridged = true
+		return g, nil
+	}
 	if g.fd, err = takeSocket(nc.(*net.TCPConn)); err != nil {
 		return greeted{}, fmt.Errorf("take socket: %w", err)
 	}

@@ -23,9 +23,9 @@ import (
 // Floor is that for a run: with as many connections, frames of that size, and as many on their
 // way. It was measured just before the run.
 type Floor struct {
-	Echo   Step `json:"echo"`
-	FanOut Step `json:"fan_out"`
-	Log    Step `json:"log"`
+	Echo   Task `json:"echo"`
+	FanOut Task `json:"fan_out"`
+	Log    Task `json:"log"`
 
 	// AcceptedPerCPU is how many messages of the run's shape a CPU-second is enough for: each comes
 	// in and is answered, is written to the log, and goes to those who got it in the run.
@@ -66,7 +66,7 @@ const (
 func measureFloor(ctx context.Context, p *Params, dir string, d time.Duration) (*Floor, error) {
 	s, f := p.floorShape(), &Floor{}
 	var err error
-	if f.Echo, err = relay(ctx, stepEcho, s, d); err != nil {
+	if f.Echo, err = relay(ctx, taskEcho, s, d); err != nil {
 		return nil, err
 	}
 	fan := s
@@ -75,7 +75,7 @@ func measureFloor(ctx context.Context, p *Params, dir string, d time.Duration) (
 	} else {
 		fan.senders, fan.receivers = 1, min(max(p.Members, p.Receivers, 2)-1, floorReceivers)
 	}
-	if f.FanOut, err = relay(ctx, stepFanOut, fan, d); err != nil {
+	if f.FanOut, err = relay(ctx, taskFanOut, fan, d); err != nil {
 		return nil, err
 	}
 	f.Log, err = groupCommit(dir, min(logBatch, max(1, s.senders*s.window)), s.size, d)
@@ -95,22 +95,22 @@ func (f *Floor) compare(r *Report) {
 }
 
 // relay measures a server that does nothing but pass frames on.
-func relay(ctx context.Context, name string, s shape, d time.Duration) (step Step, err error) {
+func relay(ctx context.Context, name string, s shape, d time.Duration) (task Task, err error) {
 	runtime.LockOSThread() // the thread is the client, all others are the server
 	defer runtime.UnlockOSThread()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return step, fmt.Errorf("measure the %s: %w", name, err)
+		return task, fmt.Errorf("measure the %s: %w", name, err)
 	}
 	defer l.Close()
 	server, err := newRelayServer(s)
 	if err != nil {
-		return step, fmt.Errorf("measure the %s: %w", name, err)
+		return task, fmt.Errorf("measure the %s: %w", name, err)
 	}
 	defer server.stop()
 	c := &relayClient{shape: s, frame: bytes.Repeat([]byte{'x'}, s.size), times: hdrhistogram.New(shortest, longest, 2)}
 	if c.poll, err = newPoller(); err != nil {
-		return step, err
+		return task, err
 	}
 	defer c.poll.close()
 	defer func() {
@@ -121,28 +121,28 @@ func relay(ctx context.Context, name string, s shape, d time.Duration) (step Ste
 	for i := range s.connections() {
 		fd, err := pair(l, func(nc *net.TCPConn) error { return server.enroll(i, nc) })
 		if err != nil {
-			return step, fmt.Errorf("measure the %s: %w", name, err)
+			return task, fmt.Errorf("measure the %s: %w", name, err)
 		}
 		c.fds = append(c.fds, fd)
 		if err := c.poll.add(fd, i); err != nil {
-			return step, err
+			return task, err
 		}
 	}
 	if err := c.run(ctx, d/4); err != nil { // to warm up
-		return step, fmt.Errorf("measure the %s: %w", name, err)
+		return task, fmt.Errorf("measure the %s: %w", name, err)
 	}
 	c.done = 0
 	c.times.Reset()
 	began, all, own := time.Now(), ownCPU().all(), threadCPU()
 	if err := c.run(ctx, d); err != nil {
-		return step, fmt.Errorf("measure the %s: %w", name, err)
+		return task, fmt.Errorf("measure the %s: %w", name, err)
 	}
 	took, used := time.Since(began).Seconds(), ownCPU().all()-all-(threadCPU()-own)
-	step = Step{Name: name, Size: max(1, s.receivers), Count: c.done, Seconds: round(took, 1000), PerS: round(float64(c.done)/took, 10), CPU: round(used, 1000), Latency: percentiles(c.times)}
+	task = Task{Name: name, Size: max(1, s.receivers), Count: c.done, Seconds: round(took, 1000), PerS: round(float64(c.done)/took, 10), CPU: round(used, 1000), Latency: percentiles(c.times)}
 	if c.done > 0 {
-		step.CPUEach = round(1e6*used/float64(c.done), 1000)
+		task.CPUEach = round(1e6*used/float64(c.done), 1000)
 	}
-	return step, nil
+	return task, nil
 }
 
 // connections counts those of a relay: senders, and for each sender its receiver, or receivers
@@ -300,12 +300,12 @@ func (c *relayClient) ready(e *ready) error {
 }
 
 // groupCommit writes batches of entries to a file and syncs it behind each.
-func groupCommit(dir string, batch, size int, d time.Duration) (Step, error) {
+func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
 	runtime.LockOSThread() // whose CPU time is that of the log
 	defer runtime.UnlockOSThread()
 	f, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
-		return Step{}, fmt.Errorf("measure the log: %w", err)
+		return Task{}, fmt.Errorf("measure the log: %w", err)
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
@@ -323,15 +323,15 @@ func groupCommit(dir string, batch, size int, d time.Duration) (Step, error) {
 			err = fdatasync(f)
 		}
 		if err != nil {
-			return Step{}, fmt.Errorf("measure the log: %w", err)
+			return Task{}, fmt.Errorf("measure the log: %w", err)
 		}
 		n += uint64(batch)
 		_ = times.RecordValue(min(max(int64(time.Since(at)), shortest), longest)) // within the bounds
 	}
 	took := time.Since(began).Seconds()
 	used = threadCPU() - used
-	return Step{
-		Name: stepLog, Size: batch, Count: n, Seconds: round(took, 1000), PerS: round(float64(n)/took, 10), CPU: round(used, 1000),
+	return Task{
+		Name: taskLog, Size: batch, Count: n, Seconds: round(took, 1000), PerS: round(float64(n)/took, 10), CPU: round(used, 1000),
 		CPUEach: round(1e6*used/float64(n), 1000), Latency: percentiles(times),
 	}, nil
 }
@@ -357,26 +357,26 @@ func (r *run) limit(ctx context.Context) error {
 	}
 	for _, w := range windows {
 		for _, s := range []shape{{p.Senders, 0, w, size}, {p.Senders, 1, w, size}, {1, p.Members - 1, w, size}} {
-			name := stepFanOut
+			name := taskFanOut
 			if s.receivers == 0 {
-				name = stepEcho
+				name = taskEcho
 			}
 			r.say("%s with %d connections, %d frames of each sender on their way", name, s.connections(), w)
-			step, err := relay(ctx, name, s, d)
+			task, err := relay(ctx, name, s, d)
 			if err != nil {
 				return err
 			}
-			step.Window = w
-			r.report.Steps = append(r.report.Steps, step)
+			task.Window = w
+			r.report.Tasks = append(r.report.Tasks, task)
 		}
 	}
 	for _, batch := range []int{1, 16, 256, logBatch} {
 		r.say("a log, with a sync for %d entries", batch)
-		step, err := groupCommit(dir, batch, size, d)
+		task, err := groupCommit(dir, batch, size, d)
 		if err != nil {
 			return err
 		}
-		r.report.Steps = append(r.report.Steps, step)
+		r.report.Tasks = append(r.report.Tasks, task)
 	}
 	r.report.Seconds = round(time.Since(began).Seconds(), 10)
 	return nil

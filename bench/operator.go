@@ -123,7 +123,7 @@ func (p *Params) needs() []limit {
 		return l
 	}
 	window := int64(p.Window)
-	if p.Rate > 0 {
+	if p.open() {
 		window = 0
 	}
 	return append(l,

@@ -18,24 +18,24 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// The scenarios that go step by step: Connections, Login, Storm, Sync and History.
+// The scenarios that go task by task: Connections, Login, Storm, Sync and History.
 
-// driveSteps runs the generator, and the steps beside it.
-func (r *run) driveSteps(ctx context.Context) error {
+// driveTasks runs the generator, and the steps beside it.
+func (r *run) driveTasks(ctx context.Context) error {
 	g := r.gen
 	g.comers = true
 	g.atMark = func(p phase) { r.takeCPU(&r.marks[p-measuring]) }
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.ended = make(chan error, 1)
-	if r.p.comeLater() {
-		g.quota.Store(r.messages()) // before it runs: without a quota it would send without bound
+	if r.p.offline() {
+		g.quota.Store(uint64(r.p.quota())) // before it runs: without a quota it would send without bound
 	}
 	if r.p.Scenario == Storm {
 		g.gone = make(chan goner, len(g.conns))
 	}
 	go func() { r.ended <- g.run(ctx) }() // waited for below
-	err := r.steps(ctx)
+	err := r.tasks(ctx)
 	if err == nil {
 		r.memory = r.serverMemory()
 		if err = r.enter(ctx, draining); err == nil {
@@ -49,9 +49,9 @@ func (r *run) driveSteps(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) steps(ctx context.Context) error {
-	if r.p.comeLater() {
-		r.say("sending %s messages", count(float64(r.messages()*uint64(r.p.Senders))))
+func (r *run) tasks(ctx context.Context) error {
+	if r.p.offline() {
+		r.say("sending %s messages", count(float64(r.p.planned())))
 		if _, err := until(ctx, r, r.gen.spent); err != nil {
 			return err
 		}
@@ -77,14 +77,6 @@ func (r *run) steps(ctx context.Context) error {
 	return r.histories(ctx)
 }
 
-// messages is how many each sender sends before the receivers come.
-func (r *run) messages() uint64 {
-	if r.p.Scenario == Sync {
-		return uint64(r.p.Receivers)
-	}
-	return uint64(r.p.Rounds * r.p.Receivers)
-}
-
 // until waits for something while the generator runs, and passes on what that tells.
 func until[T any](ctx context.Context, r *run, what <-chan T) (v T, err error) {
 	for {
@@ -92,7 +84,7 @@ func until[T any](ctx context.Context, r *run, what <-chan T) (v T, err error) {
 		case v = <-what:
 			return v, nil
 		case err := <-r.ended:
-			r.ended <- nil // for driveSteps
+			r.ended <- nil // for driveTasks
 			return v, errors.Join(err, errors.New("the generator has ended before the run"))
 		case note := <-r.gen.progress:
 			r.tell(note)
@@ -104,13 +96,13 @@ func until[T any](ctx context.Context, r *run, what <-chan T) (v T, err error) {
 
 // comeAgainAndAgain is the scenario Login.
 func (r *run) comeAgainAndAgain(ctx context.Context) error {
-	for n := range r.p.Rounds {
-		all, step, err := r.come(ctx, 0, len(r.users))
+	for n := range r.p.Times {
+		all, task, err := r.come(ctx, 0, len(r.users))
 		if err != nil {
 			return err
 		}
-		step.Size = n + 1
-		r.report.Steps = append(r.report.Steps, step)
+		task.Size = n + 1
+		r.report.Tasks = append(r.report.Tasks, task)
 		for i := range all {
 			closeSocket(all[i].fd)
 		}
@@ -122,25 +114,25 @@ func (r *run) comeAgainAndAgain(ctx context.Context) error {
 }
 
 // come makes the connections of users from..to-1, and measures that.
-func (r *run) come(ctx context.Context, from, to int) ([]greeted, Step, error) {
+func (r *run) come(ctx context.Context, from, to int) ([]greeted, Task, error) {
 	var before, after mark
 	if err := r.note(ctx, &before); err != nil {
-		return nil, Step{}, err
+		return nil, Task{}, err
 	}
 	began := time.Now()
 	all, err := r.connect(ctx, from, to)
 	if err != nil {
-		return nil, Step{}, err
+		return nil, Task{}, err
 	}
 	took := time.Since(began)
 	if err := r.note(ctx, &after); err != nil {
-		return nil, Step{}, err
+		return nil, Task{}, err
 	}
 	times := hdrhistogram.New(shortest, longest, 3)
 	for i := range all {
 		_ = times.RecordValue(min(int64(all[i].took), longest)) // within the bounds
 	}
-	return all, r.newStep(stepConnect, uint64(len(all)), took.Seconds(), &before, &after, times), nil
+	return all, r.newTask(taskConnect, uint64(len(all)), took.Seconds(), &before, &after, times), nil
 }
 
 // note takes a mark.
@@ -167,16 +159,16 @@ func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 // connectInSteps is the scenario Connections.
 func (r *run) connectInSteps(ctx context.Context) error {
 	last := 0
-	for n := range r.p.Steps {
-		to := r.p.Connections * (n + 1) / r.p.Steps
-		all, step, err := r.come(ctx, last, to)
+	for n := range r.p.Levels {
+		to := r.p.Connections * (n + 1) / r.p.Levels
+		all, task, err := r.come(ctx, last, to)
 		if err != nil {
 			return err
 		}
 		if err := r.hand(ctx, all, last); err != nil {
 			return err
 		}
-		last, step.Size = to, to
+		last, task.Size = to, to
 		var before, after mark
 		pauses, beats := r.pauses(ctx), r.gen.beats.Load()
 		if err := r.note(ctx, &before); err != nil {
@@ -196,25 +188,25 @@ func (r *run) connectInSteps(ctx context.Context) error {
 			}
 			memory = s[0].RssBytes
 		}
-		step.IdleCPU = round(r.cpuBetween(&before, &after)/r.p.Seconds, 10_000)
-		step.Beats = r.gen.beats.Load() - beats
-		step.Pauses = round(1e3*(r.pauses(ctx)-pauses), 1000)
-		step.UserBytes = round(float64(int64(memory-r.memoryBefore))/float64(to), 10)
-		step.KernelBytes = round(float64(int64(kernel-r.kernelBefore))/float64(to), 10)
+		task.IdleCPU = round(r.cpuBetween(&before, &after)/r.p.Seconds, 10_000)
+		task.Beats = r.gen.beats.Load() - beats
+		task.Pauses = round(1e3*(r.pauses(ctx)-pauses), 1000)
+		task.UserBytes = round(float64(int64(memory-r.memoryBefore))/float64(to), 10)
+		task.KernelBytes = round(float64(int64(kernel-r.kernelBefore))/float64(to), 10)
 		sample := make([]*conn, 0, pingSample)
 		for i := range min(pingSample, to) {
 			sample = append(sample, r.gen.conns[i*to/min(pingSample, to)])
 		}
-		e, _, err := r.send(ctx, r.gen.ask(stepAnswer, sample, 1, 1, func(*conn) *petrelv1.ClientFrame {
+		e, _, err := r.send(ctx, r.gen.ask(taskAnswer, sample, 1, 1, func(*conn) *petrelv1.ClientFrame {
 			return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}
 		}, isPing))
 		if err != nil {
 			return err
 		}
 		p := percentiles(e.times)
-		step.Answer, step.AnswerP99 = p.P50, p.P99
-		r.report.Steps = append(r.report.Steps, step)
-		r.say("%s", strings.Join(tabulate(r.report.Steps[len(r.report.Steps)-1:]), "\n"))
+		task.Answer, task.AnswerP99 = p.P50, p.P99
+		r.report.Tasks = append(r.report.Tasks, task)
+		r.say("%s", strings.Join(tabulate(r.report.Tasks[len(r.report.Tasks)-1:]), "\n"))
 	}
 	return nil
 }
@@ -247,30 +239,30 @@ func kernelMemory() uint64 {
 }
 
 // send has the generator do an errand, and measures it.
-func (r *run) send(ctx context.Context, e *errand) (*errand, Step, error) {
+func (r *run) send(ctx context.Context, e *errand) (*errand, Task, error) {
 	var before, after mark
 	if err := r.note(ctx, &before); err != nil {
-		return nil, Step{}, err
+		return nil, Task{}, err
 	}
 	began := time.Now()
 	r.gen.orders <- e // the one before is done
 	if _, err := until(ctx, r, r.gen.done); err != nil {
-		return nil, Step{}, err
+		return nil, Task{}, err
 	}
 	took := time.Since(began)
 	if err := r.note(ctx, &after); err != nil {
-		return nil, Step{}, err
+		return nil, Task{}, err
 	}
-	return e, r.newStep(e.name, e.count, took.Seconds(), &before, &after, e.times), nil
+	return e, r.newTask(e.name, e.count, took.Seconds(), &before, &after, e.times), nil
 }
 
 // receiversCome connects the receivers, whom the senders have written.
 func (r *run) receiversCome(ctx context.Context) ([]*conn, error) {
-	all, step, err := r.come(ctx, r.p.Senders, len(r.users))
+	all, task, err := r.come(ctx, r.p.Senders, len(r.users))
 	if err != nil {
 		return nil, err
 	}
-	r.report.Steps = append(r.report.Steps, step)
+	r.report.Tasks = append(r.report.Tasks, task)
 	return r.gen.conns[r.p.Senders:], r.hand(ctx, all, r.p.Senders)
 }
 
@@ -288,22 +280,22 @@ func (r *run) syncs(ctx context.Context) error {
 	}
 	old := make([][]byte, len(g.conns))
 	kinds := []*errand{
-		g.ask(stepSyncAll, conns, r.p.AtOnce, r.p.Rounds, sync(func(*conn) []byte { return nil }), isSync),
-		g.ask(stepSyncNone, conns, r.p.AtOnce, r.p.Rounds, sync(func(c *conn) []byte { old[c.index] = c.token; return c.token }), isSync),
-		g.ask(stepSyncSome, conns, r.p.AtOnce, r.p.Rounds, sync(func(c *conn) []byte { return old[c.index] }), isSync),
+		g.ask(taskSyncAll, conns, r.p.AtOnce, r.p.Times, sync(func(*conn) []byte { return nil }), isSync),
+		g.ask(taskSyncNone, conns, r.p.AtOnce, r.p.Times, sync(func(c *conn) []byte { old[c.index] = c.token; return c.token }), isSync),
+		g.ask(taskSyncSome, conns, r.p.AtOnce, r.p.Times, sync(func(c *conn) []byte { return old[c.index] }), isSync),
 	}
 	for _, e := range kinds {
-		if e.name == stepSyncSome {
+		if e.name == taskSyncSome {
 			g.quota.Add(uint64(r.news())) // each of so many receivers gets one from each sender
 			if _, err := until(ctx, r, g.spent); err != nil {
 				return err
 			}
 		}
-		_, step, err := r.send(ctx, e)
+		_, task, err := r.send(ctx, e)
 		if err != nil {
 			return err
 		}
-		r.report.Steps = append(r.report.Steps, step)
+		r.report.Tasks = append(r.report.Tasks, task)
 	}
 	return r.readAll(ctx, conns)
 }
@@ -314,9 +306,9 @@ func (r *run) news() int { return max(1, r.p.Receivers/10) }
 
 // readAll has connections read all that they have missed.
 func (r *run) readAll(ctx context.Context, conns []*conn) error {
-	_, step, err := r.send(ctx, r.reading(conns))
+	_, task, err := r.send(ctx, r.reading(conns))
 	if err == nil {
-		r.report.Steps = append(r.report.Steps, step)
+		r.report.Tasks = append(r.report.Tasks, task)
 	}
 	return err
 }
@@ -324,7 +316,7 @@ func (r *run) readAll(ctx context.Context, conns []*conn) error {
 // reading is the errand of connections that read all conversations of their lists, page by page.
 func (r *run) reading(conns []*conn) *errand {
 	g := r.gen
-	e := g.ask(stepHistory, conns, cmp.Or(r.p.AtOnce, dialers), 1, nil, isHistory)
+	e := g.ask(taskHistory, conns, cmp.Or(r.p.AtOnce, dialers), 1, nil, isHistory)
 	e.next = func(c *conn) bool {
 		for _, v := range g.audit.convs {
 			if st := v.stream(c.index); st != nil && v.id != "" {
@@ -369,16 +361,16 @@ func (r *run) storms(ctx context.Context) error {
 	if err := r.enter(ctx, measuring); err != nil {
 		return err
 	}
-	for n := range r.p.Rounds {
+	for n := range r.p.Times {
 		if _, err := until(ctx, r, time.After(seconds(r.p.Seconds))); err != nil {
 			return err
 		}
-		step, err := s.once(ctx, n+1)
+		task, err := s.once(ctx, n+1)
 		if err != nil {
 			return err
 		}
-		r.report.Steps = append(r.report.Steps, step)
-		r.say("storm %d: all back after %.2f s", n+1, step.Seconds)
+		r.report.Tasks = append(r.report.Tasks, task)
+		r.say("storm %d: all back after %.2f s", n+1, task.Seconds)
 	}
 	_, err := until(ctx, r, time.After(seconds(r.p.Seconds)))
 	return err
@@ -397,10 +389,10 @@ type storm struct {
 }
 
 // once is one storm.
-func (s *storm) once(ctx context.Context, n int) (Step, error) {
+func (s *storm) once(ctx context.Context, n int) (Task, error) {
 	var before, after mark
 	if err := s.note(ctx, &before); err != nil {
-		return Step{}, err
+		return Task{}, err
 	}
 	s.mu.Lock()
 	s.times = hdrhistogram.New(shortest, longest, 3)
@@ -412,7 +404,7 @@ func (s *storm) once(ctx context.Context, n int) (Step, error) {
 	s.gen.storming.Store(true)
 	if s.p.Kill {
 		if err := s.killNode(ctx, 0); err != nil {
-			return Step{}, err
+			return Task{}, err
 		}
 	} else {
 		s.gen.dropAll.Store(true)
@@ -420,18 +412,18 @@ func (s *storm) once(ctx context.Context, n int) (Step, error) {
 	within, cancel := context.WithTimeoutCause(ctx, returnLimit, fmt.Errorf("not all connections were back after %s", returnLimit))
 	defer cancel()
 	if _, err := until(within, s.run, s.all); err != nil {
-		return Step{}, fmt.Errorf("storm %d: %d of %d connections are back: %w", n, s.back.Load(), len(s.users), err)
+		return Task{}, fmt.Errorf("storm %d: %d of %d connections are back: %w", n, s.back.Load(), len(s.users), err)
 	}
 	s.gen.storming.Store(false)
 	took := time.Since(began)
 	if err := s.note(ctx, &after); err != nil {
-		return Step{}, err
+		return Task{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	step := s.newStep(stepReturn, uint64(len(s.users)), took.Seconds(), &before, &after, s.times)
-	step.Size, step.Again = n, s.again.Load()
-	return step, nil
+	task := s.newTask(taskReturn, uint64(len(s.users)), took.Seconds(), &before, &after, s.times)
+	task.Size, task.Again = n, s.again.Load()
+	return task, nil
 }
 
 // serve has each connection that has ended come back, all at the same time.
@@ -448,8 +440,9 @@ func (s *storm) serve(ctx context.Context, wg *sync.WaitGroup) {
 
 // comeBack tries until it has a connection.
 func (s *storm) comeBack(ctx context.Context, g goner) {
+	way := s.dialer()
 	for patience := firstPatience; ; patience = min(2*patience, lastPatience) {
-		c, err := dial(ctx, s.addrs[s.p.node(g.index)], s.p.encoding(), s.tokens[g.index], s.p.capabilities(), fmt.Sprintf("bench-%d", g.index), g.token)
+		c, err := way.dial(ctx, s.addrs[s.p.node(g.index)], s.tokens[g.index], fmt.Sprintf("bench-%d", g.index), g.token)
 		if err == nil {
 			select {
 			case s.gen.back <- comer{g.index, c}:

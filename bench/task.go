@@ -7,9 +7,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Step is one line of what a scenario does one after the other, or of what its clients do
+// Task is one line of what a scenario does one after the other, or of what its clients do
 // beside sending. What is not known is 0.
-type Step struct {
+type Task struct {
 	Name    string  `json:"name"`          // what was done: one of the names below
 	Size    int     `json:"size"`          // connections: how many are open; storm, login: which time, from 1; limit: receivers, or entries for a sync
 	Window  int     `json:"window"`        // limit: frames of each sender on their way
@@ -33,25 +33,25 @@ type Step struct {
 
 // The names of steps.
 const (
-	stepEcho      = "echo"      // limit: one frame to a server and back
-	stepFanOut    = "fan-out"   // limit: one frame to each of many
-	stepLog       = "log"       // limit: an entry in a log that is synced to the disk
-	stepConnect   = "connect"   // from the dial to the answer of the first sync
-	stepIdle      = "idle"      // connections that do nothing, for as long
-	stepReturn    = "return"    // as connect, of a connection that was lost
-	stepSyncAll   = "sync-all"  // a sync from the beginning
-	stepSyncNone  = "sync-none" // a sync when nothing has happened
-	stepSyncSome  = "sync-some" // a sync when there is something new
-	stepHistory   = "history"   // a page of a conversation
-	stepSend      = "send"      // from the send to its ack
-	stepDelivered = "delivery"  // from the send until it was delivered
-	stepReceipt   = "receipt"   // a read cursor that was moved
-	stepAnswer    = "ping"      // the answer of a ping
+	taskEcho      = "echo"      // limit: one frame to a server and back
+	taskFanOut    = "fan-out"   // limit: one frame to each of many
+	taskLog       = "log"       // limit: an entry in a log that is synced to the disk
+	taskConnect   = "connect"   // from the dial to the answer of the first sync
+	taskIdle      = "idle"      // connections that do nothing, for as long
+	taskReturn    = "return"    // as connect, of a connection that was lost
+	taskSyncAll   = "sync-all"  // a sync from the beginning
+	taskSyncNone  = "sync-none" // a sync when nothing has happened
+	taskSyncSome  = "sync-some" // a sync when there is something new
+	taskHistory   = "history"   // a page of a conversation
+	taskSend      = "send"      // from the send to its ack
+	taskDelivered = "delivery"  // from the send until it was delivered
+	taskReceipt   = "receipt"   // a read cursor that was moved
+	taskAnswer    = "ping"      // the answer of a ping
 )
 
-// newStep makes a line of n that took from one mark to another one.
-func (r *run) newStep(name string, n uint64, took float64, from, to *mark, times *hdrhistogram.Histogram) Step {
-	s := Step{Name: name, Count: n, Seconds: round(took, 1000), CPU: round(r.cpuBetween(from, to), 1000)}
+// newTask makes a line of n that took from one mark to another one.
+func (r *run) newTask(name string, n uint64, took float64, from, to *mark, times *hdrhistogram.Histogram) Task {
+	s := Task{Name: name, Count: n, Seconds: round(took, 1000), CPU: round(r.cpuBetween(from, to), 1000)}
 	if took > 0 {
 		s.PerS = round(float64(n)/took, 10)
 	}
@@ -80,31 +80,31 @@ func (r *run) cpuBetween(from, to *mark) (used float64) {
 // columns are those of a table of steps. One without any value is left out.
 var columns = []struct {
 	name string
-	of   func(*Step) string
+	of   func(*Task) string
 }{
-	{"step", func(s *Step) string {
+	{"", func(s *Task) string {
 		if s.Size > 0 {
 			return fmt.Sprintf("%s %s", s.Name, count(float64(s.Size)))
 		}
 		return s.Name
 	}},
-	{"on their way", func(s *Step) string { return whole(float64(s.Window)) }},
-	{"count", func(s *Step) string { return whole(float64(s.Count)) }},
-	{"seconds", func(s *Step) string { return decimals(s.Seconds, 1) }},
-	{"per second", func(s *Step) string { return whole(s.PerS) }},
-	{"made again", func(s *Step) string { return whole(float64(s.Again)) }},
-	{"CPU s", func(s *Step) string { return decimals(s.CPU, 2) }},
-	{"CPU µs each", func(s *Step) string { return decimals(s.CPUEach, 2) }},
-	{"p50 ms", func(s *Step) string { return decimals(s.Latency.P50, 2) }},
-	{"p99 ms", func(s *Step) string { return decimals(s.Latency.P99, 2) }},
-	{"max ms", func(s *Step) string { return decimals(s.Latency.Max, 2) }},
-	{"user bytes", func(s *Step) string { return whole(s.UserBytes) }},
-	{"kernel bytes", func(s *Step) string { return whole(s.KernelBytes) }},
-	{"idle cores", func(s *Step) string { return decimals(s.IdleCPU, 4) }},
-	{"heartbeats", func(s *Step) string { return whole(float64(s.Beats)) }},
-	{"pauses ms", func(s *Step) string { return decimals(s.Pauses, 2) }},
-	{"ping p50 ms", func(s *Step) string { return decimals(s.Answer, 2) }},
-	{"ping p99 ms", func(s *Step) string { return decimals(s.AnswerP99, 2) }},
+	{"on their way", func(s *Task) string { return whole(float64(s.Window)) }},
+	{"count", func(s *Task) string { return whole(float64(s.Count)) }},
+	{"seconds", func(s *Task) string { return decimals(s.Seconds, 1) }},
+	{"per second", func(s *Task) string { return whole(s.PerS) }},
+	{"made again", func(s *Task) string { return whole(float64(s.Again)) }},
+	{"CPU s", func(s *Task) string { return decimals(s.CPU, 2) }},
+	{"CPU µs each", func(s *Task) string { return decimals(s.CPUEach, 2) }},
+	{"p50 ms", func(s *Task) string { return decimals(s.Latency.P50, 2) }},
+	{"p99 ms", func(s *Task) string { return decimals(s.Latency.P99, 2) }},
+	{"max ms", func(s *Task) string { return decimals(s.Latency.Max, 2) }},
+	{"user bytes", func(s *Task) string { return whole(s.UserBytes) }},
+	{"kernel bytes", func(s *Task) string { return whole(s.KernelBytes) }},
+	{"idle cores", func(s *Task) string { return decimals(s.IdleCPU, 4) }},
+	{"heartbeats", func(s *Task) string { return whole(float64(s.Beats)) }},
+	{"pauses ms", func(s *Task) string { return decimals(s.Pauses, 2) }},
+	{"ping p50 ms", func(s *Task) string { return decimals(s.Answer, 2) }},
+	{"ping p99 ms", func(s *Task) string { return decimals(s.AnswerP99, 2) }},
 }
 
 func whole(v float64) string {
@@ -121,20 +121,20 @@ func decimals(v float64, n int) string {
 	return fmt.Sprintf("%.*f", n, v)
 }
 
-// writeSteps writes steps as a table.
-func writeSteps(b *strings.Builder, steps []Step) {
-	for _, line := range tabulate(steps) {
+// writeTasks writes steps as a table.
+func writeTasks(b *strings.Builder, tasks []Task) {
+	for _, line := range tabulate(tasks) {
 		b.WriteString(line + "\n")
 	}
 }
 
 // tabulate lays a table of steps out: the first column to the left, numbers to the right.
-func tabulate(steps []Step) []string {
-	lines := make([]string, len(steps)+1)
+func tabulate(tasks []Task) []string {
+	lines := make([]string, len(tasks)+1)
 	for n, c := range columns {
 		cells, width, some := []string{c.name}, len([]rune(c.name)), false
-		for i := range steps {
-			v := c.of(&steps[i])
+		for i := range tasks {
+			v := c.of(&tasks[i])
 			some = some || v != ""
 			width = max(width, len([]rune(v)))
 			cells = append(cells, v)
