@@ -169,7 +169,7 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench direct --window 1 --json $(BUILD)/bench/direct-window-1.json
 	$(BIN)/petrel bench direct --rate 20000 --json $(BUILD)/bench/direct-rate-20000.json
 	$(BIN)/petrel bench group --json $(BUILD)/bench/group.json
-	$(BIN)/petrel bench connect --json $(BUILD)/bench/connect.json
+	$(BIN)/petrel bench connections --json $(BUILD)/bench/connections.json
 	$(BIN)/petrel bench direct --postgres auto --json $(BUILD)/bench/postgres-direct.json
 	$(BIN)/petrel bench direct --postgres auto --senders 1 --receivers 1 --window 1 --json $(BUILD)/bench/postgres-direct-window-1.json
 	$(BIN)/petrel bench direct --postgres auto --nodes 3 --json $(BUILD)/bench/postgres-3-nodes.json

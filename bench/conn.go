@@ -20,6 +20,10 @@ type conn struct {
 	again  []uint64 // numbers of messages to send once more
 	token  []byte   // of the last sync page
 	unread []string // conversations whose history is asked for when another one has come
+	askID  uint64   // of the request of an errand that has no answer yet; 0: none
+	asked  int64    // when it was made
+	left   int      // requests of the errand that are still to be made
+	got    uint64   // messages, each once
 	kicked string   // what the server said before it closed
 	dirty  bool     // has something to send in this turn
 	later  bool     // is read in turn, not when something comes; its latencies are not the server's
@@ -29,7 +33,8 @@ type conn struct {
 type sender struct {
 	conn    *conn
 	ordinal uint32
-	peers   []peer // in turn: message 1 goes to the first
+	peers   []peer           // in turn: message 1 goes to the first
+	known   map[string]*peer // of groups, by id
 
 	window, windowBytes         int // what may be unanswered
 	largest                     int // bytes of a frame, with room for longer numbers
@@ -135,6 +140,7 @@ func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 		return
 	}
 	g.tally.delivered += uint64(n)
+	c.got += uint64(n)
 	if !c.later {
 		g.endToEnd.record(sentNs, now, n)
 	}
@@ -249,6 +255,10 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 
 // saw notes how far a conversation of the sender is.
 func (s *sender) saw(e *entry) {
+	if p := s.known[string(e.conv)]; p != nil {
+		p.head = max(p.head, e.seq)
+		return
+	}
 	for i := range s.peers {
 		if p := &s.peers[i]; p.book.id == string(e.conv) {
 			p.head = max(p.head, e.seq)
