@@ -210,11 +210,17 @@ func (a *audit) pushed(conn int, e *entry) (sentNs int64, first bool) {
 	return p.sentNs, came == checker.Fresh || came == checker.Late
 }
 
-// readBack takes an entry of a history page that connection conn asked for;
-// below 0, nobody did.
+// stored takes an entry of a history page that no connection asked for, and reports whether
+// it is a message of this run.
+func (a *audit) stored(e *entry) bool {
+	_, _, ok := a.recognise(-1, e)
+	return ok
+}
+
+// readBack takes an entry of a history page that connection conn asked for.
 func (a *audit) readBack(conn int, e *entry) (sentNs int64, first bool) {
 	v, p, ok := a.recognise(conn, e)
-	if v == nil || conn < 0 {
+	if v == nil {
 		return 0, false
 	}
 	came := v.stream(conn).Read(e.seq)

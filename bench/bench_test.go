@@ -442,7 +442,7 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 
 func TestIdleConnectionsStay(t *testing.T) {
 	f := newFake(t)
-	p := f.params(Connect)
+	p := f.params(Connections)
 	r := mustRun(t, p)
 	if err := r.Clean(nil); err != nil {
 		t.Error(err)

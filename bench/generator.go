@@ -28,12 +28,13 @@ type generator struct {
 	corpus  *corpus
 	audit   *audit
 	conns   []*conn
-	pace    *pace // nil: closed loop
-	rate    float64
-	planned time.Duration // of the measured window
+	pace    *pace                   // nil: closed loop
+	plan    func(start int64) *pace // makes it; nil: closed loop
+	planned time.Duration           // of the measured window
 	poll    *poller
 
-	group  *convBook // the group's book; nil without one
+	groups []*convBook // the books of the groups
+	group  *convBook   // the only one; nil with none or several
 	script *script
 	log    *opLog // nil: none
 
@@ -63,8 +64,10 @@ type generator struct {
 	noted      []scriptMessage
 	buf, out   []byte
 	quiet      time.Duration // without a byte from the server: the drain is over
+	limit      time.Duration // of the drain
 	drainFrom  int64         // when draining began
 	lastRead   int64
+	lastWrite  int64
 
 	tally    tally
 	begin    tally // at both ends of the measured window
@@ -74,6 +77,17 @@ type generator struct {
 	lagged   uint64
 	errors   map[string]uint64 // by code
 	lost     []string          // connections that ended, with the reason
+
+	// Connections that come while the generator runs, and what all do one after the other.
+	comers   bool          // connections come, or come back, so the run goes on while there is none
+	back     chan comer    // capacity 256; a full one has those who dial wait
+	gone     chan goner    // capacity: all connections; nil: those that end do not come back
+	beats    atomic.Uint64 // pings of the server
+	storming atomic.Bool   // that connections end is no finding
+	dropAll  atomic.Bool   // end all connections
+	orders   chan *errand  // capacity 1; the next errand
+	done     chan *errand  // capacity 1; one that is done
+	errand   *errand
 
 	progress chan Progress // capacity 1; a line that nobody has taken yet is replaced by nothing
 	started  int64
@@ -115,8 +129,9 @@ const (
 func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
-		buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
+		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
 		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
 	}
 	return g
 }
@@ -151,7 +166,7 @@ func (g *generator) run(ctx context.Context) error {
 			continue
 		}
 		if c.sender == nil {
-			c.later = g.rate == 0 && readers%onePrompt != 0
+			c.later = g.plan == nil && readers%onePrompt != 0
 			readers++
 		}
 		if c.later {
@@ -168,10 +183,10 @@ func (g *generator) run(ctx context.Context) error {
 		c.in = nil
 		g.received(c, early, g.now())
 	}
-	if g.rate > 0 {
-		g.pace = newPace(g.now(), g.rate, len(g.audit.senders))
-	}
 	g.started = g.now()
+	if g.plan != nil {
+		g.pace = g.plan(g.started)
+	}
 	g.told = g.started
 	var events []ready
 	for {
@@ -221,7 +236,7 @@ func (g *generator) patience() time.Duration {
 	if g.pace == nil || g.at == draining {
 		return longestWait
 	}
-	return min(longestWait, time.Duration(g.pace.next()-g.now()))
+	return min(longestWait, time.Duration(min(g.pace.next(), g.now()+int64(longestWait))-g.now()))
 }
 
 // tick does what the clock asks for and reports whether the run is over.
@@ -229,18 +244,14 @@ func (g *generator) tick(now int64) (done bool) {
 	if p := phase(g.phase.Load()); p != g.at {
 		g.turnPhase(p, now)
 	}
+	g.comeAndGo(now)
 	if q := g.quota.Load(); q > 0 {
 		g.spend(q, now)
 	}
 	if g.pace != nil && g.at != draining {
-		from, to := g.pace.advance(now)
-		for i := from; i < to && i < from+uint64(g.pace.senders); i++ {
-			g.mark(g.conns[g.pace.sender(i)])
-		}
-		g.tally.offered += to - from
-		if to > from && now-g.pace.at(from) > int64(lateAfter) {
-			g.tally.late += to - from
-		}
+		n, late := g.pace.advance(now, func(sender int) { g.mark(g.conns[g.audit.senders[sender].conn]) })
+		g.tally.offered += n
+		g.tally.late += late
 	}
 	if len(g.retries) > 0 {
 		g.dueRetries(now)
@@ -252,14 +263,16 @@ func (g *generator) tick(now int64) (done bool) {
 		g.tell(now)
 	}
 	if g.at != draining {
-		return g.open == 0
+		return g.open == 0 && !g.comers
 	}
 	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
-	return g.open == 0 || quiet || now-g.drainFrom > int64(drainLimit) ||
+	return g.open == 0 || quiet || now-g.drainFrom > int64(g.limit) ||
 		g.unanswered == 0 && !g.backlog() && g.audit.complete()
 }
 
-// spend lets every sender send q messages in all, and tells when that is done.
+// spend lets every sender send q messages in all, and tells when that is done: all are
+// answered, and have reached those who are online. What has not when nothing comes any more
+// is left to the audit.
 func (g *generator) spend(q uint64, now int64) {
 	if q != g.allowed {
 		g.allowed, g.toldSpent = q, false
@@ -268,13 +281,17 @@ func (g *generator) spend(q uint64, now int64) {
 		}
 		return
 	}
-	if g.toldSpent || g.unanswered > 0 {
+	waits := now-max(g.lastRead, g.lastWrite) < int64(g.quiet)
+	if g.toldSpent || g.unanswered > 0 && waits {
 		return
 	}
 	for i := range g.audit.senders {
 		if s := &g.audit.senders[i]; s.composed < q && g.conns[s.conn].fd >= 0 {
 			return
 		}
+	}
+	if waits && !g.audit.complete() {
+		return
 	}
 	g.toldSpent = true
 	g.spent <- now // was emptied since the last one
@@ -287,6 +304,7 @@ func (g *generator) turnPhase(p phase, now int64) {
 	case measuring:
 		g.begin = g.tally
 		g.endToEnd.from, g.ackTime.from = now, now
+		g.endToEnd.steps.from, g.ackTime.steps.from = now, now
 		g.ackTime.planned = int64(g.planned)
 	case draining:
 		g.end = g.tally
@@ -306,7 +324,7 @@ func (g *generator) backlog() bool {
 	}
 	for i := range g.audit.senders {
 		s := &g.audit.senders[i]
-		if s.composed < g.pace.of(i) && g.conns[s.conn].fd >= 0 {
+		if s.composed < g.pace.of(i) && (g.allowed == 0 || s.composed < g.allowed) && g.conns[s.conn].fd >= 0 {
 			return true
 		}
 	}
@@ -363,6 +381,9 @@ func (g *generator) flush(now int64) {
 		if err != nil {
 			g.lose(c, err.Error())
 			continue
+		}
+		if n > 0 {
+			g.lastWrite = now
 		}
 		c.out = append(c.out[:0], out[n:]...)
 	}

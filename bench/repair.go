@@ -63,6 +63,9 @@ func (g *generator) dueRetries(now int64) {
 func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.controls++
 	f.Id = controlID + g.controls
+	if g.errand != nil && g.errand.is(f) {
+		c.askID, c.asked = f.Id, g.now()
+	}
 	g.send(c, f)
 }
 
@@ -85,7 +88,7 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 			continue
 		}
 		v.Head = max(v.Head, state.Head)
-		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head {
+		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && g.errand == nil {
 			g.askHistory(c, state.Conv, st.Lowest()-1)
 		}
 	}
@@ -109,7 +112,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 		}
 		g.logEntry(checker.Read, c.index, &e, since, now)
 		sentNs, first := g.audit.readBack(c.index, &e)
-		if first {
+		if first && string(e.from) != g.nameOf(c) { // a sender that was away reads what it has sent
 			g.arrived(c, sentNs, now, 1)
 		}
 		last = e.seq
@@ -128,10 +131,23 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 
 // readNext asks for the next of the conversations that a connection is to read.
 func (g *generator) readNext(c *conn) {
-	if len(c.unread) > 0 {
-		g.askHistory(c, c.unread[0], 0)
-		c.unread = c.unread[1:]
+	if len(c.unread) == 0 {
+		return
 	}
+	after := uint64(0)
+	if v := g.audit.named([]byte(c.unread[0])); v != nil {
+		after = v.stream(c.index).Lowest() - 1
+	}
+	g.askHistory(c, c.unread[0], after)
+	c.unread = c.unread[1:]
+}
+
+// nameOf is who a connection sends as; empty: it does not send.
+func (g *generator) nameOf(c *conn) string {
+	if c.sender == nil {
+		return ""
+	}
+	return g.audit.senders[c.sender.ordinal].user
 }
 
 func entryOf(m *petrelv1.Message) entry {

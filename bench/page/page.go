@@ -29,6 +29,7 @@ type data struct {
 	Comparison *compare.Comparison `json:"comparison,omitempty"`
 	History    *compare.History    `json:"history,omitempty"`
 	Knee       *bench.Knee         `json:"knee,omitempty"`
+	Story      *bench.Story        `json:"story,omitempty"`
 }
 
 // Run writes the page of one run. found is why it is red, nil if it is not.
@@ -44,6 +45,11 @@ func Cluster(w io.Writer, runs []*bench.Report, found error) error {
 // Knee writes the page of a search for the highest rate.
 func Knee(w io.Writer, k *bench.Knee) error {
 	return write(w, data{Kind: "knee", Knee: k})
+}
+
+// Story writes the page of the scenario quick.
+func Story(w io.Writer, s *bench.Story, found error) error {
+	return write(w, data{Kind: "story", Story: s, Problems: problems(found)})
 }
 
 // Comparison writes the page of two sets of runs.

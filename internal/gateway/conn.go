@@ -86,18 +86,14 @@ func (c *conn) input(b []byte, r *reader) {
 		c.sess.ReadDone(&r.wakeUps)
 		c.noticeGreeting()
 	}
-	switch {
-	case ft != nil && ft != stopped:
+	if ft != nil && ft != stopped {
 		if ft.broken {
 			c.marks.Or(markBroken)
 		}
 		c.end(ft.err, r)
-	case c.deaf:
-	case ctl.op == opClose:
-		c.answerClose(ctl.payload[:ctl.n])
-	case ctl.op == opPing && !c.link.busy(maxUnread):
-		c.link.put(appendPong(nil, ctl.payload[:ctl.n]))
+		return
 	}
+	c.answer(&ctl)
 }
 
 // tooEarly counts a read of n bytes of a connection that is not welcomed. It has one hello to
@@ -125,6 +121,17 @@ type control struct {
 	op      byte
 	n       uint8
 	payload [maxControl]byte
+}
+
+// answer answers the control frames of one read.
+func (c *conn) answer(ctl *control) {
+	switch {
+	case c.deaf:
+	case ctl.op == opClose:
+		c.answerClose(ctl.payload[:ctl.n])
+	case ctl.op == opPing && !c.link.busy(maxUnread):
+		c.link.put(appendPong(nil, ctl.payload[:ctl.n]))
+	}
 }
 
 // frame takes one frame of the peer.

@@ -1,16 +1,22 @@
 // What `petrel bench` puts into the page, as it writes it to JSON: bench/report.go, bench/series.go,
 // bench/compare.
 
-export interface Percentiles { p50: number; p90: number; p99: number; p999: number; max: number }
+export interface Percentiles { p50: number; p90: number; p99: number; p999: number; max: number; mean: number }
 export interface Point { share: number; ms: number }
 
 export interface Second {
   at_s: number; phase: string; offered_per_s: number; accepted_per_s: number; delivered_per_s: number; unanswered: number; connections: number
   ack_ms: Percentiles; end_to_end_ms: Percentiles; rungs: number[]
-  servers: { cpu: number; postgres_cpu: number; generator_cpu: number; rss_bytes: number; pauses_ms: number; commit_p50_ms: number; commit_p99_ms: number }
+  servers: { cpu: number; postgres_cpu: number; generator_cpu: number; rss_bytes: number; disk_bytes: number; pauses_ms: number; commit_p50_ms: number; commit_p99_ms: number }
 }
 
+export interface Compared { name: string; unit: string; theirs: number; theirs_per_core: number; theirs_per_cpu_s: number; ours: number; ours_per_core: number; ours_per_cpu_s: number }
+export interface Beside { id: string; system: string; size: string; hardware: string; cores: number; busy_cores: number; source: string; habits: string[]; compared: Compared[] }
+export interface Check { name: string; want: number; got: number; ok: boolean }
+export interface Step { rate: number; from_s: number; to_s: number; offered_per_s: number; accepted_per_s: number; delivered_per_s: number; cpu: number; ack_ms: Percentiles; end_to_end_ms: Percentiles }
+
 export interface Report {
+  published?: Beside[]; checks?: Check[]; steps?: Step[]
   scenario: string; at: string; command: string; params: Record<string, unknown>
   raised_limits: { limit: string; from: number; to: number }[] | null
   overloaded: string[] | null; seconds: number; offered: number; accepted: number; delivered: number; rejected: number; unknown: number; accepted_per_s: number; delivered_per_s: number
@@ -34,10 +40,16 @@ export interface History { series: { scenario: string; machine: string; runs: Ru
 
 export interface Knee { rate: number; too_high: number; targets: string; runs: Report[]; missed: string[] }
 
+export interface Story {
+  runs: Report[]
+  reconnect: { params: { clients: number; senders: number }; seconds: number; kills: number; tried: number; failed: number; strangers: number; refused: number; unknowable: number; judged: { acked: number; deliveries: number; entries: number; findings: Record<string, number> } }
+}
+
 /** What the page shows; problems is why a run is red, and nothing if it is not. */
 export type Data =
   | { kind: 'run'; report: Report; problems: string[] | null }
   | { kind: 'cluster'; runs: Report[]; problems: string[] | null }
   | { kind: 'knee'; knee: Knee }
+  | { kind: 'story'; story: Story; problems: string[] | null }
   | { kind: 'comparison'; comparison: Comparison }
   | { kind: 'history'; history: History }

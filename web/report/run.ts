@@ -1,5 +1,6 @@
+import { beside, checks, reconnect, steps } from './beside.js'
 import { color, heat, lines } from './charts.js'
-import type { Knee, Percentiles, Report } from './data.js'
+import type { Knee, Percentiles, Report, Story } from './data.js'
 import { h, table } from './dom.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
@@ -22,15 +23,29 @@ function about(x: Texts, r: Report): string {
 }
 
 export function drawRun(page: HTMLElement, x: Texts, choices: HTMLElement, r: Report, problems: readonly string[]): void {
-  head(page, x, choices, `petrel bench ${r.scenario}`, 'report', about(x, r), problems)
+  const shape = r.params['shape'] ? ` --shape ${String(r.params['shape'])}` : ''
+  head(page, x, choices, `petrel bench ${r.scenario}${shape}`, 'report', about(x, r), problems)
   drawBody(page, x, r)
+}
+
+export function drawStory(page: HTMLElement, x: Texts, choices: HTMLElement, s: Story, problems: readonly string[]): void {
+  head(page, x, choices, 'petrel bench quick', 'report', about(x, s.runs[0]!), problems)
+  for (const [i, name] of (['story1', 'story2'] as const).entries()) {
+    page.append(h('h2', { class: 'chapter' }, x.t(name)))
+    drawBody(page, x, s.runs[i]!)
+  }
+  page.append(h('h2', { class: 'chapter' }, x.t('story3')), h('div', { class: 'cards' }, reconnect(x, s)))
 }
 
 function drawBody(page: HTMLElement, x: Texts, r: Report): void {
   if (r.generator.cpu_s > 0 && r.server.cpu_s > 0 && r.generator.cpu_s > (r.total.cpu_s || r.server.cpu_s) / 2) page.append(h('p', { class: 'note' }, x.t('half')))
+  const scale = Number(r.params['scale'] ?? 1)
+  if (scale !== 1) page.append(h('p', { class: 'note note-plain' }, x.t('scaled', x.number(100 * scale))))
   page.append(tiles(x, r))
   const cards = h('div', { class: 'cards' })
   page.append(cards)
+  cards.append(...beside(x, r), ...checks(x, r.checks ?? []))
+  steps(cards, x, r)
   drawCharts(cards, x, r)
   page.append(h('div', { class: 'cards' }, audit(x, r), machine(x, r)))
 }
@@ -72,7 +87,8 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   if (all.length > 1 && some((s) => s.servers.cpu)) {
     chart(cards, x, 'cpu', x.t('cores'), 'cpuHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: '', lines: [one('server', 'chart-1', (s) => s.servers.cpu), ...(some((s) => s.servers.postgres_cpu) ? [one('database', 'chart-2', (s) => s.servers.postgres_cpu)] : []), one('generator', 'chart-3', (s) => s.servers.generator_cpu, true)] }))
     if (some((s) => s.servers.commit_p99_ms)) chart(cards, x, 'stops', 'ms', 'stopsHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'ms', lines: [one('commitP50', 'chart-1', (s) => s.servers.commit_p50_ms), one('commitP99', 'chart-3', (s) => s.servers.commit_p99_ms), one('pauses', 'chart-4', (s) => s.servers.pauses_ms)] }))
-    if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', true, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map((s) => s.servers.rss_bytes / 2 ** 20) }] }))
+    if (some((s) => s.servers.disk_bytes)) chart(cards, x, 'store', 'MB', 'storeHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'MB', height: 150, lines: [{ name: x.t('store'), color: 'chart-2', values: all.map((s) => s.servers.disk_bytes / 2 ** 20) }] }))
+    if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', !some((s) => s.servers.disk_bytes), (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map((s) => s.servers.rss_bytes / 2 ** 20) }] }))
   }
 }
 
@@ -131,7 +147,7 @@ function machine(x: Texts, r: Report): HTMLElement {
     ...(r.disk.fdatasync_ms.p50 > 0 ? [[x.t('sync'), `${x.number(r.disk.fdatasync_ms.p50)} ms, ${x.t('p99')} ${x.number(r.disk.fdatasync_ms.p99)} ms`] as [string, string]] : []),
     ...(r.postgres ? [[x.t('database'), `${r.postgres.version}, CPU ${x.number(r.postgres.cpu_s)} s`] as [string, string]] : []),
     ...(r.raised_limits ?? []).map((l): [string, string] => [l.limit, `${x.t('from')} ${x.number(l.from)} ${x.t('to')} ${l.to < 0 ? x.t('none') : x.number(l.to)}`]),
-    ...Object.entries(r.params).filter(([, v]) => v !== '' && v !== 0 && v !== false && v !== null).map(([k, v]): [string, string] => [k, typeof v === 'object' ? JSON.stringify(v) : String(v)]),
+    ...Object.entries(r.params).filter(([k, v]) => v !== '' && !(k === 'scale' && v === 1) && v !== 0 && v !== false && v !== null).map(([k, v]): [string, string] => [k, typeof v === 'object' ? JSON.stringify(v) : String(v)]),
   ]
   return h('section', { class: 'card' }, h('h2', {}, x.t('machine')), table([], rows, true), r.command !== '' && [h('h2', {}, x.t('rerun')), h('pre', {}, r.command)])
 }
