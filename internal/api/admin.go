@@ -13,7 +13,10 @@ import (
 // adminService serves AdminService. It is a type of its own because some methods
 // have the name of a method of users, like GetHistory: they do the same without
 // asking who is a member.
-type adminService struct{ *Server }
+type adminService struct {
+	*Server
+	unserved
+}
 
 // GetLimits tells the limits in force.
 func (s adminService) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {

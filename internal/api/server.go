@@ -149,7 +149,7 @@ func New(o Options) *Server {
 	mux.Handle(petrelv1connect.NewAccountServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewConversationServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewMessageServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewAdminServiceHandler(adminService{s}, opts...))
+	mux.Handle(petrelv1connect.NewAdminServiceHandler(adminService{Server: s}, opts...))
 	s.services = mux
 	return s
 }

@@ -468,6 +468,10 @@ func (w *jsonWriter) writeProfile(m *petrelv1.Profile) {
 			w.key(`"title":`)
 			w.text(m.Title)
 		}
+		if m.Frozen {
+			w.key(`"frozen":`)
+			w.bool(m.Frozen)
+		}
 	}
 	w.close('}')
 }

@@ -345,6 +345,8 @@ export interface ReactionCountJson {
 export interface ProfileJson {
   /** at most 256 bytes */
   readonly title?: string
+  /** an operator lets nobody write. Clause P-8.12 */
+  readonly frozen?: boolean
 }
 
 /**
