@@ -23,9 +23,9 @@ type Stored struct {
 // MaxPage is the longest page of List.
 const MaxPage = 1000
 
-// List reads a page of the records of all nodes, oldest first: those behind the token
-// of another page, or, without one, from a time on, in Unix milliseconds. next is the
-// token of the page behind it; empty: there are no more at present. A record that
+// List reads a page of the records of all nodes, oldest first: those that follow
+// the token of another page, or, without one, from a time on, in Unix milliseconds. next is the
+// token of the page after it; empty: there are no more at present. A record that
 // cannot be read is left out. Codes: invalid.
 func (l *Log) List(ctx context.Context, sinceMs uint64, token []byte, limit int) (page []Stored, next []byte, err error) {
 	if l == nil {

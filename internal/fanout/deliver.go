@@ -242,8 +242,10 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) 
 }
 
 // Reaches tells whether any of some users is online, here or at another node: whether
-// Deliver would give an entry to anybody. It chooses recipients as Deliver does, so
-// who is told nothing because of its answer may be told to sync later.
+// Deliver would give an entry to anybody. It counts as a choice of
+// recipients, as Deliver does. Example: a new owner asks it for an old entry and hears that
+// nobody is online. Then the announcement of another node arrives that a recipient has been
+// online there all the time. That session is told to sync.
 func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	if f.Remote != nil {
 		f.Remote.noteRecipientsChosen()
