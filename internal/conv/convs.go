@@ -23,7 +23,7 @@
 //     the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
 //     know that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (what one user does not get of another),
-//     notestate.go, usercursor.go, members.go, thread.go, hash.go (the tail, by which repeats
+//     notestate.go, usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats
 //     are found), storednote.go, note.go, send.go, relations.go (what messages say of others).
 //   - What all others stand on: inboxlag.go, node.go (what all feeds of a node share),
 //     signal.go (what users tell each other and nobody stores), refusal.go (what callers are
