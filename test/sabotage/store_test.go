@@ -231,7 +231,7 @@ var pebbleRules = []rule{
 	{
 		name:    "guess-the-users",
 		holds:   "the users whom a repair gives a conversation are those whom its id proves",
-		patches: []patch{{"internal/store/pebblestore/participants.go", `if s.ids.Direct(c.Tenant, a, b) == c.Conv {`, `if s.ids.Direct(c.Tenant, a, b) != (im.ConvID{}) {`}},
+		patches: []patch{{"internal/store/pebblestore/repair_members.go", `if s.ids.Direct(c.Tenant, a, b) == c.Conv {`, `if s.ids.Direct(c.Tenant, a, b) != (im.ConvID{}) {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairFindsWhoseADirectConversationWas$"}},
 	},
 	{
