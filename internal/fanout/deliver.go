@@ -6,7 +6,7 @@
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
 // names.go (entries that they get all the same),
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
-// and held.go (what may be lost). For other nodes: remote.go (what a delivery has
+// and heldsignals.go (what may be lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
 // users are online there), resync.go (users who may have missed something), policy.go
 // (nodes tell each other who may see when a user is online), and revocations.go with
