@@ -147,7 +147,7 @@ var pebbleRules = []rule{
 	{
 		name:    "end-at-damage",
 		holds:   "a table that a compaction cannot read is rewritten, and the store goes on",
-		patches: []patch{{"internal/store/pebblestore/mend.go", `	return s.mend(*t)`, `	s.out.fail(was); return was`}},
+		patches: []patch{{"internal/store/pebblestore/mendtable.go", `	return s.mend(*t)`, `	s.out.fail(was); return was`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
 	},
 	{
@@ -159,7 +159,7 @@ var pebbleRules = []rule{
 	{
 		name:    "mend-before-scar",
 		holds:   "a scar is durable before the table is replaced",
-		patches: []patch{{"internal/store/pebblestore/mend.go", `			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {`, `			if err := error(nil); err != nil || i < 0 {`}},
+		patches: []patch{{"internal/store/pebblestore/mendtable.go", `			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {`, `			if err := error(nil); err != nil || i < 0 {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
 	},
 	{
