@@ -23,7 +23,7 @@
 //     the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
 //     know that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (what one user does not get of another),
-//     notestate.go, usercursor.go, members.go, thread.go, hash.go (the tail, by which repeats
+//     notestate.go, usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats
 //     are found), storednote.go, note.go, send.go, relations.go (what messages say of others).
 //   - What all others stand on: inboxlag.go, node.go (what all feeds of a node share),
 //     signal.go (what users tell each other and nobody stores), refusal.go (what callers are
@@ -311,14 +311,13 @@ func (cs *Convs) left(ow *Owner) {
 	k.Flush()
 }
 
-// Reserve takes bytes of the node's budget for sends that are admitted and not
-// answered; false: they would exceed it. The budget is kept about: several callers
+// Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it. The budget is kept about: several callers
 // at the same time may exceed it a little. Whoever has the bytes gives them back by
 // Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }
 
 // Hold takes bytes of the budget whether or not they exceed it: for sends that
-// were admitted before.
+// were taken before.
 func (cs *Convs) Hold(bytes int) { cs.node.inFlight.Add(int64(bytes)) }
 
 // Release gives bytes back.
@@ -337,8 +336,8 @@ func (cs *Convs) MemoryBytes() (bytes, budget int64) {
 }
 
 // InboxLag is for how long a change of membership waits already until it is in the
-// inboxes of those concerned, of the feed that is the furthest behind; limit is from
-// when on no conversation begins.
+// inboxes of those concerned, of the feed in which it waits longest. Above limit no
+// conversation begins.
 func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	for _, ow := range cs.Owners() {
 		lag = max(lag, ow.InboxLag())

@@ -53,7 +53,7 @@ type outgoing struct {
 	recipients func() (*fanout.Signal, []im.User)
 }
 
-// signals are those of all Owners of a node that are to be delivered. One goroutine does
+// signals are the signals of all Owners of a node that are to be delivered. One goroutine does
 // it: the walk through the members of a large group must hold up neither a committer nor
 // an event loop.
 type signals struct {

@@ -287,7 +287,7 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 		p = Piece{o.shared, false}
 	}
 	o.pending, o.shared = nil, nil
-	if len(p.Bytes) > wire.LargeFrame && o.Large { // in this order: hello sets Large, and nothing before its answer is large
+	if len(p.Bytes) > wire.LargeFrame && o.Large { // len first: Large is set without a lock during the hello, before any large frame
 		p = p.announced(o.enc.Codec)
 	}
 	o.backlog += len(p.Bytes) // until Wrote says how much of it the transport still holds

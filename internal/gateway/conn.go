@@ -98,8 +98,8 @@ func (c *conn) input(b []byte, r *reader) {
 
 // tooEarly counts a read of n bytes of a connection that is not welcomed. It has one hello to
 // say, with which others may come in one read: pings, and the frames that are refused. It
-// needs few reads for that. Others are taken from those that all strangers have together:
-// an event loop cannot let a connection wait, so it ends one that finds none.
+// needs few reads for that. Reads beyond freeReads come from one budget of all strangers.
+// An event loop cannot let a connection wait, so it ends one when that budget is used up.
 func (c *conn) tooEarly(n int) *im.Error {
 	if c.greeted() {
 		return nil

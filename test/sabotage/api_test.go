@@ -23,7 +23,7 @@ var apiRules = []rule{
 	{
 		name:    "vouch-for-anybody",
 		holds:   "nobody is known before their token or key has been checked",
-		patches: []patch{{"internal/api/gate.go", `m := table[name]`, `rate.Vouch(ctx); m := table[name]`}},
+		patches: []patch{{"internal/api/callers.go", `m := table[name]`, `rate.Vouch(ctx); m := table[name]`}},
 		guards:  []guard{{"internal/api", "^TestNobodyIsVouchedForBeforeTheirTokenIsChecked$"}},
 	},
 	{

@@ -289,7 +289,7 @@ var convRules = []rule{
 	{
 		name:    "type-by-its-letters",
 		holds:   "a type that is left out and text are one to dedupe",
-		patches: []patch{{"internal/conv/hash.go", `if t == "text" {`, `if t == "\x00" {`}},
+		patches: []patch{{"internal/conv/tail.go", `if t == "text" {`, `if t == "\x00" {`}},
 		guards:  []guard{{"internal/conv", "^TestTypeLeftOutAndTextAreOneToDedupe$"}},
 	},
 	{

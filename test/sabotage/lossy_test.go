@@ -97,7 +97,7 @@ var lossyRules = []rule{
 	{
 		name:    "calls-ring-on",
 		holds:   "a later signal of its kind ends one that is held",
-		patches: []patch{{"internal/fanout/held.go", `return sameMatter(x.Signal, s) || !now.Before(x.until)`, `return !now.Before(x.until)`}},
+		patches: []patch{{"internal/fanout/heldsignals.go", `return sameMatter(x.Signal, s) || !now.Before(x.until)`, `return !now.Before(x.until)`}},
 		guards: []guard{
 			{"internal/fanout", "^TestHeldSignalsWaitForADevice$"}, {"internal/fanout", "^TestSignalsReachOtherNodes$"},
 			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$/^TCPProto$"},
