@@ -167,6 +167,7 @@ func (g *generator) frame(c *conn, raw, content []byte, op ws.OpCode, now int64)
 	switch op {
 	case ws.OpText, ws.OpBinary:
 	case ws.OpPing:
+		g.beats.Add(1)
 		mask := g.mask()
 		c.out = beginFrame(c.out, g.enc, ws.OpPong, len(content), mask)
 		c.out = endFrame(append(c.out, content...), g.enc, len(c.out), mask)
@@ -315,10 +316,18 @@ func (g *generator) lose(c *conn, reason string) {
 	closeSocket(c.fd)
 	c.fd = -1
 	g.open--
+	if c.askID != 0 {
+		c.askID = 0
+		defer g.goOn(c) // which has another one do it
+	}
 	if c.kicked != "" {
 		reason = c.kicked
 	}
 	g.logEnd(c.index, g.now())
+	if g.gone != nil {
+		g.leave(c, reason)
+		return
+	}
 	g.lost = append(g.lost, fmt.Sprintf("connection %d: %s", c.index, reason))
 	for _, v := range g.audit.convs {
 		if st := v.stream(c.index); st != nil {
@@ -332,6 +341,15 @@ func (g *generator) lose(c *conn, reason string) {
 
 // other takes the frames that do not come with every message.
 func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
+	if c.askID != 0 && c.askID == f.Id {
+		if began := c.asked; f.GetSync().GetMore() { // one sync, of several pages
+			c.askID = 0
+			defer func() { c.asked = began }()
+		} else {
+			g.answered(c, now)
+			defer g.goOn(c) // when the answer was looked at
+		}
+	}
 	switch b := f.Body.(type) {
 	case *petrelv1.ServerFrame_Error:
 		g.refusal(c, f.Id, b.Error, now)
@@ -345,6 +363,7 @@ func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
 	case *petrelv1.ServerFrame_Cursor:
 		g.moved++
 	case *petrelv1.ServerFrame_Ping:
+		g.beats.Add(1)
 		g.send(c, &petrelv1.ClientFrame{Id: f.Id, Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}})
 	case *petrelv1.ServerFrame_Kick:
 		c.kicked = "kicked: " + b.Kick.Code
