@@ -16,6 +16,7 @@ const Quick = "quick"
 // QuickParams are what such a run does.
 type QuickParams struct {
 	Scale      float64
+	Seconds    float64        // of each of the first two parts
 	Dir        string         // where the temporary folders are made; empty: the system's
 	ServeArgs  []string       // further arguments of the servers
 	Executable string         // of the servers; empty: this program
@@ -29,8 +30,10 @@ type Story struct {
 	Reconnect *ReliabilityReport `json:"reconnect"`
 }
 
+// DefaultQuick are the parameters with which it takes twenty seconds.
+func DefaultQuick() QuickParams { return QuickParams{Scale: 1, Seconds: 3} }
+
 const (
-	quickSeconds  = 3 // of each of the two runs
 	quickRate     = 5000
 	quickMembers  = 500
 	quickClients  = 20
@@ -42,7 +45,7 @@ func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
 	s := &Story{}
 	for _, scenario := range []string{Direct, Group} {
 		one := DefaultParams(scenario)
-		one.Seconds, one.WarmUp = quickSeconds, 1
+		one.Seconds, one.WarmUp = p.Seconds, min(1, p.Seconds)
 		if one.Members = quickMembers; scenario == Direct {
 			one.Members, one.Rate = 0, quickRate*p.Scale
 		}

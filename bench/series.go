@@ -20,7 +20,7 @@ import (
 // Second is what one second of a run showed. What is not known is 0.
 type Second struct {
 	At         float64     `json:"at_s"`  // its end, in seconds since the first message
-	Phase      string      `json:"phase"` // warm-up, measure, drain; idle without senders
+	Phase      string      `json:"phase"` // warm-up, measure, drain; after when a counted run has sent everything
 	Offered    float64     `json:"offered_per_s"`
 	Accepted   float64     `json:"accepted_per_s"`
 	Delivered  float64     `json:"delivered_per_s"`
@@ -39,7 +39,7 @@ type Usage struct {
 	PostgresCPU  float64 `json:"postgres_cpu"`  // cores
 	GeneratorCPU float64 `json:"generator_cpu"` // cores
 	RSSBytes     uint64  `json:"rss_bytes"`
-	DiskBytes    uint64  `json:"disk_bytes"`   // of the store
+	DiskBytes    uint64  `json:"disk_bytes"`    // of the store
 	Pauses       float64 `json:"pauses_ms"`     // time for which the garbage collector stopped a server
 	CommitP50    float64 `json:"commit_p50_ms"` // one commit, which ends with a sync of the disk or the database's answer
 	CommitP99    float64 `json:"commit_p99_ms"`
@@ -64,12 +64,20 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
+// stands is the name of the phase.
+func (g *generator) stands() string {
+	if g.toldSpent && g.at != draining {
+		return "after"
+	}
+	return [...]string{"warm-up", "measure", "drain"}[g.at]
+}
+
 // second is the one that ends now.
 func (g *generator) second(now int64) Second {
 	d, t := float64(now-g.told)/1e9, g.tally
 	s := Second{
 		At:         round(float64(now-g.started)/1e9, 1000),
-		Phase:      [...]string{"warm-up", "measure", "drain"}[g.at],
+		Phase:      g.stands(),
 		Offered:    round(float64(t.offered-g.before.offered)/d, 10),
 		Accepted:   round(float64(t.accepted-g.before.accepted)/d, 10),
 		Delivered:  round(float64(t.delivered-g.before.delivered)/d, 10),
