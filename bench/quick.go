@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -66,6 +68,22 @@ func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
 		return nil, fmt.Errorf("%s: %w", OpenIMReliability, err)
 	}
 	return s, nil
+}
+
+// ReadStory reads what WriteJSON has written.
+func ReadStory(file string) (*Story, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var s Story
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if len(s.Runs) != 2 || s.Reconnect == nil {
+		return nil, fmt.Errorf("%s is no report of the scenario %s", file, Quick)
+	}
+	return &s, nil
 }
 
 // Clean says what is wrong with any part.
