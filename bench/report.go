@@ -245,6 +245,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings, count(float64(r.Audit.Messages)),
 		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)
+	if n := r.Audit.Messages; n >= 3 && r.Audit.Findings.Clean() {
+		line("", "0 of %s acked messages are lost: at most %.2g %% are, at 95 %%", count(float64(n)), 100*checker.AtMost(n))
+	}
 	for _, s := range r.Steps {
 		line("step", "%s", s)
 	}

@@ -84,6 +84,9 @@ func newBenchPage(c *cli) *cobra.Command {
 			if len(runs) == 0 {
 				return usage(fmt.Sprintf("there is no report in %s", args[0]), "write one with petrel bench SCENARIO --json FILE")
 			}
+			if story, err := bench.ReadStory(args[0]); err == nil {
+				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Story(w, story, story.Clean()) })
+			}
 			var all []*bench.Report
 			for _, r := range runs {
 				all = append(all, r.Report)
