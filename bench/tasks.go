@@ -18,7 +18,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// The scenarios that go task by task: Connections, Login, Storm, Sync and History.
+// The scenarios that go task by task: Connections, Login, Storm, Sync, History, Mixed and Soak.
 
 // driveTasks runs the generator, and the steps beside it.
 func (r *run) driveTasks(ctx context.Context) error {
@@ -31,7 +31,7 @@ func (r *run) driveTasks(ctx context.Context) error {
 	if r.p.offline() {
 		g.quota.Store(uint64(r.p.quota())) // before it runs: without a quota it would send without bound
 	}
-	if r.p.Scenario == Storm {
+	if r.p.Scenario == Storm || r.p.traffic() == people {
 		g.gone = make(chan goner, len(g.conns))
 	}
 	go func() { r.ended <- g.run(ctx) }() // waited for below
@@ -59,7 +59,7 @@ func (r *run) tasks(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.p.Scenario != Storm {
+	if r.p.offline() || r.p.traffic() == idle {
 		if err := r.enter(ctx, measuring); err != nil {
 			return err
 		}
@@ -71,6 +71,8 @@ func (r *run) tasks(ctx context.Context) error {
 		return r.comeAgainAndAgain(ctx)
 	case Storm:
 		return r.storms(ctx)
+	case Mixed, Soak:
+		return r.mixed(ctx)
 	case Sync:
 		return r.syncs(ctx)
 	}
@@ -349,12 +351,8 @@ const (
 
 // storms is the scenario Storm.
 func (r *run) storms(ctx context.Context) error {
-	s := &storm{run: r, all: make(chan struct{}, 1)}
-	serving, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { s.serve(serving, &wg) })
+	s, stop := r.bringBack(ctx)
+	defer stop()
 	if _, err := until(ctx, r, time.After(seconds(r.p.WarmUp))); err != nil {
 		return err
 	}
@@ -376,10 +374,18 @@ func (r *run) storms(ctx context.Context) error {
 	return err
 }
 
+// bringBack has connections that end come back, until stop is called.
+func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
+	s = &storm{run: r, all: make(chan struct{}, 1), times: hdrhistogram.New(shortest, longest, 3)}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.serve(ctx, &wg) })
+	return s, func() { cancel(); wg.Wait() }
+}
+
 // storm brings connections back that have ended.
 type storm struct {
 	*run
-	began atomic.Int64  // of the running one, in ns of the wall clock
 	back  atomic.Int64  // connections, since then
 	again atomic.Uint64 // tries that failed, since then
 	all   chan struct{} // capacity 1: all are back
@@ -400,7 +406,6 @@ func (s *storm) once(ctx context.Context, n int) (Task, error) {
 	s.back.Store(0)
 	s.again.Store(0)
 	began := time.Now()
-	s.began.Store(began.UnixNano())
 	s.gen.storming.Store(true)
 	if s.p.Kill {
 		if err := s.killNode(ctx, 0); err != nil {
@@ -460,9 +465,7 @@ func (s *storm) comeBack(ctx context.Context, g goner) {
 		}
 	}
 	s.mu.Lock()
-	if s.times != nil {
-		_ = s.times.RecordValue(min(max(time.Now().UnixNano()-s.began.Load(), shortest), longest)) // within the bounds
-	}
+	_ = s.times.RecordValue(min(max(int64(time.Since(g.at)), shortest), longest)) // within the bounds
 	s.mu.Unlock()
 	if s.back.Add(1) == int64(len(s.users)) {
 		s.all <- struct{}{} // the one before was taken

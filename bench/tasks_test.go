@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -124,5 +125,41 @@ func TestShareOfTheFloorIsThatOfOneMessageAndItsDeliveries(t *testing.T) {
 	r.Server.AcceptedPerCPU = 50_000
 	if f.compare(r); f.AcceptedPerCPU != 200_000 || f.Share != 0.25 {
 		t.Errorf("got %+v, want 1e6/(2+1+4*0.5) and a quarter of it", f)
+	}
+}
+
+func TestPeopleWhoComeAndGoLoseNothing(t *testing.T) {
+	for _, scenario := range []string{Mixed, Soak} {
+		f := newFake(t)
+		p := f.params(scenario)
+		p.Routine = &Routine{Direct: 300, Group: 100, Members: 8, Logins: 200, Opens: 400}
+		p.Connections, p.Speed, p.Seconds, p.Receipts = 30, 100, 1.5, false
+		r := mustRun(t, p)
+		r.Overloaded = nil // it may be, beside other tests
+		if err := r.Clean(nil); err != nil {
+			t.Fatalf("%v\n%s", err, text(r))
+		}
+		if p = r.Params; p.Peers != 3 || p.Members != 8 || p.circles() != 4 || math.Abs(p.Rate-333) > 1 {
+			t.Errorf("the routine became %+v", p)
+		}
+		for i, name := range []string{taskSend, taskDelivered, taskReceipt, taskReturn, taskHistory} {
+			if got := r.Tasks[i]; got.Name != name || got.Count == 0 && name != taskReceipt {
+				t.Errorf("task %d is %+v, want some of %s", i, got, name)
+			}
+		}
+		if d := r.Drift; (d != nil) != (scenario == Soak) {
+			t.Errorf("%s has the drift %+v", scenario, d)
+		}
+	}
+}
+
+func TestAServerThatGrowsIsFound(t *testing.T) {
+	var series []Second
+	for i := range 100 {
+		series = append(series, Second{Phase: "measure", Servers: Usage{RSSBytes: uint64(100+i) << 20}})
+	}
+	r := &Report{Scenario: Soak, Accepted: 1, Delivered: 1, Drift: drift(series)}
+	if err := r.Clean(nil); err == nil || r.Drift.Memory != [2]float64{137 << 20, 187 << 20} {
+		t.Errorf("%v, %+v", err, r.Drift)
 	}
 }
