@@ -25,6 +25,7 @@ type data struct {
 	Kind       string              `json:"kind"`
 	Report     *bench.Report       `json:"report,omitempty"`
 	Runs       []*bench.Report     `json:"runs,omitempty"`
+	Efficiency []*bench.Efficiency `json:"efficiency,omitempty"`
 	Problems   []string            `json:"problems,omitempty"` // why a run is red
 	Comparison *compare.Comparison `json:"comparison,omitempty"`
 	History    *compare.History    `json:"history,omitempty"`
@@ -38,8 +39,8 @@ func Run(w io.Writer, r *bench.Report, found error) error {
 }
 
 // Cluster writes the page of runs with several numbers of nodes.
-func Cluster(w io.Writer, runs []*bench.Report, found error) error {
-	return write(w, data{Kind: "cluster", Runs: runs, Problems: problems(found)})
+func Cluster(w io.Writer, t *bench.Table, found error) error {
+	return write(w, data{Kind: "cluster", Runs: t.Runs, Efficiency: t.Efficiency, Problems: problems(found)})
 }
 
 // Knee writes the page of a search for the highest rate.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,7 +94,13 @@ func newBenchPage(c *cli) *cobra.Command {
 				all = append(all, r.Report)
 			}
 			if len(all) != 1 {
-				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Cluster(w, all, nil) })
+				var t bench.Table
+				if b, err := os.ReadFile(args[0]); err != nil {
+					return err
+				} else if err := json.Unmarshal(b, &t); err != nil {
+					return fmt.Errorf("read %s: %w", args[0], err)
+				}
+				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Cluster(w, &t, nil) })
 			}
 			return f.to(c, f.html, func(w io.Writer) error { return benchpage.Run(w, all[0], all[0].Clean(nil)) })
 		}),
