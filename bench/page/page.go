@@ -30,6 +30,7 @@ type data struct {
 	Comparison *compare.Comparison `json:"comparison,omitempty"`
 	History    *compare.History    `json:"history,omitempty"`
 	Knee       *bench.Knee         `json:"knee,omitempty"`
+	Estimate   *bench.Estimate     `json:"estimate,omitempty"`
 	Story      *bench.Story        `json:"story,omitempty"`
 }
 
@@ -61,6 +62,11 @@ func Comparison(w io.Writer, c *compare.Comparison) error {
 // History writes the page of the runs of a folder.
 func History(w io.Writer, h *compare.History) error {
 	return write(w, data{Kind: "history", History: h})
+}
+
+// Estimate writes the page of what a plan needs.
+func Estimate(w io.Writer, e *bench.Estimate) error {
+	return write(w, data{Kind: "estimate", Estimate: e})
 }
 
 func write(w io.Writer, d data) error {

@@ -33,7 +33,7 @@ func newBench(c *cli) *cobra.Command {
 		newBenchScenario(c, bench.History, "Clients read their conversations page by page", "  petrel bench history --rounds 1000"),
 		newBenchScenario(c, bench.Mixed, "Clients do what people do: write, read, come and go", "  petrel bench mixed --clients 5000 --speed 30"),
 		newBenchScenario(c, bench.Soak, "The same for long: the server must not grow", "  petrel bench soak --seconds 28800"),
-		newBenchLimit(c),
+		newBenchLimit(c), newBenchEstimate(c),
 		newBenchScenario(c, bench.Glide1, "2,000 clients write to each other, each at moments of its own, on a link of 100 Mbit/s", "  petrel bench glide-1 --netns"),
 		newBenchScenario(c, bench.Glide2, "10,000 clients come one after the other and write to each other", "  petrel bench glide-2 --scale 0.2"),
 		newBenchScenario(c, bench.OpenIMLoad, "20,000 clients are online, and each writes about once a minute", "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2"),
