@@ -73,13 +73,6 @@ const diskProbe = time.Second
 // Run does what p says and reports. It returns a report also of a run with
 // findings; an error means that there is none.
 func Run(ctx context.Context, p Params) (*Report, error) {
-	if p.Scenario == Storm { // half of them write to the other half
-		p.Senders = p.Connections / 2
-		p.Receivers = p.Connections - p.Senders
-	}
-	if p.traffic() == people {
-		p.follow(p.Routine)
-	}
 	if err := p.Check(); err != nil {
 		return nil, err
 	}

@@ -118,7 +118,10 @@ func standalone(ctx context.Context, p Params, n int) ([]*Report, error) {
 	defer os.RemoveAll(dir)
 	args := []string{"bench", Cluster, "--nodes", "1", "--senders", strconv.Itoa(max(1, p.Senders/p.Nodes)), "--receivers", strconv.Itoa(p.Receivers),
 		"--rounds", strconv.Itoa(p.Rounds), "--size", strconv.Itoa(p.Size), "--window", strconv.Itoa(p.Window), "--codec", p.Codec, "--transport", p.Transport,
-		"--postgres", p.Postgres, "--dir", dir}
+		"--postgres", p.Postgres}
+	if p.Dir != "" {
+		args = append(args, "--dir", p.Dir)
+	}
 	for _, s := range p.ServeArgs {
 		args = append(args, "--serve", s)
 	}

@@ -92,8 +92,18 @@ const (
 	maxSize        = 48 << 10
 )
 
-// Check says what is wrong with p.
+// Check says what is wrong with p, and fills in what follows from the rest.
 func (p *Params) Check() error {
+	if p.Scenario == Storm { // half of them write to the other half
+		p.Senders = p.Connections / 2
+		p.Receivers = p.Connections - p.Senders
+	}
+	if p.Routine != nil {
+		if err := p.Routine.Check(); err != nil {
+			return err
+		}
+		p.follow(p.Routine)
+	}
 	between := func(name string, v, low, high int) error {
 		if v < low || v > high {
 			return fmt.Errorf("%s is %d; allowed: %d to %d", name, v, low, high)
@@ -137,9 +147,6 @@ func (p *Params) Check() error {
 		checks = append(checks, between("clients", p.Connections, 2, maxConnections))
 		if p.Speed <= 0 || p.Speed > 1e6 {
 			return fmt.Errorf("speed is %g; allowed: above 0, up to 1,000,000", p.Speed)
-		}
-		if err := p.Routine.Check(); err != nil {
-			return err
 		}
 	case Limit:
 		checks = append(checks, between("senders", p.Senders, 1, 8000), between("members", p.Members, 2, 15_000), between("window", p.Window, 1, maxWindow), between("size", p.Size, MinSize, maxSize))
