@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,7 +133,7 @@ func standalone(ctx context.Context, p Params, n int) ([]*Report, error) {
 			runtime.LockOSThread() // the process ends with the thread that started it
 			defer runtime.UnlockOSThread()
 			file := filepath.Join(dir, fmt.Sprintf("%d.json", i))
-			c := exec.CommandContext(ctx, p.Executable, append(args, "--seed", strconv.Itoa(i+1), "--json", file)...)
+			c := exec.CommandContext(ctx, p.Executable, slices.Concat(args, []string{"--seed", strconv.Itoa(i + 1), "--json", file})...)
 			c.SysProcAttr = endWithParent()
 			if out, err := c.CombinedOutput(); err != nil {
 				errs[i] = fmt.Errorf("a server apart: %w: %s", err, lastLines(out))
