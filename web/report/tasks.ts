@@ -23,7 +23,7 @@ export function tasks(cards: HTMLElement, x: Texts, r: Report): void {
   const used = columns.filter(([, of]) => all.some((t) => of(t) !== ''))
   const place = h('div')
   cards.append(h('section', { class: 'card wide' }, h('h2', {}, x.t('tasks')), h('p', { class: 'quiet' }, x.t(`tasks_${r.scenario}` as Key)), place,
-    table(['', ...used.map(([name]) => name)], all.map((t) => [named(x, t), ...used.map(([, of]) => of(t))]))))
+    h('div', { class: 'lines' }, table(['', ...used.map(([name]) => name)], all.map((t) => [named(x, t), ...used.map(([, of]) => of(t))])))))
   const line = (name: Key, tint: string, of: (t: Task) => number) => ({ name: x.t(name), color: tint, values: all.map(of) })
   if (r.scenario === 'connections' && all.length > 1) {
     lines(place, x, { x: all.map((t) => t.size), xName: x.t('connections'), xAxis: (v) => x.number(v), unit: 'B', lines: [line('userBytes', 'chart-1', (t) => t.user_bytes), line('kernelBytes', 'chart-3', (t) => t.kernel_bytes)] })
@@ -70,7 +70,7 @@ export function estimate(page: HTMLElement, x: Texts, e: Estimate, tile: (name: 
     tile(x.t('e_databases'), x.number(e.databases), '', e.databases > 0 ? x.t('e_nodeCores', x.number(p.node_cores)) : x.t('e_embedded')), tile(x.t('e_network'), x.number(e.out_bits_per_s / 1e6), 'Mbit/s', x.t('e_toClients'))),
   h('div', { class: 'cards' },
     h('section', { class: 'card wide' }, h('h2', {}, x.t('e_stages')), h('p', { class: 'quiet' }, x.t('e_stagesHint')),
-      table(['', x.t('inASecond'), x.t('cpuEach'), x.t('cores'), x.t('e_formula')], e.stages.map((s) => [x.t(`e_${s.name}` as Key), x.number(s.per_s), `${x.number(s.cpu_us)} µs`, x.number(s.cores, 3), h('code', {}, s.formula)])),
+      h('div', { class: 'lines' }, table(['', x.t('inASecond'), x.t('cpuEach'), x.t('cores')], e.stages.map((s) => [[x.t(`e_${s.name}` as Key), h('br'), h('code', {}, s.formula)], x.number(s.per_s), `${x.number(s.cpu_us)} µs`, x.number(s.cores, 3)]))),
       h('h2', {}, x.t('e_formulas')), h('ul', {}, e.formulas.map((f) => h('li', {}, h('code', {}, f))))),
     h('section', { class: 'card' }, h('h2', {}, x.t('e_plan')), table([], [
       [x.t('e_users'), x.number(p.users)], [x.t('e_direct'), x.number(r.direct_per_hour)], [x.t('e_group'), x.number(r.group_per_hour)], [x.t('e_members'), x.number(r.group_members)], [x.t('e_loginsEach'), x.number(r.logins_per_hour)],

@@ -50,7 +50,7 @@ const en = {
   efficiency: 'Beside servers that make no cluster', efficiencyHint: 'All nodes share the processors of this machine, so a node is dearer the more of them there are, with or without a cluster. What the cluster costs is its difference to as many servers at the same time that know nothing of each other. Figures are messages per CPU-second; where there are several, cluster · alone · apart.',
   asCluster: 'cluster', asAlone: 'one server with the load of one node', asApart: 'as many servers apart',
   e_kind: 'Capacity', e_hint: 'What a number of users needs, from what each step has cost when it was measured.', e_online: '{n} % of the users, in the busiest hour', e_load: 'with a load of {n} %', e_nodeCores: 'with {n} processors', e_all: 'of all nodes together', e_disk: 'disk', e_days: 'in {n} days', e_databases: 'databases', e_embedded: 'one node has its own store', e_network: 'network', e_toClients: 'to clients, in the busiest hour',
-  e_stages: 'What keeps the processors busy', e_stagesHint: 'The steps of a message after WildfireChat: send, distribution, notification, push, pull; and what clients do besides.', e_formula: 'formula', e_formulas: 'The other figures', e_plan: 'What people do', e_costs: 'What a step costs, as measured',
+  e_stages: 'What keeps the processors busy', e_stagesHint: 'The steps of a message after WildfireChat: send, distribution, notification, push, pull; and what clients do besides.', e_formulas: 'The other figures', e_plan: 'What people do', e_costs: 'What a step costs, as measured',
   e_send: 'send', e_commit: 'commit', e_distribution: 'distribution', e_notification: 'notification', e_receipts: 'receipts', e_push: 'push', e_pull: 'pull', e_logins: 'logins', e_idle: 'idle connections', e_cluster: 'to other nodes',
   e_users: 'users', e_direct: 'messages to one other, in an hour', e_group: 'messages to a group, in an hour', e_members: 'its members who are online', e_loginsEach: 'logins in an hour', e_opens: 'conversations opened in an hour', e_hours: 'busiest hours to which a day is equal', e_size: 'text of a message',
 } as const
@@ -107,7 +107,7 @@ const zh: Record<Key, string> = {
   efficiency: '与互不相干的服务器相比', efficiencyHint: '所有节点共用这台机器的处理器，所以无论是否组成集群，节点越多，每个节点越贵。集群的代价，是它与同时运行、互不知晓的同样多台服务器之差。数字为每 CPU 秒消息数；并列时依次为集群 · 单独 · 各自。',
   asCluster: '集群', asAlone: '一台服务器，承担一个节点的负载', asApart: '同样多台各自的服务器',
   e_kind: '容量', e_hint: '由每一步实测的代价推算一定数量的用户需要什么。', e_online: '最忙的一小时，用户的 {n}%', e_load: '负载为 {n}%', e_nodeCores: '每台 {n} 个处理器', e_all: '所有节点合计', e_disk: '磁盘', e_days: '{n} 天', e_databases: '数据库', e_embedded: '单节点使用自带的存储', e_network: '网络', e_toClients: '最忙的一小时，发往客户端',
-  e_stages: '处理器在忙什么', e_stagesHint: '按野火的划分，一条消息的各步：发送、分发、通知、推送、拉取；以及客户端做的其他事。', e_formula: '公式', e_formulas: '其他数字', e_plan: '人们做什么', e_costs: '每一步的实测代价',
+  e_stages: '处理器在忙什么', e_stagesHint: '按野火的划分，一条消息的各步：发送、分发、通知、推送、拉取；以及客户端做的其他事。', e_formulas: '其他数字', e_plan: '人们做什么', e_costs: '每一步的实测代价',
   e_send: '发送', e_commit: '提交', e_distribution: '分发', e_notification: '通知', e_receipts: '已读回执', e_push: '推送', e_pull: '拉取', e_logins: '登录', e_idle: '空闲连接', e_cluster: '到其他节点',
   e_users: '用户', e_direct: '每小时单聊消息', e_group: '每小时群消息', e_members: '群里的在线成员', e_loginsEach: '每小时登录', e_opens: '每小时打开的会话', e_hours: '一天相当于几个最忙的小时', e_size: '消息正文',
 }
