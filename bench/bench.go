@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -360,8 +361,9 @@ func (r *run) peers(i int) (all []peer) {
 		for n := range r.p.Peers {
 			direct((i + n + 1) % r.p.Connections)
 		}
-		if len(g.groups) > 0 {
+		if len(g.groups) > 0 && r.p.traffic() == people {
 			all = append(all, peer{book: g.groups[i/r.p.Members]})
+			all = slices.Concat(all[i%len(all):], all[:i%len(all)]) // or all would write to their groups at the same time
 		}
 	}
 	return all

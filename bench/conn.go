@@ -226,6 +226,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		c.place.part = nil
 	}
 	g.noted = g.noted[:0]
+	joined := false
 	for {
 		var e entry
 		more, err := f.next(g.enc.Codec, &e)
@@ -235,6 +236,9 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		}
 		if !more {
 			break
+		}
+		if g.gone != nil && len(e.conv) > 0 && e.conv[0] == inboxConv { // may say that there is a conversation which the sync page did not have. P-6.3
+			joined = true
 		}
 		g.logEntry(checker.Deliver, c.index, &e, 0, now)
 		sentNs, first := g.audit.pushed(c.index, &e)
@@ -249,6 +253,9 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if s := c.sender; s != nil {
 			s.saw(&e)
 		}
+	}
+	if joined {
+		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
 	}
 	if leads {
 		g.script.write(&c.place, raw, g.noted)

@@ -76,9 +76,6 @@ func (g *generator) comeAndGo(now int64) {
 func (g *generator) attach(b *comer, now int64) {
 	c := g.conns[b.index]
 	c.fd, c.in, c.out, c.token, c.kicked, c.unread = b.fd, nil, nil, b.token, "", c.unread[:0]
-	if c.behind == nil {
-		c.behind = map[string]bool{}
-	}
 	g.open++
 	if g.gone != nil {
 		g.away.Add(-1)
@@ -90,11 +87,11 @@ func (g *generator) attach(b *comer, now int64) {
 	for _, state := range b.convs {
 		v := g.audit.named([]byte(state.Conv))
 		if v == nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
-			c.behind[state.Conv] = true
+			g.fallBehind(c, state.Conv)
 		} else if v != nil {
 			v.Head = max(v.Head, state.Head)
 			if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head {
-				c.behind[state.Conv] = true
+				g.fallBehind(c, state.Conv)
 			}
 		}
 	}
@@ -117,8 +114,19 @@ func (g *generator) attach(b *comer, now int64) {
 	g.received(c, b.early, now)
 }
 
-// directConv is what the id of a direct conversation begins with.
-const directConv = 'd'
+// fallBehind notes that a connection is to read a conversation.
+func (g *generator) fallBehind(c *conn, conv string) {
+	if c.behind == nil { // it comes once
+		c.behind = map[string]bool{}
+	}
+	c.behind[conv] = true
+}
+
+// What ids begin with: of a direct conversation, and of an inbox.
+const (
+	directConv = 'd'
+	inboxConv  = 'i'
+)
 
 // leave has a connection that has ended come back.
 func (g *generator) leave(c *conn, reason string) {

@@ -23,11 +23,11 @@ type Costs struct {
 	Machine Machine   `json:"machine"`
 	Disk    Disk      `json:"disk"`
 
-	Commit     float64 `json:"commit_us"`     // one commit, however many messages are in it
+	Commit     float64 `json:"commit_us"`     // one commit, however many messages and receipts are in it
 	CommitTime float64 `json:"commit_ms"`     // how long one takes: what comes meanwhile shares the next one
 	Send       float64 `json:"send_us"`       // one message, without its commit: in, numbered, stored, acked
 	Delivery   float64 `json:"delivery_us"`   // one message to one connection
-	Receipt    float64 `json:"receipt_us"`    // a read cursor that moves, and tells the sender
+	Receipt    float64 `json:"receipt_us"`    // a read cursor that moves, without its commit, and tells the sender
 	Login      float64 `json:"login_us"`      // a connection that says hello and syncs
 	History    float64 `json:"history_us"`    // a page of a conversation
 	Idle       float64 `json:"idle_us_per_s"` // a connection, for each second
@@ -130,7 +130,7 @@ type Estimate struct {
 	Busy        float64 `json:"busy_cores"`     // in use in the busiest hour, without the database
 	Cores       float64 `json:"cores"`          // to have, so that Load is kept
 	Nodes       float64 `json:"nodes"`          // machines of NodeCores; one more lets one of several fail
-	Batch       float64 `json:"per_commit"`     // messages in a commit
+	Batch       float64 `json:"per_commit"`     // messages and receipts in a commit
 	Memory      float64 `json:"memory_bytes"`   // of all nodes together, with that of the kernel
 	Out         float64 `json:"out_bits_per_s"` // to clients
 	DiskDay     float64 `json:"disk_bytes_per_day"`
@@ -184,9 +184,10 @@ func once(rate float64) float64 { return 1 - math.Exp(-rate) }
 
 // stages are those of a load on so many nodes.
 func (c *Costs) stages(l load, connections, nodes float64, add func(name string, perS, each float64, formula string)) (batch float64) {
-	batch = 1 + l.sends/nodes*c.CommitTime/1e3
+	entries := l.sends + l.receipts // a receipt is durable too
+	batch = c.batch(entries / nodes)
 	add("send", l.sends, c.Send, "sends × send_us")
-	add("commit", l.sends/batch, c.Commit, "sends ÷ per_commit × commit_us; per_commit = 1 + sends ÷ nodes × commit_ms ÷ 1000")
+	add("commit", entries/batch, c.Commit, "(sends + receipts) ÷ per_commit × commit_us; per_commit = 1 + (sends + receipts) ÷ nodes × commit_ms ÷ 1000")
 	add("distribution", l.sends, 0, "0: a message is stored once, however many receive it")
 	add("notification", l.deliveries, c.Delivery, "connections ÷ 3600 × (direct + group × (group_members − 1)) × delivery_us")
 	add("receipts", l.receipts, c.Receipt, "connections × (1 − e^(−what comes in a second)) × receipt_us, for direct conversations and for groups")
@@ -197,6 +198,10 @@ func (c *Costs) stages(l load, connections, nodes float64, add func(name string,
 	add("cluster", l.sends*(nodes-1)/nodes, c.Forward, "sends × (nodes − 1) ÷ nodes × forward_us")
 	return batch
 }
+
+// batch is how many entries a commit has, if so many come in a second: those that come while the one before is
+// under way.
+func (c *Costs) batch(perS float64) float64 { return 1 + perS*c.CommitTime/1e3 }
 
 // Cores is what so many connections of people keep busy, who are so many times as fast.
 func (c *Costs) Cores(r *Routine, connections int, speed float64) (cores float64) {
@@ -292,8 +297,8 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	group := func(q *Params) { q.Members, q.Senders, q.Rate = m.users(100), m.users(20), 100 }
 	fan := m.run(Group, group)
 	read := m.run(Group, func(q *Params) { group(q); q.Receipts = true })
-	come := m.run(Login, func(q *Params) { q.Connections, q.Times = m.users(2000), 2 })
-	pull := m.run(History, func(q *Params) { q.Senders, q.Receivers, q.Rounds = m.users(20), m.users(200), 50 })
+	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = m.users(2000), 5, 2 })
+	pull := m.run(History, func(q *Params) { q.Senders, q.Receivers, q.Rounds = m.users(20), m.users(400), 10 })
 	if m.err != nil {
 		return c, m.err
 	}
@@ -316,9 +321,13 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	message := each(many) - c.Commit*b // one send and one delivery
 	n := float64(fan.Params.Members) - 1
 	c.Delivery = round((each(fan)-c.Commit*part(fan)-message)/(n-1), 100)
-	c.Send = round(message-c.Delivery, 100)
+	if c.Send = round(message-c.Delivery, 100); c.Send < 0 { // nothing of a message is its own: all is shared in the commit
+		c.Send, c.Commit = 0, round(math.Max(0, (each(many)-c.Delivery)/b), 100)
+	}
 	moves := float64(read.CursorMoves) / (read.Seconds + read.Params.WarmUp) * read.Seconds // the warm-up has some too
-	c.Receipt = round(math.Max(0, 1e6*(read.Server.CPU-fan.Server.CPU*read.Seconds/fan.Seconds)/moves), 100)
+	rate := read.AcceptedPerS
+	commits := (rate+moves/read.Seconds)/c.batch(rate+moves/read.Seconds) - rate/c.batch(rate)
+	c.Receipt = round(math.Max(0, (1e6*(read.Server.CPU-fan.Server.CPU*read.Seconds/fan.Seconds)-commits*read.Seconds*c.Commit)/moves), 100)
 	c.Login, c.History = come.Tasks[1].CPUEach, pull.Tasks[1].CPUEach
 	return c, nil
 }

@@ -33,6 +33,9 @@ func (r *run) driveTasks(ctx context.Context) error {
 	}
 	if r.p.Scenario == Storm || r.p.traffic() == people {
 		g.gone = make(chan goner, len(g.conns))
+		for _, c := range g.conns {
+			c.behind = map[string]bool{}
+		}
 	}
 	go func() { r.ended <- g.run(ctx) }() // waited for below
 	err := r.tasks(ctx)
