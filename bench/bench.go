@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type run struct {
 	watched      []*conn // the connections of the watchers
 	elsewhere    elsewhere
 	stillBusy    float64    // cores in use a while after the end of a counted run
+	living       func()     // mixed: adds what clients did besides sending to the report
 	ended        chan error // capacity 1; when the generator has, of scenarios in tasks
 	sent         int64      // of a counted run: when its last message was answered, and had reached those online, on the generator's clock
 }
@@ -72,10 +74,6 @@ const diskProbe = time.Second
 // Run does what p says and reports. It returns a report also of a run with
 // findings; an error means that there is none.
 func Run(ctx context.Context, p Params) (*Report, error) {
-	if p.Scenario == Storm { // half of them write to the other half
-		p.Senders = p.Connections / 2
-		p.Receivers = p.Connections - p.Senders
-	}
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -182,6 +180,16 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	if err := r.raise(ctx); err != nil {
 		return err
+	}
+	if r.p.traffic() == people {
+		for i := range r.p.circles() {
+			first, members := r.p.circle(i)
+			id, err := r.ops[0].createGroup(ctx, fmt.Sprintf("%sgroup-%d", name, i), r.users[first:first+members])
+			if err != nil {
+				return err
+			}
+			r.groups = append(r.groups, id)
+		}
 	}
 	if r.p.traffic() == groups {
 		for n := range r.p.Groups {
@@ -306,16 +314,26 @@ func (r *run) assemble(all []greeted) error {
 			*g.conns[i] = conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token}
 		}
 	}
-	for _, id := range r.groups {
-		g.groups = append(g.groups, g.audit.addGroup(id, len(all)))
+	for i, id := range r.groups {
+		first, members := 0, len(all)
+		if r.p.traffic() == people {
+			first, members = r.p.circle(i)
+		}
+		g.groups = append(g.groups, g.audit.addGroup(id, first, members))
 	}
-	if len(g.groups) == 1 { // of several, members do not get the same bytes
+	if len(g.groups) == 1 && r.p.traffic() == groups { // of several, members do not get the same bytes
 		g.group, g.script = g.groups[0], newScript()
 	}
 	for i := range r.p.senders() {
 		if err := g.addSender(i, r.users[i], r.peers(i), &r.p, all[i].welcome); err != nil {
 			return err
 		}
+	}
+	if h := r.p.Routine; h != nil {
+		each := float64(r.p.Connections) / 3600 * r.p.Speed
+		g.habits = &pastime{logins: h.Logins * each, opens: h.Opens * each}
+		g.errand = g.ask(taskHistory, nil, 0, 0, nil, isHistory)
+		g.errand.free = true
 	}
 	return g.joinGroups(all)
 }
@@ -340,9 +358,13 @@ func (r *run) peers(i int) (all []peer) {
 			to := (i + n) % r.p.Receivers
 			direct(r.p.Senders + to).streams[1].Gone = r.p.offline() && to >= r.p.watchers() // not there yet
 		}
-	case ring:
+	case ring, people:
 		for n := range r.p.Peers {
 			direct((i + n + 1) % r.p.Connections)
+		}
+		if len(g.groups) > 0 && r.p.traffic() == people {
+			all = append(all, peer{book: g.groups[i/r.p.Members]})
+			all = slices.Concat(all[i%len(all):], all[:i%len(all)]) // or all would write to their groups at the same time
 		}
 	}
 	return all
@@ -387,11 +409,15 @@ func (g *generator) joinGroups(all []greeted) error {
 			heads[c.Conv] = c.Head
 		}
 		for _, v := range g.groups {
+			st := v.stream(i)
+			if st == nil {
+				continue
+			}
 			head, found := heads[v.id]
 			if !found {
 				return fmt.Errorf("the sync of member %d does not list the group %s", i, v.id)
 			}
-			v.streams[i] = checker.NewStream(head)
+			*st = checker.NewStream(head)
 			v.Head = max(v.Head, head)
 		}
 		if s := g.conns[i].sender; s != nil {

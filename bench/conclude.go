@@ -26,7 +26,13 @@ func (r *run) conclude(ctx context.Context) error {
 	if rep.Floor != nil {
 		rep.Floor.compare(rep)
 	}
+	if r.living != nil {
+		r.living()
+	}
 	rep.Series = r.series()
+	if r.p.Scenario == Soak {
+		rep.Drift = drift(rep.Series)
+	}
 	rep.Steps = r.steps()
 	if r.p.counted() && !r.p.inTasks() {
 		rep.Checks = r.checks(mine)

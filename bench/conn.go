@@ -17,16 +17,17 @@ type conn struct {
 	out    []byte // what the socket did not take yet
 	place  reader // in the group's script
 	sender *sender
-	again  []uint64 // numbers of messages to send once more
-	token  []byte   // of the last sync page
-	unread []string // conversations whose history is asked for when another one has come
-	askID  uint64   // of the request of an errand that has no answer yet; 0: none
-	asked  int64    // when it was made
-	left   int      // requests of the errand that are still to be made
-	got    uint64   // messages, each once
-	kicked string   // what the server said before it closed
-	dirty  bool     // has something to send in this turn
-	later  bool     // is read in turn, not when something comes; its latencies are not the server's
+	again  []uint64        // numbers of messages to send once more
+	token  []byte          // of the last sync page
+	unread []string        // conversations whose history is asked for when another one has come
+	behind map[string]bool // conversations that are not read to their end, of a connection that comes and goes
+	askID  uint64          // of the request of an errand that has no answer yet; 0: none
+	asked  int64           // when it was made
+	left   int             // requests of the errand that are still to be made
+	got    uint64          // messages, each once
+	kicked string          // what the server said before it closed
+	dirty  bool            // has something to send in this turn
+	later  bool            // is read in turn, not when something comes; its latencies are not the server's
 }
 
 // sender is a connection's sending side.
@@ -225,6 +226,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		c.place.part = nil
 	}
 	g.noted = g.noted[:0]
+	joined := false
 	for {
 		var e entry
 		more, err := f.next(g.enc.Codec, &e)
@@ -234,6 +236,9 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		}
 		if !more {
 			break
+		}
+		if g.gone != nil && len(e.conv) > 0 && e.conv[0] == inboxConv { // may say that there is a conversation which the sync page did not have. P-6.3
+			joined = true
 		}
 		g.logEntry(checker.Deliver, c.index, &e, 0, now)
 		sentNs, first := g.audit.pushed(c.index, &e)
@@ -248,6 +253,9 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if s := c.sender; s != nil {
 			s.saw(&e)
 		}
+	}
+	if joined {
+		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
 	}
 	if leads {
 		g.script.write(&c.place, raw, g.noted)

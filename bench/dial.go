@@ -26,7 +26,7 @@ type greeted struct {
 	welcome *petrelv1.Welcome
 	token   []byte
 	convs   []*petrelv1.ConvState
-	early   []byte        // what the server sent behind the sync page
+	early   []byte        // frames that the server sent besides its answers
 	took    time.Duration // from the dial to the sync page
 }
 
@@ -145,7 +145,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 	if g, err = p.greet(token, d.capabilities, device, since); err != nil {
 		return greeted{}, err
 	}
-	g.early, g.took = p.in, time.Since(began)
+	g.early, g.took = append(p.events, p.in...), time.Since(began)
 	if d.tls != nil {
 		if !stop() {
 			return greeted{}, context.Cause(ctx)
@@ -186,6 +186,8 @@ type talk struct {
 	nc net.Conn
 	e  wire.Encoding
 	in []byte // read, and not yet taken
+
+	events []byte // frames that are no answers
 }
 
 // upgrade asks for a WebSocket.
@@ -239,12 +241,15 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s.Id == 0 && s.GetKick() == nil { // events can come before the answer. P-6.3
+			t.events = append(t.events, t.in[:n]...)
+		}
 		t.in = append([]byte(nil), t.in[n:]...)
 		if k := s.GetKick(); k != nil {
 			return nil, fmt.Errorf("kicked: %s: %s", k.Code, k.Message)
 		}
 		if s.Id != f.Id {
-			continue // events of the inbox can come before the answer
+			continue
 		}
 		if e := s.GetError(); e != nil {
 			return nil, fmt.Errorf("%s: %s", e.Code, e.Message)

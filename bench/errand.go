@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"time"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -19,7 +21,11 @@ type comer struct {
 type goner struct {
 	index int
 	token []byte // of its last sync page
+	at    time.Time
 }
+
+// wentAway is why a connection ends whose client has ended it.
+const wentAway = "went away"
 
 // errand is what some connections ask for: each makes a request when the one before is answered.
 type errand struct {
@@ -29,6 +35,7 @@ type errand struct {
 	each   int                                // requests of each connection
 	next   func(c *conn) bool                 // makes the next request; false: there is none
 	is     func(f *petrelv1.ClientFrame) bool // whether a request is one of these
+	free   bool                               // requests are made elsewhere, without turns
 
 	times *hdrhistogram.Histogram
 	count uint64 // answers
@@ -68,20 +75,28 @@ func (g *generator) comeAndGo(now int64) {
 // sends again what has no answer.
 func (g *generator) attach(b *comer, now int64) {
 	c := g.conns[b.index]
-	c.fd, c.in, c.out, c.token, c.kicked, c.unread = b.fd, nil, nil, b.token, "", nil
+	c.fd, c.in, c.out, c.token, c.kicked, c.unread = b.fd, nil, nil, b.token, "", c.unread[:0]
 	g.open++
+	if g.gone != nil {
+		g.away.Add(-1)
+	}
 	if err := g.poll.add(c.fd, c.index); err != nil {
 		g.lose(c, err.Error())
 		return
 	}
 	for _, state := range b.convs {
 		v := g.audit.named([]byte(state.Conv))
-		if v == nil && state.Conv[0] == directConv || v != nil && v.stream(c.index) != nil {
-			c.unread = append(c.unread, state.Conv) // nobody knows a new one before its first message is read
-		}
-		if v != nil {
+		if v == nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
+			g.fallBehind(c, state.Conv)
+		} else if v != nil {
 			v.Head = max(v.Head, state.Head)
+			if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head {
+				g.fallBehind(c, state.Conv)
+			}
 		}
+	}
+	for conv := range c.behind { // also what an earlier connection has not read to its end
+		c.unread = append(c.unread, conv)
 	}
 	if g.gone != nil {
 		for range historiesAtOnce {
@@ -99,16 +114,28 @@ func (g *generator) attach(b *comer, now int64) {
 	g.received(c, b.early, now)
 }
 
-// directConv is what the id of a direct conversation begins with.
-const directConv = 'd'
+// fallBehind notes that a connection is to read a conversation.
+func (g *generator) fallBehind(c *conn, conv string) {
+	if c.behind == nil { // it comes once
+		c.behind = map[string]bool{}
+	}
+	c.behind[conv] = true
+}
+
+// What ids begin with: of a direct conversation, and of an inbox.
+const (
+	directConv = 'd'
+	inboxConv  = 'i'
+)
 
 // leave has a connection that has ended come back.
 func (g *generator) leave(c *conn, reason string) {
-	if !g.storming.Load() {
+	if !g.storming.Load() && reason != wentAway {
 		g.lost = append(g.lost, reason)
 	}
 	c.again = c.again[:0]
-	g.gone <- goner{c.index, c.token} // has room for all
+	g.away.Add(1)
+	g.gone <- goner{c.index, c.token, time.Now()} // has room for all
 }
 
 // answered takes the answer to a request of the errand.
@@ -122,7 +149,7 @@ func (g *generator) answered(c *conn, now int64) {
 // goOn has a connection make its next request of the errand, if it has not yet.
 func (g *generator) goOn(c *conn) {
 	e := g.errand
-	if e == nil || c.askID != 0 {
+	if e == nil || e.free || c.askID != 0 {
 		return
 	}
 	if c.fd >= 0 && c.left > 0 {

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -16,6 +18,7 @@ const Quick = "quick"
 // QuickParams are what such a run does.
 type QuickParams struct {
 	Scale      float64
+	Seconds    float64        // of each of the first two parts
 	Dir        string         // where the temporary folders are made; empty: the system's
 	ServeArgs  []string       // further arguments of the servers
 	Executable string         // of the servers; empty: this program
@@ -29,8 +32,10 @@ type Story struct {
 	Reconnect *ReliabilityReport `json:"reconnect"`
 }
 
+// DefaultQuick are the parameters with which it takes twenty seconds.
+func DefaultQuick() QuickParams { return QuickParams{Scale: 1, Seconds: 3} }
+
 const (
-	quickSeconds  = 3 // of each of the two runs
 	quickRate     = 5000
 	quickMembers  = 500
 	quickClients  = 20
@@ -42,7 +47,7 @@ func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
 	s := &Story{}
 	for _, scenario := range []string{Direct, Group} {
 		one := DefaultParams(scenario)
-		one.Seconds, one.WarmUp = quickSeconds, 1
+		one.Seconds, one.WarmUp = p.Seconds, min(1, p.Seconds)
 		if one.Members = quickMembers; scenario == Direct {
 			one.Members, one.Rate = 0, quickRate*p.Scale
 		}
@@ -63,6 +68,22 @@ func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
 		return nil, fmt.Errorf("%s: %w", OpenIMReliability, err)
 	}
 	return s, nil
+}
+
+// ReadStory reads what WriteJSON has written.
+func ReadStory(file string) (*Story, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var s Story
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if len(s.Runs) != 2 || s.Reconnect == nil {
+		return nil, fmt.Errorf("%s is no report of the scenario %s", file, Quick)
+	}
+	return &s, nil
 }
 
 // Clean says what is wrong with any part.

@@ -4,7 +4,6 @@ import (
 	"net"
 
 	"github.com/panjf2000/gnet/v2"
-	"github.com/panjf2000/gnet/v2/pkg/logging"
 )
 
 // relayServer passes on what it reads, by one event loop like those of the server: what one read
@@ -20,7 +19,7 @@ func newRelayServer(s shape) (*relayServer, error) {
 	r := &relayServer{shape: s, conns: make([]gnet.Conn, s.connections())}
 	var err error
 	// As internal/gateway makes its loops.
-	if r.client, err = gnet.NewClient(r, gnet.WithNumEventLoop(1), gnet.WithReadBufferCap(readBytes), gnet.WithTCPNoDelay(gnet.TCPDelay), gnet.WithLogLevel(logging.ErrorLevel)); err != nil {
+	if r.client, err = gnet.NewClient(r, gnet.WithNumEventLoop(1), gnet.WithReadBufferCap(readBytes), gnet.WithTCPNoDelay(gnet.TCPDelay), gnet.WithLogger(noLog{})); err != nil {
 		return nil, err
 	}
 	return r, r.client.Start()
@@ -54,3 +53,12 @@ func (r *relayServer) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	return gnet.None
 }
+
+// noLog takes the lines of an event loop that tell only of its start and its end.
+type noLog struct{}
+
+func (noLog) Debugf(string, ...any) {}
+func (noLog) Infof(string, ...any)  {}
+func (noLog) Warnf(string, ...any)  {}
+func (noLog) Errorf(string, ...any) {}
+func (noLog) Fatalf(string, ...any) {}

@@ -85,10 +85,17 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 	for _, state := range p.Convs {
 		v := g.audit.named([]byte(state.Conv))
 		if v == nil {
+			if g.gone != nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
+				c.behind[state.Conv] = true
+				g.askHistory(c, state.Conv, 0)
+			}
 			continue
 		}
 		v.Head = max(v.Head, state.Head)
-		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && g.errand == nil {
+		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && (g.errand == nil || g.errand.free) {
+			if c.behind != nil {
+				c.behind[state.Conv] = true
+			}
 			g.askHistory(c, state.Conv, st.Lowest()-1)
 		}
 	}
@@ -103,6 +110,7 @@ func (g *generator) askHistory(c *conn, conv string, after uint64) {
 
 // historyPage takes what was missed; it counts as delivered.
 func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
+	g.pages++
 	last := uint64(0)
 	for _, m := range p.Messages {
 		e := entryOf(m)
@@ -118,7 +126,11 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 		last = e.seq
 	}
 	v := g.audit.named([]byte(p.Conv))
-	if v == nil || last == 0 {
+	if st := streamOf(v, c.index); st == nil || st.Complete(p.Head) {
+		delete(c.behind, p.Conv)
+	}
+	if v == nil || last == 0 { // nothing new, or none of this run: one answer, one question less
+		g.readNext(c)
 		return
 	}
 	v.Head = max(v.Head, p.Head)
@@ -156,4 +168,12 @@ func entryOf(m *petrelv1.Message) entry {
 		e.text, e.hasText = []byte(t.Text), true
 	}
 	return e
+}
+
+// streamOf is that of a connection in a conversation; nil: it has none.
+func streamOf(v *convBook, conn int) *checker.Stream {
+	if v == nil {
+		return nil
+	}
+	return v.stream(conn)
 }

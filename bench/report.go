@@ -33,6 +33,7 @@ type Report struct {
 	Checks    []Check  `json:"checks,omitempty"`    // of a counted run
 	Steps     []Step   `json:"steps,omitempty"`     // of an open loop with several rates
 	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or something else
+	Drift     *Drift   `json:"drift,omitempty"`     // soak
 	Floor     *Floor   `json:"floor,omitempty"`     // what the machine does without a chat server; of runs with senders and a server of their own
 
 	Overloaded []string `json:"overloaded"` // why the figures are those of a server, or a generator, that had too much to do; empty: it had not
@@ -149,6 +150,9 @@ func (r *Report) Clean(targets Targets) error {
 	if n := len(r.Audit.Connections); n > 0 {
 		errs = append(errs, fmt.Errorf("%d connections ended during the run, the first: %s", n, r.Audit.Connections[0]))
 	}
+	if r.Drift != nil {
+		errs = append(errs, r.Drift.problem())
+	}
 	for _, c := range r.Checks {
 		if !c.OK {
 			errs = append(errs, fmt.Errorf("a check has failed: %s", c))
@@ -224,6 +228,9 @@ func (r *Report) WriteText(w io.Writer) error {
 			line(fmt.Sprintf("node %d", i+1), "cpu %.2f s   %s stored in %s commits", n.CPU, count(float64(n.Accepted)), count(float64(n.Commits)))
 		}
 	}
+	if d := r.Drift; d != nil {
+		line("drift", "memory %.0f to %.0f MB, ack p99 %.2f to %.2f ms, %.2f to %.2f cores, from the second quarter to the last", d.Memory[0]/(1<<20), d.Memory[1]/(1<<20), d.Ack[0], d.Ack[1], d.CPU[0], d.CPU[1])
+	}
 	if f := r.Floor; f != nil {
 		line("floor", "%s messages like these per CPU-second with nothing but sockets and a log; the server has %.0f %% of that", count(f.AcceptedPerCPU), 100*f.Share)
 	}
@@ -245,6 +252,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings, count(float64(r.Audit.Messages)),
 		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)
+	if n := r.Audit.Messages; n >= 3 && r.Audit.Findings.Clean() {
+		line("", "0 of %s acked messages are lost: at most %.2g %% are, at 95 %%", count(float64(n)), 100*checker.AtMost(n))
+	}
 	for _, s := range r.Steps {
 		line("step", "%s", s)
 	}

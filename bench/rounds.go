@@ -172,7 +172,7 @@ func (r *run) readersCome(ctx context.Context) error {
 	g.enter(draining)
 	for i := range all {
 		c := &conn{index: from + i, fd: all[i].fd, in: all[i].early, token: all[i].token}
-		g.conns = append(g.conns, c)
+		g.conns[c.index] = c
 		for _, state := range all[i].convs {
 			if v := g.audit.named([]byte(state.Conv)); v != nil && v.stream(c.index) != nil {
 				v.Head = max(v.Head, state.Head)

@@ -23,10 +23,12 @@ const (
 	Storm       = "storm"       // all connections are lost at once and come back, while half of them write to the others
 	Sync        = "sync"        // receivers ask for their lists of conversations, again and again
 	History     = "history"     // receivers read their conversations page by page
+	Mixed       = "mixed"       // clients do what people do, in proportion
+	Soak        = "soak"        // the same for long; the server must not grow, nor get slower
 	Limit       = "limit"       // what the machine does without a chat server
 )
 
-var scenarios = []string{Direct, DirectSend, Group, Cluster, Glide1, Glide2, OpenIMLoad, Connections, Login, Storm, Sync, History, Limit}
+var scenarios = []string{Direct, DirectSend, Group, Cluster, Glide1, Glide2, OpenIMLoad, Connections, Login, Storm, Sync, History, Mixed, Soak, Limit}
 
 // shapes are the published tests that a scenario does in place of its own, by name.
 var shapes = map[string]map[string]func(*Params){
@@ -70,6 +72,11 @@ func DefaultParams(scenario string) Params {
 		p.Senders, p.Receivers, p.Rounds, p.Times, p.AtOnce, p.WarmUp = 100, 200, 1, 20, 32, 0
 	case History:
 		p.Senders, p.Receivers, p.Rounds, p.AtOnce, p.WarmUp = 20, 200, 250, 32, 0
+	case Mixed, Soak:
+		p.Connections, p.Routine, p.Speed, p.Receipts, p.Seconds = 2000, usualRoutine(), 60, true, 60
+		if scenario == Soak {
+			p.Seconds = 3600
+		}
 	case Limit:
 		p.Senders, p.Members, p.Seconds, p.WarmUp = 200, 1000, 2, 0
 	case Cluster:
@@ -135,6 +142,8 @@ func (p Params) Scaled(by float64) Params {
 			some(&p.Messages, by, 1)
 		}
 		some(&p.Connections, by, 2*p.Peers+1)
+	case people:
+		some(&p.Connections, by, 2)
 	case idle:
 		some(&p.Connections, by, 1)
 	}
@@ -149,6 +158,7 @@ const (
 	mesh                  // every sender to every receiver
 	groups                // senders to groups of which all are members
 	ring                  // every client to the next ones
+	people                // every client to the next ones, and to a group
 	idle                  // nobody writes
 )
 
@@ -158,6 +168,8 @@ func (p *Params) traffic() traffic {
 		return idle
 	case Storm:
 		return pairs
+	case Mixed, Soak:
+		return people
 	case Group:
 		return groups
 	case Glide1, Glide2, OpenIMLoad:
@@ -200,7 +212,7 @@ func (p *Params) offline() bool {
 // inTasks tells whether a run does one thing after the other: see driveTasks.
 func (p *Params) inTasks() bool {
 	switch p.Scenario {
-	case Connections, Login, Storm, Sync, History:
+	case Connections, Login, Storm, Sync, History, Mixed, Soak:
 		return true
 	}
 	return false
@@ -245,7 +257,7 @@ func (p *Params) senders() int {
 	switch p.traffic() {
 	case idle:
 		return 0
-	case ring:
+	case ring, people:
 		return p.Connections
 	}
 	return p.Senders

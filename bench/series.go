@@ -20,7 +20,7 @@ import (
 // Second is what one second of a run showed. What is not known is 0.
 type Second struct {
 	At         float64     `json:"at_s"`  // its end, in seconds since the first message
-	Phase      string      `json:"phase"` // warm-up, measure, drain; idle without senders
+	Phase      string      `json:"phase"` // warm-up, measure, drain; after when a counted run has sent everything
 	Offered    float64     `json:"offered_per_s"`
 	Accepted   float64     `json:"accepted_per_s"`
 	Delivered  float64     `json:"delivered_per_s"`
@@ -64,12 +64,20 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
+// stands is the name of the phase.
+func (g *generator) stands() string {
+	if g.toldSpent && g.at != draining {
+		return "after"
+	}
+	return [...]string{"warm-up", "measure", "drain"}[g.at]
+}
+
 // second is the one that ends now.
 func (g *generator) second(now int64) Second {
 	d, t := float64(now-g.told)/1e9, g.tally
 	s := Second{
 		At:         round(float64(now-g.started)/1e9, 1000),
-		Phase:      [...]string{"warm-up", "measure", "drain"}[g.at],
+		Phase:      g.stands(),
 		Offered:    round(float64(t.offered-g.before.offered)/d, 10),
 		Accepted:   round(float64(t.accepted-g.before.accepted)/d, 10),
 		Delivered:  round(float64(t.delivered-g.before.delivered)/d, 10),

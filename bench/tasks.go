@@ -18,7 +18,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// The scenarios that go task by task: Connections, Login, Storm, Sync and History.
+// The scenarios that go task by task: Connections, Login, Storm, Sync, History, Mixed and Soak.
 
 // driveTasks runs the generator, and the steps beside it.
 func (r *run) driveTasks(ctx context.Context) error {
@@ -31,8 +31,11 @@ func (r *run) driveTasks(ctx context.Context) error {
 	if r.p.offline() {
 		g.quota.Store(uint64(r.p.quota())) // before it runs: without a quota it would send without bound
 	}
-	if r.p.Scenario == Storm {
+	if r.p.Scenario == Storm || r.p.traffic() == people {
 		g.gone = make(chan goner, len(g.conns))
+		for _, c := range g.conns {
+			c.behind = map[string]bool{}
+		}
 	}
 	go func() { r.ended <- g.run(ctx) }() // waited for below
 	err := r.tasks(ctx)
@@ -59,7 +62,7 @@ func (r *run) tasks(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.p.Scenario != Storm {
+	if r.p.offline() || r.p.traffic() == idle {
 		if err := r.enter(ctx, measuring); err != nil {
 			return err
 		}
@@ -71,6 +74,8 @@ func (r *run) tasks(ctx context.Context) error {
 		return r.comeAgainAndAgain(ctx)
 	case Storm:
 		return r.storms(ctx)
+	case Mixed, Soak:
+		return r.mixed(ctx)
 	case Sync:
 		return r.syncs(ctx)
 	}
@@ -128,12 +133,20 @@ func (r *run) come(ctx context.Context, from, to int) ([]greeted, Task, error) {
 	if err := r.note(ctx, &after); err != nil {
 		return nil, Task{}, err
 	}
+	return all, r.newTask(taskConnect, uint64(len(all)), took.Seconds(), &before, &after, timesOf(all)), nil
+}
+
+// timesOf are how long connections took to come.
+func timesOf(all []greeted) *hdrhistogram.Histogram {
 	times := hdrhistogram.New(shortest, longest, 3)
 	for i := range all {
 		_ = times.RecordValue(min(int64(all[i].took), longest)) // within the bounds
 	}
-	return all, r.newTask(taskConnect, uint64(len(all)), took.Seconds(), &before, &after, times), nil
+	return times
 }
+
+// level is how many connections of this process are there after step n, from 1.
+func (r *run) level(n int) int { return r.p.Connections * n / r.p.Levels }
 
 // note takes a mark.
 func (r *run) note(ctx context.Context, m *mark) (err error) {
@@ -158,17 +171,15 @@ func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 
 // connectInSteps is the scenario Connections.
 func (r *run) connectInSteps(ctx context.Context) error {
-	last := 0
+	whole := r.report.Params.Connections
+	r.tellAll(order{Start: true})
 	for n := range r.p.Levels {
-		to := r.p.Connections * (n + 1) / r.p.Levels
-		all, task, err := r.come(ctx, last, to)
+		to, mine := whole*(n+1)/r.p.Levels, r.level(n+1)
+		task, err := r.comeTo(ctx, n+1, to-whole*n/r.p.Levels)
 		if err != nil {
 			return err
 		}
-		if err := r.hand(ctx, all, last); err != nil {
-			return err
-		}
-		last, task.Size = to, to
+		task.Size = to
 		var before, after mark
 		pauses, beats := r.pauses(ctx), r.gen.beats.Load()
 		if err := r.note(ctx, &before); err != nil {
@@ -194,8 +205,8 @@ func (r *run) connectInSteps(ctx context.Context) error {
 		task.UserBytes = round(float64(int64(memory-r.memoryBefore))/float64(to), 10)
 		task.KernelBytes = round(float64(int64(kernel-r.kernelBefore))/float64(to), 10)
 		sample := make([]*conn, 0, pingSample)
-		for i := range min(pingSample, to) {
-			sample = append(sample, r.gen.conns[i*to/min(pingSample, to)])
+		for i := range min(pingSample, mine) {
+			sample = append(sample, r.gen.conns[i*mine/min(pingSample, mine)])
 		}
 		e, _, err := r.send(ctx, r.gen.ask(taskAnswer, sample, 1, 1, func(*conn) *petrelv1.ClientFrame {
 			return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}
@@ -209,6 +220,36 @@ func (r *run) connectInSteps(ctx context.Context) error {
 		r.say("%s", strings.Join(tabulate(r.report.Tasks[len(r.report.Tasks)-1:]), "\n"))
 	}
 	return nil
+}
+
+// comeTo has the connections of step n come, in all processes: some more.
+func (r *run) comeTo(ctx context.Context, n, more int) (Task, error) {
+	var before, after mark
+	if err := r.note(ctx, &before); err != nil {
+		return Task{}, err
+	}
+	began := time.Now()
+	r.tellAll(order{Level: n})
+	all, err := r.connect(ctx, r.level(n-1), r.level(n))
+	if err != nil {
+		return Task{}, err
+	}
+	times := timesOf(all)
+	for _, f := range r.others {
+		select {
+		case s := <-f.came:
+			times.Merge(hdrhistogram.Import(s))
+		case <-f.ended:
+			return Task{}, errors.Join(f.err, errors.New("a load generator has ended before all connections were there"))
+		case <-ctx.Done():
+			return Task{}, context.Cause(ctx)
+		}
+	}
+	took := time.Since(began)
+	if err := r.note(ctx, &after); err != nil {
+		return Task{}, err
+	}
+	return r.newTask(taskConnect, uint64(more), took.Seconds(), &before, &after, times), r.hand(ctx, all, r.level(n-1))
 }
 
 // pingSample is how many connections ping to know how long an answer takes.
@@ -349,12 +390,8 @@ const (
 
 // storms is the scenario Storm.
 func (r *run) storms(ctx context.Context) error {
-	s := &storm{run: r, all: make(chan struct{}, 1)}
-	serving, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { s.serve(serving, &wg) })
+	s, stop := r.bringBack(ctx)
+	defer stop()
 	if _, err := until(ctx, r, time.After(seconds(r.p.WarmUp))); err != nil {
 		return err
 	}
@@ -376,10 +413,18 @@ func (r *run) storms(ctx context.Context) error {
 	return err
 }
 
+// bringBack has connections that end come back, until stop is called.
+func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
+	s = &storm{run: r, all: make(chan struct{}, 1), times: hdrhistogram.New(shortest, longest, 3)}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.serve(ctx, &wg) })
+	return s, func() { cancel(); wg.Wait() }
+}
+
 // storm brings connections back that have ended.
 type storm struct {
 	*run
-	began atomic.Int64  // of the running one, in ns of the wall clock
 	back  atomic.Int64  // connections, since then
 	again atomic.Uint64 // tries that failed, since then
 	all   chan struct{} // capacity 1: all are back
@@ -400,7 +445,6 @@ func (s *storm) once(ctx context.Context, n int) (Task, error) {
 	s.back.Store(0)
 	s.again.Store(0)
 	began := time.Now()
-	s.began.Store(began.UnixNano())
 	s.gen.storming.Store(true)
 	if s.p.Kill {
 		if err := s.killNode(ctx, 0); err != nil {
@@ -460,9 +504,7 @@ func (s *storm) comeBack(ctx context.Context, g goner) {
 		}
 	}
 	s.mu.Lock()
-	if s.times != nil {
-		_ = s.times.RecordValue(min(max(time.Now().UnixNano()-s.began.Load(), shortest), longest)) // within the bounds
-	}
+	_ = s.times.RecordValue(min(max(int64(time.Since(g.at)), shortest), longest)) // within the bounds
 	s.mu.Unlock()
 	if s.back.Add(1) == int64(len(s.users)) {
 		s.all <- struct{}{} // the one before was taken

@@ -31,7 +31,9 @@ func newBench(c *cli) *cobra.Command {
 		newBenchScenario(c, bench.Storm, "All connections are lost at once and come back", "  petrel bench storm --connections 15000 --storms 20\n  petrel bench storm --kill"),
 		newBenchScenario(c, bench.Sync, "Clients ask for their lists of conversations", "  petrel bench sync --senders 500"),
 		newBenchScenario(c, bench.History, "Clients read their conversations page by page", "  petrel bench history --rounds 1000"),
-		newBenchLimit(c),
+		newBenchScenario(c, bench.Mixed, "Clients do what people do: write, read, come and go", "  petrel bench mixed --clients 5000 --speed 30"),
+		newBenchScenario(c, bench.Soak, "The same for long: the server must not grow", "  petrel bench soak --seconds 28800"),
+		newBenchLimit(c), newBenchEstimate(c),
 		newBenchScenario(c, bench.Glide1, "2,000 clients write to each other, each at moments of its own, on a link of 100 Mbit/s", "  petrel bench glide-1 --netns"),
 		newBenchScenario(c, bench.Glide2, "10,000 clients come one after the other and write to each other", "  petrel bench glide-2 --scale 0.2"),
 		newBenchScenario(c, bench.OpenIMLoad, "20,000 clients are online, and each writes about once a minute", "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2"),
@@ -43,6 +45,7 @@ type benchRun struct {
 	params  bench.Params
 	targets string
 	knee    bool // to be found
+	apart   bool // cluster: servers that make no cluster are measured too
 	files
 }
 
@@ -139,6 +142,14 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 		fs.Float64Var(&p.Rate, "rate", p.Rate, "messages per second that half of the clients write to the other half, also while connections are lost")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the first storm")
 		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds before each storm, and after the last one")
+	case bench.Mixed, bench.Soak:
+		h := p.Routine
+		fs.IntVar(&p.Connections, "clients", p.Connections, "users, all online but for moments")
+		fs.Float64Var(&p.Speed, "speed", p.Speed, "how many times faster than people the clients are")
+		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
+		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors, at most once a second, and senders get the receipts")
+		addRoutine(fs, h)
 	case bench.Sync, bench.History:
 		fs.IntVar(&p.AtOnce, "at-once", p.AtOnce, "clients that ask at a time")
 	case bench.Limit:
@@ -153,7 +164,7 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	if sends {
 		fs.IntVar(&p.Size, "size", p.Size, "bytes in the text of a message")
 	}
-	if len(p.IntervalMS) == 0 && sends && p.Scenario != bench.Storm {
+	if len(p.IntervalMS) == 0 && sends && p.Scenario != bench.Storm && p.Routine == nil {
 		fs.IntVar(&p.Window, "window", p.Window, "closed loop: messages that each sender may have without an ack")
 	}
 	if pairs || p.Scenario == bench.Connections {
@@ -183,6 +194,15 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	if p.Scenario != bench.Cluster {
 		fs.IntVar(&p.Nodes, "nodes", p.Nodes, "with --postgres: number of nodes to start, as one cluster; the receiver of a direct message is on another node than its sender")
 	}
+}
+
+// addRoutine adds the flags of what people do.
+func addRoutine(fs *pflag.FlagSet, h *bench.Routine) {
+	fs.Float64Var(&h.Direct, "direct", h.Direct, "messages to one other user, of each user who is online, in an hour")
+	fs.Float64Var(&h.Group, "group", h.Group, "messages to a group, of each user who is online, in an hour")
+	fs.IntVar(&h.Members, "group-members", h.Members, "members of a group who are online")
+	fs.Float64Var(&h.Logins, "logins", h.Logins, "times that each client goes away and comes back in an hour")
+	fs.Float64Var(&h.Opens, "opens", h.Opens, "conversations that each user opens in an hour, each with a page of history")
 }
 
 // addServer adds the flags that say what is measured and where the figures go.
@@ -286,6 +306,7 @@ func newBenchCluster(c *cli) *cobra.Command {
 	}
 	r.addFlags(cmd)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "sizes to compare, with commas between them")
+	cmd.Flags().BoolVar(&r.apart, "apart", true, "with several nodes, measure also one server with the load of one node, and as many servers as nodes that make no cluster: what a cluster costs is the difference, on a machine whose processors they all share")
 	return cmd
 }
 
@@ -317,9 +338,20 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 		if err := report.Clean(targets); err != nil {
 			red = append(red, fmt.Errorf("%d nodes: %w", n, err))
 		}
+		if n == 1 || !r.apart {
+			continue
+		}
+		e, err := bench.MeasureEfficiency(cmd.Context(), report, p)
+		if err != nil {
+			return fmt.Errorf("%d servers apart: %w", n, err)
+		}
+		table.Efficiency = append(table.Efficiency, e)
+		if err := e.Clean(); err != nil {
+			red = append(red, fmt.Errorf("%d servers apart: %w", n, err))
+		}
 	}
 	found := errors.Join(red...)
-	if err := r.write(&table, func(w io.Writer) error { return benchpage.Cluster(w, table.Runs, found) }, c); err != nil {
+	if err := r.write(&table, func(w io.Writer) error { return benchpage.Cluster(w, &table, found) }, c); err != nil {
 		return err
 	}
 	return r.verdict(found, false)

@@ -68,7 +68,7 @@ func publishedOf(scenario string) string {
 }
 
 func newBenchQuick(c *cli) *cobra.Command {
-	r, p := &benchRun{}, bench.QuickParams{Scale: 1}
+	r, p := &benchRun{}, bench.DefaultQuick()
 	cmd := &cobra.Command{
 		Use:   bench.Quick,
 		Short: "See in 20 seconds what the server does: send, group, reconnect, check",
@@ -79,8 +79,8 @@ func newBenchQuick(c *cli) *cobra.Command {
 		Example: "  petrel bench quick\n  petrel bench quick --html quick.html",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
-			if p.Scale <= 0 {
-				return usage(fmt.Sprintf("scale is %g; it is a share above 0, like 0.1", p.Scale), "")
+			if p.Scale <= 0 || p.Seconds <= 0 {
+				return usage(fmt.Sprintf("scale is %g and seconds is %g; both are above 0", p.Scale, p.Seconds), "")
 			}
 			p.Command, p.Progress = commandLine(cmd), c.benchProgress()
 			story, err := bench.RunQuick(cmd.Context(), p)
@@ -96,6 +96,7 @@ func newBenchQuick(c *cli) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.Float64Var(&p.Scale, "scale", p.Scale, "share of the load, like 0.1")
+	fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds of each of the first two parts")
 	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folders of the started servers are made (default: the system's folder for temporary files)")
 	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for the started servers, like --serve=--store-cache=8MiB; may be repeated")
 	r.files.addFlags(fs)
