@@ -90,6 +90,7 @@ var convRules = []rule{
 			{"internal/conv/history.go", `return in.members.readable(by.User, from, to)`, `return []stay{{from, to}}`},
 		},
 		guards: []guard{
+			judged("leaked"),
 			{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^WebSocketJSON$"},
 			{"test/scenario", "^TestScenarios$/^membership$/^Pebble$/^TCPJSON$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
@@ -202,13 +203,13 @@ var convRules = []rule{
 		name:    "keep-former-edits",
 		holds:   "a body that was edited or recalled is served nowhere",
 		patches: []patch{{"internal/conv/rewrite.go", `if t.m.EditedBy != 0 {`, `if false {`}},
-		guards:  []guard{{"internal/conv", "^TestF10FormerBodiesAreServedNowhere$"}, {"internal/conv", "^TestF10ConcurrentEdit"}},
+		guards:  []guard{judged("recalled"), {"internal/conv", "^TestF10FormerBodiesAreServedNowhere$"}, {"internal/conv", "^TestF10ConcurrentEdit"}},
 	},
 	{
 		name:    "leave-targets",
 		holds:   "an edit or recall changes the message that it aims at",
 		patches: []patch{{"internal/conv/rewrite.go", `t, edit := w.targets[0], w.targets[1]`, `t, edit := w.targets[0], w.targets[1]; if t != nil { return }`}},
-		guards:  []guard{{"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
+		guards:  []guard{judged("recalled"), {"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
 	},
 	{
 		name:    "recipients-of-the-batch",
@@ -250,7 +251,7 @@ var convRules = []rule{
 		name:    "cursors-go-back",
 		holds:   "a cursor moves forward only",
 		patches: []patch{{"internal/conv/usercursor.go", `if d.Read > c.Read {`, `if d.Read > 0 {`}},
-		guards:  []guard{{"internal/conv", "^TestF13CursorsMoveForward"}},
+		guards:  []guard{judged("cursor"), {"internal/conv", "^TestF13CursorsMoveForward"}},
 	},
 	{
 		name:  "cursor-above-head",
@@ -259,7 +260,7 @@ var convRules = []rule{
 			{"internal/conv/cursor.go", `min(m.Delivered, at.head)`, `m.Delivered`},
 			{"internal/conv/cursor.go", `min(m.Read, at.head)`, `m.Read`},
 		},
-		guards: []guard{{"internal/conv", "^TestCursorIsCut"}},
+		guards: []guard{judged("cursor"), {"internal/conv", "^TestCursorIsCut"}},
 	},
 	{
 		name:    "sync-without-cursors",
