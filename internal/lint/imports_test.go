@@ -22,6 +22,7 @@ var imports = map[string][]string{
 	"cmd/petrel/chat":  {"internal/terminal", "internal/wire", "sdk/go"},
 	"bench/page":       {"bench", "bench/compare"},
 	"bench/compare":    {"bench"},
+	"bench/clients":    {"sdk/go"},
 	"bench/guest/init": {},
 	"bench/genschema":  {"bench", "internal/checker"},
 	"bench":            {"internal/checker", "internal/im", "internal/store/pgserver", "internal/wire", "sdk/go"},
