@@ -43,7 +43,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk hosts clean
+.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -207,6 +207,9 @@ k6: build $(K6) ## load over WebSocket and HTTP by k6; ARGS="direct -e PAIRS=500
 
 wrk: build ## load on the HTTP API by wrk; ARGS="-t 2 -c 100 -d 10s" for its own options
 	bench/wrk/run $(ARGS)
+
+clients: build $(TS) ## what a message costs clients of the Go and the TypeScript SDK; ARGS="50 2000" for 50 pairs with 2,000 messages each
+	bench/clients/run $(ARGS)
 
 # Autobahn's suite is written for Python 2.7, which comes with pyenv or as PYTHON2.
 AUTOBAHN_VERSION := 0.8.2

@@ -58,7 +58,7 @@ func (c *loopConn) echo(b []byte, r *reader) {
 		switch {
 		case f.op >= opClose:
 			return c.conn.frame(f, r, &ctl)
-		case f.op == opText && !utf8.Valid(f.payload): // as wire.DecodeClientFrame, which says it to clients
+		case f.op == opText && !utf8.Valid(f.payload): // as the decoder says to clients
 			return &fault{err: &im.Error{Code: im.CodeBadUTF8}}
 		}
 		var head bytes.Buffer

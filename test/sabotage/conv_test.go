@@ -90,6 +90,7 @@ var convRules = []rule{
 			{"internal/conv/history.go", `return in.members.readable(by.User, from, to)`, `return []stay{{from, to}}`},
 		},
 		guards: []guard{
+			judged("leaked"),
 			{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^WebSocketJSON$"},
 			{"test/scenario", "^TestScenarios$/^membership$/^Pebble$/^TCPJSON$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
@@ -194,7 +195,7 @@ var convRules = []rule{
 		name:    "leave-targets",
 		holds:   "an edit or recall changes the message that it aims at",
 		patches: []patch{{"internal/conv/rewrite.go", `t, edit := w.targets[0], w.targets[1]`, `t, edit := w.targets[0], w.targets[1]; if t != nil { return }`}},
-		guards:  []guard{{"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
+		guards:  []guard{judged("recalled"), {"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
 	},
 	{
 		name:    "recipients-of-the-batch",
@@ -236,7 +237,7 @@ var convRules = []rule{
 		name:    "cursors-go-back",
 		holds:   "a cursor moves forward only",
 		patches: []patch{{"internal/conv/usercursor.go", `if d.Read > c.Read {`, `if d.Read > 0 {`}},
-		guards:  []guard{{"internal/conv", "^TestF13CursorsMoveForward"}},
+		guards:  []guard{judged("cursor"), {"internal/conv", "^TestF13CursorsMoveForward"}},
 	},
 	{
 		name:  "cursor-above-head",
@@ -245,7 +246,7 @@ var convRules = []rule{
 			{"internal/conv/cursor.go", `min(m.Delivered, at.head)`, `m.Delivered`},
 			{"internal/conv/cursor.go", `min(m.Read, at.head)`, `m.Read`},
 		},
-		guards: []guard{{"internal/conv", "^TestCursorIsCut"}},
+		guards: []guard{judged("cursor"), {"internal/conv", "^TestCursorIsCut"}},
 	},
 	{
 		name:    "sync-without-cursors",

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -22,7 +23,7 @@ import (
 // and one of the generator.
 const connections = 4 << 20
 
-const report = "/tmp/report.json"
+var report = filepath.Join(os.TempDir(), "report.json")
 
 func main() {
 	if err := run(); err != nil {
@@ -41,9 +42,9 @@ func run() error {
 		return err
 	}
 	args := append([]string{"bench"}, os.Args[1:]...)
-	cmd := exec.Command("/petrel", append(args, "--dir", "/tmp", "--json", report)...)
+	cmd := exec.Command("/petrel", append(args, "--dir", os.TempDir(), "--json", report)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = []string{"PATH=/", "HOME=/tmp", "TMPDIR=/tmp", "TERM=dumb"}
+	cmd.Env = []string{"PATH=/", "HOME=" + os.TempDir(), "TERM=dumb"}
 	fmt.Println("guest: petrel", strings.Join(args, " "))
 	reap := make(chan os.Signal, 1)
 	signal.Notify(reap, syscall.SIGINT) // of the terminal: for petrel, which ends by it
@@ -58,7 +59,7 @@ func run() error {
 // as high as they go.
 func prepare() error {
 	for _, m := range []struct{ kind, at, options string }{
-		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"tmpfs", "/tmp", "mode=1777,size=50%"},
+		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"tmpfs", os.TempDir(), "mode=1777,size=50%"},
 	} {
 		if err := os.MkdirAll(m.at, 0o755); err != nil {
 			return err
