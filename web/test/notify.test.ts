@@ -5,6 +5,7 @@ import { type Person, profile } from './browser.js'
 import { Shared } from './shared.js'
 
 declare let tones: number // that were played
+declare let badge: number // of the installed page
 
 describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
   const shared = Shared.use()
@@ -13,7 +14,8 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
   async function listener(user: string): Promise<Person> {
     const context = await profile(shared.browser, { permissions: ['notifications'] })
     await context.addInitScript(() => {
-      Object.assign(globalThis, { tones: 0 })
+      Object.assign(globalThis, { tones: 0, badge: 0 })
+      Object.assign(navigator, { setAppBadge: async (n: number) => void Object.assign(globalThis, { badge: n }) })
       const start = OscillatorNode.prototype.start
       OscillatorNode.prototype.start = function (when) {
         tones++
@@ -61,6 +63,7 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([hide(one), hide(two)])
     await shared.server.sendAs(peer, { user, text: '**hello** you' })
     for (const p of [one, two]) await p.page.waitForFunction(() => document.title.startsWith('(2) '))
+    assert.equal(await one.page.evaluate(() => badge), 2)
     await noticed(one, `${peer}: hello you`)
     const played = async (): Promise<number> => await one.page.evaluate(() => tones) + await two.page.evaluate(() => tones)
     assert.equal(await played(), 2) // the two tones of one sound
@@ -80,11 +83,18 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     await shared.server.sendAs(peer, { user, text: 'muted' })
     await one.row(peer).getByText('muted').waitFor()
     assert.deepEqual(await notices(one), [`${peer}: silently`])
+    // The notification leads to the conversation in the tab that is open, where all is read then.
+    await two.page.close()
     await hide(one, false)
-    await one.go(`u/${peer}`)
+    const worker = one.context.serviceWorkers()[0] ?? await one.context.waitForEvent('serviceworker')
+    await worker.evaluate(async () => {
+      const here = globalThis as unknown as { readonly registration: ServiceWorkerRegistration }
+      const [notification] = await here.registration.getNotifications()
+      dispatchEvent(Object.assign(new Event('notificationclick'), { notification, waitUntil: (done: Promise<unknown>) => void done.catch(() => {}) })) // no person has clicked, so the tab does not get the focus
+    })
     await one.message('muted').waitFor()
     await one.page.waitForFunction(() => !document.title.startsWith('('))
-    assert.equal(await icon(one), '/icon.svg')
+    assert.deepEqual([await icon(one), await one.page.evaluate(() => badge), await notices(one)], ['/icon.svg', 0, []])
     await one.context.close()
   })
 

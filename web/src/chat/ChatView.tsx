@@ -68,6 +68,10 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         client.discard(o.id)
         void client.send(o.draft).catch(said)
       },
+      change: (o) => {
+        client.discard(o.id)
+        composer.current?.insert(o.draft.text ?? '')
+      },
       discard: (o) => client.discard(o.id),
       openUser: (user) => go({ account: session.user, user }),
     }

@@ -7,7 +7,7 @@ import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace, selectedText }
 import { onRest } from '../press.js'
 import { useChatActions } from './actions.js'
 import { Body } from './Body.js'
-import { failureText } from './failure.js'
+import { failureText, isTooLong } from './failure.js'
 import { isEmojiOnly } from './marks.js'
 import { QuoteBlock } from './QuoteBlock.js'
 import { Reactions } from './Reactions.js'
@@ -120,7 +120,9 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
           <div className="failure" role="alert">
             <p>{failureText(o, t)}</p>
             <div className="failure-tools">
-              {state === 'rejected' && <Button small onClick={() => actions.again(o)}>{t('retry')}</Button>}
+              {isTooLong(o) && draft.text !== undefined
+                ? <Button small onClick={() => actions.change(o)}>{t('edit')}</Button>
+                : <Button small onClick={() => actions.again(o)}>{t(state === 'rejected' ? 'retry' : 'sendAgain')}</Button>}
               <Button small look="danger" onClick={() => actions.discard(o)}>{t('discard')}</Button>
             </div>
           </div>
