@@ -109,7 +109,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
   const large = !failed && text !== undefined && isEmojiOnly(text) && !draft.replyTo
   return (
     <div className={shape(true, first, last, large, false)}>
-      <div className={failed ? 'bubble bubble-failed' : 'bubble'}>
+      <div className={state === 'rejected' ? 'bubble bubble-failed' : failed ? 'bubble bubble-unknown' : 'bubble'}>
         {draft.forward && <div className="forwarded"><Icon name="forward" small />{t('forwarded')}</div>}
         {draft.replyTo !== undefined && conv !== '' && <QuoteBlock conv={conv} seq={draft.replyTo} onOpen={actions.jumpTo} />}
         <div className="bubble-text">
