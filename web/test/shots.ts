@@ -12,6 +12,7 @@ const [folder = 'shots', ...only] = process.argv.slice(2)
 const sizes = { phone: { width: 390, height: 844 }, tablet: { width: 768, height: 1024 }, desktop: { width: 1440, height: 900 } } as const
 const special = { narrow: { width: 320, height: 640 }, large: { width: 720, height: 450 }, forced: { width: 1000, height: 700 } } as const
 const atOnce = 3 // contexts that are open
+const slowestMs = 60_000 // a picture, on a machine that does much else
 
 const isWanted = (name: string): boolean => only.length === 0 || only.some((part) => name.includes(part))
 mkdirSync(folder, { recursive: true })
@@ -47,7 +48,7 @@ async function shoot({ size, viewport, colorScheme, locale }: Combination): Prom
       console.log(`failed: ${failures.at(-1)}`)
     }
     await p.waitForTimeout(settleMs)
-    await p.screenshot({ path: path.join(folder, `${file}.png`) })
+    await p.screenshot({ path: path.join(folder, `${file}.png`), timeout: slowestMs })
   }
   await context.close()
 }
