@@ -13,7 +13,7 @@ const looks: readonly { readonly name: string; readonly language: 'en' | 'zh'; r
   { name: 'dark', language: 'zh', rules: ['color-contrast'], options: { colorScheme: 'dark', viewport: { width: 320, height: 640 }, locale: 'zh-CN' } },
 ]
 
-describe('axe finds nothing serious', { timeout: 300_000, concurrency: true }, () => {
+describe('axe finds nothing serious', { timeout: 900_000, concurrency: true }, () => {
   const shared = Shared.use()
   let stage: Stage
 

@@ -30,7 +30,7 @@ export function hueOf(id: string): number {
 }
 
 const letter = /^[\p{L}\p{N}](?!\p{M})/u // one that has no marks
-let signs: Intl.Segmenter | undefined // made when it is needed: that takes 7 ms
+let signs: Intl.Segmenter | undefined // made when it is needed: a page that opens would wait for it
 
 function initial(name: string): string {
   const text = name.trim()

@@ -1,6 +1,6 @@
 import type { Translation } from './index.js'
 
-const formats = new Map<string, Intl.DateTimeFormat>() // made when they are needed: the first one takes 6 ms
+const formats = new Map<string, Intl.DateTimeFormat>() // made when they are needed: a page that opens would wait for the first one
 
 function format(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   const key = tag + JSON.stringify(options)
