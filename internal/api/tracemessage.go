@@ -149,7 +149,7 @@ func (tr *messageTrace) guess(ctx context.Context, q *convpb.Trace) error {
 			break
 		}
 	}
-	var mu sync.Mutex
+	var mu sync.Mutex // tier 0; guards tr and failed
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, traceAtOnce)
 	within, cancel := context.WithTimeout(ctx, traceWait)
