@@ -80,6 +80,7 @@ type Server struct {
 	admin string
 	stop  func()     // nil: it does not run
 	kill  func()     // nil: it cannot be killed
+	pid   int        // of a process of its own; else 0
 	ended chan error // capacity 1; what it ended with
 }
 

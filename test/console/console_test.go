@@ -4,6 +4,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -201,5 +202,30 @@ func TestGroupsAreFoundByTitleAndFrozen(t *testing.T) {
 	}
 	if l := ask(w, w.nodes[0].Admin.ReadLog, &petrelv1.ReadLogRequest{}); len(l.Silent) > 0 {
 		t.Errorf("the log: silent %v", l.Silent)
+	}
+}
+
+// A node is stopped with its process in memory: it neither answers nor ends its connections.
+func TestTraceInAFrozenNode(t *testing.T) {
+	w := newWorld(t)
+	frozen := imtest.NodeName(1)
+	owned := map[string]string{} // group, by the node that owns it
+	for i := 0; owned[frozen] == "" || owned[imtest.NodeName(0)] == ""; i++ {
+		id := w.nodes[0].Group("", fmt.Sprint("g", i), "alice", "bob")
+		owned[ask(w, w.nodes[0].Admin.GetConversation, &petrelv1.AdminGetConversationRequest{Conv: id}).Owner] = id
+	}
+	bob := w.nodes[1].Dial(wire.TCP, wire.JSON, w.token["bob"], "")
+	defer func() { _ = bob.Close() }()
+	w.until("bob is seen", 5*time.Second, func() bool {
+		return state(w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"}), "bob") == "WRITTEN"
+	})
+	defer w.nodes[1].Freeze()()
+	r := w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"})
+	if s := state(r, "bob"); s != "SILENT_NODE" || r.Recipients[0].Silent != frozen || !slices.Contains(r.Silent, frozen) {
+		t.Errorf("bob at the frozen node: %s, %v", s, r)
+	}
+	r = w.trace(&petrelv1.TraceMessageRequest{Conv: owned[frozen], Seq: 1})
+	if r.Outcome != petrelv1.TraceOutcome_TRACE_OUTCOME_NO_ANSWER || !strings.Contains(r.Text, frozen) {
+		t.Errorf("a message in the frozen node: %v", r)
 	}
 }
