@@ -8,7 +8,8 @@
 // The files are listed from the top to the bottom: a file uses what is in files that come
 // after it in this list, and nothing of those before it. A test in internal/lint finds cycles.
 //
-//   - What drives all the rest: convs.go (all feeds of a node), sync.go (what a sync asks an
+//   - What drives all the rest: convs.go (all feeds of a node), trace.go (what an operator
+//     asks an owner), sync.go (what a sync asks an
 //     owner), owner.go (one feed), commit.go (its committer), refan.go (what a new owner
 //     pushes once more).
 //   - When a commit is durable: publish.go, tenure.go (for how long the feed is here),
@@ -24,10 +25,10 @@
 //     know that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (what one user does not get of another),
 //     notestate.go, usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats
-//     are found), storednote.go, note.go, send.go, relations.go (what messages say of others).
+//     are found), storednote.go, note.go.
 //   - What all others stand on: inboxlag.go, node.go (what all feeds of a node share),
-//     signal.go (what users tell each other and nobody stores), refusal.go (what callers are
-//     told), options.go.
+//     options.go, send.go, relations.go (what messages say of others), signal.go (what users
+//     tell each other and nobody stores), refusal.go (what callers are told).
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and

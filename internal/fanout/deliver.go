@@ -10,7 +10,8 @@
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
 // users are online there), resync.go (users who may have missed something), policy.go
 // (nodes tell each other who may see when a user is online), and revocations.go with
-// withhold.go (a session gets nothing while nobody knows whether it is valid).
+// withhold.go (a session gets nothing while nobody knows whether it is valid). look.go says
+// to an operator how an outbox is.
 //
 // The package owns the online table and what waits for each connection. It may not
 // know what an entry means, who is a member, or which node owns a conversation: its
