@@ -108,21 +108,31 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 			since = last + 1
 		}
 		g.logEntry(checker.Read, c.index, &e, since, now)
-		sentNs, first := g.audit.readBack(c.index, &e)
-		if first {
+		last = e.seq
+		if g.compares {
+			if g.audit.stored(&e) {
+				g.read++
+			}
+			continue
+		}
+		if sentNs, first := g.audit.readBack(c.index, &e); first {
+			g.read++
 			g.arrived(c, sentNs, now, 1)
 		}
-		last = e.seq
 	}
 	v := g.audit.named([]byte(p.Conv))
 	if v == nil || last == 0 {
 		return
 	}
 	v.Head = max(v.Head, p.Head)
-	if st := v.stream(c.index); st != nil && (p.More || st.Lowest() <= p.Head) {
-		g.askHistory(c, p.Conv, max(last, st.Lowest()-1))
+	if st := v.stream(c.index); st != nil && p.More {
+		if g.toRead == 0 { // not what is here
+			last = max(last, st.Lowest()-1)
+		}
+		g.askHistory(c, p.Conv, last)
 		return
 	}
+	g.toRead = max(0, g.toRead-1)
 	g.readNext(c)
 }
 
