@@ -16,6 +16,8 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/checker"
@@ -28,7 +30,8 @@ type run struct {
 	p      Params
 	report *Report
 
-	nodes   []*child // those of the run; none: a running server
+	mu      sync.Mutex // tier 0; guards the elements of nodes
+	nodes   []*child   // those of the run; none: a running server
 	pg      *postgres
 	key     string      // of the admin, with nodes
 	roots   []byte      // PEM; of certificates that the run has made
@@ -45,13 +48,16 @@ type run struct {
 	watch  *watch
 
 	memoryBefore uint64 // bytes, before the connections
+	kernelBefore uint64 // bytes that the kernel has for objects and sockets, then
 	memory       uint64 // at the end of the measured window
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
 	watched      []*conn // the connections of the watchers
 	elsewhere    elsewhere
-	stillBusy    float64 // cores in use a while after the end of a counted run
-	sent         int64   // of a counted run: when its last message was answered, and had reached those online, on the generator's clock
+	stillBusy    float64    // cores in use a while after the end of a counted run
+	living       func()     // mixed: adds what clients did besides sending to the report
+	ended        chan error // capacity 1; when the generator has, of scenarios in tasks
+	sent         int64      // of a counted run: when its last message was answered, and had reached those online, on the generator's clock
 }
 
 // mark is what was read at one end of the measured window.
@@ -82,6 +88,9 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 		Scenario: p.Scenario, At: time.Now().UTC().Truncate(time.Second), Command: p.Command, Params: p,
 		Machine: describeMachine(p.URL == ""), Ladder: Ladder,
 	}}
+	if p.Scenario == Limit {
+		return r.report, r.limit(ctx)
+	}
 	if p.URL == "" {
 		dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")
 		if err != nil {
@@ -172,6 +181,16 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.raise(ctx); err != nil {
 		return err
 	}
+	if r.p.traffic() == people {
+		for i := range r.p.circles() {
+			first, members := r.p.circle(i)
+			id, err := r.ops[0].createGroup(ctx, fmt.Sprintf("%sgroup-%d", name, i), r.users[first:first+members])
+			if err != nil {
+				return err
+			}
+			r.groups = append(r.groups, id)
+		}
+	}
 	if r.p.traffic() == groups {
 		for n := range r.p.Groups {
 			id, err := r.ops[0].createGroup(ctx, fmt.Sprintf("%sgroup-%d", name, n), r.users)
@@ -188,7 +207,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	first := len(r.tokens)
-	if r.p.offline() {
+	if r.p.Scenario == Connections || r.p.Scenario == Login {
+		first = 0 // they come later
+	} else if r.p.offline() {
 		first = r.p.Senders + r.p.watchers() // the others come when all has been sent
 	}
 	all, err := r.connect(ctx, 0, first)
@@ -218,11 +239,7 @@ func (r *run) raise(ctx context.Context) (err error) {
 func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	told := time.Now()
 	addr := func(i int) string { return r.addrs[r.p.node(from+i)] }
-	way := dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), capabilities: r.p.capabilities()}
-	if r.p.secure() {
-		way.tls, way.bridges = trust(r.roots), &r.bridges
-	}
-	all, err := way.dialAll(ctx, addr, r.tokens[from:to], func(n int) {
+	all, err := r.dialer().dialAll(ctx, addr, r.tokens[from:to], func(n int) {
 		if time.Since(told) > time.Second {
 			told = time.Now()
 			r.say("connected %s of %s", count(float64(n)), count(float64(to-from)))
@@ -234,11 +251,21 @@ func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	return all, err
 }
 
+// dialer is how the run makes its connections.
+func (r *run) dialer() *dialer {
+	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers), capabilities: r.p.capabilities(),
+		sources: 1 + uint64(r.p.connections())/portsOfSource}
+	if r.p.secure() {
+		way.tls, way.bridges = trust(r.roots), &r.bridges
+	}
+	return way
+}
+
 // before reads what is compared with the end of the run. Memory is compared at
 // two moments that are alike: behind an idle time of the same length, in which
 // a server gives back what making the users has left.
 func (r *run) before(ctx context.Context) error {
-	if r.p.Scenario == Connect {
+	if r.p.Scenario == Connections {
 		r.say("leaving the server idle for %g s, to know its memory without connections", r.p.Seconds)
 		select {
 		case <-time.After(seconds(r.p.Seconds)):
@@ -254,7 +281,8 @@ func (r *run) before(ctx context.Context) error {
 	if r.own() {
 		r.memoryBefore = r.serverMemory()
 	}
-	if r.own() && r.p.Scenario != Connect { // which stores nothing
+	r.kernelBefore = kernelMemory()
+	if r.own() && r.p.traffic() != idle { // else nothing is stored
 		r.diskBefore, err = r.ops[0].compact(ctx)
 	}
 	return err
@@ -280,19 +308,32 @@ func (r *run) assemble(all []greeted) error {
 			return err
 		}
 	}
-	for i := range all {
-		g.conns = append(g.conns, &conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token})
+	for i := range r.users {
+		g.conns = append(g.conns, &conn{index: i, fd: -1})
+		if i < len(all) {
+			*g.conns[i] = conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token}
+		}
 	}
-	for _, id := range r.groups {
-		g.groups = append(g.groups, g.audit.addGroup(id, len(all)))
+	for i, id := range r.groups {
+		first, members := 0, len(all)
+		if r.p.traffic() == people {
+			first, members = r.p.circle(i)
+		}
+		g.groups = append(g.groups, g.audit.addGroup(id, first, members))
 	}
-	if len(g.groups) == 1 { // of several, members do not get the same bytes
+	if len(g.groups) == 1 && r.p.traffic() == groups { // of several, members do not get the same bytes
 		g.group, g.script = g.groups[0], newScript()
 	}
 	for i := range r.p.senders() {
 		if err := g.addSender(i, r.users[i], r.peers(i), &r.p, all[i].welcome); err != nil {
 			return err
 		}
+	}
+	if h := r.p.Routine; h != nil {
+		each := float64(r.p.Connections) / 3600 * r.p.Speed
+		g.habits = &pastime{logins: h.Logins * each, opens: h.Opens * each}
+		g.errand = g.ask(taskHistory, nil, 0, 0, nil, isHistory)
+		g.errand.free = true
 	}
 	return g.joinGroups(all)
 }
@@ -317,9 +358,13 @@ func (r *run) peers(i int) (all []peer) {
 			to := (i + n) % r.p.Receivers
 			direct(r.p.Senders + to).streams[1].Gone = r.p.offline() && to >= r.p.watchers() // not there yet
 		}
-	case ring:
+	case ring, people:
 		for n := range r.p.Peers {
 			direct((i + n + 1) % r.p.Connections)
+		}
+		if len(g.groups) > 0 && r.p.traffic() == people {
+			all = append(all, peer{book: g.groups[i/r.p.Members]})
+			all = slices.Concat(all[i%len(all):], all[:i%len(all)]) // or all would write to their groups at the same time
 		}
 	}
 	return all
@@ -364,11 +409,15 @@ func (g *generator) joinGroups(all []greeted) error {
 			heads[c.Conv] = c.Head
 		}
 		for _, v := range g.groups {
+			st := v.stream(i)
+			if st == nil {
+				continue
+			}
 			head, found := heads[v.id]
 			if !found {
 				return fmt.Errorf("the sync of member %d does not list the group %s", i, v.id)
 			}
-			v.streams[i] = checker.NewStream(head)
+			*st = checker.NewStream(head)
 			v.Head = max(v.Head, head)
 		}
 		if s := g.conns[i].sender; s != nil {
@@ -387,7 +436,10 @@ func (g *generator) joinGroups(all []greeted) error {
 
 // drive runs the load through its phases.
 func (r *run) drive(ctx context.Context) error {
-	if r.p.counted() {
+	switch {
+	case r.p.inTasks():
+		return r.driveTasks(ctx)
+	case r.p.counted():
 		return r.driveRounds(ctx)
 	}
 	g := r.gen

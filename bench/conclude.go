@@ -26,9 +26,18 @@ func (r *run) conclude(ctx context.Context) error {
 	}
 	read, mine = read+r.elsewhere.read, mine+r.elsewhere.mine
 	r.figures()
+	if rep.Floor != nil {
+		rep.Floor.compare(rep)
+	}
+	if r.living != nil {
+		r.living()
+	}
 	rep.Series = r.series()
+	if r.p.Scenario == Soak {
+		rep.Drift = drift(rep.Series)
+	}
 	rep.Steps = r.steps()
-	if r.p.counted() {
+	if r.p.counted() && !r.p.inTasks() {
 		rep.Checks = r.checks(mine)
 	}
 	rep.Published = rep.beside()
@@ -59,7 +68,7 @@ func (r *run) figures() {
 	begin, end := g.begin, g.end
 	from, to := r.marks[0], r.marks[1]
 	rep.Seconds = float64(end.at-begin.at) / 1e9
-	if r.p.counted() {
+	if r.p.counted() && !r.p.inTasks() {
 		rep.Seconds = float64(r.sent-begin.at) / 1e9
 	}
 	rep.Offered, rep.Accepted = end.offered-begin.offered, end.accepted-begin.accepted
@@ -75,6 +84,9 @@ func (r *run) figures() {
 	}
 	rep.Generator = Generator{
 		CPU: round(to.ownCPU.all()-from.ownCPU.all(), 1000), User: round(to.ownCPU.user-from.ownCPU.user, 1000),
+	}
+	if r.p.Scenario == Sync || r.p.Scenario == History { // which measure no sending
+		rep.Offered, rep.Accepted, rep.Delivered, rep.AcceptedPerS, rep.DeliveredPerS, rep.Latency = 0, 0, 0, 0, 0, Latency{}
 	}
 	s := &rep.Server
 	s.RSSBytes = r.memory
@@ -102,7 +114,7 @@ func (r *run) figures() {
 			rep.Total.DeliveredPerCPU = round(float64(rep.Delivered)/rep.Total.CPU, 10)
 		}
 	}
-	if r.p.Scenario == Connect {
+	if r.p.Scenario == Connections {
 		s.BytesPerConnection = round(float64(int64(s.RSSBytes-r.memoryBefore))/float64(r.p.Connections), 10)
 	}
 	accepted, commits := uint64(0), uint64(0)

@@ -42,6 +42,7 @@ type order struct {
 	Start bool
 	Phase *phase
 	Quota uint64
+	Level int // connections: come, up to this step
 }
 
 // heard is what a follower says. Each has one of these.
@@ -49,6 +50,7 @@ type heard struct {
 	Ready    bool
 	Progress *Progress
 	Spent    bool
+	Came     *hdrhistogram.Snapshot // how long each of those took that have come
 	Books    *books
 	Failed   string
 }
@@ -135,9 +137,10 @@ func (p Params) part(k int, users, tokens []string) (Params, []string, []string)
 type follower struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	ready chan struct{} // closed when it is connected, or has ended
-	spent chan struct{} // capacity 1
-	ended chan struct{} // closed behind books and err
+	ready chan struct{}               // closed when it is connected, or has ended
+	spent chan struct{}               // capacity 1
+	came  chan *hdrhistogram.Snapshot // capacity 1: an order for each
+	ended chan struct{}               // closed behind books and err
 	books *books
 	err   error
 	last  atomic.Pointer[Progress]
@@ -171,7 +174,7 @@ func (r *run) startFollowers(ctx context.Context) error {
 
 // follow starts one.
 func follow(ctx context.Context, executable string, a *assignment) (*follower, error) {
-	f := &follower{ready: make(chan struct{}), spent: make(chan struct{}, 1), ended: make(chan struct{})}
+	f := &follower{ready: make(chan struct{}), spent: make(chan struct{}, 1), came: make(chan *hdrhistogram.Snapshot, 1), ended: make(chan struct{})}
 	f.cmd = exec.CommandContext(ctx, executable, "bench", "follower")
 	f.cmd.SysProcAttr = endWithParent()
 	f.cmd.Stderr = &f.log
@@ -222,6 +225,8 @@ func (f *follower) listen(out io.Reader) {
 			case f.spent <- struct{}{}:
 			default:
 			}
+		case h.Came != nil:
+			f.came <- h.Came
 		case h.Books != nil:
 			f.books = h.Books
 		case h.Failed != "":
@@ -388,7 +393,11 @@ func followRun(ctx context.Context, in *json.Decoder, tell func(any) error) erro
 	r.p.Progress = func(Progress) {}
 	defer r.bridges.all.Wait()
 	defer r.hangUp()
-	all, err := r.connect(ctx, 0, len(r.tokens))
+	first := len(r.tokens)
+	if r.p.Scenario == Connections {
+		first = 0 // they come when they are told to
+	}
+	all, err := r.connect(ctx, 0, first)
 	if err != nil {
 		return err
 	}
@@ -400,8 +409,9 @@ func followRun(ctx context.Context, in *json.Decoder, tell func(any) error) erro
 	}
 	g := r.gen
 	g.atMark = func(p phase) { r.marks[p-measuring].ownCPU = ownCPU() }
-	start := make(chan struct{}) // closed at the order
-	go func() {                  // ends with the program
+	g.comers = r.p.Scenario == Connections
+	start, level := make(chan struct{}), make(chan int) // closed at the order; steps of Connections
+	go func() {                                         // ends with the program
 		for {
 			var o order
 			if err := in.Decode(&o); err != nil {
@@ -413,6 +423,11 @@ func followRun(ctx context.Context, in *json.Decoder, tell func(any) error) erro
 				g.enter(*o.Phase)
 			case o.Quota > 0:
 				g.quota.Store(o.Quota)
+			case o.Level > 0:
+				select {
+				case level <- o.Level:
+				case <-ctx.Done():
+				}
 			case o.Start:
 				close(start)
 			}
@@ -431,6 +446,12 @@ func followRun(ctx context.Context, in *json.Decoder, tell func(any) error) erro
 			err = tell(heard{Progress: &p})
 		case <-g.spent:
 			err = tell(heard{Spent: true})
+		case n := <-level:
+			from, to := r.level(n-1), r.level(n)
+			var all []greeted
+			if all, err = r.connect(ctx, from, to); err == nil {
+				err = errors.Join(r.hand(ctx, all, from), tell(heard{Came: timesOf(all).Export()}))
+			}
 		case err = <-ended:
 			if err != nil {
 				return err

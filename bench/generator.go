@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -56,9 +57,13 @@ type generator struct {
 	later      []*conn // read in turn, each every laterTurn
 	laterRead  uint64  // of them since the start
 	retries    []retry
-	cursors    bool   // connections move their cursors
-	cursorStep uint64 // steps done since the start
-	moved      uint64 // moves that were answered
+	cursors    bool                       // connections move their cursors
+	cursorStep uint64                     // steps done since the start
+	moved      uint64                     // moves that were answered
+	cursorAt   map[*checker.Stream]uint64 // what was told of each
+	pages      uint64                     // of history that came
+	at0, at1   beside                     // at both ends of the measured window
+	habits     *pastime                   // what clients do beside sending; nil: nothing
 	controls   uint64
 	maskState  uint64
 	noted      []scriptMessage
@@ -80,6 +85,19 @@ type generator struct {
 	read     uint64            // messages of the run on pages of history
 	errors   map[string]uint64 // by code
 	lost     []string          // connections that ended, with the reason
+
+	// Connections that come while the generator runs, and what all do one after the other.
+	comers   bool          // connections come, or come back, so the run goes on while there is none
+	back     chan comer    // capacity 256; a full one has those who dial wait
+	gone     chan goner    // capacity: all connections; nil: those that end do not come back
+	beats    atomic.Uint64 // pings of the server
+	staying  atomic.Bool   // nobody goes away any more
+	away     atomic.Int64  // connections that are to come back
+	storming atomic.Bool   // that connections end is no finding
+	dropAll  atomic.Bool   // end all connections
+	orders   chan *errand  // capacity 1; the next errand
+	done     chan *errand  // capacity 1; one that is done
+	errand   *errand
 
 	progress chan Progress // capacity 1; a line that nobody has taken yet is replaced by nothing
 	started  int64
@@ -114,6 +132,10 @@ const (
 	// sender stops composing.
 	maxUnwritten = 64 << 10 // bytes
 
+	// mostSeconds is about how many lines the series of a run has at most: one of a long run is of more
+	// than a second.
+	mostSeconds = 3600
+
 	drainLimit = 30 * time.Second // for everything that is under way at the end
 	drainQuiet = 10 * time.Second // without a byte from the server
 )
@@ -122,7 +144,8 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
 		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
-		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		errors: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
 	}
 	return g
 }
@@ -235,6 +258,10 @@ func (g *generator) tick(now int64) (done bool) {
 	if p := phase(g.phase.Load()); p != g.at {
 		g.turnPhase(p, now)
 	}
+	g.comeAndGo(now)
+	if g.habits != nil && g.at != draining {
+		g.live(now)
+	}
 	if q := g.quota.Load(); q > 0 {
 		g.spend(q, now)
 	}
@@ -249,11 +276,11 @@ func (g *generator) tick(now int64) (done bool) {
 	if g.cursors && g.at != draining {
 		g.moveCursors(now)
 	}
-	if now-g.told >= int64(time.Second) {
+	if now-g.told >= int64(max(time.Second, g.planned/mostSeconds)) {
 		g.tell(now)
 	}
 	if g.at != draining {
-		return g.open == 0
+		return g.open == 0 && !g.comers
 	}
 	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
 	return g.open == 0 || quiet || now-g.drainFrom > int64(g.limit) ||
@@ -292,12 +319,12 @@ func (g *generator) turnPhase(p phase, now int64) {
 	g.tally.at = now
 	switch p {
 	case measuring:
-		g.begin = g.tally
+		g.begin, g.at0 = g.tally, beside{g.moved, g.pages}
 		g.endToEnd.from, g.ackTime.from = now, now
 		g.endToEnd.steps.from, g.ackTime.steps.from = now, now
 		g.ackTime.planned = int64(g.planned)
 	case draining:
-		g.end = g.tally
+		g.end, g.at1 = g.tally, beside{g.moved, g.pages}
 		g.endToEnd.to, g.ackTime.to = now, now
 		g.drainFrom = now
 		g.sending = g.pace != nil // what was due is still sent, nothing new becomes due

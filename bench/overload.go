@@ -21,6 +21,9 @@ const (
 
 // overloaded says why the run was more than the server or the generator could do.
 func (r *run) overloaded() (why []string) {
+	if r.p.inTasks() && r.p.traffic() != people {
+		return nil // the load comes in bursts, and what is put off is sent again
+	}
 	g, rep := r.gen, r.report
 	for _, code := range []im.Code{im.CodeOverloaded, im.CodeRateLimited} {
 		if n := g.errors[string(code)]; n > 0 {

@@ -28,6 +28,12 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 			return fmt.Errorf("find this program: %w", err)
 		}
 	}
+	if r.p.traffic() != idle && !r.p.inTasks() {
+		r.say("measuring what this machine does without a chat server")
+		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, floorProbe); err != nil {
+			return err
+		}
+	}
 	if err = r.startNodes(ctx, dir); err != nil {
 		r.stop()
 	}
@@ -259,10 +265,12 @@ func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
 func (r *run) takeCPU(m *mark) {
 	m.ownCPU = ownCPU()
 	m.serverCPU = m.serverCPU[:0]
+	r.mu.Lock()
 	for _, c := range r.nodes {
 		used, _ := processCPU(c.PID)
-		m.serverCPU = append(m.serverCPU, used)
+		m.serverCPU = append(m.serverCPU, cpuTime{c.before.user + used.user, c.before.system + used.system})
 	}
+	r.mu.Unlock()
 	if r.pg != nil {
 		m.pgCPU = r.pg.cpu()
 	}
@@ -270,6 +278,8 @@ func (r *run) takeCPU(m *mark) {
 
 // serverMemory is that of all servers of the run; 0: the statistics tell.
 func (r *run) serverMemory() (bytes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, c := range r.nodes {
 		bytes += processMemory(c.PID)
 	}

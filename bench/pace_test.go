@@ -155,7 +155,7 @@ func TestACleanReportHasMessagesAndNoFindings(t *testing.T) {
 		"a duplicate":      {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Duplicate: 1}}},
 		"a ghost":          {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Ghost: 1}}},
 		"a reorder":        {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Reordered: 1}}},
-		"a connection":     {Scenario: Connect, Audit: Audit{Connections: []string{"connection 3: kicked: slow_consumer"}}},
+		"a connection":     {Scenario: Connections, Audit: Audit{Connections: []string{"connection 3: kicked: slow_consumer"}}},
 	} {
 		if r.Clean(nil) == nil {
 			t.Errorf("a report with %s is clean", name)

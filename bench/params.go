@@ -16,25 +16,31 @@ type Params struct {
 	Shape    string  `json:"shape"` // of a published test, which the scenario does in place of its own
 	Scale    float64 `json:"scale"` // share of the load of the scenario, or of the published test; what was asked for by a number of its own is not scaled
 
-	Senders     int     `json:"senders"`     // users that send; in a group they are among the members
-	Receivers   int     `json:"receivers"`   // direct: sender i writes to receiver i modulo this; with rounds every sender writes to every one
-	Rounds      int     `json:"rounds"`      // messages of each sender to each receiver, group or next client; cluster: in each of two runs of which the second one counts; 0: as many as there is time for
-	Members     int     `json:"members"`     // group: all of them, online
-	Groups      int     `json:"groups"`      // group: each of the same members; senders write to them in turn
-	Connections int     `json:"connections"` // connect, and the scenarios whose clients all send
-	Peers       int     `json:"peers"`       // those: the next clients, to whom each one writes in turn
-	Messages    int     `json:"messages"`    // openim-load: in all
-	Lists       int     `json:"lists"`       // connect: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
-	Receipts    bool    `json:"receipts"`    // receivers tell once a second how far they have read, and senders are told
-	Size        int     `json:"size"`        // bytes of a text, at least MinSize
-	Window      int     `json:"window"`      // closed loop: unacked messages of each sender
-	Rate        float64 `json:"rate"`        // open loop: messages per second in all; 0: closed loop
+	Senders     int      `json:"senders"`           // users that send; in a group they are among the members
+	Receivers   int      `json:"receivers"`         // direct: sender i writes to receiver i modulo this; with rounds every sender writes to every one
+	Rounds      int      `json:"rounds"`            // messages of each sender to each receiver, group or next client; cluster: in each of two runs of which the second one counts; 0: as many as there is time for
+	Members     int      `json:"members"`           // group: all of them, online
+	Groups      int      `json:"groups"`            // group: each of the same members; senders write to them in turn
+	Connections int      `json:"connections"`       // connections, login, storm, and the scenarios whose clients all send
+	Peers       int      `json:"peers"`             // those: the next clients, to whom each one writes in turn
+	Messages    int      `json:"messages"`          // openim-load: in all
+	Times       int      `json:"times"`             // login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
+	Levels      int      `json:"levels"`            // connections: in how many equal steps they come
+	AtOnce      int      `json:"at_once"`           // login: how many come at a time; sync, history: how many receivers ask at a time
+	Kill        bool     `json:"kill"`              // storm: by a kill of the server, which is started again; else by the network
+	Lists       int      `json:"lists"`             // connections, login, storm: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
+	Routine     *Routine `json:"routine,omitempty"` // mixed, soak: what each client does
+	Speed       float64  `json:"speed"`             // mixed, soak: so many times as fast as people
+	Receipts    bool     `json:"receipts"`          // receivers tell once a second how far they have read, and senders are told
+	Size        int      `json:"size"`              // bytes of a text, at least MinSize
+	Window      int      `json:"window"`            // closed loop: unacked messages of each sender
+	Rate        float64  `json:"rate"`              // open loop: messages per second in all; 0: closed loop
 
 	Steps      []float64 `json:"steps,omitempty"`       // open loop: rates one after the other, Seconds each; the warm-up has the first one
 	IntervalMS []float64 `json:"interval_ms,omitempty"` // open loop: each sender's own pause between two messages is random from the first to the second
 	ConnectMS  float64   `json:"connect_every_ms"`      // milliseconds from one connection to the next; 0: as fast as they are accepted
 
-	Seconds float64 `json:"seconds"` // measured; connect: idle time before the memory is read
+	Seconds float64 `json:"seconds"` // measured; connections: idle time of each step before its memory is read; storm: calm before each one; limit: of each measurement
 	WarmUp  float64 `json:"warm_up"` // seconds of load before
 
 	Codec     string `json:"codec"`     // proto or json
@@ -86,8 +92,18 @@ const (
 	maxSize        = 48 << 10
 )
 
-// Check says what is wrong with p.
+// Check says what is wrong with p, and fills in what follows from the rest.
 func (p *Params) Check() error {
+	if p.Scenario == Storm { // half of them write to the other half
+		p.Senders = p.Connections / 2
+		p.Receivers = p.Connections - p.Senders
+	}
+	if p.Routine != nil {
+		if err := p.Routine.Check(); err != nil {
+			return err
+		}
+		p.follow(p.Routine)
+	}
 	between := func(name string, v, low, high int) error {
 		if v < low || v > high {
 			return fmt.Errorf("%s is %d; allowed: %d to %d", name, v, low, high)
@@ -108,7 +124,32 @@ func (p *Params) Check() error {
 	case ring:
 		checks = append(checks, between("peers", p.Peers, 1, 100), between("clients", p.Connections, 2*p.Peers+1, maxConnections), between("messages of each client", p.quota(), 1, 1_000_000))
 	case idle:
-		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("lists", p.Lists, 0, 1000))
+		checks = append(checks, between("connections", p.Connections, 0, maxConnections), between("lists", p.Lists, 0, 1000))
+	}
+	switch p.Scenario {
+	case Connections:
+		checks = append(checks, between("steps", p.Levels, 1, min(1000, p.Connections)))
+	case Login:
+		checks = append(checks, between("rounds", p.Times, 1, 1000), between("at-once", p.AtOnce, 1, 10_000))
+	case Storm:
+		checks = append(checks, between("connections", p.Connections, 2, maxConnections), between("storms", p.Times, 1, 1000))
+		if p.Rate == 0 {
+			return fmt.Errorf("the scenario %s is an open loop: --rate must be above 0", Storm)
+		}
+		if p.Kill && p.URL != "" {
+			return fmt.Errorf("only a server that the run starts can be killed; leave --kill out with --url %s", p.URL)
+		}
+	case Sync:
+		checks = append(checks, between("rounds", p.Times, 1, 10_000), between("at-once", p.AtOnce, 1, 10_000))
+	case History:
+		checks = append(checks, between("at-once", p.AtOnce, 1, 10_000))
+	case Mixed, Soak:
+		checks = append(checks, between("clients", p.Connections, 2, maxConnections))
+		if p.Speed <= 0 || p.Speed > 1e6 {
+			return fmt.Errorf("speed is %g; allowed: above 0, up to 1,000,000", p.Speed)
+		}
+	case Limit:
+		checks = append(checks, between("senders", p.Senders, 1, 8000), between("members", p.Members, 2, 15_000), between("window", p.Window, 1, maxWindow), between("size", p.Size, MinSize, maxSize))
 	}
 	if p.traffic() != idle {
 		checks = append(checks, between("size", p.Size, MinSize, maxSize))

@@ -32,6 +32,9 @@ type Report struct {
 	Published []Beside `json:"published,omitempty"` // tests that somebody has published, next to this run
 	Checks    []Check  `json:"checks,omitempty"`    // of a counted run
 	Steps     []Step   `json:"steps,omitempty"`     // of an open loop with several rates
+	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or something else
+	Drift     *Drift   `json:"drift,omitempty"`     // soak
+	Floor     *Floor   `json:"floor,omitempty"`     // what the machine does without a chat server; of runs with senders and a server of their own
 
 	Overloaded []string `json:"overloaded"` // why the figures are those of a server, or a generator, that had too much to do; empty: it had not
 
@@ -147,6 +150,9 @@ func (r *Report) Clean(targets Targets) error {
 	if n := len(r.Audit.Connections); n > 0 {
 		errs = append(errs, fmt.Errorf("%d connections ended during the run, the first: %s", n, r.Audit.Connections[0]))
 	}
+	if r.Drift != nil {
+		errs = append(errs, r.Drift.problem())
+	}
 	for _, c := range r.Checks {
 		if !c.OK {
 			errs = append(errs, fmt.Errorf("a check has failed: %s", c))
@@ -154,7 +160,7 @@ func (r *Report) Clean(targets Targets) error {
 	}
 	if a := r.Audit; r.Params.offline() && (a.Messages == 0 || a.Deliveries != a.Messages) {
 		errs = append(errs, fmt.Errorf("%d messages were acked, the receivers read %d", a.Messages, a.Deliveries))
-	} else if r.Scenario != Connect && !r.Params.offline() && (r.Accepted == 0 || r.Delivered == 0) {
+	} else if r.Params.traffic() != idle && !r.Params.offline() && (r.Accepted == 0 || r.Delivered == 0) {
 		errs = append(errs, fmt.Errorf("nothing was measured: %d accepted, %d delivered", r.Accepted, r.Delivered))
 	}
 	return errors.Join(append(errs, targets.check(r)...)...)
@@ -172,9 +178,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	if s := r.Params.Scale; s != 0 && s != 1 {
 		line("scale", "%s %% of the full size", number(100*s))
 	}
-	if r.Scenario == Connect {
-		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Seconds, r.Server.BytesPerConnection)
-	} else {
+	if r.Scenario == Connections {
+		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Params.Seconds, r.Server.BytesPerConnection)
+	}
+	writeTasks(&b, r.Tasks)
+	if r.Accepted > 0 || r.Offered > 0 {
 		line("offered", "%s in %.1f s", count(float64(r.Offered)), r.Seconds)
 		line("accepted", "%s/s durable   %s per server CPU-second   rejected %d   unknown %d",
 			count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), r.Rejected, r.Unknown)
@@ -190,6 +198,11 @@ func (r *Report) WriteText(w io.Writer) error {
 			}
 			line(l.name, "p50 %.2f   p99 %.2f   p99.9 %.2f ms", l.p.P50, l.p.P99, l.p.P999)
 		}
+	}
+	if r.Scenario == Limit {
+		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)
+		_, err := io.WriteString(w, b.String())
+		return err
 	}
 	server := fmt.Sprintf("cpu %.2f s", r.Server.CPU)
 	for _, part := range []struct {
@@ -214,6 +227,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		for i, n := range r.Nodes {
 			line(fmt.Sprintf("node %d", i+1), "cpu %.2f s   %s stored in %s commits", n.CPU, count(float64(n.Accepted)), count(float64(n.Commits)))
 		}
+	}
+	if d := r.Drift; d != nil {
+		line("drift", "memory %.0f to %.0f MB, ack p99 %.2f to %.2f ms, %.2f to %.2f cores, from the second quarter to the last", d.Memory[0]/(1<<20), d.Memory[1]/(1<<20), d.Ack[0], d.Ack[1], d.CPU[0], d.CPU[1])
+	}
+	if f := r.Floor; f != nil {
+		line("floor", "%s messages like these per CPU-second with nothing but sockets and a log; the server has %.0f %% of that", count(f.AcceptedPerCPU), 100*f.Share)
 	}
 	line("generator", "cpu %.2f s, %.2f of it outside the kernel", r.Generator.CPU, r.Generator.User)
 	if r.Generator.CPU > max(r.Server.CPU, r.Total.CPU)/2 {

@@ -132,7 +132,7 @@ func (r *run) calm(ctx context.Context) error {
 			}
 		}
 	}
-	if r.own() && r.p.pause == 0 && r.p.Scenario != Cluster {
+	if r.own() && r.p.pause == 0 && r.p.Scenario != Cluster && !r.p.inTasks() {
 		if err := wait(afterwards); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (r *run) readersCome(ctx context.Context) error {
 	g := newGenerator(sent.enc, sent.corpus, sent.audit)
 	g.compares = !r.p.offline()
 	g.quiet, g.limit, g.lost, g.errors = sent.quiet, readLimit, sent.lost, sent.errors
-	for i := range from {
+	for i := range sent.conns {
 		g.conns = append(g.conns, &conn{index: i, fd: -1})
 	}
 	for _, v := range g.audit.convs {
@@ -177,7 +177,7 @@ func (r *run) readersCome(ctx context.Context) error {
 	g.enter(draining)
 	for i := range all {
 		c := &conn{index: from + i, fd: all[i].fd, in: all[i].early, token: all[i].token}
-		g.conns = append(g.conns, c)
+		g.conns[c.index] = c
 		for _, state := range all[i].convs {
 			if v := g.audit.named([]byte(state.Conv)); v != nil && v.stream(c.index) != nil {
 				v.Head = max(v.Head, state.Head)

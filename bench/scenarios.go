@@ -13,14 +13,22 @@ const (
 	Direct     = "direct"      // senders write to receivers, one to one
 	DirectSend = "direct-send" // every sender writes to every receiver, of whom all but one are offline
 	Group      = "group"       // some members of groups write, all are online
-	Connect    = "connect"     // connections are authenticated and idle
 	Cluster    = "cluster"     // every sender writes to every receiver, none of whom is online
 	Glide1     = "glide-1"     // every client writes to the next one, at moments of its own
 	Glide2     = "glide-2"     // the same with more clients, who come one after the other
 	OpenIMLoad = "openim-load" // many clients are online, and each writes now and then
+
+	Connections = "connections" // more and more connections are authenticated and idle
+	Login       = "login"       // connections come, some at a time, again and again
+	Storm       = "storm"       // all connections are lost at once and come back, while half of them write to the others
+	Sync        = "sync"        // receivers ask for their lists of conversations, again and again
+	History     = "history"     // receivers read their conversations page by page
+	Mixed       = "mixed"       // clients do what people do, in proportion
+	Soak        = "soak"        // the same for long; the server must not grow, nor get slower
+	Limit       = "limit"       // what the machine does without a chat server
 )
 
-var scenarios = []string{Direct, DirectSend, Group, Connect, Cluster, Glide1, Glide2, OpenIMLoad}
+var scenarios = []string{Direct, DirectSend, Group, Cluster, Glide1, Glide2, OpenIMLoad, Connections, Login, Storm, Sync, History, Mixed, Soak, Limit}
 
 // shapes are the published tests that a scenario does in place of its own, by name.
 var shapes = map[string]map[string]func(*Params){
@@ -54,8 +62,23 @@ func DefaultParams(scenario string) Params {
 		p.Senders, p.Receivers, p.Rounds, p.Size, p.WarmUp = 200, 1000, 50, 36, 0
 	case Group:
 		p.Senders, p.Members = 4, 1000
-	case Connect:
-		p.Connections, p.Seconds, p.WarmUp, p.Window = 10_000, 15, 0, 0
+	case Connections:
+		p.Connections, p.Levels, p.Seconds, p.WarmUp, p.Window = 10_000, 1, 15, 0, 0
+	case Login:
+		p.Connections, p.Times, p.AtOnce, p.Lists, p.WarmUp, p.Window = 5000, 3, 32, 20, 0, 0
+	case Storm:
+		p.Connections, p.Times, p.Rate, p.Seconds = 5000, 3, 1000, 5
+	case Sync:
+		p.Senders, p.Receivers, p.Rounds, p.Times, p.AtOnce, p.WarmUp = 100, 200, 1, 20, 32, 0
+	case History:
+		p.Senders, p.Receivers, p.Rounds, p.AtOnce, p.WarmUp = 20, 200, 250, 32, 0
+	case Mixed, Soak:
+		p.Connections, p.Routine, p.Speed, p.Receipts, p.Seconds = 2000, usualRoutine(), 60, true, 60
+		if scenario == Soak {
+			p.Seconds = 3600
+		}
+	case Limit:
+		p.Senders, p.Members, p.Seconds, p.WarmUp = 200, 1000, 2, 0
 	case Cluster:
 		p.Senders, p.Receivers, p.Rounds, p.Size, p.Postgres = 200, 201, 20, 36, OwnPostgres
 		p.WarmUp = 0
@@ -102,6 +125,10 @@ func (p Params) Scaled(by float64) Params {
 		by = some(&p.Receivers, min(1, by), 2)
 		some(&p.Senders, min(1, by), 2)
 	case pairs:
+		if p.Scenario == Storm {
+			some(&p.Connections, by, 2)
+			break
+		}
 		some(&p.Senders, by, 1)
 		some(&p.Receivers, by, 1)
 	case groups:
@@ -115,6 +142,8 @@ func (p Params) Scaled(by float64) Params {
 			some(&p.Messages, by, 1)
 		}
 		some(&p.Connections, by, 2*p.Peers+1)
+	case people:
+		some(&p.Connections, by, 2)
 	case idle:
 		some(&p.Connections, by, 1)
 	}
@@ -129,13 +158,18 @@ const (
 	mesh                  // every sender to every receiver
 	groups                // senders to groups of which all are members
 	ring                  // every client to the next ones
+	people                // every client to the next ones, and to a group
 	idle                  // nobody writes
 )
 
 func (p *Params) traffic() traffic {
 	switch p.Scenario {
-	case Connect:
+	case Connections, Login, Limit:
 		return idle
+	case Storm:
+		return pairs
+	case Mixed, Soak:
+		return people
 	case Group:
 		return groups
 	case Glide1, Glide2, OpenIMLoad:
@@ -171,7 +205,18 @@ func (p *Params) counted() bool { return p.quota() > 0 }
 func (p *Params) planned() int { return p.quota() * p.senders() }
 
 // offline tells whether receivers come when everything is sent.
-func (p *Params) offline() bool { return p.Scenario == DirectSend || p.Scenario == Cluster }
+func (p *Params) offline() bool {
+	return p.Scenario == DirectSend || p.Scenario == Cluster || p.Scenario == Sync || p.Scenario == History
+}
+
+// inTasks tells whether a run does one thing after the other: see driveTasks.
+func (p *Params) inTasks() bool {
+	switch p.Scenario {
+	case Connections, Login, Storm, Sync, History, Mixed, Soak:
+		return true
+	}
+	return false
+}
 
 // watchers are the first receivers, who are online even so.
 func (p *Params) watchers() int {
@@ -212,7 +257,7 @@ func (p *Params) senders() int {
 	switch p.traffic() {
 	case idle:
 		return 0
-	case ring:
+	case ring, people:
 		return p.Connections
 	}
 	return p.Senders

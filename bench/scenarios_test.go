@@ -114,7 +114,7 @@ func TestScaledKeepsTheShape(t *testing.T) {
 		{Direct, "", 0.5, func(p *Params) []int { return []int{p.Senders, p.Receivers, p.Rounds} }, []int{100, 100, 0}},
 		{Glide2, "", 0.3, func(p *Params) []int { return []int{p.Connections, p.Rounds, p.Messages} }, []int{3000, 800, 0}},
 		{OpenIMLoad, "", 0.5, func(p *Params) []int { return []int{p.Connections, p.quota(), p.Messages} }, []int{10_000, 1250, 12_500_000}},
-		{Connect, "", 0.01, func(p *Params) []int { return []int{p.Connections} }, []int{100}},
+		{Connections, "", 0.01, func(p *Params) []int { return []int{p.Connections} }, []int{100}},
 	} {
 		p, err := ShapeParams(c.scenario, c.shape)
 		if err != nil {

@@ -160,7 +160,7 @@ func (w *watch) read() reading {
 	for _, c := range m.serverCPU {
 		n.server += c.all()
 	}
-	if w.r.p.Scenario == Connect {
+	if w.r.p.Scenario == Connections {
 		return n // the answers would be a part of the memory that it measures
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -179,7 +179,7 @@ func TestBenchDoesAsPeopleDo(t *testing.T) {
 	if err := json.Unmarshal(b, &report); err != nil || report.CursorMoves == 0 {
 		t.Errorf("%d cursor moves, %v, of %s", report.CursorMoves, err, b)
 	}
-	petrel(t, nil, "bench", "connect", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, exitOK, "3 idle")
+	petrel(t, nil, "bench", "connections", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, exitOK, "3 idle")
 }
 
 func TestClientsWhoLogInLateGetEverything(t *testing.T) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,14 +89,19 @@ func newBenchPage(c *cli) *cobra.Command {
 			if story, err := bench.ReadStory(args[0]); err == nil {
 				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Story(w, story, story.Clean()) })
 			}
-			var all []*bench.Report
-			for _, r := range runs {
-				all = append(all, r.Report)
+			var t bench.Table // a folder has none
+			if b, err := os.ReadFile(args[0]); err == nil {
+				_ = json.Unmarshal(b, &t) // it is a report, so it is JSON
 			}
-			if len(all) != 1 {
-				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Cluster(w, all, nil) })
+			if len(t.Efficiency) > 0 || len(runs) != 1 {
+				t.Runs = nil
+				for _, r := range runs {
+					t.Runs = append(t.Runs, r.Report)
+				}
+				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Cluster(w, &t, nil) })
 			}
-			return f.to(c, f.html, func(w io.Writer) error { return benchpage.Run(w, all[0], all[0].Clean(nil)) })
+			one := runs[0].Report
+			return f.to(c, f.html, func(w io.Writer) error { return benchpage.Run(w, one, one.Clean(nil)) })
 		}),
 	}
 	cmd.Flags().StringVar(&f.html, "html", "-", "write the page to `FILE`, - for the standard output")

@@ -1,7 +1,8 @@
 import { beside, checks, reconnect, steps } from './beside.js'
 import { color, heat, lines } from './charts.js'
-import type { Knee, Percentiles, Report, Story } from './data.js'
+import type { Efficiency, Estimate, Knee, Percentiles, Report, Story } from './data.js'
 import { h, table } from './dom.js'
+import { drift, efficiency, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
 export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly string[]): void {
@@ -46,6 +47,8 @@ function drawBody(page: HTMLElement, x: Texts, r: Report): void {
   page.append(cards)
   cards.append(...beside(x, r), ...checks(x, r.checks ?? []))
   steps(cards, x, r)
+  tasks(cards, x, r)
+  cards.append(...drift(x, r), ...floor(x, r))
   drawCharts(cards, x, r)
   page.append(h('div', { class: 'cards' }, audit(x, r), machine(x, r)))
 }
@@ -157,7 +160,7 @@ export function findings(r: Report, name: string): number {
   return r.audit.findings[name] ?? 0
 }
 
-export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], problems: readonly string[]): void {
+export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], beside: readonly Efficiency[], problems: readonly string[]): void {
   const first = runs[0]!
   head(page, x, choices, 'petrel bench cluster', 'report', about(x, first), problems)
   const share = (of: (r: Report) => number, r: Report) => of(first) > 0 ? `${x.number(100 * of(r) / of(first), 0)} %` : '–'
@@ -169,11 +172,17 @@ export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, r
       String(r.params['nodes']), x.number(r.accepted), `${x.number(r.seconds)} ${x.t('seconds')}`, x.number(r.accepted_per_s), x.number(own(r)), share(own, r), x.number(both(r)), share(both, r), x.number(r.server.messages_per_commit),
       ...['lost', 'duplicate'].map((name) => h('span', { class: findings(r, name) > 0 ? 'bad' : 'good' }, x.number(findings(r, name)))),
     ]))))
+  cards.append(...efficiency(x, beside))
   for (const r of runs) {
     const inner = h('div')
     const n = Number(r.params['nodes'])
     page.append(h('details', { ontoggle: () => { if (inner.childElementCount === 0) drawBody(inner, x, r) } }, h('summary', {}, n === 1 ? x.t('oneRun1') : x.t('oneRun', n)), inner)) // charts need a width
   }
+}
+
+export function drawEstimate(page: HTMLElement, x: Texts, choices: HTMLElement, e: Estimate): void {
+  head(page, x, choices, 'petrel bench estimate', 'e_kind', x.t('e_hint'))
+  estimate(page, x, e, tile)
 }
 
 export function drawKnee(page: HTMLElement, x: Texts, choices: HTMLElement, k: Knee): void {

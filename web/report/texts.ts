@@ -38,6 +38,21 @@ const en = {
   story1: '1. People write to each other', story2: '2. A group of many', story3: '3. The server is killed, and its clients come back', reconnectHint: 'Clients of the Go SDK write to each other while the server is killed with SIGKILL and started again. The checker holds what each was told and has shown against the histories.',
   clients: 'clients', kills: 'times the server was killed', tried: 'messages tried', noAck: 'messages without an ack', strangers: 'refused, of those to groups of strangers',
   conditions: 'What else differs', conditionsHint: 'Each of these may be the reason.', when: 'when', each: 'each run',
+  tasks: 'What was done', tasks_connections: 'Memory is that of the server for each connection that is open, after the idle time of a step. The clients are on the same machine, so the kernel has both ends of each.',
+  tasks_login: 'From the dial until the list of conversations is there. The first time nothing is in memory yet.', tasks_storm: 'All connections are lost at once and come back at once. Meanwhile half of the clients go on writing to the other half, and nothing may be lost or come twice.',
+  tasks_sync: 'A sync asks for the list of conversations: all of it, when nothing has happened, and when a tenth is new.', tasks_history: 'Every client reads all its conversations, page by page.', tasks_mixed: 'What all clients together did in the measured time.', tasks_soak: 'What all clients together did in the measured time.',
+  tasks_limit: 'One event loop of the kind that the server has sends frames back, or on to others; a log is synced to the disk for all entries that have come meanwhile. No chat server can do more with the same sockets and the same disk.',
+  t_echo: 'frame and back', t_echo_n: 'frame and back', 't_fan-out': 'frame to others', 't_fan-out_n': 'frame to {n} others', t_log: 'entry of a log', t_log_n: 'entry of a log, a sync for {n}', t_connect: 'login', t_connect_n: 'login, {n}', t_return_n: 'storm {n}', t_return: 'came back',
+  't_sync-all': 'sync of everything', 't_sync-none': 'sync of nothing new', 't_sync-some': 'sync of a tenth', t_history: 'page of history', t_send: 'send', t_delivery: 'delivery', t_receipt: 'receipt', t_idle: 'idle', t_ping: 'ping',
+  onTheirWay: 'on their way', count: 'count', inASecond: 'in a second', again: 'tried again', cpuEach: 'CPU each', userBytes: 'memory each', kernelBytes: 'in the kernel', idleCores: 'cores when idle', beats: 'heartbeats', ping50: 'ping, half of all', ping99: 'ping, 99 %', storm: 'storm',
+  floor: 'Share of what is possible', floorHint: 'Measured just before the run with as many connections and messages of that size, and nothing but sockets and a log: each message comes in and is answered, is written and synced, and goes to its receivers. Nothing is checked, numbered or looked up.', floorRate: 'messages per CPU-second, at most', floorOurs: 'this run', floorShare: 'share',
+  drift: 'From the second quarter to the last', driftHint: 'By then all caches are warm. A server whose memory grows by more than a fifth makes the run red.', secondQuarter: 'second quarter', lastQuarter: 'last quarter',
+  efficiency: 'Beside servers that make no cluster', efficiencyHint: 'All nodes share the processors of this machine, so a node is dearer the more of them there are, with or without a cluster. What the cluster costs is its difference to as many servers at the same time that know nothing of each other. Figures are messages per CPU-second; where there are several, cluster · alone · apart.',
+  asCluster: 'cluster', asAlone: 'one server with the load of one node', asApart: 'as many servers apart',
+  e_kind: 'Capacity', e_hint: 'What a number of users needs, from what each step has cost when it was measured.', e_online: '{n} % of the users, in the busiest hour', e_load: 'with a load of {n} %', e_nodeCores: 'with {n} processors', e_all: 'of all nodes together', e_disk: 'disk', e_days: 'in {n} days', e_databases: 'databases', e_embedded: 'one node has its own store', e_network: 'network', e_toClients: 'to clients, in the busiest hour',
+  e_stages: 'What keeps the processors busy', e_stagesHint: 'The steps of a message after WildfireChat: send, distribution, notification, push, pull; and what clients do besides.', e_formulas: 'The other figures', e_plan: 'What people do', e_costs: 'What a step costs, as measured',
+  e_send: 'send', e_commit: 'commit', e_distribution: 'distribution', e_notification: 'notification', e_receipts: 'receipts', e_push: 'push', e_pull: 'pull', e_logins: 'logins', e_idle: 'idle connections', e_cluster: 'to other nodes',
+  e_users: 'users', e_direct: 'messages to one other, in an hour', e_group: 'messages to a group, in an hour', e_members: 'its members who are online', e_loginsEach: 'logins in an hour', e_opens: 'conversations opened in an hour', e_hours: 'busiest hours to which a day is equal', e_size: 'text of a message',
 } as const
 
 export type Key = keyof typeof en
@@ -80,6 +95,21 @@ const zh: Record<Key, string> = {
   story1: '1. 人们互相写消息', story2: '2. 一个大群', story3: '3. 杀掉服务器，客户端重新连上', reconnectHint: 'Go SDK 客户端互相写消息时，服务器被 SIGKILL 杀掉并重新启动。检查器把每个客户端得到的应答和显示的内容与历史记录逐条核对。',
   clients: '客户端', kills: '服务器被杀次数', tried: '尝试发送的消息', noAck: '没有应答的消息', strangers: '发往陌生群而被拒绝的',
   conditions: '还有哪些不同', conditionsHint: '其中任何一项都可能是原因。', when: '时间', each: '每次运行',
+  tasks: '做了什么', tasks_connections: '内存是每一级空闲之后，服务器为每个打开的连接占用的内存。客户端在同一台机器上，所以内核里有每个连接的两端。',
+  tasks_login: '从拨号到拿到会话列表。第一次登录时内存里还什么都没有。', tasks_storm: '所有连接同时断开，又同时回来。期间一半客户端继续给另一半写消息，一条都不能丢，也不能重复。',
+  tasks_sync: '同步即请求会话列表：全部、没有新内容时、十分之一有新内容时。', tasks_history: '每个客户端逐页读完自己的所有会话。', tasks_mixed: '所有客户端在测量时间内一共做了什么。', tasks_soak: '所有客户端在测量时间内一共做了什么。',
+  tasks_limit: '与服务器同类的一个事件循环把帧发回或转发给别人；日志对期间到达的所有条目只做一次磁盘同步。用同样的套接字和磁盘，没有聊天服务器能做得更多。',
+  t_echo: '一帧往返', t_echo_n: '一帧往返', 't_fan-out': '一帧转发', 't_fan-out_n': '一帧转发给 {n} 个连接', t_log: '日志条目', t_log_n: '日志条目，每 {n} 条同步一次', t_connect: '登录', t_connect_n: '登录，{n}', t_return_n: '第 {n} 次风暴', t_return: '重新连上',
+  't_sync-all': '全量同步', 't_sync-none': '无新内容的同步', 't_sync-some': '十分之一有新内容的同步', t_history: '一页历史', t_send: '发送', t_delivery: '送达', t_receipt: '已读回执', t_idle: '空闲', t_ping: '心跳应答',
+  onTheirWay: '在途', count: '次数', inASecond: '每秒', again: '重试', cpuEach: '每次 CPU', userBytes: '每连接内存', kernelBytes: '其中内核', idleCores: '空闲时核数', beats: '心跳', ping50: '心跳应答，一半', ping99: '心跳应答，99%', storm: '风暴',
+  floor: '达到了可能性的几成', floorHint: '运行前用同样多的连接、同样大小的消息测得，只有套接字和日志：每条消息进来并得到应答，写入并同步到磁盘，再发给接收方。不检查、不编号、不查找。', floorRate: '每 CPU 秒消息数，上限', floorOurs: '本次运行', floorShare: '比例',
+  drift: '从第二个四分之一到最后一个', driftHint: '那时所有缓存都已热起来。服务器内存增长超过五分之一，运行即不合格。', secondQuarter: '第二个四分之一', lastQuarter: '最后四分之一',
+  efficiency: '与互不相干的服务器相比', efficiencyHint: '所有节点共用这台机器的处理器，所以无论是否组成集群，节点越多，每个节点越贵。集群的代价，是它与同时运行、互不知晓的同样多台服务器之差。数字为每 CPU 秒消息数；并列时依次为集群 · 单独 · 各自。',
+  asCluster: '集群', asAlone: '一台服务器，承担一个节点的负载', asApart: '同样多台各自的服务器',
+  e_kind: '容量', e_hint: '由每一步实测的代价推算一定数量的用户需要什么。', e_online: '最忙的一小时，用户的 {n}%', e_load: '负载为 {n}%', e_nodeCores: '每台 {n} 个处理器', e_all: '所有节点合计', e_disk: '磁盘', e_days: '{n} 天', e_databases: '数据库', e_embedded: '单节点使用自带的存储', e_network: '网络', e_toClients: '最忙的一小时，发往客户端',
+  e_stages: '处理器在忙什么', e_stagesHint: '按野火的划分，一条消息的各步：发送、分发、通知、推送、拉取；以及客户端做的其他事。', e_formulas: '其他数字', e_plan: '人们做什么', e_costs: '每一步的实测代价',
+  e_send: '发送', e_commit: '提交', e_distribution: '分发', e_notification: '通知', e_receipts: '已读回执', e_push: '推送', e_pull: '拉取', e_logins: '登录', e_idle: '空闲连接', e_cluster: '到其他节点',
+  e_users: '用户', e_direct: '每小时单聊消息', e_group: '每小时群消息', e_members: '群里的在线成员', e_loginsEach: '每小时登录', e_opens: '每小时打开的会话', e_hours: '一天相当于几个最忙的小时', e_size: '消息正文',
 }
 
 export interface Texts { language: Language; t: (key: Key, n?: number | string) => string; number: (v: number, digits?: number) => string }
