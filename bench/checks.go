@@ -46,7 +46,7 @@ func (r *run) checks(mine uint64) (all []Check) {
 	}
 	exact("acked", planned, g.tally.accepted)
 	if p.offline() {
-		exact("stored", planned, g.tally.delivered) // the receivers have read the histories
+		exact("stored", planned, g.tally.delivered) // what the watcher has got, and the others have read
 	} else {
 		exact("stored", planned, mine)
 		receivers := uint64(1)

@@ -21,6 +21,9 @@ func (r *run) conclude(ctx context.Context) error {
 	}
 	r.p = rep.Params // of all generators
 	rep.Unknown, rep.CursorMoves = unknown+r.elsewhere.unknown, g.moved
+	if r.p.traffic() == mesh {
+		mine = 0 // a sample of what the receivers have read
+	}
 	read, mine = read+r.elsewhere.read, mine+r.elsewhere.mine
 	r.figures()
 	if rep.Floor != nil {
@@ -140,14 +143,14 @@ const (
 
 // readBack compares the history of some conversations, and all of those in
 // which something is missing or without an answer, with the books.
-// A counted run of which nobody has read all reads every conversation; mine are the messages
-// of the run in what was read.
+// A counted run whose receivers have not read all reads every conversation; mine are the
+// messages of the run in what was read.
 func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	a := r.gen.audit
 	if len(a.convs) == 0 {
 		return 0, 0, nil
 	}
-	whole := r.gen.log != nil || r.p.counted() && !r.p.offline()
+	whole := r.gen.log != nil || r.p.counted() && r.p.traffic() != mesh
 	doubtful := map[*convBook]bool{}
 	for _, v := range a.convs {
 		for i := range v.streams {

@@ -80,6 +80,9 @@ type generator struct {
 	endToEnd *latency
 	ackTime  *latency
 	lagged   uint64
+	toRead   int               // conversations that are to be read to their end
+	compares bool              // what is read counts for nobody: those who read were online
+	read     uint64            // messages of the run on pages of history
 	errors   map[string]uint64 // by code
 	lost     []string          // connections that ended, with the reason
 
@@ -281,7 +284,7 @@ func (g *generator) tick(now int64) (done bool) {
 	}
 	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
 	return g.open == 0 || quiet || now-g.drainFrom > int64(g.limit) ||
-		g.unanswered == 0 && !g.backlog() && g.audit.complete()
+		g.unanswered == 0 && g.toRead == 0 && !g.backlog() && (g.compares || g.audit.complete())
 }
 
 // spend lets every sender send q messages in all, and tells when that is done: all are

@@ -218,7 +218,7 @@ func (c *relayClient) run(ctx context.Context, d time.Duration) error {
 	}
 	var events []ready
 	var err error
-	for left := c.senders; ; {
+	for {
 		now := time.Since(base)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -234,7 +234,8 @@ func (c *relayClient) run(ctx context.Context, d time.Duration) error {
 				return err
 			}
 		}
-		now, left = time.Since(base), 0
+		now = time.Since(base)
+		left := 0
 		for i := range c.lanes {
 			l := &c.lanes[i]
 			if l.bytes < l.sent*c.each() {

@@ -119,25 +119,37 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 			since = last + 1
 		}
 		g.logEntry(checker.Read, c.index, &e, since, now)
+		last = e.seq
+		if g.compares {
+			if g.audit.stored(&e) {
+				g.read++
+			}
+			continue
+		}
 		sentNs, first := g.audit.readBack(c.index, &e)
 		if first && string(e.from) != g.nameOf(c) { // a sender that was away reads what it has sent
+			g.read++
 			g.arrived(c, sentNs, now, 1)
 		}
-		last = e.seq
 	}
 	v := g.audit.named([]byte(p.Conv))
 	if st := streamOf(v, c.index); st == nil || st.Complete(p.Head) {
 		delete(c.behind, p.Conv)
 	}
 	if v == nil || last == 0 { // nothing new, or none of this run: one answer, one question less
+		g.toRead = max(0, g.toRead-1)
 		g.readNext(c)
 		return
 	}
 	v.Head = max(v.Head, p.Head)
-	if st := v.stream(c.index); st != nil && (p.More || st.Lowest() <= p.Head) {
-		g.askHistory(c, p.Conv, max(last, st.Lowest()-1))
+	if st := v.stream(c.index); st != nil && (p.More || g.toRead == 0 && st.Lowest() <= p.Head) {
+		if !g.compares { // what is here is not read again
+			last = max(last, st.Lowest()-1)
+		}
+		g.askHistory(c, p.Conv, last)
 		return
 	}
+	g.toRead = max(0, g.toRead-1)
 	g.readNext(c)
 }
 
@@ -147,7 +159,7 @@ func (g *generator) readNext(c *conn) {
 		return
 	}
 	after := uint64(0)
-	if v := g.audit.named([]byte(c.unread[0])); v != nil {
+	if v := g.audit.named([]byte(c.unread[0])); v != nil && !g.compares {
 		after = v.stream(c.index).Lowest() - 1
 	}
 	g.askHistory(c, c.unread[0], after)

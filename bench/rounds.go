@@ -61,8 +61,11 @@ func (r *run) driveRounds(ctx context.Context) error {
 		cancel()
 		return err
 	}
-	if r.p.offline() {
+	r.watched = r.gen.conns[:0]
+	if r.p.watchers() > 0 {
 		r.watched = r.gen.conns[r.p.Senders : r.p.Senders+r.p.watchers()]
+	}
+	if r.p.traffic() == mesh {
 		return r.readersCome(ctx)
 	}
 	return nil
@@ -153,7 +156,8 @@ func (r *run) calm(ctx context.Context) error {
 	return fmt.Errorf("the servers still work %s after the last message", calmLimit)
 }
 
-// readersCome connects the receivers, who sync and read what they have missed.
+// readersCome connects the receivers, who sync and read every conversation. Those who were
+// online have everything: what they read is compared.
 func (r *run) readersCome(ctx context.Context) error {
 	sent := r.gen
 	from := r.p.Senders + r.p.watchers()
@@ -162,6 +166,7 @@ func (r *run) readersCome(ctx context.Context) error {
 		return err
 	}
 	g := newGenerator(sent.enc, sent.corpus, sent.audit)
+	g.compares = !r.p.offline()
 	g.quiet, g.limit, g.lost, g.errors = sent.quiet, readLimit, sent.lost, sent.errors
 	for i := range sent.conns {
 		g.conns = append(g.conns, &conn{index: i, fd: -1})
@@ -179,11 +184,12 @@ func (r *run) readersCome(ctx context.Context) error {
 				c.unread = append(c.unread, state.Conv)
 			}
 		}
+		g.toRead += len(c.unread)
 		for range historiesAtOnce {
 			g.readNext(c)
 		}
 	}
-	r.say("%d receivers read what they have missed", len(all))
+	r.say("%d receivers read %s conversations", len(all), count(float64(g.toRead)))
 	began := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- g.run(ctx) }() // waited for below
@@ -199,7 +205,8 @@ func (r *run) readersCome(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.say("they have read %s messages in %.1f s", count(float64(g.tally.delivered)), time.Since(began).Seconds())
+	r.say("they have read %s messages in %.1f s", count(float64(g.read)), time.Since(began).Seconds())
+	r.elsewhere.mine += g.read
 	sent.tally.delivered += g.tally.delivered
 	sent.lost = g.lost
 	sent.lagged += g.lagged
