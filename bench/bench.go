@@ -253,7 +253,8 @@ func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 
 // dialer is how the run makes its connections.
 func (r *run) dialer() *dialer {
-	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers), capabilities: r.p.capabilities()}
+	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers), capabilities: r.p.capabilities(),
+		sources: 1 + uint64(r.p.connections())/portsOfSource}
 	if r.p.secure() {
 		way.tls, way.bridges = trust(r.roots), &r.bridges
 	}

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,6 +43,22 @@ type dialer struct {
 	atOnce       int
 	tls          *tls.Config // nil: in the clear
 	bridges      *bridges    // with TLS
+
+	sources uint64        // addresses of loopback from which to come; 0, 1: the system chooses
+	dialed  atomic.Uint64 // connections
+}
+
+// portsOfSource is how many connections come from one address. It has about 60,000 ports for
+// each address of a server.
+const portsOfSource = 20_000
+
+// source is the address from which the next connection to addr comes; nil: the system chooses.
+func (d *dialer) source(addr string) net.Addr {
+	if d.sources < 2 || !strings.HasPrefix(addr, "127.") {
+		return nil
+	}
+	n := d.dialed.Add(1) % d.sources
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 1+byte(n>>8), byte(n))}
 }
 
 // dialAll makes a connection for each token, some at a time, to addr of its
@@ -100,7 +118,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	plain := net.Dialer{KeepAlive: -1} // the protocol has its own
+	plain := net.Dialer{KeepAlive: -1, LocalAddr: d.source(addr)} // the protocol has its own keep-alive
 	var nc net.Conn
 	if d.tls == nil {
 		nc, err = plain.DialContext(ctx, "tcp", addr)

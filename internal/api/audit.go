@@ -13,7 +13,8 @@ import (
 // ListAudit reads a page of the audit log. Spec: P-10.9.
 func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error) {
 	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListAuditResponse, error) {
-		page, next, err := s.o.Audit.List(ctx, r.Msg.SinceMs, r.Msg.Token, int(min(r.Msg.Limit, audit.MaxPage)))
+		q := audit.Query{SinceMs: r.Msg.SinceMs, UntilMs: r.Msg.UntilMs, Token: r.Msg.Token, Limit: int(min(r.Msg.Limit, audit.MaxPage)), Event: r.Msg.Event, Who: r.Msg.Who, About: r.Msg.About, Refused: r.Msg.Refused}
+		page, next, err := s.o.Audit.List(ctx, q)
 		return &petrelv1.ListAuditResponse{Records: auditRecords(page), Token: next}, err
 	}))
 }
@@ -21,7 +22,7 @@ func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1
 func auditRecords(page []audit.Stored) (all []*petrelv1.AuditRecord) {
 	for _, x := range page {
 		rec := &petrelv1.AuditRecord{
-			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key, KeyName: x.KeyName,
+			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key, KeyName: x.KeyName, Operator: x.Operator,
 			Tenant: x.Tenant, User: x.User, Device: x.Device, Address: x.Address, Count: x.Count, SinceMs: x.SinceMs,
 		}
 		for _, d := range x.Details {

@@ -41,7 +41,7 @@ func newAuditedWorld(t *testing.T) (w *world, stop func()) {
 // records are those of the audit log, one in a line.
 func (w *world) records() (lines []string) {
 	w.t.Helper()
-	page, _, err := w.audit.List(context.Background(), 0, nil, 0)
+	page, _, err := w.audit.List(context.Background(), audit.Query{})
 	w.must(err)
 	for _, r := range page {
 		_, name, _ := strings.Cut(r.Event, "/")

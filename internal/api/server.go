@@ -1,7 +1,7 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: front.go → admission.go (what its body may cost) → gate.go (who may) → once.go (repeats) →
+// The way of a call: front.go → admission.go (what its body may cost) → callers.go (who may) → once.go (repeats) →
 // trace.go (the audit log) → the method, in the file of its subject. methods.go is the table of all of them.
 // Spec: P-10, P-12.
 package api
@@ -63,10 +63,16 @@ type Options struct {
 	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit
 	StrangersPerSecond int // calls without a credential from one address; negative: no limit
 
+	Node      string      // of this server
+	Version   string      // of this server
 	CallsOnly bool        // at the public door the methods are reached over the long connection only
 	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
 
 	Cluster Cluster
+	Console Console
+
+	// Refused is told of each call that is refused. It must not block. nil: nobody.
+	Refused func(Refusal)
 }
 
 // rateKey names a bucket of Server.rates: what is counted, and for which user.
@@ -145,6 +151,7 @@ func New(o Options) *Server {
 	s.errors = connect.NewErrorWriter(opts...)
 	mux := http.NewServeMux()
 	mux.Handle(petrelv1connect.NewSetupServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewOperatorServiceHandler(operatorService{s}, opts...))
 	mux.Handle(petrelv1connect.NewAuthServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewAccountServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewConversationServiceHandler(s, opts...))

@@ -3,6 +3,7 @@ package app
 import (
 	"crypto/subtle"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/pprof"
@@ -46,7 +47,10 @@ func (a *App) newAPI() *api.Server {
 		BodyBytes:     func() int { return a.hub.Limits().BodyBytes },
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH), MembersPerMinute: int(a.cfg.Limits.MembersPerMin), StrangersPerSecond: int(a.cfg.Limits.AnonymousCallsPerIPPerS),
-		Cluster:   a.operations(),
+		Cluster: a.operations(),
+		Console: a.consoleOf(),
+		Refused: a.noteCallRefused,
+		Node:    string(a.node.bus.Self()), Version: a.o.Version,
 		CallsOnly: !a.node.has(cluster.API),
 		BackEnds:  func() bool { return a.live.Load().Listen.BackEnds },
 	})
@@ -124,7 +128,7 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_entries_stored_total", Help: "Entries that this node made durable.", Counter: true, Read: count(a.convs.Accepted)},
 		{Name: "petrel_sends_repeated_total", Help: "Sends that were stored already and were answered with the first seq.", Counter: true, Read: count(a.convs.Repeats)},
 		{Name: "petrel_events_delivered_total", Help: "Events that were put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
-		{Name: "petrel_signals_dropped_total", Help: "Signals that reached nobody, because there were too many.", Counter: true, Read: count(a.convs.SignalsDropped)},
+		{Name: "petrel_signals_dropped_total", Help: "Signals that reached nobody, because there were too many, or because the store did not confirm that the node still owns their conversation.", Counter: true, Read: count(a.convs.SignalsDropped)},
 		{Name: "petrel_presence_watched_users", Help: "Users whose presence sessions of this node watch.", Read: func() float64 { return float64(a.presence.Watching.Load()) }},
 		{Name: "petrel_presence_told_total", Help: "Presences that were put into outboxes.", Counter: true, Read: count(a.presence.Told.Load)},
 		{Name: "petrel_presence_dropped_total", Help: "Times of being online last that were not stored.", Counter: true, Read: count(a.presence.Dropped.Load)},
@@ -237,6 +241,35 @@ func toMessage(l *session.Limits) *petrelv1.ServerLimits {
 func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.ServerLimits {
 	a.limitsMu.Lock()
 	defer a.limitsMu.Unlock()
+	l := a.limitsWith(m)
+	a.hub.SetLimits(l)
+	return toMessage(&l)
+}
+
+// previewLimits says what changeLimits would change.
+func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+	now := a.hub.Limits()
+	l := a.limitsWith(m)
+	before, after := toMessage(now).ProtoReflect(), toMessage(&l).ProtoReflect()
+	r := &petrelv1.PreviewLimitsResponse{}
+	fields := before.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		from, to := before.Get(f).Int(), after.Get(f).Int()
+		if from == to {
+			continue
+		}
+		text := "for new connections and requests, from now until the next start"
+		if f.Name() == "connections" && to >= 0 && int64(a.gateway.Stats().Connections) > to {
+			text = fmt.Sprintf("%d connections are open: they stay, and no new one gets in until there are fewer", a.gateway.Stats().Connections)
+		}
+		r.Changes = append(r.Changes, &petrelv1.LimitChange{Name: string(f.Name()), From: from, To: to, Text: text})
+	}
+	return r
+}
+
+// limitsWith are the limits with what is not 0 in m.
+func (a *App) limitsWith(m *petrelv1.ServerLimits) session.Limits {
 	l := *a.hub.Limits()
 	set := func(to *int, n int64) {
 		if n != 0 {
@@ -256,6 +289,5 @@ func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.ServerLimits {
 	set(&l.WindowSends, m.WindowSends)
 	set(&l.WindowBytes, m.WindowBytes)
 	set(&l.OutboxBytes, m.OutboxBytes)
-	a.hub.SetLimits(l)
-	return toMessage(&l)
+	return l
 }

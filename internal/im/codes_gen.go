@@ -29,6 +29,7 @@ const (
 	CodeInvalid            Code = "invalid"              // a field has a value that is not allowed
 	CodeTooLarge           Code = "too_large"            // the body is larger than the limit
 	CodeNoTarget           Code = "no_target"            // the target is not a message that this can be done to
+	CodeFrozen             Code = "frozen"               // an operator lets nobody write in this conversation
 	CodeTooLate            Code = "too_late"             // the time in which this may be done is over
 	CodeBehind             Code = "behind"               // there are too many entries above after to search all of them for the message
 	CodeAfterAhead         Code = "after_ahead"          // after is above the head of the conversation
@@ -48,6 +49,8 @@ const (
 	CodeRefreshReused      Code = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           Code = "no_device"            // there is no such device
 	CodeNoKey              Code = "no_key"               // there is no such key
+	CodeNoOperator         Code = "no_operator"          // there is no such operator
+	CodeOperatorExists     Code = "operator_exists"      // there is an operator of this name
 	CodeNoNode             Code = "no_node"              // there is no such node
 	CodeNotNow             Code = "not_now"              // the cluster cannot do this now
 	CodeNoMethod           Code = "no_method"            // there is no such method
@@ -80,6 +83,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeInvalid:            {Text: "a field has a value that is not allowed", Hint: "the message names the field", Settled: true, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-4.2"},
 	CodeTooLarge:           {Text: "the body is larger than the limit", Hint: "the welcome names the limit; upload large content and send its address", Settled: true, Retryable: false, HTTP: 413, Close: 0, Reconnect: false, Clause: "P-4.2"},
 	CodeNoTarget:           {Text: "the target is not a message that this can be done to", Hint: "look it up in the history", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-5.3"},
+	CodeFrozen:             {Text: "an operator lets nobody write in this conversation", Hint: "ask the operator of the server", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-8.12"},
 	CodeTooLate:            {Text: "the time in which this may be done is over", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-5.6"},
 	CodeBehind:             {Text: "there are too many entries above after to search all of them for the message", Hint: "read the history from after up to the head in this error and send the message with that head as after if it is not there", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
 	CodeAfterAhead:         {Text: "after is above the head of the conversation", Hint: "look for the message in the history and send it with the head in this error as after if it is not there", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
@@ -99,6 +103,8 @@ var catalogue = map[Code]CodeInfo{
 	CodeRefreshReused:      {Text: "the refresh token was used before and all tokens of the device are void now", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.3"},
 	CodeNoDevice:           {Text: "there is no such device", Hint: "list the devices", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-11.5"},
 	CodeNoKey:              {Text: "there is no such key", Hint: "list the keys", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.6"},
+	CodeNoOperator:         {Text: "there is no such operator", Hint: "list the operators", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.10"},
+	CodeOperatorExists:     {Text: "there is an operator of this name", Hint: "choose another name or reset the operator", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-10.10"},
 	CodeNoNode:             {Text: "there is no such node", Hint: "petrel cluster status lists the nodes", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.7"},
 	CodeNotNow:             {Text: "the cluster cannot do this now", Hint: "the message says what is in the way", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-10.7"},
 	CodeNoMethod:           {Text: "there is no such method", Hint: "the openapi.json of the server lists them", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.4"},

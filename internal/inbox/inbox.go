@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,12 @@ import (
 )
 
 // Consumer carries changes of membership from the feed to the inboxes.
+//
+// It reads from its Owner without asking the store whether the feed is still here. A node
+// that stood still may go on with a feed that another node has by now. What it reads then is
+// old, but not wrong: it carries only entries that the Owner had published, and no entry of
+// members or of an inbox changes. The next owner's consumer carries the same ones, and
+// dedupe drops what comes second. The place of that one stays (save), so nothing is left out.
 type Consumer struct {
 	convs *conv.Convs
 	owner *conv.Owner // of the feed
@@ -210,9 +217,12 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
 	var sends, blocks []*conv.Send
 	var waiting []chan conv.Result // of batches under way
-	seen := map[im.Key]bool{}
+	seen, titled := map[im.Key]bool{}, map[im.Key]bool{}
 	for _, it := range items {
 		key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
+		if key.Conv.Kind() == im.Group && (anew || it.Kinds&conv.FeedTitles != 0) {
+			titled[key] = true
+		}
 		var more []*conv.Send
 		var err error
 		if !anew {
@@ -245,6 +255,9 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		if err := c.await(ctx, w); err != nil {
 			return err
 		}
+	}
+	if err := c.noteTitles(ctx, slices.Collect(maps.Keys(titled))); err != nil {
+		return err
 	}
 	if err := c.noteBlocks(ctx, blocks); err != nil {
 		return err

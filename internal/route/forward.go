@@ -19,7 +19,7 @@ const (
 	resendAfter = 2 * time.Second        // without an answer; twice as long after each time
 	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
 	giveUpAlone = 2 * time.Second        // the same, where the store is out of reach as well: this node may be cut off from all
-	lookAgain   = 100 * time.Millisecond // after which all that waits is looked at without a reason
+	lookAgain   = 100 * time.Millisecond // between two looks at all that waits, even if nobody has woken the lanes
 	gather      = time.Millisecond       // between two rounds of packets: what comes meanwhile goes along
 )
 
@@ -64,7 +64,7 @@ func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps)
 		}
 	}
 	l.mu.Unlock()
-	conv.AnswerAll(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
+	fw.convs.Refuse(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
 	fw.wake()
 }
 
@@ -186,7 +186,7 @@ func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packe
 	}
 	l.mu.Unlock()
 	fw.release(over)
-	conv.AnswerAll(sendsOf(over), &im.Error{Code: im.CodeStoreStalled, RetryAfter: errorTime}, k)
+	fw.convs.Refuse(sendsOf(over), &im.Error{Code: im.CodeStoreStalled, RetryAfter: errorTime}, k)
 }
 
 // enterLocked gives the sends of a queue to the Owner here.

@@ -9,7 +9,7 @@
 // queues.go. What all sessions of a node share: hub.go. How sessions end when their tokens
 // do: close.go (at once, by a request to all nodes), recheck.go (by asking the store),
 // revocations.go (how a node learns about revocations that other nodes made), drain.go
-// (clients are sent to other nodes).
+// (clients are sent to other nodes); encode.go (what nodes tell each other of it).
 //
 // The package owns the sessions from the hello to the end of the connection. It may
 // not know sockets, transports, or how a conversation is stored.
@@ -39,6 +39,7 @@ import (
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // Options tune a Hub; zero values are the defaults.
@@ -67,6 +68,8 @@ type Refusal struct {
 	Remote netip.Addr    // the client's address; the zero value: not known
 	What   string        // hello, or the name of the request
 	Code   im.Code
+	Text   string         // what the client was told beside the code
+	Send   *petrelv1.Send // that was refused before it came to its conversation; else nil. Nothing of it may be kept
 }
 
 // Hub holds what the sessions of a node share.

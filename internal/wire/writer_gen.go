@@ -468,6 +468,10 @@ func (w *jsonWriter) writeProfile(m *petrelv1.Profile) {
 			w.key(`"title":`)
 			w.text(m.Title)
 		}
+		if m.Frozen != nil {
+			w.key(`"frozen":`)
+			w.bool(*m.Frozen)
+		}
 	}
 	w.close('}')
 }
@@ -1220,6 +1224,10 @@ func (w *jsonWriter) writeConvState(m *petrelv1.ConvState) {
 		if m.MentionsMissing {
 			w.key(`"mentionsMissing":`)
 			w.bool(m.MentionsMissing)
+		}
+		if m.Frozen {
+			w.key(`"frozen":`)
+			w.bool(m.Frozen)
 		}
 	}
 	w.close('}')

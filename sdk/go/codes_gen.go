@@ -29,6 +29,7 @@ const (
 	CodeInvalid            = "invalid"              // a field has a value that is not allowed
 	CodeTooLarge           = "too_large"            // the body is larger than the limit
 	CodeNoTarget           = "no_target"            // the target is not a message that this can be done to
+	CodeFrozen             = "frozen"               // an operator lets nobody write in this conversation
 	CodeTooLate            = "too_late"             // the time in which this may be done is over
 	CodeBehind             = "behind"               // there are too many entries above after to search all of them for the message
 	CodeAfterAhead         = "after_ahead"          // after is above the head of the conversation
@@ -48,6 +49,8 @@ const (
 	CodeRefreshReused      = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           = "no_device"            // there is no such device
 	CodeNoKey              = "no_key"               // there is no such key
+	CodeNoOperator         = "no_operator"          // there is no such operator
+	CodeOperatorExists     = "operator_exists"      // there is an operator of this name
 	CodeNoNode             = "no_node"              // there is no such node
 	CodeNotNow             = "not_now"              // the cluster cannot do this now
 	CodeNoMethod           = "no_method"            // there is no such method

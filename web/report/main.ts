@@ -44,5 +44,5 @@ addEventListener('resize', fitCharts)
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
 // Paper is white.
 let shown = ''
-addEventListener('beforeprint', () => { shown = theme; theme = 'light'; draw() })
-addEventListener('afterprint', () => { theme = shown; draw() })
+addEventListener('beforeprint', () => { shown = theme; theme = 'light'; document.documentElement.classList.add('paper'); draw() })
+addEventListener('afterprint', () => { theme = shown; document.documentElement.classList.remove('paper'); draw() })

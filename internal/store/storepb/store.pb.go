@@ -35,6 +35,7 @@ type Conversation struct {
 	Blocks        []*Block               `protobuf:"bytes,8,rep,name=blocks,proto3" json:"blocks,omitempty"`                            // of a direct conversation, at most one of each user
 	Mentioned     uint64                 `protobuf:"varint,9,opt,name=mentioned,proto3" json:"mentioned,omitempty"`                     // seq of the newest entry that mentions anybody: whoever has read it has no mention to look for
 	MentionAll    []*MentionAll          `protobuf:"bytes,10,rep,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"` // the newest entries that mention all members, ascending by seq, at most 50
+	Frozen        bool                   `protobuf:"varint,11,opt,name=frozen,proto3" json:"frozen,omitempty"`                          // an operator lets nobody write
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -137,6 +138,13 @@ func (x *Conversation) GetMentionAll() []*MentionAll {
 		return x.MentionAll
 	}
 	return nil
+}
+
+func (x *Conversation) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
 }
 
 // MentionAll is an entry that mentions all members.
@@ -565,7 +573,7 @@ type FeedItem struct {
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
 	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // rows from, from+1, … from+count-1
-	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks
+	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1587,6 +1595,341 @@ func (x *Token) GetTenant() uint32 {
 	return 0
 }
 
+// Operator is stored under its name.
+type Operator struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CreatedMs     uint64                 `protobuf:"varint,1,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	Scopes        []string               `protobuf:"bytes,2,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Tenant        uint32                 `protobuf:"varint,3,opt,name=tenant,proto3" json:"tenant,omitempty"` // the only one it may act on; 0: all
+	Disabled      bool                   `protobuf:"varint,4,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	Password      string                 `protobuf:"bytes,5,opt,name=password,proto3" json:"password,omitempty"` // argon2id, as a PHC string; empty: not enrolled
+	Secret        []byte                 `protobuf:"bytes,6,opt,name=secret,proto3" json:"secret,omitempty"`     // of the second factor
+	Spent         uint64                 `protobuf:"varint,7,opt,name=spent,proto3" json:"spent,omitempty"`      // the last time step of which the digits were used; none before works again
+	Epoch         uint64                 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`      // sessions of an older epoch are void
+	LoggedInMs    uint64                 `protobuf:"varint,9,opt,name=logged_in_ms,json=loggedInMs,proto3" json:"logged_in_ms,omitempty"`
+	Code          []byte                 `protobuf:"bytes,10,opt,name=code,proto3" json:"code,omitempty"` // SHA-256 of the code to enroll with; empty: none
+	CodeExpiresMs uint64                 `protobuf:"varint,11,opt,name=code_expires_ms,json=codeExpiresMs,proto3" json:"code_expires_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Operator) Reset() {
+	*x = Operator{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Operator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Operator) ProtoMessage() {}
+
+func (x *Operator) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Operator.ProtoReflect.Descriptor instead.
+func (*Operator) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Operator) GetCreatedMs() uint64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Operator) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *Operator) GetTenant() uint32 {
+	if x != nil {
+		return x.Tenant
+	}
+	return 0
+}
+
+func (x *Operator) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Operator) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+func (x *Operator) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+func (x *Operator) GetSpent() uint64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
+func (x *Operator) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Operator) GetLoggedInMs() uint64 {
+	if x != nil {
+		return x.LoggedInMs
+	}
+	return 0
+}
+
+func (x *Operator) GetCode() []byte {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
+func (x *Operator) GetCodeExpiresMs() uint64 {
+	if x != nil {
+		return x.CodeExpiresMs
+	}
+	return 0
+}
+
+// OperatorSession is stored under the SHA-256 of its token.
+type OperatorSession struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operator      string                 `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"` // name; empty: of an admin key
+	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`           // SHA-256 of the admin key that began it
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // of the operator
+	CreatedMs     uint64                 `protobuf:"varint,4,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	ExpiresMs     uint64                 `protobuf:"varint,5,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	SeenMs        uint64                 `protobuf:"varint,6,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"` // the last call, to the minute
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatorSession) Reset() {
+	*x = OperatorSession{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorSession) ProtoMessage() {}
+
+func (x *OperatorSession) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorSession.ProtoReflect.Descriptor instead.
+func (*OperatorSession) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *OperatorSession) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *OperatorSession) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *OperatorSession) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *OperatorSession) GetCreatedMs() uint64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *OperatorSession) GetExpiresMs() uint64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *OperatorSession) GetSeenMs() uint64 {
+	if x != nil {
+		return x.SeenMs
+	}
+	return 0
+}
+
+// Backup is what petrel backup said about a backup, under its time and name.
+type Backup struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Folder        string                 `protobuf:"bytes,2,opt,name=folder,proto3" json:"folder,omitempty"`
+	MadeMs        uint64                 `protobuf:"varint,3,opt,name=made_ms,json=madeMs,proto3" json:"made_ms,omitempty"`
+	Commit        uint64                 `protobuf:"varint,4,opt,name=commit,proto3" json:"commit,omitempty"`
+	CommitMs      uint64                 `protobuf:"varint,5,opt,name=commit_ms,json=commitMs,proto3" json:"commit_ms,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	CopiedBytes   uint64                 `protobuf:"varint,7,opt,name=copied_bytes,json=copiedBytes,proto3" json:"copied_bytes,omitempty"`
+	TookMs        uint64                 `protobuf:"varint,8,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	VerifiedMs    uint64                 `protobuf:"varint,9,opt,name=verified_ms,json=verifiedMs,proto3" json:"verified_ms,omitempty"`
+	Sound         bool                   `protobuf:"varint,10,opt,name=sound,proto3" json:"sound,omitempty"`
+	Fault         string                 `protobuf:"bytes,11,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Backup) Reset() {
+	*x = Backup{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Backup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Backup) ProtoMessage() {}
+
+func (x *Backup) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Backup.ProtoReflect.Descriptor instead.
+func (*Backup) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Backup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Backup) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+func (x *Backup) GetMadeMs() uint64 {
+	if x != nil {
+		return x.MadeMs
+	}
+	return 0
+}
+
+func (x *Backup) GetCommit() uint64 {
+	if x != nil {
+		return x.Commit
+	}
+	return 0
+}
+
+func (x *Backup) GetCommitMs() uint64 {
+	if x != nil {
+		return x.CommitMs
+	}
+	return 0
+}
+
+func (x *Backup) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Backup) GetCopiedBytes() uint64 {
+	if x != nil {
+		return x.CopiedBytes
+	}
+	return 0
+}
+
+func (x *Backup) GetTookMs() uint64 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
+func (x *Backup) GetVerifiedMs() uint64 {
+	if x != nil {
+		return x.VerifiedMs
+	}
+	return 0
+}
+
+func (x *Backup) GetSound() bool {
+	if x != nil {
+		return x.Sound
+	}
+	return false
+}
+
+func (x *Backup) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
 // SyncToken is what the opaque sync token holds.
 type SyncToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1603,7 +1946,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1958,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1971,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -1691,7 +2034,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +2046,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +2059,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -1759,7 +2102,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2114,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +2127,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *List) GetHead() uint64 {
@@ -1860,7 +2203,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +2215,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +2228,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -1912,7 +2255,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2267,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2280,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -1960,7 +2303,7 @@ type ListSetting struct {
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2315,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2328,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -2033,7 +2376,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2388,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2401,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -2099,7 +2442,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2454,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2467,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -2234,7 +2577,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2589,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2602,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -2281,7 +2624,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2636,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2649,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -2337,7 +2680,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2692,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2705,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -2405,7 +2748,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2760,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2773,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -2457,7 +2800,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2812,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2825,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -2504,7 +2847,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2859,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2872,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Lost) GetTimeMs() uint64 {
@@ -2557,7 +2900,7 @@ type LostFeed struct {
 
 func (x *LostFeed) Reset() {
 	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2912,7 @@ func (x *LostFeed) String() string {
 func (*LostFeed) ProtoMessage() {}
 
 func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2925,7 @@ func (x *LostFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
 func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LostFeed) GetFeed() uint32 {
@@ -2619,7 +2962,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2974,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2987,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -2684,13 +3027,14 @@ type AuditRecord struct {
 	Details       []*AuditDetail         `protobuf:"bytes,11,rep,name=details,proto3" json:"details,omitempty"`
 	Count         uint64                 `protobuf:"varint,12,opt,name=count,proto3" json:"count,omitempty"`                    // how often it happened; 0: once
 	SinceMs       uint64                 `protobuf:"varint,13,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // with count: when the first of them happened
+	Operator      string                 `protobuf:"bytes,14,opt,name=operator,proto3" json:"operator,omitempty"`               // name: who called with a session instead of a key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +3046,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +3059,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -2809,6 +3153,13 @@ func (x *AuditRecord) GetSinceMs() uint64 {
 	return 0
 }
 
+func (x *AuditRecord) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
 type AuditDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2819,7 +3170,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +3182,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +3195,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -2876,7 +3227,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +3239,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +3252,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -2950,7 +3301,7 @@ var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xd4\x02\n" +
+	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xec\x02\n" +
 	"\fConversation\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -2964,7 +3315,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tmentioned\x18\t \x01(\x04R\tmentioned\x12<\n" +
 	"\vmention_all\x18\n" +
 	" \x03(\v2\x1b.petrel.store.v1.MentionAllR\n" +
-	"mentionAll\"2\n" +
+	"mentionAll\x12\x16\n" +
+	"\x06frozen\x18\v \x01(\bR\x06frozen\"2\n" +
 	"\n" +
 	"MentionAll\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
@@ -3084,7 +3436,45 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06scopes\x18\x06 \x03(\tR\x06scopes\x12\x14\n" +
 	"\x05login\x18\a \x01(\x04R\x05login\x12\x12\n" +
 	"\x04name\x18\b \x01(\tR\x04name\x12\x16\n" +
-	"\x06tenant\x18\t \x01(\rR\x06tenant\"\xe4\x01\n" +
+	"\x06tenant\x18\t \x01(\rR\x06tenant\"\xb3\x02\n" +
+	"\bOperator\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x16\n" +
+	"\x06scopes\x18\x02 \x03(\tR\x06scopes\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\rR\x06tenant\x12\x1a\n" +
+	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12\x1a\n" +
+	"\bpassword\x18\x05 \x01(\tR\bpassword\x12\x16\n" +
+	"\x06secret\x18\x06 \x01(\fR\x06secret\x12\x14\n" +
+	"\x05spent\x18\a \x01(\x04R\x05spent\x12\x14\n" +
+	"\x05epoch\x18\b \x01(\x04R\x05epoch\x12 \n" +
+	"\flogged_in_ms\x18\t \x01(\x04R\n" +
+	"loggedInMs\x12\x12\n" +
+	"\x04code\x18\n" +
+	" \x01(\fR\x04code\x12&\n" +
+	"\x0fcode_expires_ms\x18\v \x01(\x04R\rcodeExpiresMs\"\xac\x01\n" +
+	"\x0fOperatorSession\x12\x1a\n" +
+	"\boperator\x18\x01 \x01(\tR\boperator\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x04 \x01(\x04R\tcreatedMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x05 \x01(\x04R\texpiresMs\x12\x17\n" +
+	"\aseen_ms\x18\x06 \x01(\x04R\x06seenMs\"\xa1\x02\n" +
+	"\x06Backup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06folder\x18\x02 \x01(\tR\x06folder\x12\x17\n" +
+	"\amade_ms\x18\x03 \x01(\x04R\x06madeMs\x12\x16\n" +
+	"\x06commit\x18\x04 \x01(\x04R\x06commit\x12\x1b\n" +
+	"\tcommit_ms\x18\x05 \x01(\x04R\bcommitMs\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12!\n" +
+	"\fcopied_bytes\x18\a \x01(\x04R\vcopiedBytes\x12\x17\n" +
+	"\atook_ms\x18\b \x01(\x04R\x06tookMs\x12\x1f\n" +
+	"\vverified_ms\x18\t \x01(\x04R\n" +
+	"verifiedMs\x12\x14\n" +
+	"\x05sound\x18\n" +
+	" \x01(\bR\x05sound\x12\x14\n" +
+	"\x05fault\x18\v \x01(\tR\x05fault\"\xe4\x01\n" +
 	"\tSyncToken\x12\x1d\n" +
 	"\n" +
 	"history_id\x18\x01 \x01(\x04R\thistoryId\x120\n" +
@@ -3167,7 +3557,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tAuditLink\x12\x16\n" +
 	"\x06record\x18\x01 \x01(\fR\x06record\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\fR\x06before\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\fR\x04hash\"\xdc\x02\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\"\xf8\x02\n" +
 	"\vAuditRecord\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x14\n" +
@@ -3182,7 +3572,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	" \x01(\tR\aaddress\x126\n" +
 	"\adetails\x18\v \x03(\v2\x1c.petrel.store.v1.AuditDetailR\adetails\x12\x14\n" +
 	"\x05count\x18\f \x01(\x04R\x05count\x12\x19\n" +
-	"\bsince_ms\x18\r \x01(\x04R\asinceMs\"7\n" +
+	"\bsince_ms\x18\r \x01(\x04R\asinceMs\x12\x1a\n" +
+	"\boperator\x18\x0e \x01(\tR\boperator\"7\n" +
 	"\vAuditDetail\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\x94\x01\n" +
@@ -3206,7 +3597,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil),     // 0: petrel.store.v1.Conversation
 	(*MentionAll)(nil),       // 1: petrel.store.v1.MentionAll
@@ -3230,25 +3621,28 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Access)(nil),           // 19: petrel.store.v1.Access
 	(*Request)(nil),          // 20: petrel.store.v1.Request
 	(*Token)(nil),            // 21: petrel.store.v1.Token
-	(*SyncToken)(nil),        // 22: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),        // 23: petrel.store.v1.SyncPlace
-	(*List)(nil),             // 24: petrel.store.v1.List
-	(*ListPart)(nil),         // 25: petrel.store.v1.ListPart
-	(*ListSettings)(nil),     // 26: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),      // 27: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),          // 28: petrel.store.v1.FeedPos
-	(*Node)(nil),             // 29: petrel.store.v1.Node
-	(*Hearing)(nil),          // 30: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),        // 31: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),       // 32: petrel.store.v1.Generation
-	(*Seen)(nil),             // 33: petrel.store.v1.Seen
-	(*Positions)(nil),        // 34: petrel.store.v1.Positions
-	(*Lost)(nil),             // 35: petrel.store.v1.Lost
-	(*LostFeed)(nil),         // 36: petrel.store.v1.LostFeed
-	(*AuditLink)(nil),        // 37: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),      // 38: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),      // 39: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),        // 40: petrel.store.v1.AuditHead
+	(*Operator)(nil),         // 22: petrel.store.v1.Operator
+	(*OperatorSession)(nil),  // 23: petrel.store.v1.OperatorSession
+	(*Backup)(nil),           // 24: petrel.store.v1.Backup
+	(*SyncToken)(nil),        // 25: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),        // 26: petrel.store.v1.SyncPlace
+	(*List)(nil),             // 27: petrel.store.v1.List
+	(*ListPart)(nil),         // 28: petrel.store.v1.ListPart
+	(*ListSettings)(nil),     // 29: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),      // 30: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),          // 31: petrel.store.v1.FeedPos
+	(*Node)(nil),             // 32: petrel.store.v1.Node
+	(*Hearing)(nil),          // 33: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),        // 34: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),       // 35: petrel.store.v1.Generation
+	(*Seen)(nil),             // 36: petrel.store.v1.Seen
+	(*Positions)(nil),        // 37: petrel.store.v1.Positions
+	(*Lost)(nil),             // 38: petrel.store.v1.Lost
+	(*LostFeed)(nil),         // 39: petrel.store.v1.LostFeed
+	(*AuditLink)(nil),        // 40: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),      // 41: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),      // 42: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),        // 43: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	3,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
@@ -3258,18 +3652,18 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	11, // 4: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
 	10, // 5: petrel.store.v1.Note.withheld:type_name -> petrel.store.v1.WithheldReaction
 	19, // 6: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	23, // 7: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	23, // 8: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	28, // 9: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	25, // 10: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	27, // 11: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	31, // 12: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	31, // 13: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	30, // 14: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	33, // 15: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	32, // 16: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	36, // 17: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	39, // 18: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	26, // 7: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	26, // 8: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	31, // 9: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	28, // 10: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	30, // 11: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	34, // 12: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	34, // 13: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	33, // 14: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	36, // 15: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	35, // 16: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	39, // 17: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	42, // 18: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
 	19, // [19:19] is the sub-list for method output_type
 	19, // [19:19] is the sub-list for method input_type
 	19, // [19:19] is the sub-list for extension type_name
@@ -3288,7 +3682,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "7f0dfc6842c4d00f"
-const files = ["/","/assets/EmojiPicker-B6m0Frys.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-DBA536xV.js","/assets/index-Cjdpyxp6.css","/assets/index-DjuYFDKp.js","/assets/zh-C3wMEqps.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "e7daeb780b53edf4"
+const files = ["/","/assets/EmojiPicker-B1eCXrLf.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-DBA536xV.js","/assets/index-Cjdpyxp6.css","/assets/index-DbNMqe1H.js","/assets/zh-C3wMEqps.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

@@ -671,9 +671,12 @@ func (x *SendAsRequest) GetSend() *Send {
 }
 
 type AdminGetHistoryRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	History       *GetHistory            `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	History *GetHistory            `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
+	// For whom and why somebody reads what others wrote, at most 200 bytes. The
+	// audit log keeps it. Operators have to give one; back ends may.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +723,13 @@ func (x *AdminGetHistoryRequest) GetHistory() *GetHistory {
 		return x.History
 	}
 	return nil
+}
+
+func (x *AdminGetHistoryRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 type GetLimitsRequest struct {
@@ -1209,8 +1219,11 @@ func (x *Stats) GetTableBytes() uint64 {
 type ListUsersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // the page begins after this user
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // at most 1000, the default
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`                             // the page begins after this user
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`                            // at most 1000, the default
+	Prefix        string                 `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`                           // of the id; empty: all
+	NamePrefix    string                 `protobuf:"bytes,5,opt,name=name_prefix,json=namePrefix,proto3" json:"name_prefix,omitempty"` // instead of prefix: of the display name; capital and small letters are the same
+	Token         []byte                 `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`                             // with name_prefix, instead of after: of the last page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1266,10 +1279,32 @@ func (x *ListUsersRequest) GetLimit() uint32 {
 	return 0
 }
 
+func (x *ListUsersRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ListUsersRequest) GetNamePrefix() string {
+	if x != nil {
+		return x.NamePrefix
+	}
+	return ""
+}
+
+func (x *ListUsersRequest) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
 type ListUsersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Users         []*UserInfo            `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // ascending by id
+	Users         []*UserInfo            `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // ascending by id; with name_prefix by display name
 	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"` // with name_prefix and more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1316,6 +1351,13 @@ func (x *ListUsersResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *ListUsersResponse) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
 }
 
 type AdminGetUserRequest struct {
@@ -1382,6 +1424,7 @@ type UserInfo struct {
 	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"` // connected now, also those without a device; as devices
 	Source        string                 `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`      // who made the user: "operator", "registration", or "jwt ISSUER"
 	Linked        []string               `protobuf:"bytes,9,rep,name=linked,proto3" json:"linked,omitempty"`      // further sources that may log the user in, by LinkUser
+	Online        bool                   `protobuf:"varint,10,opt,name=online,proto3" json:"online,omitempty"`    // has a session on some node, as far as the node that answers knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1477,6 +1520,13 @@ func (x *UserInfo) GetLinked() []string {
 		return x.Linked
 	}
 	return nil
+}
+
+func (x *UserInfo) GetOnline() bool {
+	if x != nil {
+		return x.Online
+	}
+	return false
 }
 
 type DisableUserRequest struct {
@@ -2528,10 +2578,17 @@ func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
 }
 
 type ListAuditRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SinceMs       uint64                 `protobuf:"varint,1,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // 0: from the oldest record on
-	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`                     // of the last page; since_ms does not count then
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`                    // at most 1000; 0: 1000
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	SinceMs uint64                 `protobuf:"varint,1,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // 0: from the oldest record on
+	Token   []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`                     // of the last page; since_ms does not count then
+	Limit   uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`                    // at most 1000; 0: 1000
+	UntilMs uint64                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // records before this time; 0: all
+	// Only records that fit all of these. One call looks at 20,000 records at most:
+	// a page may be short, or empty, and there are more all the same.
+	Event         string `protobuf:"bytes,5,opt,name=event,proto3" json:"event,omitempty"`      // a part of it, such as Operator or SetLimits
+	Who           string `protobuf:"bytes,6,opt,name=who,proto3" json:"who,omitempty"`          // the operator, the user, or the id or name of the key
+	About         string `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`      // a value of the details, whole, such as a user or a conversation
+	Refused       bool   `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"` // only what was refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2585,6 +2642,41 @@ func (x *ListAuditRequest) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListAuditRequest) GetUntilMs() uint64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ListAuditRequest) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetAbout() string {
+	if x != nil {
+		return x.About
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
 }
 
 type ListAuditResponse struct {
@@ -2656,6 +2748,7 @@ type AuditRecord struct {
 	Details       []*AuditDetail         `protobuf:"bytes,12,rep,name=details,proto3" json:"details,omitempty"`
 	Count         uint64                 `protobuf:"varint,13,opt,name=count,proto3" json:"count,omitempty"`                    // how often it happened; 0: once
 	SinceMs       uint64                 `protobuf:"varint,14,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // with count: when the first of them happened
+	Operator      string                 `protobuf:"bytes,15,opt,name=operator,proto3" json:"operator,omitempty"`               // name, instead of key: who called with a session of OperatorService
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2788,8 +2881,15 @@ func (x *AuditRecord) GetSinceMs() uint64 {
 	return 0
 }
 
-// AuditDetail is a field of the request. Passwords, tokens and texts of messages
-// are never among them.
+func (x *AuditRecord) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+// AuditDetail is a field of the request, or, as before.NAME and after.NAME, what the
+// call has changed. Passwords, tokens and texts of messages are never among them.
 type AuditDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3545,6 +3645,7 @@ type ClusterNode struct {
 	Share         uint32                 `protobuf:"varint,11,opt,name=share,proto3" json:"share,omitempty"`                       // partitions that it should own
 	SilentMs      uint32                 `protobuf:"varint,12,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"` // how long ago its heartbeat was seen to change
 	SkewMs        int64                  `protobuf:"varint,13,opt,name=skew_ms,json=skewMs,proto3" json:"skew_ms,omitempty"`       // how far its clock is ahead of that of the node that answers
+	Partitions    []uint32               `protobuf:"varint,14,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`      // that it owns, by number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3668,6 +3769,13 @@ func (x *ClusterNode) GetSkewMs() int64 {
 		return x.SkewMs
 	}
 	return 0
+}
+
+func (x *ClusterNode) GetPartitions() []uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
 }
 
 type DrainNodeRequest struct {
@@ -4086,7 +4194,7 @@ var File_petrel_v1_admin_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x15petrel/v1/admin.proto\x12\tpetrel.v1\x1a\x17petrel/v1/account.proto\x1a\x1cpetrel/v1/conversation.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"#\n" +
+	"\x15petrel/v1/admin.proto\x12\tpetrel.v1\x1a\x17petrel/v1/account.proto\x1a\x17petrel/v1/console.proto\x1a\x1cpetrel/v1/conversation.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\x1a\x18petrel/v1/operator.proto\"#\n" +
 	"\rRedeemRequest\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\"-\n" +
 	"\x0eRedeemResponse\x12\x1b\n" +
@@ -4123,10 +4231,11 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\rSendAsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12#\n" +
-	"\x04send\x18\x03 \x01(\v2\x0f.petrel.v1.SendR\x04send\"a\n" +
+	"\x04send\x18\x03 \x01(\v2\x0f.petrel.v1.SendR\x04send\"y\n" +
 	"\x16AdminGetHistoryRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12/\n" +
-	"\ahistory\x18\x02 \x01(\v2\x15.petrel.v1.GetHistoryR\ahistory\"\x12\n" +
+	"\ahistory\x18\x02 \x01(\v2\x15.petrel.v1.GetHistoryR\ahistory\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x12\n" +
 	"\x10GetLimitsRequest\"\xd7\x03\n" +
 	"\fServerLimits\x12 \n" +
 	"\vconnections\x18\x01 \x01(\x03R\vconnections\x120\n" +
@@ -4166,17 +4275,22 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x06lagged\x18\t \x01(\x04R\x06lagged\x12\x1f\n" +
 	"\vtable_bytes\x18\n" +
 	" \x01(\x04R\n" +
-	"tableBytes\"V\n" +
+	"tableBytes\"\xa5\x01\n" +
 	"\x10ListUsersRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"R\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06prefix\x18\x04 \x01(\tR\x06prefix\x12\x1f\n" +
+	"\vname_prefix\x18\x05 \x01(\tR\n" +
+	"namePrefix\x12\x14\n" +
+	"\x05token\x18\x06 \x01(\fR\x05token\"h\n" +
 	"\x11ListUsersResponse\x12)\n" +
 	"\x05users\x18\x01 \x03(\v2\x13.petrel.v1.UserInfoR\x05users\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"A\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\fR\x05token\"A\n" +
 	"\x13AdminGetUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"\x98\x02\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\"\xb0\x02\n" +
 	"\bUserInfo\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -4187,7 +4301,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\adevices\x18\x06 \x03(\v2\x11.petrel.v1.DeviceR\adevices\x12\x1a\n" +
 	"\bsessions\x18\a \x01(\rR\bsessions\x12\x16\n" +
 	"\x06source\x18\b \x01(\tR\x06source\x12\x16\n" +
-	"\x06linked\x18\t \x03(\tR\x06linked\"_\n" +
+	"\x06linked\x18\t \x03(\tR\x06linked\x12\x16\n" +
+	"\x06online\x18\n" +
+	" \x01(\bR\x06online\"_\n" +
 	"\x12DisableUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
@@ -4268,14 +4384,19 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"\x13\n" +
-	"\x11RevokeKeyResponse\"Y\n" +
+	"\x11RevokeKeyResponse\"\xcc\x01\n" +
 	"\x10ListAuditRequest\x12\x19\n" +
 	"\bsince_ms\x18\x01 \x01(\x04R\asinceMs\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"[\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x19\n" +
+	"\buntil_ms\x18\x04 \x01(\x04R\auntilMs\x12\x14\n" +
+	"\x05event\x18\x05 \x01(\tR\x05event\x12\x10\n" +
+	"\x03who\x18\x06 \x01(\tR\x03who\x12\x14\n" +
+	"\x05about\x18\a \x01(\tR\x05about\x12\x18\n" +
+	"\arefused\x18\b \x01(\bR\arefused\"[\n" +
 	"\x11ListAuditResponse\x120\n" +
 	"\arecords\x18\x01 \x03(\v2\x16.petrel.v1.AuditRecordR\arecords\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\fR\x05token\"\xea\x02\n" +
+	"\x05token\x18\x02 \x01(\fR\x05token\"\x86\x03\n" +
 	"\vAuditRecord\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x17\n" +
@@ -4291,7 +4412,8 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\aaddress\x18\v \x01(\tR\aaddress\x120\n" +
 	"\adetails\x18\f \x03(\v2\x16.petrel.v1.AuditDetailR\adetails\x12\x14\n" +
 	"\x05count\x18\r \x01(\x04R\x05count\x12\x19\n" +
-	"\bsince_ms\x18\x0e \x01(\x04R\asinceMs\"7\n" +
+	"\bsince_ms\x18\x0e \x01(\x04R\asinceMs\x12\x1a\n" +
+	"\boperator\x18\x0f \x01(\tR\boperator\"7\n" +
 	"\vAuditDetail\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"@\n" +
@@ -4348,7 +4470,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"store_gone\x18\a \x01(\bR\tstoreGone\x12\x14\n" +
 	"\x05level\x18\b \x01(\rR\x05level\x12\x1c\n" +
-	"\tdatabases\x18\t \x03(\rR\tdatabases\"\xd6\x02\n" +
+	"\tdatabases\x18\t \x03(\rR\tdatabases\"\xf6\x02\n" +
 	"\vClusterNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x1c\n" +
@@ -4364,7 +4486,10 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	" \x01(\rR\x05owned\x12\x14\n" +
 	"\x05share\x18\v \x01(\rR\x05share\x12\x1b\n" +
 	"\tsilent_ms\x18\f \x01(\rR\bsilentMs\x12\x17\n" +
-	"\askew_ms\x18\r \x01(\x03R\x06skewMs\"&\n" +
+	"\askew_ms\x18\r \x01(\x03R\x06skewMs\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x0e \x03(\rR\n" +
+	"partitions\"&\n" +
 	"\x10DrainNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"h\n" +
 	"\x11DrainNodeResponse\x12\x1e\n" +
@@ -4393,7 +4518,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x17REGISTRATION_INVITATION\x10\x02\x12\x17\n" +
 	"\x13REGISTRATION_CLOSED\x10\x032M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xdc\x15\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xf2 \n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -4435,7 +4560,26 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"ResumeNode\x12\x1c.petrel.v1.ResumeNodeRequest\x1a\x1d.petrel.v1.ResumeNodeResponse\x12O\n" +
 	"\x10RebalanceCluster\x12\".petrel.v1.RebalanceClusterRequest\x1a\x17.petrel.v1.ClusterState\x12R\n" +
 	"\rMovePartition\x12\x1f.petrel.v1.MovePartitionRequest\x1a .petrel.v1.MovePartitionResponse\x12X\n" +
-	"\x0fFinalizeCluster\x12!.petrel.v1.FinalizeClusterRequest\x1a\".petrel.v1.FinalizeClusterResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
+	"\x0fFinalizeCluster\x12!.petrel.v1.FinalizeClusterRequest\x1a\".petrel.v1.FinalizeClusterResponse\x12A\n" +
+	"\vGetOverview\x12\x1d.petrel.v1.GetOverviewRequest\x1a\x13.petrel.v1.Overview\x12O\n" +
+	"\fListRefusals\x12\x1e.petrel.v1.ListRefusalsRequest\x1a\x1f.petrel.v1.ListRefusalsResponse\x12@\n" +
+	"\aReadLog\x12\x19.petrel.v1.ReadLogRequest\x1a\x1a.petrel.v1.ReadLogResponse\x12J\n" +
+	"\rPreviewLimits\x12\x17.petrel.v1.ServerLimits\x1a .petrel.v1.PreviewLimitsResponse\x12L\n" +
+	"\vListTenants\x12\x1d.petrel.v1.ListTenantsRequest\x1a\x1e.petrel.v1.ListTenantsResponse\x12O\n" +
+	"\fListSessions\x12\x1e.petrel.v1.ListSessionsRequest\x1a\x1f.petrel.v1.ListSessionsResponse\x12F\n" +
+	"\tTraceUser\x12\x1b.petrel.v1.TraceUserRequest\x1a\x1c.petrel.v1.TraceUserResponse\x12^\n" +
+	"\x11ListConversations\x12#.petrel.v1.ListConversationsRequest\x1a$.petrel.v1.ListConversationsResponse\x12V\n" +
+	"\x0fGetConversation\x12&.petrel.v1.AdminGetConversationRequest\x1a\x1b.petrel.v1.ConversationInfo\x12U\n" +
+	"\x12FreezeConversation\x12$.petrel.v1.FreezeConversationRequest\x1a\x19.petrel.v1.ChangeResponse\x12O\n" +
+	"\fTraceMessage\x12\x1e.petrel.v1.TraceMessageRequest\x1a\x1f.petrel.v1.TraceMessageResponse\x12I\n" +
+	"\n" +
+	"NoteBackup\x12\x1c.petrel.v1.NoteBackupRequest\x1a\x1d.petrel.v1.NoteBackupResponse\x12L\n" +
+	"\vListBackups\x12\x1d.petrel.v1.ListBackupsRequest\x1a\x1e.petrel.v1.ListBackupsResponse\x12R\n" +
+	"\rListOperators\x12\x1f.petrel.v1.ListOperatorsRequest\x1a .petrel.v1.ListOperatorsResponse\x12M\n" +
+	"\x0eCreateOperator\x12 .petrel.v1.CreateOperatorRequest\x1a\x19.petrel.v1.EnrollmentCode\x12K\n" +
+	"\x0eChangeOperator\x12 .petrel.v1.ChangeOperatorRequest\x1a\x17.petrel.v1.OperatorInfo\x12K\n" +
+	"\rResetOperator\x12\x1f.petrel.v1.ResetOperatorRequest\x1a\x19.petrel.v1.EnrollmentCode\x12U\n" +
+	"\x0eRemoveOperator\x12 .petrel.v1.RemoveOperatorRequest\x1a!.petrel.v1.RemoveOperatorResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_admin_proto_rawDescOnce sync.Once
@@ -4527,115 +4671,184 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*Device)(nil),                        // 72: petrel.v1.Device
 	(*DeviceRef)(nil),                     // 73: petrel.v1.DeviceRef
 	(*ConvState)(nil),                     // 74: petrel.v1.ConvState
-	(*ChangeResponse)(nil),                // 75: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 76: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 77: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),          // 78: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 79: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 80: petrel.v1.ListMembersResponse
+	(*GetOverviewRequest)(nil),            // 75: petrel.v1.GetOverviewRequest
+	(*ListRefusalsRequest)(nil),           // 76: petrel.v1.ListRefusalsRequest
+	(*ReadLogRequest)(nil),                // 77: petrel.v1.ReadLogRequest
+	(*ListTenantsRequest)(nil),            // 78: petrel.v1.ListTenantsRequest
+	(*ListSessionsRequest)(nil),           // 79: petrel.v1.ListSessionsRequest
+	(*TraceUserRequest)(nil),              // 80: petrel.v1.TraceUserRequest
+	(*ListConversationsRequest)(nil),      // 81: petrel.v1.ListConversationsRequest
+	(*AdminGetConversationRequest)(nil),   // 82: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),     // 83: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),           // 84: petrel.v1.TraceMessageRequest
+	(*NoteBackupRequest)(nil),             // 85: petrel.v1.NoteBackupRequest
+	(*ListBackupsRequest)(nil),            // 86: petrel.v1.ListBackupsRequest
+	(*ListOperatorsRequest)(nil),          // 87: petrel.v1.ListOperatorsRequest
+	(*CreateOperatorRequest)(nil),         // 88: petrel.v1.CreateOperatorRequest
+	(*ChangeOperatorRequest)(nil),         // 89: petrel.v1.ChangeOperatorRequest
+	(*ResetOperatorRequest)(nil),          // 90: petrel.v1.ResetOperatorRequest
+	(*RemoveOperatorRequest)(nil),         // 91: petrel.v1.RemoveOperatorRequest
+	(*ChangeResponse)(nil),                // 92: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 93: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 94: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),          // 95: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 96: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 97: petrel.v1.ListMembersResponse
+	(*Overview)(nil),                      // 98: petrel.v1.Overview
+	(*ListRefusalsResponse)(nil),          // 99: petrel.v1.ListRefusalsResponse
+	(*ReadLogResponse)(nil),               // 100: petrel.v1.ReadLogResponse
+	(*PreviewLimitsResponse)(nil),         // 101: petrel.v1.PreviewLimitsResponse
+	(*ListTenantsResponse)(nil),           // 102: petrel.v1.ListTenantsResponse
+	(*ListSessionsResponse)(nil),          // 103: petrel.v1.ListSessionsResponse
+	(*TraceUserResponse)(nil),             // 104: petrel.v1.TraceUserResponse
+	(*ListConversationsResponse)(nil),     // 105: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),              // 106: petrel.v1.ConversationInfo
+	(*TraceMessageResponse)(nil),          // 107: petrel.v1.TraceMessageResponse
+	(*NoteBackupResponse)(nil),            // 108: petrel.v1.NoteBackupResponse
+	(*ListBackupsResponse)(nil),           // 109: petrel.v1.ListBackupsResponse
+	(*ListOperatorsResponse)(nil),         // 110: petrel.v1.ListOperatorsResponse
+	(*EnrollmentCode)(nil),                // 111: petrel.v1.EnrollmentCode
+	(*OperatorInfo)(nil),                  // 112: petrel.v1.OperatorInfo
+	(*RemoveOperatorResponse)(nil),        // 113: petrel.v1.RemoveOperatorResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
-	5,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	68, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	69, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	70, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	71, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
-	24, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	72, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	0,  // 7: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
-	0,  // 8: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
-	0,  // 9: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
-	73, // 10: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	38, // 11: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	38, // 12: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	45, // 13: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
-	46, // 14: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
-	49, // 15: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
-	49, // 16: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
-	50, // 17: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
-	74, // 18: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	58, // 19: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	1,  // 20: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	3,  // 21: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	6,  // 22: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	8,  // 23: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	10, // 24: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11, // 25: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	12, // 26: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	13, // 27: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	14, // 28: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	15, // 29: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	21, // 30: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	23, // 31: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	25, // 32: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	26, // 33: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	27, // 34: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	28, // 35: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
-	29, // 36: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
-	31, // 37: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
-	32, // 38: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
-	34, // 39: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	35, // 40: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	36, // 41: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	39, // 42: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	41, // 43: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	43, // 44: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
-	47, // 45: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
-	51, // 46: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	53, // 47: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	54, // 48: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	55, // 49: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	16, // 50: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	17, // 51: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	56, // 52: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	59, // 53: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	61, // 54: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	63, // 55: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	64, // 56: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	66, // 57: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	2,  // 58: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	4,  // 59: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	7,  // 60: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	9,  // 61: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	75, // 62: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	76, // 63: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	77, // 64: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	14, // 65: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	14, // 66: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	20, // 67: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	22, // 68: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	24, // 69: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	24, // 70: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	24, // 71: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	24, // 72: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	24, // 73: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
-	30, // 74: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
-	30, // 75: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
-	33, // 76: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
-	78, // 77: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	79, // 78: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	37, // 79: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	40, // 80: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	42, // 81: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	44, // 82: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
-	48, // 83: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
-	52, // 84: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	80, // 85: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	75, // 86: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	75, // 87: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	19, // 88: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	18, // 89: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	57, // 90: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	60, // 91: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	62, // 92: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	57, // 93: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	65, // 94: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	67, // 95: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	58, // [58:96] is the sub-list for method output_type
-	20, // [20:58] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	5,   // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
+	68,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	69,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	70,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	71,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	24,  // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
+	72,  // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	0,   // 7: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
+	0,   // 8: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
+	0,   // 9: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
+	73,  // 10: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	38,  // 11: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	38,  // 12: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	45,  // 13: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
+	46,  // 14: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
+	49,  // 15: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
+	49,  // 16: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
+	50,  // 17: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
+	74,  // 18: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	58,  // 19: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	1,   // 20: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	3,   // 21: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	6,   // 22: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	8,   // 23: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	10,  // 24: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	11,  // 25: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	12,  // 26: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	13,  // 27: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	14,  // 28: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	15,  // 29: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	21,  // 30: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	23,  // 31: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	25,  // 32: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	26,  // 33: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	27,  // 34: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	28,  // 35: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	29,  // 36: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	31,  // 37: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	32,  // 38: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	34,  // 39: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	35,  // 40: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	36,  // 41: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	39,  // 42: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	41,  // 43: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	43,  // 44: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
+	47,  // 45: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
+	51,  // 46: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	53,  // 47: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	54,  // 48: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	55,  // 49: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	16,  // 50: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	17,  // 51: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	56,  // 52: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	59,  // 53: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	61,  // 54: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	63,  // 55: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	64,  // 56: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	66,  // 57: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	75,  // 58: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
+	76,  // 59: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
+	77,  // 60: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
+	14,  // 61: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
+	78,  // 62: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
+	79,  // 63: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
+	80,  // 64: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
+	81,  // 65: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
+	82,  // 66: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
+	83,  // 67: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
+	84,  // 68: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
+	85,  // 69: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
+	86,  // 70: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
+	87,  // 71: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
+	88,  // 72: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
+	89,  // 73: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
+	90,  // 74: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
+	91,  // 75: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
+	2,   // 76: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	4,   // 77: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	7,   // 78: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	9,   // 79: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	92,  // 80: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	93,  // 81: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	94,  // 82: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	14,  // 83: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	14,  // 84: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	20,  // 85: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	22,  // 86: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	24,  // 87: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	24,  // 88: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	24,  // 89: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	24,  // 90: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	24,  // 91: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	30,  // 92: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	30,  // 93: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	33,  // 94: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	95,  // 95: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	96,  // 96: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	37,  // 97: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	40,  // 98: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	42,  // 99: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	44,  // 100: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
+	48,  // 101: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
+	52,  // 102: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	97,  // 103: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	92,  // 104: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	92,  // 105: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	19,  // 106: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	18,  // 107: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	57,  // 108: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	60,  // 109: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	62,  // 110: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	57,  // 111: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	65,  // 112: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	67,  // 113: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	98,  // 114: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
+	99,  // 115: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
+	100, // 116: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
+	101, // 117: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
+	102, // 118: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
+	103, // 119: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
+	104, // 120: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
+	105, // 121: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
+	106, // 122: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
+	92,  // 123: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
+	107, // 124: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
+	108, // 125: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
+	109, // 126: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
+	110, // 127: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
+	111, // 128: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
+	112, // 129: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
+	111, // 130: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
+	113, // 131: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
+	76,  // [76:132] is the sub-list for method output_type
+	20,  // [20:76] is the sub-list for method input_type
+	20,  // [20:20] is the sub-list for extension type_name
+	20,  // [20:20] is the sub-list for extension extendee
+	0,   // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -4644,9 +4857,11 @@ func file_petrel_v1_admin_proto_init() {
 		return
 	}
 	file_petrel_v1_account_proto_init()
+	file_petrel_v1_console_proto_init()
 	file_petrel_v1_conversation_proto_init()
 	file_petrel_v1_frames_proto_init()
 	file_petrel_v1_message_proto_init()
+	file_petrel_v1_operator_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -129,6 +129,57 @@ const (
 	// AdminServiceFinalizeClusterProcedure is the fully-qualified name of the AdminService's
 	// FinalizeCluster RPC.
 	AdminServiceFinalizeClusterProcedure = "/petrel.v1.AdminService/FinalizeCluster"
+	// AdminServiceGetOverviewProcedure is the fully-qualified name of the AdminService's GetOverview
+	// RPC.
+	AdminServiceGetOverviewProcedure = "/petrel.v1.AdminService/GetOverview"
+	// AdminServiceListRefusalsProcedure is the fully-qualified name of the AdminService's ListRefusals
+	// RPC.
+	AdminServiceListRefusalsProcedure = "/petrel.v1.AdminService/ListRefusals"
+	// AdminServiceReadLogProcedure is the fully-qualified name of the AdminService's ReadLog RPC.
+	AdminServiceReadLogProcedure = "/petrel.v1.AdminService/ReadLog"
+	// AdminServicePreviewLimitsProcedure is the fully-qualified name of the AdminService's
+	// PreviewLimits RPC.
+	AdminServicePreviewLimitsProcedure = "/petrel.v1.AdminService/PreviewLimits"
+	// AdminServiceListTenantsProcedure is the fully-qualified name of the AdminService's ListTenants
+	// RPC.
+	AdminServiceListTenantsProcedure = "/petrel.v1.AdminService/ListTenants"
+	// AdminServiceListSessionsProcedure is the fully-qualified name of the AdminService's ListSessions
+	// RPC.
+	AdminServiceListSessionsProcedure = "/petrel.v1.AdminService/ListSessions"
+	// AdminServiceTraceUserProcedure is the fully-qualified name of the AdminService's TraceUser RPC.
+	AdminServiceTraceUserProcedure = "/petrel.v1.AdminService/TraceUser"
+	// AdminServiceListConversationsProcedure is the fully-qualified name of the AdminService's
+	// ListConversations RPC.
+	AdminServiceListConversationsProcedure = "/petrel.v1.AdminService/ListConversations"
+	// AdminServiceGetConversationProcedure is the fully-qualified name of the AdminService's
+	// GetConversation RPC.
+	AdminServiceGetConversationProcedure = "/petrel.v1.AdminService/GetConversation"
+	// AdminServiceFreezeConversationProcedure is the fully-qualified name of the AdminService's
+	// FreezeConversation RPC.
+	AdminServiceFreezeConversationProcedure = "/petrel.v1.AdminService/FreezeConversation"
+	// AdminServiceTraceMessageProcedure is the fully-qualified name of the AdminService's TraceMessage
+	// RPC.
+	AdminServiceTraceMessageProcedure = "/petrel.v1.AdminService/TraceMessage"
+	// AdminServiceNoteBackupProcedure is the fully-qualified name of the AdminService's NoteBackup RPC.
+	AdminServiceNoteBackupProcedure = "/petrel.v1.AdminService/NoteBackup"
+	// AdminServiceListBackupsProcedure is the fully-qualified name of the AdminService's ListBackups
+	// RPC.
+	AdminServiceListBackupsProcedure = "/petrel.v1.AdminService/ListBackups"
+	// AdminServiceListOperatorsProcedure is the fully-qualified name of the AdminService's
+	// ListOperators RPC.
+	AdminServiceListOperatorsProcedure = "/petrel.v1.AdminService/ListOperators"
+	// AdminServiceCreateOperatorProcedure is the fully-qualified name of the AdminService's
+	// CreateOperator RPC.
+	AdminServiceCreateOperatorProcedure = "/petrel.v1.AdminService/CreateOperator"
+	// AdminServiceChangeOperatorProcedure is the fully-qualified name of the AdminService's
+	// ChangeOperator RPC.
+	AdminServiceChangeOperatorProcedure = "/petrel.v1.AdminService/ChangeOperator"
+	// AdminServiceResetOperatorProcedure is the fully-qualified name of the AdminService's
+	// ResetOperator RPC.
+	AdminServiceResetOperatorProcedure = "/petrel.v1.AdminService/ResetOperator"
+	// AdminServiceRemoveOperatorProcedure is the fully-qualified name of the AdminService's
+	// RemoveOperator RPC.
+	AdminServiceRemoveOperatorProcedure = "/petrel.v1.AdminService/RemoveOperator"
 )
 
 // SetupServiceClient is a client for the petrel.v1.SetupService service.
@@ -342,6 +393,65 @@ type AdminServiceClient interface {
 	// every node can read. After that, nodes of older releases no longer start.
 	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
+	// GetOverview says how all nodes are, now and in the last hour. Call it once a
+	// second with after_ms = time_ms of the last answer.
+	// Scope: server.
+	GetOverview(context.Context, *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error)
+	// ListRefusals lists what clients were refused in the last hour, on all nodes.
+	// Scope: server.
+	ListRefusals(context.Context, *connect.Request[petrelv1.ListRefusalsRequest]) (*connect.Response[petrelv1.ListRefusalsResponse], error)
+	// ReadLog reads the last lines of the log of all nodes.
+	// Scope: server. Errors: no_node, invalid.
+	ReadLog(context.Context, *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error)
+	// PreviewLimits says what SetLimits would change. It changes nothing.
+	// Scope: server.
+	PreviewLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error)
+	// ListTenants lists the tenants.
+	// Scope: users.
+	ListTenants(context.Context, *connect.Request[petrelv1.ListTenantsRequest]) (*connect.Response[petrelv1.ListTenantsResponse], error)
+	// ListSessions lists what a user is connected with, on all nodes.
+	// Scope: users. Errors: no_user.
+	ListSessions(context.Context, *connect.Request[petrelv1.ListSessionsRequest]) (*connect.Response[petrelv1.ListSessionsResponse], error)
+	// TraceUser says why a user is not connected.
+	// Scope: users.
+	TraceUser(context.Context, *connect.Request[petrelv1.TraceUserRequest]) (*connect.Response[petrelv1.TraceUserResponse], error)
+	// ListConversations lists groups by title.
+	// Scope: conversations.
+	ListConversations(context.Context, *connect.Request[petrelv1.ListConversationsRequest]) (*connect.Response[petrelv1.ListConversationsResponse], error)
+	// GetConversation describes any conversation. Errors: no_conversation.
+	// Scope: conversations.
+	GetConversation(context.Context, *connect.Request[petrelv1.AdminGetConversationRequest]) (*connect.Response[petrelv1.ConversationInfo], error)
+	// FreezeConversation lets nobody write into a conversation any more, or lets
+	// them again, with an entry that its members see. Clause P-8.12.
+	// Scope: conversations. Errors: no_conversation, invalid (it is so already).
+	FreezeConversation(context.Context, *connect.Request[petrelv1.FreezeConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// TraceMessage says how far a message has come, and why it did not arrive. It
+	// tells nothing of what the message says.
+	// Scope: messages. Errors: invalid, no_conversation, no_user.
+	TraceMessage(context.Context, *connect.Request[petrelv1.TraceMessageRequest]) (*connect.Response[petrelv1.TraceMessageResponse], error)
+	// NoteBackup has the server remember what petrel backup did.
+	// Scope: backup.
+	NoteBackup(context.Context, *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error)
+	// ListBackups lists what NoteBackup noted.
+	// Scope: backup.
+	ListBackups(context.Context, *connect.Request[petrelv1.ListBackupsRequest]) (*connect.Response[petrelv1.ListBackupsResponse], error)
+	// ListOperators lists the named operators.
+	// Scope: admin.
+	ListOperators(context.Context, *connect.Request[petrelv1.ListOperatorsRequest]) (*connect.Response[petrelv1.ListOperatorsResponse], error)
+	// CreateOperator makes a one-time code with which somebody becomes an operator.
+	// Scope: admin. Errors: invalid, operator_exists.
+	CreateOperator(context.Context, *connect.Request[petrelv1.CreateOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error)
+	// ChangeOperator changes the scopes of an operator, or lets them not log in any
+	// more. Their sessions end. Errors: no_operator.
+	// Scope: admin.
+	ChangeOperator(context.Context, *connect.Request[petrelv1.ChangeOperatorRequest]) (*connect.Response[petrelv1.OperatorInfo], error)
+	// ResetOperator makes password, second factor and sessions of an operator void,
+	// and makes a one-time code with which they choose new ones. Errors: no_operator.
+	// Scope: admin.
+	ResetOperator(context.Context, *connect.Request[petrelv1.ResetOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error)
+	// RemoveOperator removes an operator; their sessions end. Errors: no_operator.
+	// Scope: admin.
+	RemoveOperator(context.Context, *connect.Request[petrelv1.RemoveOperatorRequest]) (*connect.Response[petrelv1.RemoveOperatorResponse], error)
 }
 
 // NewAdminServiceClient constructs a client for the petrel.v1.AdminService service. By default, it
@@ -577,6 +687,114 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("FinalizeCluster")),
 			connect.WithClientOptions(opts...),
 		),
+		getOverview: connect.NewClient[petrelv1.GetOverviewRequest, petrelv1.Overview](
+			httpClient,
+			baseURL+AdminServiceGetOverviewProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetOverview")),
+			connect.WithClientOptions(opts...),
+		),
+		listRefusals: connect.NewClient[petrelv1.ListRefusalsRequest, petrelv1.ListRefusalsResponse](
+			httpClient,
+			baseURL+AdminServiceListRefusalsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListRefusals")),
+			connect.WithClientOptions(opts...),
+		),
+		readLog: connect.NewClient[petrelv1.ReadLogRequest, petrelv1.ReadLogResponse](
+			httpClient,
+			baseURL+AdminServiceReadLogProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ReadLog")),
+			connect.WithClientOptions(opts...),
+		),
+		previewLimits: connect.NewClient[petrelv1.ServerLimits, petrelv1.PreviewLimitsResponse](
+			httpClient,
+			baseURL+AdminServicePreviewLimitsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("PreviewLimits")),
+			connect.WithClientOptions(opts...),
+		),
+		listTenants: connect.NewClient[petrelv1.ListTenantsRequest, petrelv1.ListTenantsResponse](
+			httpClient,
+			baseURL+AdminServiceListTenantsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListTenants")),
+			connect.WithClientOptions(opts...),
+		),
+		listSessions: connect.NewClient[petrelv1.ListSessionsRequest, petrelv1.ListSessionsResponse](
+			httpClient,
+			baseURL+AdminServiceListSessionsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListSessions")),
+			connect.WithClientOptions(opts...),
+		),
+		traceUser: connect.NewClient[petrelv1.TraceUserRequest, petrelv1.TraceUserResponse](
+			httpClient,
+			baseURL+AdminServiceTraceUserProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("TraceUser")),
+			connect.WithClientOptions(opts...),
+		),
+		listConversations: connect.NewClient[petrelv1.ListConversationsRequest, petrelv1.ListConversationsResponse](
+			httpClient,
+			baseURL+AdminServiceListConversationsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListConversations")),
+			connect.WithClientOptions(opts...),
+		),
+		getConversation: connect.NewClient[petrelv1.AdminGetConversationRequest, petrelv1.ConversationInfo](
+			httpClient,
+			baseURL+AdminServiceGetConversationProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetConversation")),
+			connect.WithClientOptions(opts...),
+		),
+		freezeConversation: connect.NewClient[petrelv1.FreezeConversationRequest, petrelv1.ChangeResponse](
+			httpClient,
+			baseURL+AdminServiceFreezeConversationProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("FreezeConversation")),
+			connect.WithClientOptions(opts...),
+		),
+		traceMessage: connect.NewClient[petrelv1.TraceMessageRequest, petrelv1.TraceMessageResponse](
+			httpClient,
+			baseURL+AdminServiceTraceMessageProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("TraceMessage")),
+			connect.WithClientOptions(opts...),
+		),
+		noteBackup: connect.NewClient[petrelv1.NoteBackupRequest, petrelv1.NoteBackupResponse](
+			httpClient,
+			baseURL+AdminServiceNoteBackupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("NoteBackup")),
+			connect.WithClientOptions(opts...),
+		),
+		listBackups: connect.NewClient[petrelv1.ListBackupsRequest, petrelv1.ListBackupsResponse](
+			httpClient,
+			baseURL+AdminServiceListBackupsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListBackups")),
+			connect.WithClientOptions(opts...),
+		),
+		listOperators: connect.NewClient[petrelv1.ListOperatorsRequest, petrelv1.ListOperatorsResponse](
+			httpClient,
+			baseURL+AdminServiceListOperatorsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListOperators")),
+			connect.WithClientOptions(opts...),
+		),
+		createOperator: connect.NewClient[petrelv1.CreateOperatorRequest, petrelv1.EnrollmentCode](
+			httpClient,
+			baseURL+AdminServiceCreateOperatorProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("CreateOperator")),
+			connect.WithClientOptions(opts...),
+		),
+		changeOperator: connect.NewClient[petrelv1.ChangeOperatorRequest, petrelv1.OperatorInfo](
+			httpClient,
+			baseURL+AdminServiceChangeOperatorProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ChangeOperator")),
+			connect.WithClientOptions(opts...),
+		),
+		resetOperator: connect.NewClient[petrelv1.ResetOperatorRequest, petrelv1.EnrollmentCode](
+			httpClient,
+			baseURL+AdminServiceResetOperatorProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ResetOperator")),
+			connect.WithClientOptions(opts...),
+		),
+		removeOperator: connect.NewClient[petrelv1.RemoveOperatorRequest, petrelv1.RemoveOperatorResponse](
+			httpClient,
+			baseURL+AdminServiceRemoveOperatorProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RemoveOperator")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -619,6 +837,24 @@ type adminServiceClient struct {
 	rebalanceCluster      *connect.Client[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState]
 	movePartition         *connect.Client[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse]
 	finalizeCluster       *connect.Client[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse]
+	getOverview           *connect.Client[petrelv1.GetOverviewRequest, petrelv1.Overview]
+	listRefusals          *connect.Client[petrelv1.ListRefusalsRequest, petrelv1.ListRefusalsResponse]
+	readLog               *connect.Client[petrelv1.ReadLogRequest, petrelv1.ReadLogResponse]
+	previewLimits         *connect.Client[petrelv1.ServerLimits, petrelv1.PreviewLimitsResponse]
+	listTenants           *connect.Client[petrelv1.ListTenantsRequest, petrelv1.ListTenantsResponse]
+	listSessions          *connect.Client[petrelv1.ListSessionsRequest, petrelv1.ListSessionsResponse]
+	traceUser             *connect.Client[petrelv1.TraceUserRequest, petrelv1.TraceUserResponse]
+	listConversations     *connect.Client[petrelv1.ListConversationsRequest, petrelv1.ListConversationsResponse]
+	getConversation       *connect.Client[petrelv1.AdminGetConversationRequest, petrelv1.ConversationInfo]
+	freezeConversation    *connect.Client[petrelv1.FreezeConversationRequest, petrelv1.ChangeResponse]
+	traceMessage          *connect.Client[petrelv1.TraceMessageRequest, petrelv1.TraceMessageResponse]
+	noteBackup            *connect.Client[petrelv1.NoteBackupRequest, petrelv1.NoteBackupResponse]
+	listBackups           *connect.Client[petrelv1.ListBackupsRequest, petrelv1.ListBackupsResponse]
+	listOperators         *connect.Client[petrelv1.ListOperatorsRequest, petrelv1.ListOperatorsResponse]
+	createOperator        *connect.Client[petrelv1.CreateOperatorRequest, petrelv1.EnrollmentCode]
+	changeOperator        *connect.Client[petrelv1.ChangeOperatorRequest, petrelv1.OperatorInfo]
+	resetOperator         *connect.Client[petrelv1.ResetOperatorRequest, petrelv1.EnrollmentCode]
+	removeOperator        *connect.Client[petrelv1.RemoveOperatorRequest, petrelv1.RemoveOperatorResponse]
 }
 
 // CreateUsers calls petrel.v1.AdminService.CreateUsers.
@@ -806,6 +1042,96 @@ func (c *adminServiceClient) FinalizeCluster(ctx context.Context, req *connect.R
 	return c.finalizeCluster.CallUnary(ctx, req)
 }
 
+// GetOverview calls petrel.v1.AdminService.GetOverview.
+func (c *adminServiceClient) GetOverview(ctx context.Context, req *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error) {
+	return c.getOverview.CallUnary(ctx, req)
+}
+
+// ListRefusals calls petrel.v1.AdminService.ListRefusals.
+func (c *adminServiceClient) ListRefusals(ctx context.Context, req *connect.Request[petrelv1.ListRefusalsRequest]) (*connect.Response[petrelv1.ListRefusalsResponse], error) {
+	return c.listRefusals.CallUnary(ctx, req)
+}
+
+// ReadLog calls petrel.v1.AdminService.ReadLog.
+func (c *adminServiceClient) ReadLog(ctx context.Context, req *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error) {
+	return c.readLog.CallUnary(ctx, req)
+}
+
+// PreviewLimits calls petrel.v1.AdminService.PreviewLimits.
+func (c *adminServiceClient) PreviewLimits(ctx context.Context, req *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error) {
+	return c.previewLimits.CallUnary(ctx, req)
+}
+
+// ListTenants calls petrel.v1.AdminService.ListTenants.
+func (c *adminServiceClient) ListTenants(ctx context.Context, req *connect.Request[petrelv1.ListTenantsRequest]) (*connect.Response[petrelv1.ListTenantsResponse], error) {
+	return c.listTenants.CallUnary(ctx, req)
+}
+
+// ListSessions calls petrel.v1.AdminService.ListSessions.
+func (c *adminServiceClient) ListSessions(ctx context.Context, req *connect.Request[petrelv1.ListSessionsRequest]) (*connect.Response[petrelv1.ListSessionsResponse], error) {
+	return c.listSessions.CallUnary(ctx, req)
+}
+
+// TraceUser calls petrel.v1.AdminService.TraceUser.
+func (c *adminServiceClient) TraceUser(ctx context.Context, req *connect.Request[petrelv1.TraceUserRequest]) (*connect.Response[petrelv1.TraceUserResponse], error) {
+	return c.traceUser.CallUnary(ctx, req)
+}
+
+// ListConversations calls petrel.v1.AdminService.ListConversations.
+func (c *adminServiceClient) ListConversations(ctx context.Context, req *connect.Request[petrelv1.ListConversationsRequest]) (*connect.Response[petrelv1.ListConversationsResponse], error) {
+	return c.listConversations.CallUnary(ctx, req)
+}
+
+// GetConversation calls petrel.v1.AdminService.GetConversation.
+func (c *adminServiceClient) GetConversation(ctx context.Context, req *connect.Request[petrelv1.AdminGetConversationRequest]) (*connect.Response[petrelv1.ConversationInfo], error) {
+	return c.getConversation.CallUnary(ctx, req)
+}
+
+// FreezeConversation calls petrel.v1.AdminService.FreezeConversation.
+func (c *adminServiceClient) FreezeConversation(ctx context.Context, req *connect.Request[petrelv1.FreezeConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.freezeConversation.CallUnary(ctx, req)
+}
+
+// TraceMessage calls petrel.v1.AdminService.TraceMessage.
+func (c *adminServiceClient) TraceMessage(ctx context.Context, req *connect.Request[petrelv1.TraceMessageRequest]) (*connect.Response[petrelv1.TraceMessageResponse], error) {
+	return c.traceMessage.CallUnary(ctx, req)
+}
+
+// NoteBackup calls petrel.v1.AdminService.NoteBackup.
+func (c *adminServiceClient) NoteBackup(ctx context.Context, req *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error) {
+	return c.noteBackup.CallUnary(ctx, req)
+}
+
+// ListBackups calls petrel.v1.AdminService.ListBackups.
+func (c *adminServiceClient) ListBackups(ctx context.Context, req *connect.Request[petrelv1.ListBackupsRequest]) (*connect.Response[petrelv1.ListBackupsResponse], error) {
+	return c.listBackups.CallUnary(ctx, req)
+}
+
+// ListOperators calls petrel.v1.AdminService.ListOperators.
+func (c *adminServiceClient) ListOperators(ctx context.Context, req *connect.Request[petrelv1.ListOperatorsRequest]) (*connect.Response[petrelv1.ListOperatorsResponse], error) {
+	return c.listOperators.CallUnary(ctx, req)
+}
+
+// CreateOperator calls petrel.v1.AdminService.CreateOperator.
+func (c *adminServiceClient) CreateOperator(ctx context.Context, req *connect.Request[petrelv1.CreateOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error) {
+	return c.createOperator.CallUnary(ctx, req)
+}
+
+// ChangeOperator calls petrel.v1.AdminService.ChangeOperator.
+func (c *adminServiceClient) ChangeOperator(ctx context.Context, req *connect.Request[petrelv1.ChangeOperatorRequest]) (*connect.Response[petrelv1.OperatorInfo], error) {
+	return c.changeOperator.CallUnary(ctx, req)
+}
+
+// ResetOperator calls petrel.v1.AdminService.ResetOperator.
+func (c *adminServiceClient) ResetOperator(ctx context.Context, req *connect.Request[petrelv1.ResetOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error) {
+	return c.resetOperator.CallUnary(ctx, req)
+}
+
+// RemoveOperator calls petrel.v1.AdminService.RemoveOperator.
+func (c *adminServiceClient) RemoveOperator(ctx context.Context, req *connect.Request[petrelv1.RemoveOperatorRequest]) (*connect.Response[petrelv1.RemoveOperatorResponse], error) {
+	return c.removeOperator.CallUnary(ctx, req)
+}
+
 // AdminServiceHandler is an implementation of the petrel.v1.AdminService service.
 type AdminServiceHandler interface {
 	// CreateUsers makes users and one access token for each. A user who exists
@@ -945,6 +1271,65 @@ type AdminServiceHandler interface {
 	// every node can read. After that, nodes of older releases no longer start.
 	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
+	// GetOverview says how all nodes are, now and in the last hour. Call it once a
+	// second with after_ms = time_ms of the last answer.
+	// Scope: server.
+	GetOverview(context.Context, *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error)
+	// ListRefusals lists what clients were refused in the last hour, on all nodes.
+	// Scope: server.
+	ListRefusals(context.Context, *connect.Request[petrelv1.ListRefusalsRequest]) (*connect.Response[petrelv1.ListRefusalsResponse], error)
+	// ReadLog reads the last lines of the log of all nodes.
+	// Scope: server. Errors: no_node, invalid.
+	ReadLog(context.Context, *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error)
+	// PreviewLimits says what SetLimits would change. It changes nothing.
+	// Scope: server.
+	PreviewLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error)
+	// ListTenants lists the tenants.
+	// Scope: users.
+	ListTenants(context.Context, *connect.Request[petrelv1.ListTenantsRequest]) (*connect.Response[petrelv1.ListTenantsResponse], error)
+	// ListSessions lists what a user is connected with, on all nodes.
+	// Scope: users. Errors: no_user.
+	ListSessions(context.Context, *connect.Request[petrelv1.ListSessionsRequest]) (*connect.Response[petrelv1.ListSessionsResponse], error)
+	// TraceUser says why a user is not connected.
+	// Scope: users.
+	TraceUser(context.Context, *connect.Request[petrelv1.TraceUserRequest]) (*connect.Response[petrelv1.TraceUserResponse], error)
+	// ListConversations lists groups by title.
+	// Scope: conversations.
+	ListConversations(context.Context, *connect.Request[petrelv1.ListConversationsRequest]) (*connect.Response[petrelv1.ListConversationsResponse], error)
+	// GetConversation describes any conversation. Errors: no_conversation.
+	// Scope: conversations.
+	GetConversation(context.Context, *connect.Request[petrelv1.AdminGetConversationRequest]) (*connect.Response[petrelv1.ConversationInfo], error)
+	// FreezeConversation lets nobody write into a conversation any more, or lets
+	// them again, with an entry that its members see. Clause P-8.12.
+	// Scope: conversations. Errors: no_conversation, invalid (it is so already).
+	FreezeConversation(context.Context, *connect.Request[petrelv1.FreezeConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// TraceMessage says how far a message has come, and why it did not arrive. It
+	// tells nothing of what the message says.
+	// Scope: messages. Errors: invalid, no_conversation, no_user.
+	TraceMessage(context.Context, *connect.Request[petrelv1.TraceMessageRequest]) (*connect.Response[petrelv1.TraceMessageResponse], error)
+	// NoteBackup has the server remember what petrel backup did.
+	// Scope: backup.
+	NoteBackup(context.Context, *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error)
+	// ListBackups lists what NoteBackup noted.
+	// Scope: backup.
+	ListBackups(context.Context, *connect.Request[petrelv1.ListBackupsRequest]) (*connect.Response[petrelv1.ListBackupsResponse], error)
+	// ListOperators lists the named operators.
+	// Scope: admin.
+	ListOperators(context.Context, *connect.Request[petrelv1.ListOperatorsRequest]) (*connect.Response[petrelv1.ListOperatorsResponse], error)
+	// CreateOperator makes a one-time code with which somebody becomes an operator.
+	// Scope: admin. Errors: invalid, operator_exists.
+	CreateOperator(context.Context, *connect.Request[petrelv1.CreateOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error)
+	// ChangeOperator changes the scopes of an operator, or lets them not log in any
+	// more. Their sessions end. Errors: no_operator.
+	// Scope: admin.
+	ChangeOperator(context.Context, *connect.Request[petrelv1.ChangeOperatorRequest]) (*connect.Response[petrelv1.OperatorInfo], error)
+	// ResetOperator makes password, second factor and sessions of an operator void,
+	// and makes a one-time code with which they choose new ones. Errors: no_operator.
+	// Scope: admin.
+	ResetOperator(context.Context, *connect.Request[petrelv1.ResetOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error)
+	// RemoveOperator removes an operator; their sessions end. Errors: no_operator.
+	// Scope: admin.
+	RemoveOperator(context.Context, *connect.Request[petrelv1.RemoveOperatorRequest]) (*connect.Response[petrelv1.RemoveOperatorResponse], error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1176,6 +1561,114 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("FinalizeCluster")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceGetOverviewHandler := connect.NewUnaryHandler(
+		AdminServiceGetOverviewProcedure,
+		svc.GetOverview,
+		connect.WithSchema(adminServiceMethods.ByName("GetOverview")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListRefusalsHandler := connect.NewUnaryHandler(
+		AdminServiceListRefusalsProcedure,
+		svc.ListRefusals,
+		connect.WithSchema(adminServiceMethods.ByName("ListRefusals")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceReadLogHandler := connect.NewUnaryHandler(
+		AdminServiceReadLogProcedure,
+		svc.ReadLog,
+		connect.WithSchema(adminServiceMethods.ByName("ReadLog")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServicePreviewLimitsHandler := connect.NewUnaryHandler(
+		AdminServicePreviewLimitsProcedure,
+		svc.PreviewLimits,
+		connect.WithSchema(adminServiceMethods.ByName("PreviewLimits")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListTenantsHandler := connect.NewUnaryHandler(
+		AdminServiceListTenantsProcedure,
+		svc.ListTenants,
+		connect.WithSchema(adminServiceMethods.ByName("ListTenants")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListSessionsHandler := connect.NewUnaryHandler(
+		AdminServiceListSessionsProcedure,
+		svc.ListSessions,
+		connect.WithSchema(adminServiceMethods.ByName("ListSessions")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceTraceUserHandler := connect.NewUnaryHandler(
+		AdminServiceTraceUserProcedure,
+		svc.TraceUser,
+		connect.WithSchema(adminServiceMethods.ByName("TraceUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListConversationsHandler := connect.NewUnaryHandler(
+		AdminServiceListConversationsProcedure,
+		svc.ListConversations,
+		connect.WithSchema(adminServiceMethods.ByName("ListConversations")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceGetConversationHandler := connect.NewUnaryHandler(
+		AdminServiceGetConversationProcedure,
+		svc.GetConversation,
+		connect.WithSchema(adminServiceMethods.ByName("GetConversation")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceFreezeConversationHandler := connect.NewUnaryHandler(
+		AdminServiceFreezeConversationProcedure,
+		svc.FreezeConversation,
+		connect.WithSchema(adminServiceMethods.ByName("FreezeConversation")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceTraceMessageHandler := connect.NewUnaryHandler(
+		AdminServiceTraceMessageProcedure,
+		svc.TraceMessage,
+		connect.WithSchema(adminServiceMethods.ByName("TraceMessage")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceNoteBackupHandler := connect.NewUnaryHandler(
+		AdminServiceNoteBackupProcedure,
+		svc.NoteBackup,
+		connect.WithSchema(adminServiceMethods.ByName("NoteBackup")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListBackupsHandler := connect.NewUnaryHandler(
+		AdminServiceListBackupsProcedure,
+		svc.ListBackups,
+		connect.WithSchema(adminServiceMethods.ByName("ListBackups")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListOperatorsHandler := connect.NewUnaryHandler(
+		AdminServiceListOperatorsProcedure,
+		svc.ListOperators,
+		connect.WithSchema(adminServiceMethods.ByName("ListOperators")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceCreateOperatorHandler := connect.NewUnaryHandler(
+		AdminServiceCreateOperatorProcedure,
+		svc.CreateOperator,
+		connect.WithSchema(adminServiceMethods.ByName("CreateOperator")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceChangeOperatorHandler := connect.NewUnaryHandler(
+		AdminServiceChangeOperatorProcedure,
+		svc.ChangeOperator,
+		connect.WithSchema(adminServiceMethods.ByName("ChangeOperator")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceResetOperatorHandler := connect.NewUnaryHandler(
+		AdminServiceResetOperatorProcedure,
+		svc.ResetOperator,
+		connect.WithSchema(adminServiceMethods.ByName("ResetOperator")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceRemoveOperatorHandler := connect.NewUnaryHandler(
+		AdminServiceRemoveOperatorProcedure,
+		svc.RemoveOperator,
+		connect.WithSchema(adminServiceMethods.ByName("RemoveOperator")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/petrel.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceCreateUsersProcedure:
@@ -1252,6 +1745,42 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceMovePartitionHandler.ServeHTTP(w, r)
 		case AdminServiceFinalizeClusterProcedure:
 			adminServiceFinalizeClusterHandler.ServeHTTP(w, r)
+		case AdminServiceGetOverviewProcedure:
+			adminServiceGetOverviewHandler.ServeHTTP(w, r)
+		case AdminServiceListRefusalsProcedure:
+			adminServiceListRefusalsHandler.ServeHTTP(w, r)
+		case AdminServiceReadLogProcedure:
+			adminServiceReadLogHandler.ServeHTTP(w, r)
+		case AdminServicePreviewLimitsProcedure:
+			adminServicePreviewLimitsHandler.ServeHTTP(w, r)
+		case AdminServiceListTenantsProcedure:
+			adminServiceListTenantsHandler.ServeHTTP(w, r)
+		case AdminServiceListSessionsProcedure:
+			adminServiceListSessionsHandler.ServeHTTP(w, r)
+		case AdminServiceTraceUserProcedure:
+			adminServiceTraceUserHandler.ServeHTTP(w, r)
+		case AdminServiceListConversationsProcedure:
+			adminServiceListConversationsHandler.ServeHTTP(w, r)
+		case AdminServiceGetConversationProcedure:
+			adminServiceGetConversationHandler.ServeHTTP(w, r)
+		case AdminServiceFreezeConversationProcedure:
+			adminServiceFreezeConversationHandler.ServeHTTP(w, r)
+		case AdminServiceTraceMessageProcedure:
+			adminServiceTraceMessageHandler.ServeHTTP(w, r)
+		case AdminServiceNoteBackupProcedure:
+			adminServiceNoteBackupHandler.ServeHTTP(w, r)
+		case AdminServiceListBackupsProcedure:
+			adminServiceListBackupsHandler.ServeHTTP(w, r)
+		case AdminServiceListOperatorsProcedure:
+			adminServiceListOperatorsHandler.ServeHTTP(w, r)
+		case AdminServiceCreateOperatorProcedure:
+			adminServiceCreateOperatorHandler.ServeHTTP(w, r)
+		case AdminServiceChangeOperatorProcedure:
+			adminServiceChangeOperatorHandler.ServeHTTP(w, r)
+		case AdminServiceResetOperatorProcedure:
+			adminServiceResetOperatorHandler.ServeHTTP(w, r)
+		case AdminServiceRemoveOperatorProcedure:
+			adminServiceRemoveOperatorHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1407,4 +1936,76 @@ func (UnimplementedAdminServiceHandler) MovePartition(context.Context, *connect.
 
 func (UnimplementedAdminServiceHandler) FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.FinalizeCluster is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetOverview(context.Context, *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetOverview is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListRefusals(context.Context, *connect.Request[petrelv1.ListRefusalsRequest]) (*connect.Response[petrelv1.ListRefusalsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListRefusals is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ReadLog(context.Context, *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ReadLog is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) PreviewLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.PreviewLimits is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListTenants(context.Context, *connect.Request[petrelv1.ListTenantsRequest]) (*connect.Response[petrelv1.ListTenantsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListTenants is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListSessions(context.Context, *connect.Request[petrelv1.ListSessionsRequest]) (*connect.Response[petrelv1.ListSessionsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListSessions is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) TraceUser(context.Context, *connect.Request[petrelv1.TraceUserRequest]) (*connect.Response[petrelv1.TraceUserResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.TraceUser is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListConversations(context.Context, *connect.Request[petrelv1.ListConversationsRequest]) (*connect.Response[petrelv1.ListConversationsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListConversations is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetConversation(context.Context, *connect.Request[petrelv1.AdminGetConversationRequest]) (*connect.Response[petrelv1.ConversationInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetConversation is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) FreezeConversation(context.Context, *connect.Request[petrelv1.FreezeConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.FreezeConversation is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) TraceMessage(context.Context, *connect.Request[petrelv1.TraceMessageRequest]) (*connect.Response[petrelv1.TraceMessageResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.TraceMessage is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) NoteBackup(context.Context, *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.NoteBackup is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListBackups(context.Context, *connect.Request[petrelv1.ListBackupsRequest]) (*connect.Response[petrelv1.ListBackupsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListBackups is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListOperators(context.Context, *connect.Request[petrelv1.ListOperatorsRequest]) (*connect.Response[petrelv1.ListOperatorsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListOperators is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) CreateOperator(context.Context, *connect.Request[petrelv1.CreateOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.CreateOperator is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ChangeOperator(context.Context, *connect.Request[petrelv1.ChangeOperatorRequest]) (*connect.Response[petrelv1.OperatorInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ChangeOperator is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ResetOperator(context.Context, *connect.Request[petrelv1.ResetOperatorRequest]) (*connect.Response[petrelv1.EnrollmentCode], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ResetOperator is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) RemoveOperator(context.Context, *connect.Request[petrelv1.RemoveOperatorRequest]) (*connect.Response[petrelv1.RemoveOperatorResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RemoveOperator is not implemented"))
 }

@@ -52,6 +52,8 @@ export type Code =
   | 'too_large'
   /** the target is not a message that this can be done to */
   | 'no_target'
+  /** an operator lets nobody write in this conversation */
+  | 'frozen'
   /** the time in which this may be done is over */
   | 'too_late'
   /** there are too many entries above after to search all of them for the message */
@@ -90,6 +92,10 @@ export type Code =
   | 'no_device'
   /** there is no such key */
   | 'no_key'
+  /** there is no such operator */
+  | 'no_operator'
+  /** there is an operator of this name */
+  | 'operator_exists'
   /** there is no such node */
   | 'no_node'
   /** the cluster cannot do this now */

@@ -345,6 +345,8 @@ export interface ReactionCountJson {
 export interface ProfileJson {
   /** at most 256 bytes */
   readonly title?: string
+  /** set: not the title has changed, but whether an operator lets nobody write. Clause P-8.12 */
+  readonly frozen?: boolean
 }
 
 /**
@@ -740,6 +742,8 @@ export interface ConvStateJson {
   readonly mentions?: readonly Decimal[]
   /** the server cannot read them. Clause P-9.5 */
   readonly mentionsMissing?: boolean
+  /** an operator lets nobody write. Clause P-8.12 */
+  readonly frozen?: boolean
 }
 
 /** MoveCursor moves the user's cursors forward; read implies delivered. */
@@ -851,7 +855,7 @@ export interface SignalJson {
   readonly head?: Decimal
   /** a random number of the server: a client drops a signal that it has already */
   readonly id?: Decimal
-  /** when the server took it */
+  /** when the node of the sender read it */
   readonly timeMs?: Decimal
   /** as sent */
   readonly holdMs?: number

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// The server does not make backups and cannot see where they are. It remembers what petrel
+// backup and petrel backup verify said about them, so that operators see how old the last
+// one is.
+
+const (
+	keptBackups   = 50
+	maxBackupText = 512 // bytes of each text
+)
+
+func backupKey(b *petrelv1.BackupInfo) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, b.MadeMs), b.Name...)
+}
+
+// NoteBackup remembers a backup, or what a verification of it found.
+func (s adminService) NoteBackup(ctx context.Context, r *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error) {
+	b := r.Msg.Backup
+	if b.GetName() == "" || b.GetMadeMs() == 0 || max(len(b.GetName()), len(b.GetFolder()), len(b.GetFault())) > maxBackupText {
+		return nil, im.Errorf(im.CodeInvalid, "backup has a name and a time, and no text of more than %d bytes", maxBackupText)
+	}
+	value, err := (&storepb.Backup{
+		Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs,
+		VerifiedMs: b.VerifiedMs, Sound: b.Sound, Fault: b.Fault,
+	}).MarshalVT()
+	if err != nil {
+		return nil, err
+	}
+	puts := []store.RecordPut{{Table: store.Backups, Key: backupKey(b), Value: value}}
+	var keys [][]byte
+	err = s.o.Store.Records(ctx, store.Backups, 0, nil, func(key, _ []byte) bool {
+		keys = append(keys, bytes.Clone(key))
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for len(keys) > keptBackups {
+		puts = append(puts, store.RecordPut{Table: store.Backups, Key: keys[0]})
+		keys = keys[1:]
+	}
+	return respond(&petrelv1.NoteBackupResponse{}, s.o.Store.Update(ctx, puts))
+}
+
+// ListBackups lists the backups that were noted, newest first.
+func (s adminService) ListBackups(ctx context.Context, _ *connect.Request[petrelv1.ListBackupsRequest]) (*connect.Response[petrelv1.ListBackupsResponse], error) {
+	res := &petrelv1.ListBackupsResponse{Kind: s.o.Console.Kind}
+	var bad error
+	err := s.o.Store.Records(ctx, store.Backups, 0, nil, func(_, value []byte) bool {
+		b := &storepb.Backup{}
+		if bad = b.UnmarshalVT(bytes.Clone(value)); bad == nil {
+			res.Backups = append(res.Backups, &petrelv1.BackupInfo{
+				Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs,
+				VerifiedMs: b.VerifiedMs, Sound: b.Sound, Fault: b.Fault,
+			})
+		}
+		return bad == nil
+	})
+	if err == nil && bad != nil {
+		err = fmt.Errorf("read backups: %w", store.ErrCorrupt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(res.Backups)
+	res.Backups = res.Backups[:min(len(res.Backups), keptBackups)]
+	return connect.NewResponse(res), nil
+}

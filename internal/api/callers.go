@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// caller is who calls. The zero value is somebody without a credential.
+type caller struct {
+	identity   user.Identity // with an access token, or on a session
+	key        *user.Key     // with an admin key
+	credential string        // the admin key or the token of a session, which outlives its calls; never told
+	expires    time.Time     // of that session; the zero time: it is a key
+}
+
+func (c *caller) anonymous() bool { return c.key == nil && c.identity.Account == im.Account{} }
+
+// name tells callers apart.
+func (c *caller) name() string {
+	if c.key != nil {
+		return "key " + c.key.ID
+	}
+	return fmt.Sprintf("user %s device %s", c.identity.Account, c.identity.Device)
+}
+
+// procedure is the name of a method in the table.
+func procedure(spec connect.Spec) string { return strings.TrimPrefix(spec.Procedure, "/") }
+
+// gate lets callers past who may call the method at all, before anything of
+// the request is read. Codes: unauthenticated, forbidden. Spec: P-10.2,
+// P-10.6, P-12.2.
+func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h http.Header) (context.Context, error) {
+	c := callOf(ctx)
+	who, err := s.identify(ctx, procedure(spec), c.caller, h)
+	if err != nil {
+		c.refused = who
+		return nil, s.fail(ctx, spec, nil, err)
+	}
+	c.caller = who
+	if table[procedure(spec)].access != anybody {
+		rate.Vouch(ctx)
+	}
+	return ctx, nil
+}
+
+// identify tells who calls, also with forbidden. before is who called before anything
+// was read: the user of a session.
+func (s *Server) identify(ctx context.Context, name string, before *caller, h http.Header) (*caller, error) {
+	m := table[name]
+	credential := bearer(h)
+	switch {
+	case m.access == anybody:
+		return &caller{}, nil
+	case m.access == aUser && before != nil:
+		return before, nil
+	case m.access == aUser:
+		id, err := s.users.Authenticate(ctx, credential)
+		return &caller{identity: id}, err
+	case m.access == aKey:
+		key, expires, err := s.keyOf(ctx, credential)
+		if err != nil {
+			return nil, err
+		}
+		who := &caller{key: &key, credential: credential, expires: expires}
+		if m.scope != scopeAny && !key.Covers(m.scope) {
+			return who, im.Errorf(im.CodeForbidden, "this key does not have the scope %s", m.scope)
+		}
+		return who, nil
+	}
+	return nil, &im.Error{Code: im.CodeForbidden} // no line in the table
+}
+
+// keyOf is what an admin key may do, or, at the address of operators, a session: there is
+// no other way to use one, so whoever has stolen it has to reach that address. Codes:
+// unauthenticated. Spec: P-10.10.
+func (s *Server) keyOf(ctx context.Context, credential string) (user.Key, time.Time, error) {
+	if callOf(ctx).inside {
+		return s.users.AuthenticateOperator(ctx, credential)
+	}
+	key, err := s.users.AuthenticateKey(ctx, credential)
+	return key, time.Time{}, err
+}
+
+// guardTenant lets a key that is bound to a tenant act on no other one.
+// Spec: P-10.6.
+func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		if key := callOf(ctx).caller.key; key != nil && key.Tenant != 0 && table[procedure(req.Spec())].scope != scopeAny {
+			msg, ok := req.Any().(proto.Message)
+			im.Assert(ok, "request %T is no message", req.Any())
+			if !withinTenant(msg, key.TenantName) {
+				return nil, im.Errorf(im.CodeForbidden, "this key works for the tenant %s only", key.TenantName)
+			}
+		}
+		return next(ctx, req)
+	}
+}
+
+// withinTenant tells whether a request is about one tenant only. One that names
+// no tenant is about the server.
+func withinTenant(msg proto.Message, tenant string) bool {
+	if msg.ProtoReflect().Descriptor().Fields().ByName("tenant") == nil {
+		return false
+	}
+	name := fieldOf(msg, "tenant")
+	if _, forKey := msg.(*petrelv1.CreateKeyRequest); name == "" && !forKey { // a key for "" is one for all tenants
+		name = user.DefaultTenantName
+	}
+	return name == tenant
+}
+
+// conclude is around everything of a call that is ours: it bounds its time,
+// gives errors their codes, and a panic the code of an internal error.
+func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
+		begun := time.Now()
+		callOf(ctx).reached = true
+		within := ctx
+		if !table[procedure(req.Spec())].slow {
+			var cancel context.CancelFunc
+			within, cancel = context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.ErrorContext(ctx, "call panicked", "req", callOf(ctx).id, "err", fmt.Sprintf("%s: %v", req.Spec().Procedure, p), "stack", string(debug.Stack()))
+				res, err = nil, &im.Error{Code: im.CodeInternal, Request: callOf(ctx).id}
+			}
+			outcome := outcomeOK
+			if err != nil {
+				res, err = nil, s.fail(within, req.Spec(), req, err)
+				outcome = string(callOf(ctx).err.Code)
+			}
+			s.Calls[procedure(req.Spec())].Observe(time.Since(begun))
+			s.Logins[table[procedure(req.Spec())].login].Add(outcome)
+			s.log.DebugContext(ctx, "call", "method", procedure(req.Spec()), "req", callOf(ctx).id, "err", err, "took", time.Since(begun))
+		}()
+		return next(within, req)
+	}
+}
+
+// fail is err as the caller sees it. req is nil if it was not read.
+func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyRequest, err error) error {
+	e := s.asCode(ctx, procedure(spec), err)
+	callOf(ctx).err = e
+	s.Refusals.Add(string(e.Code))
+	s.traceRefusal(ctx, spec, req, e)
+	s.noteRefusal(ctx, spec, req, e)
+	return asConnect(e)
+}
