@@ -69,7 +69,7 @@ func ReadCosts(file string) (c Costs, err error) {
 	if e.Of != nil {
 		e.Costs = *e.Of
 	}
-	if e.Costs.Send <= 0 {
+	if e.Costs.Send+e.Costs.Commit <= 0 {
 		return c, fmt.Errorf("%s has no costs; petrel bench estimate --measure --json FILE writes them", file)
 	}
 	return e.Costs, nil
