@@ -24,32 +24,37 @@ const (
 	maxBackupText = 512 // bytes of each text
 )
 
-func backupKey(b *petrelv1.BackupInfo) []byte {
+func backupKey(b *storepb.Backup) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, b.MadeMs), b.Name...)
 }
 
 // NoteBackup remembers a backup, or what a verification of it found.
 func (s adminService) NoteBackup(ctx context.Context, r *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error) {
 	b := r.Msg.Backup
-	if b.GetName() == "" || b.GetMadeMs() == 0 || max(len(b.GetName()), len(b.GetFolder()), len(b.GetFault())) > maxBackupText {
-		return nil, im.Errorf(im.CodeInvalid, "backup has a name and a time, and no text of more than %d bytes", maxBackupText)
+	if b.GetName() == "" || max(len(b.GetName()), len(b.GetFolder()), len(b.GetFault())) > maxBackupText {
+		return nil, im.Errorf(im.CodeInvalid, "backup has a name, and no text of more than %d bytes", maxBackupText)
 	}
-	value, err := (&storepb.Backup{
-		Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs,
-		VerifiedMs: b.VerifiedMs, Sound: b.Sound, Fault: b.Fault,
-	}).MarshalVT()
-	if err != nil {
-		return nil, err
-	}
-	puts := []store.RecordPut{{Table: store.Backups, Key: backupKey(b), Value: value}}
+	rec := &storepb.Backup{Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs}
 	var keys [][]byte
-	err = s.o.Store.Records(ctx, store.Backups, 0, nil, func(key, _ []byte) bool {
+	err := s.o.Store.Records(ctx, store.Backups, 0, nil, func(key, value []byte) bool {
 		keys = append(keys, bytes.Clone(key))
+		if known := (&storepb.Backup{}); b.MadeMs == 0 && known.UnmarshalVT(bytes.Clone(value)) == nil && known.Name == b.Name && known.Commit == b.Commit {
+			rec = known // it is verified
+		}
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
+	if rec.MadeMs == 0 {
+		rec.MadeMs = b.CommitMs // of one that was made while the server did not run
+	}
+	rec.VerifiedMs, rec.Sound, rec.Fault = b.VerifiedMs, b.Sound, b.Fault
+	value, err := rec.MarshalVT()
+	if err != nil {
+		return nil, err
+	}
+	puts := []store.RecordPut{{Table: store.Backups, Key: backupKey(rec), Value: value}}
 	for len(keys) > keptBackups {
 		puts = append(puts, store.RecordPut{Table: store.Backups, Key: keys[0]})
 		keys = keys[1:]

@@ -45,6 +45,9 @@ func TestTableHasALineForEachMethod(t *testing.T) {
 		want := map[string]access{
 			"AuthService": anybody, "SetupService": anybody, "AccountService": aUser, "ConversationService": aUser, "MessageService": aUser, "AdminService": aKey,
 		}[string(m.Parent().Name())]
+		if m.Parent().Name() == "OperatorService" { // some log in, the others have
+			want = map[bool]access{true: aKey, false: anybody}[strings.HasSuffix(name, "/GetSession") || strings.HasSuffix(name, "/LogOut")]
+		}
 		if line.access != want {
 			t.Errorf("%s is for %d, want %d", name, line.access, want)
 		}

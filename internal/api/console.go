@@ -16,7 +16,7 @@ import (
 )
 
 // Console is what the nodes tell those who operate them. Its functions ask all nodes; those
-// that do not answer are in the answer, and no error.
+// that do not answer are in the answer, and no error. What is nil knows nothing.
 type Console struct {
 	Overview func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview
 	Refusals func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse
@@ -28,6 +28,43 @@ type Console struct {
 	LastSeen func(context.Context, im.Account) (uint64, error) // Unix milliseconds; 0: not known
 	Owner    func(im.ConvID) (p im.Partition, node im.Node)    // "": none is known
 	Kind     string                                            // of the store
+}
+
+// fill has what is not set know nothing.
+func (c *Console) fill() {
+	if c.Overview == nil {
+		c.Overview = func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview { return &petrelv1.Overview{} }
+	}
+	if c.Refusals == nil {
+		c.Refusals = func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse {
+			return &petrelv1.ListRefusalsResponse{}
+		}
+	}
+	if c.Log == nil {
+		c.Log = func(context.Context, *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error) {
+			return &petrelv1.ReadLogResponse{}, nil
+		}
+	}
+	if c.Sessions == nil {
+		c.Sessions = func(context.Context, *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse {
+			return &petrelv1.ListSessionsResponse{}
+		}
+	}
+	if c.Preview == nil {
+		c.Preview = func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse { return &petrelv1.PreviewLimitsResponse{} }
+	}
+	if c.Online == nil {
+		c.Online = func(im.Account) bool { return false }
+	}
+	if c.OnlineAt == nil {
+		c.OnlineAt = func(im.Account) []im.Node { return nil }
+	}
+	if c.LastSeen == nil {
+		c.LastSeen = func(context.Context, im.Account) (uint64, error) { return 0, nil }
+	}
+	if c.Owner == nil {
+		c.Owner = func(id im.ConvID) (im.Partition, im.Node) { return im.PartitionOf(id), "" }
+	}
 }
 
 // Refusal is a call that was refused.

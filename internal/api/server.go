@@ -131,6 +131,7 @@ func New(o Options) *Server {
 	if o.Cluster.Gateways == nil {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
+	o.Console.fill()
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route}
 	s.Refusals = measure.NewCounts(im.Codes()...)
 	s.Calls, s.Logins = map[string]*measure.Histogram{}, map[string]*measure.Counts{}

@@ -70,6 +70,7 @@ type messageTrace struct {
 	q       *petrelv1.TraceMessageRequest
 	res     *petrelv1.TraceMessageResponse
 	key     im.Key
+	owner   im.Node        // of the conversation that was asked last, when it was; "": none is known
 	traced  *convpb.Traced // nil: no conversation has answered
 	stalled bool           // a conversation that may have it does not answer
 }
@@ -105,8 +106,12 @@ func (tr *messageTrace) ask(ctx context.Context, id im.ConvID, q *convpb.Trace) 
 	within, cancel := context.WithTimeout(ctx, traceWait)
 	defer cancel()
 	tr.key = im.Key{Tenant: tr.tenant, Conv: id}
+	_, tr.owner = tr.s.o.Console.Owner(id) // now: another node may begin to take over while this waits
 	t, err := route.Ask(within, tr.s.route, conv.Query{Conv: tr.key}, (*conv.Owner).Trace, q)
 	if tr.unanswered(err) {
+		if tr.owner != "" && string(tr.owner) != tr.s.o.Node {
+			tr.silent([]string{string(tr.owner)})
+		}
 		return nil
 	}
 	tr.traced = t
@@ -149,7 +154,7 @@ func (tr *messageTrace) guess(ctx context.Context, q *convpb.Trace) error {
 			break
 		}
 	}
-	var mu sync.Mutex
+	var mu sync.Mutex // tier 0; guards tr and failed
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, traceAtOnce)
 	within, cancel := context.WithTimeout(ctx, traceWait)
@@ -301,10 +306,9 @@ func (tr *messageTrace) conclude() {
 		r.Text = fmt.Sprintf("is entry %d of %s since %s", r.Entry.Seq, r.Entry.Conv, when(r.Entry.AcceptedMs))
 	case tr.stalled:
 		r.Outcome = petrelv1.TraceOutcome_TRACE_OUTCOME_NO_ANSWER
-		_, owner := tr.s.o.Console.Owner(tr.key.Conv)
 		r.Text = "no node answers for a conversation that may have it"
-		if owner != "" && tr.key.Conv != (im.ConvID{}) {
-			r.Text = "node " + string(owner) + ", which owns the conversation, does not answer"
+		if tr.owner != "" {
+			r.Text = "node " + string(tr.owner) + ", which owns the conversation, does not answer"
 		}
 	case len(r.Refusals) > 0:
 		r.Outcome = petrelv1.TraceOutcome_TRACE_OUTCOME_REFUSED

@@ -78,7 +78,7 @@ func (s adminService) ListUsers(ctx context.Context, r *connect.Request[petrelv1
 func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserInfo) {
 	for _, i := range list {
 		u := userInfo(i)
-		u.Online = s.o.Console.Online != nil && s.o.Console.Online(im.Account{Tenant: t, User: i.User})
+		u.Online = s.o.Console.Online(im.Account{Tenant: t, User: i.User})
 		all = append(all, u)
 	}
 	return all

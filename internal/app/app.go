@@ -45,7 +45,7 @@ type Options struct {
 	Log     *slog.Logger
 	Banner  io.Writer // where the start and the end are announced; nil: nowhere
 	Version string
-	Lines   *console.Lines // of Log; nil: none are kept
+	Lines   *console.Lines // that keep what Log writes; nil: the server keeps them itself
 
 	PasswordWork user.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
 
@@ -114,6 +114,10 @@ const setupFile = "setup-link"
 func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Lines == nil {
+		o.Lines = &console.Lines{}
+		o.Log = slog.New(o.Lines.Keep(o.Log.Handler()))
 	}
 	a := &App{o: o, cfg: cfg, log: o.Log, begun: time.Now()}
 	a.live.Store(cfg)

@@ -54,9 +54,6 @@ type watch struct {
 func (a *App) attachConsole() {
 	a.watch.samples.Acks, a.watch.samples.Commits = &a.hub.Meter.Acks, a.convs.CommitTimes()
 	a.watch.answered = map[im.Node]time.Time{}
-	if a.o.Lines == nil {
-		a.o.Lines = &console.Lines{}
-	}
 	handle(a.node.bus, overviewSubject, a.overviewHere)
 	handle(a.node.bus, refusalsSubject, a.refusalsHere)
 	handle(a.node.bus, logSubject, a.linesHere)
@@ -402,9 +399,16 @@ func (a *App) tenantName(t im.Tenant) string {
 // refusalsHere lists what this node refused.
 func (a *App) refusalsHere(q *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse {
 	limit := refusalLimit(q)
+	var tenant im.Tenant // 0: all
+	if q.Tenant != "" {
+		var err error
+		if tenant, err = a.users.Tenant(context.Background(), q.Tenant); err != nil {
+			return &petrelv1.ListRefusalsResponse{}
+		}
+	}
 	list := a.watch.refusals.List(time.Now(), limit, func(x *console.Refusal) bool {
 		return (q.User == "" || string(x.Account.User) == q.User) && (q.Code == "" || string(x.Code) == q.Code) && (q.ClientMsgId == "" || x.ClientMsgID == q.ClientMsgId) &&
-			uint64(x.At.UnixMilli()) > q.SinceMs && (q.Tenant == "" || a.tenantName(x.Account.Tenant) == q.Tenant)
+			uint64(x.At.UnixMilli()) > q.SinceMs && (tenant == 0 || x.Account.Tenant == tenant)
 	})
 	r := &petrelv1.ListRefusalsResponse{}
 	for i := range list {

@@ -42,7 +42,7 @@ func (c *Consumer) noteTitles(ctx context.Context, groups []im.Key) error {
 		if err != nil {
 			return err
 		}
-		now := im.Searched(rec.Title)
+		now := store.Searched(rec.Title)
 		if was != nil && string(was[1:]) != now {
 			puts = append(puts, store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: titleKey(string(was[1:]), key.Conv)})
 		}
@@ -66,7 +66,7 @@ type Titled struct {
 // token of another page, at most limit. next is the token of the next page; empty: there is
 // none. Codes: invalid.
 func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, limit int) (list []Titled, next []byte, err error) {
-	begins := append([]byte{byTitle}, im.Searched(prefix)...)
+	begins := append([]byte{byTitle}, store.Searched(prefix)...)
 	from := begins
 	if len(token) > 0 {
 		if !bytes.HasPrefix(token, begins) {

@@ -31,7 +31,7 @@ var imports = map[string][]string{
 
 	"internal/app":      {anything},
 	"internal/api":      {"internal/audit", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/rate", "internal/route", "internal/share", "internal/store", "internal/user", "internal/wire"},
-	"internal/console":  {"internal/im", "internal/measure"},
+	"internal/console":  {"internal/im", "internal/measure", "internal/wire"},
 	"internal/gateway":  {"internal/fanout", "internal/im", "internal/rate", "internal/session", "internal/wire"},
 	"internal/session":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/presence", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/share", "internal/signal", "internal/user", "internal/wire"},
 	"internal/inbox":    {"internal/conv", "internal/fanout", "internal/im", "internal/route", "internal/signal", "internal/store", "internal/store/consumer", "internal/wire"},

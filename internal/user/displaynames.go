@@ -13,14 +13,14 @@ import (
 // the user's record. It is for operators: users find nobody by a display name.
 
 func displayNameKey(name string, u im.User) []byte {
-	return append(append([]byte(im.Searched(name)), 0), u...)
+	return append(append([]byte(store.Searched(name)), 0), u...)
 }
 
 // indexName notes how a user is called now. The user's record was read in this change if it
 // was there.
 func (c *change) indexName(a im.Account, now string) {
 	was := c.called[a]
-	if im.Searched(was) == im.Searched(now) {
+	if store.Searched(was) == store.Searched(now) {
 		return
 	}
 	if was != "" {
@@ -39,7 +39,7 @@ func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, toke
 	if limit <= 0 || limit > MaxUsersPage {
 		limit = MaxUsersPage
 	}
-	begins := []byte(im.Searched(prefix))
+	begins := []byte(store.Searched(prefix))
 	from := begins
 	if len(token) > 0 {
 		if !bytes.HasPrefix(token, begins) {
@@ -68,7 +68,7 @@ func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, toke
 	}
 	there, err := us.newChange().users(ctx, accounts)
 	for _, a := range accounts {
-		if u := there[a.User]; u != nil && strings.HasPrefix(im.Searched(u.DisplayName), string(begins)) {
+		if u := there[a.User]; u != nil && strings.HasPrefix(store.Searched(u.DisplayName), string(begins)) {
 			list = append(list, describe(a.User, u))
 		}
 	}
