@@ -69,7 +69,7 @@ func ReadCosts(file string) (c Costs, err error) {
 	if e.Of != nil {
 		e.Costs = *e.Of
 	}
-	if e.Costs.Send <= 0 {
+	if e.Costs.Send+e.Costs.Commit <= 0 {
 		return c, fmt.Errorf("%s has no costs; petrel bench estimate --measure --json FILE writes them", file)
 	}
 	return e.Costs, nil
@@ -139,6 +139,33 @@ type Estimate struct {
 	DatabaseCPU float64 `json:"database_cores"`
 
 	Formulas []string `json:"formulas"` // of what is not a stage
+
+	Against []Measured `json:"against,omitempty"` // runs of the scenario mixed, with what the costs say of them
+}
+
+// Measured is a run, and what the costs say of it.
+type Measured struct {
+	Clients   int     `json:"clients"`
+	Speed     float64 `json:"speed"`
+	Sends     float64 `json:"sends_per_s"`
+	Cores     float64 `json:"cores"`           // of the server, measured
+	Estimated float64 `json:"estimated_cores"` // by the costs
+	Off       float64 `json:"off"`             // how much more than measured: 0.1 is a tenth
+}
+
+// Hold notes what the costs say of a run of the scenario mixed.
+func (e *Estimate) Hold(r *Report) error {
+	p := &r.Params
+	if p.Routine == nil || r.Seconds == 0 || r.Server.CPU == 0 {
+		return fmt.Errorf("a run of %s is nothing that the costs can be held against; mixed is", r.Scenario)
+	}
+	if len(r.Overloaded) > 0 {
+		return fmt.Errorf("a run of %s was overloaded: %s", r.Scenario, r.Overloaded[0])
+	}
+	m := Measured{Clients: p.Connections, Speed: p.Speed, Sends: r.AcceptedPerS, Cores: round(r.Server.CPU/r.Seconds, 1000), Estimated: round(e.Costs.Cores(p.Routine, p.Connections, p.Speed), 1000)}
+	m.Off = round(m.Estimated/m.Cores-1, 1000)
+	e.Against = append(e.Against, m)
+	return nil
 }
 
 const (
@@ -280,6 +307,12 @@ func (e *Estimate) WriteText(w io.Writer) error {
 	b.WriteString("\n")
 	for _, f := range e.Formulas {
 		b.WriteString(f + "\n")
+	}
+	if len(e.Against) > 0 {
+		b.WriteString("\nclients  speed  sends per second  cores measured  estimated    off\n")
+	}
+	for _, m := range e.Against {
+		fmt.Fprintf(&b, "%7s %6g %17s %15.3f %10.3f %+5.0f%%\n", count(float64(m.Clients)), m.Speed, count(m.Sends), m.Cores, m.Estimated, 100*m.Off)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -37,6 +37,18 @@ func TestEstimateIsItsFormulas(t *testing.T) {
 	}
 }
 
+func TestEstimateIsHeldAgainstARun(t *testing.T) {
+	e, r := NewEstimate(DefaultPlan(), someCosts()), &Report{Scenario: Mixed, Seconds: 10, Params: DefaultParams(Mixed)}
+	want := e.Costs.Cores(r.Params.Routine, r.Params.Connections, r.Params.Speed)
+	r.Server.CPU = 20 * want // twice as much
+	if err := e.Hold(r); err != nil || math.Abs(e.Against[0].Off+0.5) > 0.001 {
+		t.Errorf("%v, %+v", err, e.Against)
+	}
+	if err := e.Hold(&Report{Scenario: Direct, Seconds: 1}); err == nil {
+		t.Error("a run of direct was held against the costs of people")
+	}
+}
+
 func TestManyUsersNeedSeveralNodesAndADatabase(t *testing.T) {
 	p := DefaultPlan()
 	p.Users = 1e8

@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/petrel-im/petrel/bench"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
@@ -241,5 +242,42 @@ func TestBenchClusterRunsNodesOnOneDatabase(t *testing.T) {
 	}
 	if err := json.Unmarshal(b, &table); err != nil || len(table.Runs) != 1 || table.Runs[0].Audit.Messages != 48 || len(table.Runs[0].Nodes) != 2 {
 		t.Errorf("%v, %+v of %s", err, table, b)
+	}
+}
+
+func TestBenchBringsAllBackAfterAKill(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "storm.html")
+	petrel(t, nil, "bench", "storm", "--kill", "--connections", "12", "--storms", "2", "--seconds", "0.5", "--warm-up", "0.3", "--rate", "100", "--dir", t.TempDir(), "--html", page).
+		want(t, exitOK, "return 2", "lost 0, duplicate 0, ghost 0, reordered 0")
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"name":"return"`) {
+		t.Errorf("the page has no storms: %v", err)
+	}
+}
+
+func TestConnectionsComeInSeveralProcesses(t *testing.T) {
+	petrel(t, nil, "bench", "connections", "--connections", "12", "--steps", "2", "--generators", "2", "--seconds", "0.3", "--dir", t.TempDir()).
+		want(t, exitOK, "connect 6 ", "connect 12 ", "user bytes")
+}
+
+func TestBenchSaysWhatUsersNeed(t *testing.T) {
+	name, page := filepath.Join(t.TempDir(), "estimate.json"), filepath.Join(t.TempDir(), "estimate.html")
+	petrel(t, nil, "bench", "estimate", "--users", "50000", "--json", name, "--html", page).want(t, exitOK, "5,000 connections", "notification", "commit_us")
+	petrel(t, nil, "bench", "estimate", "--costs", name).want(t, exitOK, "100,000 connections")
+	petrel(t, nil, "bench", "estimate", "--online", "2").want(t, exitUsage, "online is 2; allowed: 0 to 1")
+	petrel(t, nil, "bench", "estimate", "--costs", page).want(t, exitUsage, "estimate.html")
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"kind":"estimate"`) {
+		t.Errorf("the page is not of the estimate: %v", err)
+	}
+}
+
+func TestBenchMeasuresWhatStepsCost(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "costs.json")
+	petrel(t, nil, "bench", "estimate", "--measure", "--scale", "0.02", "--dir", t.TempDir(), "--json", name).want(t, exitOK, "commit_us")
+	costs, err := bench.ReadCosts(name)
+	if err == nil && (costs.Commit <= 0 || costs.Delivery == 0 || costs.Login <= 0 || costs.UserBytes == 0 || costs.Machine.Cores == 0) {
+		err = fmt.Errorf("something was not measured: %+v", costs)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

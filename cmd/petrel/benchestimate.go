@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/bench"
+	"github.com/petrel-im/petrel/bench/compare"
 	benchpage "github.com/petrel-im/petrel/bench/page"
 )
 
@@ -15,6 +15,7 @@ func newBenchEstimate(c *cli) *cobra.Command {
 	plan, run := bench.DefaultPlan(), bench.Params{Scale: 1}
 	var costs string
 	var measure bool
+	var against []string
 	cmd := &cobra.Command{
 		Use:   "estimate",
 		Short: "Say what a number of users needs, from what each step costs",
@@ -43,7 +44,18 @@ func newBenchEstimate(c *cli) *cobra.Command {
 				}
 			}
 			e := bench.NewEstimate(plan, known)
-			return errors.Join(f.write(e, func(w io.Writer) error { return benchpage.Estimate(w, e) }, c))
+			if len(against) > 0 {
+				runs, err := compare.Load(against...)
+				if err != nil {
+					return usage(err.Error(), "write one with petrel bench mixed --json FILE")
+				}
+				for _, r := range runs {
+					if err := e.Hold(r.Report); err != nil {
+						return usage(err.Error(), "")
+					}
+				}
+			}
+			return f.write(e, func(w io.Writer) error { return benchpage.Estimate(w, e) }, c)
 		}),
 	}
 	fs := cmd.Flags()
@@ -56,6 +68,7 @@ func newBenchEstimate(c *cli) *cobra.Command {
 	fs.Float64Var(&plan.Load, "load", plan.Load, "share of the processors that may be in use in the busiest hour, 0 to 1")
 	fs.Float64Var(&plan.NodeCores, "node-cores", plan.NodeCores, "processors of one machine")
 	fs.StringVar(&costs, "costs", "", "take the costs from `FILE`, which this command has written with --json")
+	fs.StringSliceVar(&against, "against", nil, "show also what the costs say of runs of mixed, whose reports are `FILES` with commas between them, and how far off that is")
 	fs.BoolVar(&measure, "measure", false, "measure the costs on this machine first, with short runs of other scenarios; those of a cluster stay as they are")
 	fs.Float64Var(&run.Scale, "scale", run.Scale, "with --measure: share of the time and the users of its runs")
 	fs.StringVar(&run.Dir, "dir", "", "with --measure: `DIR` in which the folders of the started servers are made (default: the system's folder for temporary files)")

@@ -58,6 +58,7 @@ export interface Estimate {
   costs: { machine: Report['machine']; [name: string]: unknown }
   stages: { name: string; per_s: number; cpu_us: number; cores: number; formula: string }[]
   connections: number; cores: number; nodes: number; memory_bytes: number; out_bits_per_s: number; disk_bytes: number; databases: number; formulas: string[]
+  against?: { clients: number; speed: number; sends_per_s: number; cores: number; estimated_cores: number; off: number }[]
 }
 
 /** What the page shows; problems is why a run is red, and nothing if it is not. */

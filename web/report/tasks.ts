@@ -72,6 +72,8 @@ export function estimate(page: HTMLElement, x: Texts, e: Estimate, tile: (name: 
     h('section', { class: 'card wide' }, h('h2', {}, x.t('e_stages')), h('p', { class: 'quiet' }, x.t('e_stagesHint')),
       h('div', { class: 'lines' }, table(['', x.t('inASecond'), x.t('cpuEach'), x.t('cores')], e.stages.map((s) => [[x.t(`e_${s.name}` as Key), h('br'), h('code', {}, s.formula)], x.number(s.per_s), `${x.number(s.cpu_us)} µs`, x.number(s.cores, 3)]))),
       h('h2', {}, x.t('e_formulas')), h('ul', {}, e.formulas.map((f) => h('li', {}, h('code', {}, f))))),
+    (e.against ?? []).length > 0 && h('section', { class: 'card wide' }, h('h2', {}, x.t('e_against')), h('p', { class: 'quiet' }, x.t('e_againstHint')), table([x.t('clients'), x.t('e_speed'), x.t('inASecond'), x.t('e_measured'), x.t('e_estimated'), ''], e.against!.map((m) => [
+      x.number(m.clients), x.number(m.speed), x.number(m.sends_per_s), x.number(m.cores), x.number(m.estimated_cores), `${m.off > 0 ? '+' : ''}${x.number(100 * m.off, 0)} %`]))),
     h('section', { class: 'card' }, h('h2', {}, x.t('e_plan')), table([], [
       [x.t('e_users'), x.number(p.users)], [x.t('e_direct'), x.number(r.direct_per_hour)], [x.t('e_group'), x.number(r.group_per_hour)], [x.t('e_members'), x.number(r.group_members)], [x.t('e_loginsEach'), x.number(r.logins_per_hour)],
       [x.t('e_opens'), x.number(r.opens_per_hour)], [x.t('e_hours'), x.number(p.busy_hours)], [x.t('e_size'), `${x.number(p.size)} B`],

@@ -52,6 +52,7 @@ const en = {
   e_kind: 'Capacity', e_hint: 'What a number of users needs, from what each step has cost when it was measured.', e_online: '{n} % of the users, in the busiest hour', e_load: 'with a load of {n} %', e_nodeCores: 'with {n} processors', e_all: 'of all nodes together', e_disk: 'disk', e_days: 'in {n} days', e_databases: 'databases', e_embedded: 'one node has its own store', e_network: 'network', e_toClients: 'to clients, in the busiest hour',
   e_stages: 'What keeps the processors busy', e_stagesHint: 'The steps of a message after WildfireChat: send, distribution, notification, push, pull; and what clients do besides.', e_formulas: 'The other figures', e_plan: 'What people do', e_costs: 'What a step costs, as measured',
   e_send: 'send', e_commit: 'commit', e_distribution: 'distribution', e_notification: 'notification', e_receipts: 'receipts', e_push: 'push', e_pull: 'pull', e_logins: 'logins', e_idle: 'idle connections', e_cluster: 'to other nodes',
+  e_against: 'Held against runs', e_againstHint: 'Runs of mixed, and what the costs say of them. They were measured by other runs.', e_speed: 'times as fast', e_measured: 'cores, measured', e_estimated: 'cores, estimated',
   e_users: 'users', e_direct: 'messages to one other, in an hour', e_group: 'messages to a group, in an hour', e_members: 'its members who are online', e_loginsEach: 'logins in an hour', e_opens: 'conversations opened in an hour', e_hours: 'busiest hours to which a day is equal', e_size: 'text of a message',
 } as const
 
@@ -109,6 +110,7 @@ const zh: Record<Key, string> = {
   e_kind: '容量', e_hint: '由每一步实测的代价推算一定数量的用户需要什么。', e_online: '最忙的一小时，用户的 {n}%', e_load: '负载为 {n}%', e_nodeCores: '每台 {n} 个处理器', e_all: '所有节点合计', e_disk: '磁盘', e_days: '{n} 天', e_databases: '数据库', e_embedded: '单节点使用自带的存储', e_network: '网络', e_toClients: '最忙的一小时，发往客户端',
   e_stages: '处理器在忙什么', e_stagesHint: '按野火的划分，一条消息的各步：发送、分发、通知、推送、拉取；以及客户端做的其他事。', e_formulas: '其他数字', e_plan: '人们做什么', e_costs: '每一步的实测代价',
   e_send: '发送', e_commit: '提交', e_distribution: '分发', e_notification: '通知', e_receipts: '已读回执', e_push: '推送', e_pull: '拉取', e_logins: '登录', e_idle: '空闲连接', e_cluster: '到其他节点',
+  e_against: '与实测对照', e_againstHint: 'mixed 场景的运行，以及由代价推算的结果。代价来自另外的运行。', e_speed: '倍速', e_measured: '核数，实测', e_estimated: '核数，推算',
   e_users: '用户', e_direct: '每小时单聊消息', e_group: '每小时群消息', e_members: '群里的在线成员', e_loginsEach: '每小时登录', e_opens: '每小时打开的会话', e_hours: '一天相当于几个最忙的小时', e_size: '消息正文',
 }
 
