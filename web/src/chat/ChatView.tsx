@@ -69,8 +69,9 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         void client.send(o.draft).catch(said)
       },
       change: (o) => {
+        if (!composer.current) return // in a group that the person is no member of any more
+        composer.current.insert(o.draft.text ?? '')
         client.discard(o.id)
-        composer.current?.insert(o.draft.text ?? '')
       },
       discard: (o) => client.discard(o.id),
       openUser: (user) => go({ account: session.user, user }),
