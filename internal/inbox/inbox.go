@@ -143,7 +143,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-again:
-		case <-c.owner.MembershipMoved():
+		case <-c.owner.CarriedMoved():
 		case <-c.asked:
 		case <-tick.C:
 			if err := c.save(ctx); err != nil {
@@ -163,7 +163,7 @@ const (
 func (c *Consumer) catchUp(ctx context.Context) error {
 	for {
 		upTo := c.owner.Published()
-		if c.done >= c.rebuild && !c.owner.MembershipSince(c.done, upTo) {
+		if c.done >= c.rebuild && !c.owner.CarriedSince(c.done, upTo) {
 			c.done = max(c.done, upTo)
 			c.owner.InboxesLack(0)
 			c.arrived()
