@@ -49,7 +49,7 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	hash, old := hasher{st.Info().Secret}, &formers{}
 
 	mem := newMemory(n, o.Now, o.IdleAfter)
-	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1), examined: map[im.Key]*examination{}}
+	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1), underExamination: map[im.Key]*examination{}}
 	sr := &outsiders{mem: mem, queues: qs, store: st, confirm: owns}
 	si := &signaller{mem: mem, node: n, now: o.Now, feed: f, epoch: epoch}
 	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: sr, signaller: si, node: n, store: st, hash: hash, log: o.Log}

@@ -17,9 +17,9 @@ type queues struct {
 	wake       chan struct{} // capacity 1; a token: the committer has something to do
 
 	// Guarded by memory.mu.
-	ring     []*conv                 // conversations with queued sends, in turn
-	examined map[im.Key]*examination // the sends whose senders are not known as members
-	waiting  int                     // sends not answered
+	ring             []*conv                 // conversations with queued sends, in turn
+	underExamination map[im.Key]*examination // the sends whose senders are not known as members
+	waiting          int                     // sends not answered
 }
 
 // examination is the sends to a conversation whose senders seem to be outsiders. A loader
@@ -185,7 +185,7 @@ func (qs *queues) orphans() []*Send {
 		all = append(all, c.queue...)
 		c.queue, c.queueBytes = nil, 0
 	}
-	for _, x := range qs.examined {
+	for _, x := range qs.underExamination {
 		all = append(all, x.sends...)
 		x.sends, x.bytes = nil, 0
 	}
