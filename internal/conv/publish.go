@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // errRefusedBefore refuses answers that rest on a batch that was refused.
@@ -118,7 +118,7 @@ func (p *publisher) publishHeads(b *batch) {
 	}
 	p.node.repeats.Add(uint64(b.repeats))
 	if kinds&FeedCarried != 0 {
-		signal.Set(p.carriedMoved)
+		wake.Set(p.carriedMoved)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // queues are the sends of one feed that wait for its committer: each in the queue of
@@ -54,7 +54,7 @@ func (n *node) reserve(bytes int) bool {
 
 // signal has the committer come.
 func (qs *queues) signal() {
-	signal.Set(qs.wake)
+	wake.Set(qs.wake)
 }
 
 // activateLocked puts an idle conversation with work into the ring.

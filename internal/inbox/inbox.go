@@ -19,9 +19,9 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -101,7 +101,7 @@ func (c *Consumer) Await(ctx context.Context) error {
 	w := waiter{pos, make(chan struct{})}
 	c.waiters = append(c.waiters, w)
 	c.mu.Unlock()
-	signal.Set(c.asked)
+	wake.Set(c.asked)
 	select {
 	case <-w.ch:
 		return nil

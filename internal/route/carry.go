@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route/routepb"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 const (
@@ -113,7 +113,7 @@ func (fw *carrier) Carrying() int {
 
 // wake has the lanes looked at.
 func (fw *carrier) wake() {
-	signal.Set(fw.wakes)
+	wake.Set(fw.wakes)
 }
 
 // run moves what is in the lanes until ctx ends; what is left then has no
