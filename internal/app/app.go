@@ -483,7 +483,7 @@ func (a *App) storeFailed() error {
 }
 
 // waiting is how many sends have no answer yet, wherever they are decided.
-func (a *App) waiting() int { return a.convs.Waiting() + a.router.Forwarding() }
+func (a *App) waiting() int { return a.convs.Waiting() + a.router.Carrying() }
 
 // drain hands the feeds over, refuses new work, waits until what is in flight is answered,
 // and ends the connections. It returns how many messages were in flight at its beginning.

@@ -58,7 +58,7 @@ func (a *App) clusterValues() []metrics.Value {
 		gauge("petrel_nodes_unreachable", "Nodes whose heartbeats arrive in the database, but which do not answer on the bus.", func() int { return len(n.cluster.Status().Unreachable) }),
 		gauge("petrel_feeds_unowned", "Feeds that no node is known to own. Sends to conversations of such a feed wait.", func() int { return len(n.cluster.Status().Unowned) }),
 		gauge("petrel_feeds_misplaced", "Feeds that a node owns other than the one that should.", func() int { return n.cluster.Status().Misplaced }),
-		gauge("petrel_sends_forwarded_waiting", "Sends that this node has passed to owners on other nodes and that are not answered yet.", a.router.Forwarding),
+		gauge("petrel_sends_forwarded_waiting", "Sends that this node has passed to owners on other nodes and that are not answered yet.", a.router.Carrying),
 		counter("petrel_feed_takeovers_total", "Times that this node took a feed over.", &n.cluster.Takeovers),
 		counter("petrel_feeds_lost_total", "Times that this node lost a feed, because a commit was stale or its outcome is unknown.", &n.cluster.Losses),
 

@@ -22,9 +22,9 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // Options tune a Log; zero values are the defaults.
@@ -146,7 +146,7 @@ func (l *Log) Append(ctx context.Context, r *Record) error {
 	if !l.enqueue(it) {
 		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
-	signal.Set(l.wake)
+	wake.Set(l.wake)
 	select {
 	case err := <-it.done:
 		return err

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 const (
@@ -79,7 +79,7 @@ func (c *Cluster) noteApartLocked(now time.Time) {
 		} else if !c.apart[n] && now.Sub(since) >= apartAfter {
 			c.apart[n] = true
 			if n == c.self {
-				signal.Set(c.note)
+				wake.Set(c.note)
 			}
 			c.log.Warn("node is apart: it does not hear all of the majority; it owns no feeds until it does", "node", n)
 		}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // phase is where a feed stands on this node.
@@ -84,7 +84,7 @@ func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 		}
 	}
 	if seek {
-		signal.Set(c.seek)
+		wake.Set(c.seek)
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Cluster) phaseLocked(f *feed, p phase) {
 	f.phase = p
 	close(c.changed)
 	c.changed = make(chan struct{})
-	signal.Set(c.tell)
+	wake.Set(c.tell)
 }
 
 // openLocked begins to open a feed.
@@ -228,7 +228,7 @@ func (c *Cluster) close(w *work, f *feed, handOver bool) {
 	f.released, f.again = e, time.Time{}
 	c.phaseLocked(f, none)
 	if c.apart[c.self] {
-		signal.Set(c.note)
+		wake.Set(c.note)
 	}
 	c.decideOnLocked(f.id)
 	c.mu.Unlock()
@@ -337,7 +337,7 @@ func (c *Cluster) Drain(ctx context.Context) error {
 	c.mu.Lock()
 	c.draining = true
 	if len(c.takersLocked(time.Now(), false)) > 0 {
-		signal.Set(c.tell)
+		wake.Set(c.tell)
 		c.decideLocked()
 	}
 	c.mu.Unlock()
@@ -370,7 +370,7 @@ func (c *Cluster) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.draining = false
-	signal.Set(c.tell)
+	wake.Set(c.tell)
 	c.decideLocked()
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // recordLocked is what this node says of itself now.
@@ -100,7 +100,7 @@ func (c *Cluster) beats(ctx context.Context) {
 		w := c.work
 		if !c.taking && c.o.Roles&Conv != 0 {
 			c.taking = true // it is settled
-			signal.Set(c.tell)
+			wake.Set(c.tell)
 		}
 		c.decideLocked()
 		c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // reads are the deciding reads that wait.
@@ -71,7 +71,7 @@ func (rs *reads) join(feeds []store.Feed) *read {
 	defer rs.mu.Unlock()
 	if rs.next == nil {
 		rs.next = &read{feeds: map[store.Feed]struct{}{}, done: make(chan struct{})}
-		signal.Set(rs.asked)
+		wake.Set(rs.asked)
 	}
 	for _, f := range feeds {
 		rs.next.feeds[f] = struct{}{}

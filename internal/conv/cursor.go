@@ -10,9 +10,9 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -194,7 +194,7 @@ func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error 
 	cu.node.cursorMoves.Add(1)
 	p.waiting = append(p.waiting, m)
 	cu.mem.mu.Unlock()
-	signal.Set(cu.wake)
+	wake.Set(cu.wake)
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 			p.dirty, p.waiting = false, nil
 		}
 		if all.dirty = append(all.dirty[:0], all.dirty[n:]...); len(all.dirty) > 0 {
-			signal.Set(cu.wake) // the next commit goes on here
+			wake.Set(cu.wake) // the next commit goes on here
 			break
 		}
 		all.flushed = now

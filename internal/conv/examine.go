@@ -24,8 +24,8 @@ func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
 	if !s.needsStanding() {
 		return false
 	}
-	if len(ex.queues.examined) > 0 {
-		if x := ex.queues.examined[s.Conv]; x != nil && x.has(s.Entry.From) {
+	if len(ex.queues.underExamination) > 0 {
+		if x := ex.queues.underExamination[s.Conv]; x != nil && x.has(s.Entry.From) {
 			return true
 		}
 	}
@@ -41,13 +41,13 @@ func (x *examination) has(user string) bool {
 // bound is not that of the queue: outsiders must not fill the queue of the members.
 func (ex *examiner) examineLocked(s *Send) bool {
 	qs := ex.queues
-	x := qs.examined[s.Conv]
+	x := qs.underExamination[s.Conv]
 	if x != nil && x.bytes+s.bytes > qs.queueBytes || !ex.node.reserve(s.bytes) {
 		return false
 	}
 	if x == nil {
 		x = &examination{}
-		qs.examined[s.Conv] = x
+		qs.underExamination[s.Conv] = x
 		key := s.Conv
 		ex.node.loaders.add(func() { ex.examine(key, x) })
 	}
@@ -65,8 +65,8 @@ func (ex *examiner) examine(key im.Key, x *examination) {
 	for {
 		mem.mu.Lock()
 		if len(x.sends) == 0 {
-			if qs.examined[key] == x {
-				delete(qs.examined, key)
+			if qs.underExamination[key] == x {
+				delete(qs.underExamination, key)
 			}
 			mem.mu.Unlock()
 			return

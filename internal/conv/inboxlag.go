@@ -18,8 +18,8 @@ type inboxLag struct {
 	oldest atomic.Int64 // Unix milliseconds: when the oldest change was made that the inboxes lack; 0: they lack none
 }
 
-// InboxesLack says when the oldest change of membership was made that the inboxes do
-// not have yet, in Unix milliseconds. 0: they have all.
+// InboxesLack says when the oldest commit was made that the inbox consumer has still to
+// carry, in Unix milliseconds. 0: there is none.
 func (l *inboxLag) InboxesLack(timeMs uint64) { l.oldest.Store(int64(timeMs)) }
 
 // InboxLag is for how long a change of membership waits already.

@@ -26,25 +26,25 @@ type outsiders struct {
 }
 
 // isOutsider asks the store whether u never was a member of a conversation.
-func (st *outsiders) isOutsider(ctx context.Context, key im.Key, u im.User) (bool, error) {
-	rec, err := st.store.Member(ctx, key, u)
+func (os *outsiders) isOutsider(ctx context.Context, key im.Key, u im.User) (bool, error) {
+	rec, err := os.store.Member(ctx, key, u)
 	return rec == nil, err
 }
 
 // knows tells whether u is or was a member of a conversation that is in memory. A
 // conversation that is not there says no.
-func (st *outsiders) knows(key im.Key, u im.User) bool {
-	c := st.mem.find(key)
+func (os *outsiders) knows(key im.Key, u im.User) bool {
+	c := os.mem.find(key)
 	return c != nil && c.known(u)
 }
 
 // wanted reports whether to load c: somebody who waits for it may know that it exists. If
 // nobody does, c has left memory, and the outsiders among the senders have their answers.
-func (st *outsiders) wanted(c *conv) (bool, error) {
+func (os *outsiders) wanted(c *conv) (bool, error) {
 	for {
-		st.mem.mu.Lock()
+		os.mem.mu.Lock()
 		if c.uses > 0 || slices.ContainsFunc(c.queue, func(s *Send) bool { return !s.needsStanding() || s.ofMember }) {
-			st.mem.mu.Unlock()
+			os.mem.mu.Unlock()
 			return true, nil
 		}
 		var u im.User
@@ -54,24 +54,24 @@ func (st *outsiders) wanted(c *conv) (bool, error) {
 		case len(c.signals) > 0:
 			u = im.User(c.signals[0].Signal.From)
 		default:
-			st.mem.removeLocked(c)
-			st.mem.mu.Unlock()
+			os.mem.removeLocked(c)
+			os.mem.mu.Unlock()
 			return false, nil
 		}
-		st.mem.mu.Unlock()
-		outsider, err := st.isOutsider(context.Background(), c.key, u)
-		if err != nil || !outsider || st.confirm() != nil {
+		os.mem.mu.Unlock()
+		outsider, err := os.isOutsider(context.Background(), c.key, u)
+		if err != nil || !outsider || os.confirm() != nil {
 			return true, err
 		}
-		st.mem.mu.Lock()
+		os.mem.mu.Lock()
 		var theirs []*Send
 		theirs, c.queue = part(c.queue, u)
 		for _, s := range theirs {
 			c.queueBytes -= s.bytes
 		}
 		c.signals = slices.DeleteFunc(c.signals, func(s *Signal) bool { return im.User(s.Signal.From) == u })
-		st.mem.mu.Unlock()
-		st.queues.refuse(theirs, noConversation())
+		os.mem.mu.Unlock()
+		os.queues.refuse(theirs, noConversation())
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // Waiting (queue.go); Source (quotes.go); History (history.go); State, Record, Members and
 // Leavers (state.go); Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted,
 // Receipts and ChangedAt (receipts.go); React, PinEntry and TalliesWaiting (tally.go);
-// Reactions and Pins (reactions.go); Published, MembershipSince and MembershipMoved
+// Reactions and Pins (reactions.go); Published, CarriedSince and CarriedMoved
 // (publish.go); Feed, Epoch, Sealed and Lost (tenure.go); Loaded (memory.go);
 // InboxesLack and InboxLag (inboxlag.go). Its own are Changed (sync.go), Describe and Trace (trace.go) and those below.
 type Owner struct {
@@ -49,7 +49,7 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	hash, old := hasher{st.Info().Secret}, &formers{}
 
 	mem := newMemory(n, o.Now, o.IdleAfter)
-	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1), examined: map[im.Key]*examination{}}
+	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1), underExamination: map[im.Key]*examination{}}
 	sr := &outsiders{mem: mem, queues: qs, store: st, confirm: owns}
 	si := &signaller{mem: mem, node: n, now: o.Now, feed: f, epoch: epoch}
 	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: sr, signaller: si, node: n, store: st, hash: hash, log: o.Log}
@@ -61,13 +61,13 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	te := newTenure(mem, f, epoch)
 	pub := &publisher{
 		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu, tallies: ta, formers: old, fan: fan,
-		changes: NewChangeIndex(len(st.Feeds()), pos), free: make(chan *batch, commitsInFlight), membershipChanged: make(chan struct{}, 1),
+		changes: NewChangeIndex(len(st.Feeds()), pos), free: make(chan *batch, commitsInFlight), carriedMoved: make(chan struct{}, 1),
 	}
 	for range commitsInFlight {
 		pub.free <- &batch{}
 	}
 	pub.published.Store(uint64(pos))
-	pub.lastMembership.Store(uint64(pos))
+	pub.lastCarried.Store(uint64(pos))
 	ow.memory, ow.queues, ow.intake, ow.reader, ow.cursors, ow.tallies, ow.publisher, ow.tenure = mem, qs, in, rd, cu, ta, pub, te
 	ow.committer = &committer{
 		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, tallies: ta, teller: tl, formers: old, publisher: pub, tenure: te, inboxLag: ow.inboxLag,

@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -37,9 +37,9 @@ type publisher struct {
 
 	free chan *batch // capacity commitsInFlight; batches to use again
 
-	published         atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
-	lastMembership    atomic.Uint64 // im.Pos: of the newest published commit that changed a membership; at the start that of the takeover
-	membershipChanged chan struct{} // capacity 1; a token: a commit changed a membership
+	published    atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
+	lastCarried  atomic.Uint64 // im.Pos: of the newest published commit that the inbox consumer has to carry (FeedCarried); at the start that of the takeover
+	carriedMoved chan struct{} // capacity 1; a token: there is a commit for the inbox consumer
 
 	mu       sync.Mutex // tier 0; guards the fields below
 	refused  []*conv    // their newest batches were refused; the committer rolls them back
@@ -103,7 +103,7 @@ func (p *publisher) publishHeads(b *batch) {
 		kinds |= m.kinds
 	}
 	if kinds&FeedCarried != 0 {
-		p.lastMembership.Store(uint64(b.pos())) // before published: MembershipSince relies on it
+		p.lastCarried.Store(uint64(b.pos())) // before published: CarriedSince relies on it
 	}
 	if len(b.cursors) > 0 {
 		p.cursors.show(b.cursors)
@@ -119,7 +119,7 @@ func (p *publisher) publishHeads(b *batch) {
 	}
 	p.node.repeats.Add(uint64(b.repeats))
 	if kinds&FeedCarried != 0 {
-		signal.Set(p.membershipChanged)
+		wake.Set(p.carriedMoved)
 	}
 }
 
@@ -240,12 +240,13 @@ func (p *publisher) rollBack() {
 // Published is the position up to which commits are durable and readable.
 func (p *publisher) Published() im.Pos { return im.Pos(p.published.Load()) }
 
-// MembershipSince tells whether a commit with after < Pos <= upTo may have
-// changed a membership; upTo is a published position.
-func (p *publisher) MembershipSince(after, upTo im.Pos) bool {
-	return after < upTo && uint64(after) < p.lastMembership.Load()
+// CarriedSince tells whether a commit with after < Pos <= upTo may have something that the
+// inbox consumer has to carry: changes of members, blocks, parts of a snapshot. upTo is a
+// published position.
+func (p *publisher) CarriedSince(after, upTo im.Pos) bool {
+	return after < upTo && uint64(after) < p.lastCarried.Load()
 }
 
-// MembershipMoved returns a channel. It has a token if a commit has changed a
-// membership since the last token was taken.
-func (p *publisher) MembershipMoved() <-chan struct{} { return p.membershipChanged }
+// CarriedMoved returns a channel. It has a token if there was a commit for the inbox
+// consumer since the last token was taken.
+func (p *publisher) CarriedMoved() <-chan struct{} { return p.carriedMoved }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // queues are the sends of one feed that wait for its committer: each in the queue of
@@ -17,9 +17,9 @@ type queues struct {
 	wake       chan struct{} // capacity 1; a token: the committer has something to do
 
 	// Guarded by memory.mu.
-	ring     []*conv                 // conversations with queued sends, in turn
-	examined map[im.Key]*examination // the sends whose senders are not known as members
-	waiting  int                     // sends not answered
+	ring             []*conv                 // conversations with queued sends, in turn
+	underExamination map[im.Key]*examination // the sends whose senders are not known as members
+	waiting          int                     // sends not answered
 }
 
 // examination is the sends to a conversation whose senders seem to be outsiders. A loader
@@ -54,7 +54,7 @@ func (n *node) reserve(bytes int) bool {
 
 // signal has the committer come.
 func (qs *queues) signal() {
-	signal.Set(qs.wake)
+	wake.Set(qs.wake)
 }
 
 // activateLocked puts an idle conversation with work into the ring.
@@ -185,7 +185,7 @@ func (qs *queues) orphans() []*Send {
 		all = append(all, c.queue...)
 		c.queue, c.queueBytes = nil, 0
 	}
-	for _, x := range qs.examined {
+	for _, x := range qs.underExamination {
 		all = append(all, x.sends...)
 		x.sends, x.bytes = nil, 0
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -81,7 +81,7 @@ func (g *signals) add(m matter, s outgoing) {
 		g.queued = map[matter]outgoing{}
 	}
 	g.queued[m] = s
-	signal.Set(g.ready)
+	wake.Set(g.ready)
 }
 
 // take returns those that are queued, the oldest first.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -175,7 +175,7 @@ func (t *tallies) note(ctx context.Context, c *conv, q im.Seq, x *tallyChange, f
 	case err != nil:
 		return err
 	case waits:
-		signal.Set(t.wake)
+		wake.Set(t.wake)
 	default:
 		x.done(durable, nil)
 	}
@@ -249,7 +249,7 @@ func (t *tallies) take(into []tallyWrite) []tallyWrite {
 			n++
 		}
 		if all.dirty = append(all.dirty[:0], all.dirty[n:]...); len(all.dirty) > 0 {
-			signal.Set(t.wake) // the next commit goes on here
+			wake.Set(t.wake) // the next commit goes on here
 			break
 		}
 		all.queued = false

@@ -18,7 +18,7 @@ func (o *Outbox) Look(c im.ConvID) Look {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := Look{
-		Pending: len(o.pending) + len(o.shared) + o.backlog, Lagged: o.lagged, Held: o.heldLocked(), Focused: o.focus != nil && o.focus.convs != nil,
+		Pending: len(o.pending) + len(o.shared) + o.backlog, Lagged: o.lagged, Held: o.unconfirmedLocked(), Focused: o.focus != nil && o.focus.convs != nil,
 		InFocus: o.focus.has(c),
 	}
 	if o.focus != nil {

@@ -115,7 +115,7 @@ func (o *Outbox) ForgetPresences() {
 // takesNothingLossyLocked returns whether nothing that may be lost is written now. A
 // client does not lag because of it.
 func (o *Outbox) takesNothingLossyLocked() bool {
-	return o.closed || o.end != nil || o.unwelcomed || o.heldLocked()
+	return o.closed || o.end != nil || o.unwelcomed || o.unconfirmedLocked()
 }
 
 // lossyDueLocked returns whether something that may be lost can be written now: not while

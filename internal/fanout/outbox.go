@@ -160,7 +160,7 @@ func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	if o.closed || o.end != nil || o.lagged || o.unwelcomed {
 		return true
 	}
-	if o.heldLocked() {
+	if o.unconfirmedLocked() {
 		o.lagLocked(k)
 		return true
 	}
@@ -272,7 +272,7 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 	if o.closed {
 		return Piece{}, nil
 	}
-	if (o.pending != nil || o.shared != nil) && o.heldLocked() {
+	if (o.pending != nil || o.shared != nil) && o.unconfirmedLocked() {
 		o.withholdLocked()
 	}
 	if o.hintsDueLocked() {
@@ -336,7 +336,7 @@ func (o *Outbox) hintsDueLocked() bool {
 }
 
 func (o *Outbox) writeHintsLocked() {
-	if o.heldLocked() {
+	if o.unconfirmedLocked() {
 		o.lagged, o.focus.owed = true, nil
 		o.appendLocked(laggedFrame)
 		return
@@ -372,15 +372,15 @@ func (o *Outbox) Confirm(at time.Duration) {
 	}
 }
 
-// Held returns whether nothing of what is meant for the user may be written now,
+// Unconfirmed returns whether nothing of what is meant for the user may be written now,
 // because for too long nobody has known whether the session is valid.
-func (o *Outbox) Held() bool {
+func (o *Outbox) Unconfirmed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.heldLocked()
+	return o.unconfirmedLocked()
 }
 
-func (o *Outbox) heldLocked() bool { return o.validity != nil && o.validity.expired() }
+func (o *Outbox) unconfirmedLocked() bool { return o.validity != nil && o.validity.expired() }
 
 func (o *Outbox) appendLocked(f *petrelv1.ServerFrame) {
 	if o.closed || o.end != nil {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 const (
@@ -34,7 +34,7 @@ func (r *resync) everybody() {
 	r.mu.Lock()
 	r.parts, r.users = allParts, nil
 	r.mu.Unlock()
-	signal.Set(r.due)
+	wake.Set(r.due)
 }
 
 func (r *resync) some(users []uint64) {
@@ -48,7 +48,7 @@ func (r *resync) some(users []uint64) {
 		r.users = nil
 	}
 	r.mu.Unlock()
-	signal.Set(r.due)
+	wake.Set(r.due)
 }
 
 // take returns the users to tell next: some users, or the index of a part whose

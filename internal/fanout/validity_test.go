@@ -49,11 +49,11 @@ func TestF17NothingIsPushedToAnUnconfirmedSession(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			tracked(t, func(f *Fan, _ *Revocations, s *screen) {
 				pass(maxUnconfirmed)
-				if s.out.Held() {
+				if s.out.Unconfirmed() {
 					t.Error("held too early")
 				}
 				pass(1)
-				if !s.out.Held() {
+				if !s.out.Unconfirmed() {
 					t.Error("not held")
 				}
 				tell(f, s)
@@ -94,7 +94,7 @@ func TestValidityLastsFromTheLastConfirmation(t *testing.T) {
 	tracked(t, func(_ *Fan, r *Revocations, s *screen) {
 		held := func(what string, want bool) {
 			t.Helper()
-			if got := s.out.Held(); got != want {
+			if got := s.out.Unconfirmed(); got != want {
 				t.Errorf("%s: held %v, want %v", what, got, want)
 			}
 		}

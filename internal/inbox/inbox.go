@@ -20,9 +20,9 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -102,7 +102,7 @@ func (c *Consumer) Await(ctx context.Context) error {
 	w := waiter{pos, make(chan struct{})}
 	c.waiters = append(c.waiters, w)
 	c.mu.Unlock()
-	signal.Set(c.asked)
+	wake.Set(c.asked)
 	select {
 	case <-w.ch:
 		return nil
@@ -144,7 +144,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-again:
-		case <-c.owner.MembershipMoved():
+		case <-c.owner.CarriedMoved():
 		case <-c.asked:
 		case <-tick.C:
 			if err := c.save(ctx); err != nil {
@@ -164,7 +164,7 @@ const (
 func (c *Consumer) catchUp(ctx context.Context) error {
 	for {
 		upTo := c.owner.Published()
-		if c.done >= c.rebuild && !c.owner.MembershipSince(c.done, upTo) {
+		if c.done >= c.rebuild && !c.owner.CarriedSince(c.done, upTo) {
 			c.done = max(c.done, upTo)
 			c.owner.InboxesLack(0)
 			c.arrived()

@@ -11,8 +11,8 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // cpu is what the process has used of processors.
@@ -34,7 +34,7 @@ type writer struct {
 
 func newWriter() *writer {
 	w := &writer{ready: make(chan struct{}, 1)}
-	w.flusher = fanout.NewFlusher(func() { signal.Set(w.ready) })
+	w.flusher = fanout.NewFlusher(func() { wake.Set(w.ready) })
 	return w
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 const (
@@ -51,7 +51,7 @@ func (p *Presence) leaveLocked(a im.Account, hash uint64) {
 	}
 	p.leaving = append(p.leaving, leaving{a, hash, time.Now(), coarse(p.o.Now())})
 	if len(p.leaving) == 1 {
-		signal.Set(p.wake)
+		wake.Set(p.wake)
 	}
 }
 
@@ -82,7 +82,7 @@ func (p *Presence) settleLeaving(now time.Time) time.Duration {
 			p.Dropped.Add(1)
 		}
 		p.mu.Unlock()
-		signal.Set(p.due)
+		wake.Set(p.due)
 	}
 	return tellPause
 }

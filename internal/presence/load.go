@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -61,7 +61,7 @@ func (p *Presence) work(ctx context.Context) {
 			p.mu.Lock()
 			p.done = append(p.done, result{j, err})
 			p.mu.Unlock()
-			signal.Set(p.wake)
+			wake.Set(p.wake)
 		case <-ctx.Done():
 			return
 		}
@@ -210,6 +210,6 @@ func (p *Presence) askFor(q question) {
 	defer p.mu.Unlock()
 	if len(p.asked) < maxAsked && !q.w.over && !q.w.asked {
 		p.asked = append(p.asked, q)
-		signal.Set(p.wake)
+		wake.Set(p.wake)
 	}
 }

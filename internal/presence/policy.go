@@ -2,8 +2,8 @@ package presence
 
 import (
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // recheckAtOnce is how many targets one job asks the store about.
@@ -45,7 +45,7 @@ func (p *Presence) policyChanged(a im.Account, watcher im.User) {
 	default:
 		p.blocks = append(p.blocks, blockChange{a, watcher})
 	}
-	signal.Set(p.wake)
+	wake.Set(p.wake)
 }
 
 // hideBlocked hides users from watchers whom they may block since a change, and has it read
@@ -76,7 +76,7 @@ func (p *Presence) policiesMayHaveChanged() {
 	for _, t := range p.targets {
 		p.stale = append(p.stale, t.account)
 	}
-	signal.Set(p.wake)
+	wake.Set(p.wake)
 }
 
 // recheckJob is the next job that reads policies again; false: there is none.

@@ -24,9 +24,9 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -169,6 +169,6 @@ func (p *Presence) noteChange(a im.Account, hash uint64, online bool) {
 	if t := p.targets[hash]; t != nil && !t.noted {
 		t.noted = true
 		p.changed = append(p.changed, t)
-		signal.Set(p.wake)
+		wake.Set(p.wake)
 	}
 }

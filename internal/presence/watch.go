@@ -3,7 +3,7 @@ package presence
 import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -51,7 +51,7 @@ func (p *Presence) Set(w *Watch, users []im.User) bool {
 		p.asked = append(p.asked, question{w: w})
 	}
 	w.next, w.asked = users, true
-	signal.Set(p.wake)
+	wake.Set(p.wake)
 	return true
 }
 
@@ -62,7 +62,7 @@ func (p *Presence) End(w *Watch) {
 	if !w.over {
 		w.over = true
 		p.ended = append(p.ended, w)
-		signal.Set(p.wake)
+		wake.Set(p.wake)
 	}
 }
 

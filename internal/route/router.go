@@ -1,5 +1,5 @@
 // Package route is the way to the owner of a conversation, wherever it is. Sends
-// whose owner is on another node wait in lanes (lane.go, forward.go) and go out
+// whose owner is on another node wait in lanes (lane.go, carry.go) and go out
 // in packets (packet.go). A message that copies another one gets its text first (source.go).
 // Questions go to the owner by a call, on this node or over the bus (call.go); a sync asks
 // about many conversations at once (sync.go), and which of them may have changed
@@ -9,7 +9,7 @@
 // with a send or a question is conv's. The tests are beside it: cluster_test.go starts
 // their nodes, each made of what package conv/convtest brings.
 //
-// On a single node nothing is forwarded: sends go from the session straight to
+// On a single node nothing is carried: sends go from the session straight to
 // conv, and questions to the Owner.
 package route
 
@@ -52,11 +52,11 @@ type Options struct {
 // Router leads to the owners of conversations.
 type Router struct {
 	caller
-	signals   signaller
-	forwarder *forwarder // nil: there are no other nodes
-	moving    *tasks     // moves of cursors whose owner is not here
-	inboxes   func(ctx context.Context, ow *conv.Owner) error
-	isNamed   func(ctx context.Context, a im.Account) (bool, error)
+	signals signaller
+	carrier *carrier // nil: there are no other nodes
+	moving  *tasks   // moves of cursors whose owner is not here
+	inboxes func(ctx context.Context, ow *conv.Owner) error
+	isNamed func(ctx context.Context, a im.Account) (bool, error)
 }
 
 // New makes the way to the owners, and connects cs with those on other nodes. It
@@ -77,8 +77,8 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	if o.Cluster == nil {
 		return r
 	}
-	r.forwarder = newForwarder(own, st, o.Streams, o.Nodes)
-	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.takeFrom, Confirm: own.stillOwns, ConfirmAll: own.stillOwn})
+	r.carrier = newCarrier(own, st, o.Streams, o.Nodes)
+	cs.Attach(conv.Elsewhere{Waits: r.carrier.waits, Submit: r.carrier.submit, Left: r.carrier.takeFrom, Confirm: own.stillOwns, ConfirmAll: own.stillOwn})
 	r.bus, r.streams, r.nodes = o.Bus, o.Streams, o.Nodes
 	o.Bus.Handle(callSubject, r.receive)
 	o.Streams.Handle(cluster.KindToSignal, r.signals.receive)
@@ -126,11 +126,11 @@ func (r *Router) Signal(key im.Key, s *petrelv1.Signal, session uint64) {
 	r.signals.bring(key, s, session)
 }
 
-// Run forwards sends until ctx ends. Then it ends what it does for other nodes, and the
+// Run carries sends until ctx ends. Then it ends what it does for other nodes, and the
 // moves of cursors, and returns after they have ended.
 func (r *Router) Run(ctx context.Context) error {
-	if r.forwarder != nil {
-		r.forwarder.run(ctx)
+	if r.carrier != nil {
+		r.carrier.run(ctx)
 	}
 	<-ctx.Done()
 	r.serving.stop()
@@ -142,7 +142,7 @@ func (r *Router) Run(ctx context.Context) error {
 // calls it.
 func (r *Router) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	epoch, err := r.convs.Open(ctx, f)
-	r.forwarder.wake()
+	r.carrier.wake()
 	return epoch, err
 }
 
@@ -152,12 +152,12 @@ func (r *Router) IDs() *im.IDs { return r.convs.IDs() }
 // FeedOf is the feed that holds a conversation.
 func (r *Router) FeedOf(c im.ConvID) store.Feed { return r.convs.FeedOf(c) }
 
-// Forwarding is how many sends wait for owners on other nodes.
-func (r *Router) Forwarding() int {
-	if r.forwarder == nil {
+// Carrying is how many sends wait for owners on other nodes.
+func (r *Router) Carrying() int {
+	if r.carrier == nil {
 		return 0
 	}
-	return r.forwarder.Forwarding()
+	return r.carrier.Carrying()
 }
 
 // HistoryPage reads a page of history for a user as a frame's content; it has at

@@ -39,7 +39,7 @@ func (si *signaller) bring(key im.Key, s *petrelv1.Signal, session uint64) {
 		_, err = si.streams.Send(node, cluster.KindToSignal, b, stream.Hint{Optional: true})
 	}
 	if err != nil {
-		si.owners.log.Debug("forward a signal failed", "node", node, "err", err)
+		si.owners.log.Debug("carry a signal failed", "node", node, "err", err)
 	}
 }
 
@@ -55,7 +55,7 @@ func newSignal(key im.Key, s *petrelv1.Signal, sender fanout.Asker) *conv.Signal
 func (si *signaller) receive(from im.Node, payload []byte) {
 	m := &routepb.Signal{}
 	if err := m.UnmarshalVT(payload); err != nil || len(m.Conv) != len(im.ConvID{}) {
-		si.owners.log.Error("read a forwarded signal failed", "node", from, "err", err)
+		si.owners.log.Error("read a signal of another node failed", "node", from, "err", err)
 		return
 	}
 	key := im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}

@@ -108,8 +108,8 @@ func (s *Session) serveLine(ctx context.Context, key lineKey, k *fanout.WakeUps)
 		ready := sends[:0]
 		for _, send := range sends {
 			err := s.hub.route.FetchSource(ctx, send)
-			if err == nil && send.Source != nil && s.Out.Held() { // the ack has the message
-				err = errHeld
+			if err == nil && send.Source != nil && s.Out.Unconfirmed() { // the ack has the message
+				err = errUnconfirmed
 			}
 			if err != nil {
 				send.Answer(conv.Result{Err: s.hub.clientError(s.Out.Account.User, "forward", err)}, k)

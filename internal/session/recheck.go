@@ -9,8 +9,8 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 const (
@@ -94,7 +94,7 @@ func (r *rechecker) everybody() {
 // sweepSoon rechecks all sessions soon, but does not put them in doubt.
 func (r *rechecker) sweepSoon() {
 	r.wantSweep()
-	signal.Set(r.sweep)
+	wake.Set(r.sweep)
 }
 
 // wantSweep notes that a sweep is wanted that begins now or later.
@@ -119,7 +119,7 @@ func (r *rechecker) note(a im.Account) bool {
 		r.noted = map[im.Account]bool{}
 	}
 	r.noted[a] = true
-	signal.Set(r.due)
+	wake.Set(r.due)
 	return true
 }
 
@@ -131,7 +131,7 @@ func (r *rechecker) take() map[im.Account]bool {
 	all := r.waiting
 	r.waiting, r.noted = r.noted, nil
 	if len(r.waiting) > 0 {
-		signal.Set(r.due)
+		wake.Set(r.due)
 	}
 	return all
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// errHeld is the answer to a request while the session is held: for too long neither
+// errUnconfirmed is the answer to a request while the session is held: for too long neither
 // the other nodes nor the store have said whether it is still valid.
-var errHeld = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+var errUnconfirmed = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 
 // request runs f on a worker that reads the store, and sends its frame or its error
 // as the answer.
@@ -23,8 +23,8 @@ func (s *Session) request(id uint64, what string, k *fanout.WakeUps, f func(cont
 }
 
 func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.WakeUps, f func(context.Context) (*petrelv1.ServerFrame, error)) {
-	if s.Out.Held() {
-		s.refuse(id, errHeld, k)
+	if s.Out.Unconfirmed() {
+		s.refuse(id, errUnconfirmed, k)
 		return
 	}
 	busy := &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
@@ -41,8 +41,8 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	ok := s.hub.asyncOn(queue, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		defer s.requests.Add(-1)
 		frame, err := f(ctx)
-		if err == nil && s.Out.Held() { // again: a read may take longer than the session may be unconfirmed
-			err = errHeld
+		if err == nil && s.Out.Unconfirmed() { // again: a read may take longer than the session may be unconfirmed
+			err = errUnconfirmed
 		}
 		if err != nil {
 			e := s.hub.clientError(s.Out.Account.User, what, err)

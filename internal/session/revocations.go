@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/session/sessionpb"
-	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 const (
@@ -181,7 +181,7 @@ func (b *barrier) run(ctx context.Context, onBus bus.Bus) {
 		b.advanceLocked()
 		b.mu.Unlock()
 		if b.rechecks.sweepWanted.Load() != 0 || now-b.revocations.KnownUntil() > maxSilence {
-			signal.Set(b.rechecks.sweep)
+			wake.Set(b.rechecks.sweep)
 		}
 		question := encode(&sessionpb.Revocations{Barrier: uint64(max(now, 1))})
 		for _, n := range nodes {

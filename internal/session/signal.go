@@ -70,8 +70,8 @@ func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
 		return key, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
 	switch {
-	case s.Out.Held():
-		return key, errHeld
+	case s.Out.Unconfirmed():
+		return key, errUnconfirmed
 	case f.Kind == "" || len(f.Kind) > maxSignalKind || !utf8.ValidString(f.Kind) || strings.HasPrefix(f.Kind, reservedKinds):
 		return key, im.Errorf(im.CodeInvalid, "the kind of a signal has 1 to %d bytes, and does not begin with %q", maxSignalKind, reservedKinds)
 	case f.Kind == conv.Typing && (len(f.Data) > 0 || f.HoldMs > 0):

@@ -43,8 +43,8 @@ func (s *Session) checkWatch(f *petrelv1.SetWatch) ([]im.User, *im.Error) {
 	switch wait := s.lossyState().watches.Take(s.hub.o.Now(), rate.Per(watchesPerSecond, time.Second, watchBurst)); {
 	case wait > 0:
 		return nil, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
-	case s.Out.Held():
-		return nil, errHeld
+	case s.Out.Unconfirmed():
+		return nil, errUnconfirmed
 	case len(f.Users) > presence.MaxWatched:
 		return nil, im.Errorf(im.CodeInvalid, "a session watches at most %d users", presence.MaxWatched)
 	}

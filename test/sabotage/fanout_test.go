@@ -40,7 +40,7 @@ var fanoutRules = []rule{
 	{
 		name:    "write-what-waits",
 		holds:   "what waits is not written while it is not known whether the token is valid",
-		patches: []patch{{"internal/fanout/outbox.go", `if (o.pending != nil || o.shared != nil) && o.heldLocked() {`, `if false {`}},
+		patches: []patch{{"internal/fanout/outbox.go", `if (o.pending != nil || o.shared != nil) && o.unconfirmedLocked() {`, `if false {`}},
 		guards:  []guard{{"internal/fanout", "^TestF17WhatWaits"}},
 	},
 	{

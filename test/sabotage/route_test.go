@@ -26,7 +26,7 @@ var routeRules = []rule{
 	{
 		name:    "pass-fenced",
 		holds:   "no send passes one that an owner which lost its feed has not decided",
-		patches: []patch{{"internal/route/forward.go", `case ow != nil:`, `case false:`}},
+		patches: []patch{{"internal/route/carry.go", `case ow != nil:`, `case false:`}},
 		guards:  []guard{{"internal/route", "^TestF5NothingPassesTheCommitOfAFencedOwner$"}},
 	},
 	{
@@ -52,20 +52,20 @@ var routeRules = []rule{
 		holds: "sends of a conversation wait until those before them are answered",
 		patches: []patch{
 			{"internal/route/lane.go", `if len(q.out) == 0 {`, `if true {`},
-			{"internal/route/forward.go", `if len(q.out) == 0 && known`, `if known`},
+			{"internal/route/carry.go", `if len(q.out) == 0 && known`, `if known`},
 		},
 		guards: []guard{{"internal/route", "^TestF14NothingIsAsked"}},
 	},
 	{
 		name:    "pass-lane-after-open",
 		holds:   "a send goes into its lane while others of its conversation wait there, though the owner is here",
-		patches: []patch{{"internal/route/forward.go", `if l.queues[s.Conv] == nil {`, `if true {`}},
+		patches: []patch{{"internal/route/carry.go", `if l.queues[s.Conv] == nil {`, `if true {`}},
 		guards:  []guard{{"internal/route", "^TestF14NothingPassesTheLaneAfter"}},
 	},
 	{
 		name:  "lane-seems-empty",
 		holds: "a lane counts as empty only when the owner has what was in it",
-		patches: []patch{{"internal/route/forward.go", `l.n.Add(n)
+		patches: []patch{{"internal/route/carry.go", `l.n.Add(n)
 	defer l.n.Add(-n)`, `_ = n`}},
 		guards: []guard{{"internal/route", "^TestF14NothingPassesTheLaneByWhen"}},
 	},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/bus/buspb"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // peer finds or makes a peer; nil unless Run runs.
@@ -53,7 +53,7 @@ func (s *Streams) drop(p *peer) {
 // flushSoon has Run send what there is for a peer.
 func (s *Streams) flushSoon(p *peer) {
 	if !p.dirty.Swap(true) {
-		signal.Set(s.wake)
+		wake.Set(s.wake)
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *Streams) beat() {
 			continue
 		}
 		s.flushSoon(p)
-		signal.Set(p.work)
+		wake.Set(p.work)
 	}
 }
 
@@ -141,7 +141,7 @@ func (s *Streams) receive(from im.Node, payload []byte, _ func([]byte)) {
 		s.flushSoon(p)
 	}
 	if work {
-		signal.Set(p.work)
+		wake.Set(p.work)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // maxPending is how many commits may be in the queue; further ones wait before
@@ -64,8 +64,8 @@ func (q *queue) push(c *commit) bool {
 		return false
 	}
 	q.list = append(q.list, c)
-	signal.Set(q.work)
-	signal.Set(q.ready) // a failed store answers without staging
+	wake.Set(q.work)
+	wake.Set(q.ready) // a failed store answers without staging
 	return true
 }
 
@@ -150,7 +150,7 @@ func (s *Store) writeLog() {
 		s.queue.durable = s.last
 		s.queue.stands = s.stands()
 		s.queue.mu.Unlock()
-		signal.Set(s.queue.ready)
+		wake.Set(s.queue.ready)
 		for _, c := range buf {
 			close(c.synced)
 		}

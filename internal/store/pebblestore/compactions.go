@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // compactions tells Pebble when a compaction may begin: as many at once as Pebble
@@ -38,7 +38,7 @@ func (c *compactions) begin() {
 	c.mu.Lock()
 	c.open = true
 	c.mu.Unlock()
-	signal.Set(c.look)
+	wake.Set(c.look)
 	go c.grant() // Unregister waits for done
 }
 
@@ -100,7 +100,7 @@ func (c *compactions) Unregister() {
 func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) { return c.take(), c }
 
 // UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler.
-func (c *compactions) UpdateGetAllowedWithoutPermission() { signal.Set(c.look) }
+func (c *compactions) UpdateGetAllowedWithoutPermission() { wake.Set(c.look) }
 
 // Started implements pebble.CompactionGrantHandle.
 func (c *compactions) Started() {}
@@ -114,7 +114,7 @@ func (c *compactions) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 // Done implements pebble.CompactionGrantHandle.
 func (c *compactions) Done() {
 	c.giveBack()
-	signal.Set(c.look)
+	wake.Set(c.look)
 }
 
 // errEnding is what a write of a table gets while the database is being closed. For

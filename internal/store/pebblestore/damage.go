@@ -15,8 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // damage is what a running store knows of tables that cannot be read. What meets it
@@ -53,7 +53,7 @@ func (d *damage) found(file string, err error) {
 	d.mu.Unlock()
 	if first {
 		d.log.Error("stored data is damaged", "file", file, "err", err)
-		signal.Set(d.news)
+		wake.Set(d.news)
 	}
 }
 

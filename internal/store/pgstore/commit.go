@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // errUnfit is met before anything is sent.
@@ -75,7 +75,7 @@ func (c *committer) push(a *appended) bool {
 		return false
 	}
 	c.queue = append(c.queue, a)
-	signal.Set(c.wake)
+	wake.Set(c.wake)
 	return true
 }
 
@@ -345,7 +345,7 @@ func (d *database) lose(err error) {
 	}
 	d.drop()
 	d.pool.Reset()
-	signal.Set(d.lost)
+	wake.Set(d.lost)
 }
 
 func (d *database) drop() {

@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // A database has a generation, which begins when a standby is promoted: the
@@ -87,7 +87,7 @@ func (d *database) require(g *storepb.Generation) {
 	if d.pool != nil {
 		d.pool.Reset()
 	}
-	signal.Set(d.raised)
+	wake.Set(d.raised)
 }
 
 // What a database says of itself, and what its server says, which not every

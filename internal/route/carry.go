@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route/routepb"
-	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 const (
@@ -23,10 +23,10 @@ const (
 	gather      = time.Millisecond       // between two rounds of packets: what comes meanwhile goes along
 )
 
-// forwarder brings sends to owners on other nodes. They wait in lanes, one for
+// carrier brings sends to owners on other nodes. They wait in lanes, one for
 // each feed. When a feed comes to this node, its lane is emptied into the Owner. The
 // sends to one conversation keep their order all the way. Spec: P-4.3.
-type forwarder struct {
+type carrier struct {
 	owners
 	store   store.Store
 	streams *stream.Streams
@@ -35,12 +35,12 @@ type forwarder struct {
 	wakes   chan struct{} // capacity 1; a token: a lane has something to do
 }
 
-func newForwarder(o owners, st store.Store, streams *stream.Streams, nodes *fanout.Nodes) *forwarder {
+func newCarrier(o owners, st store.Store, streams *stream.Streams, nodes *fanout.Nodes) *carrier {
 	last := store.Feed(0)
 	for _, f := range st.Feeds() {
 		last = max(last, f)
 	}
-	fw := &forwarder{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), wakes: make(chan struct{}, 1)}
+	fw := &carrier{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), wakes: make(chan struct{}, 1)}
 	for i := range fw.lanes {
 		fw.lanes[i].queues, fw.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
 	}
@@ -51,10 +51,10 @@ func newForwarder(o owners, st store.Store, streams *stream.Streams, nodes *fano
 }
 
 // waits tells whether anything is in the lane of a feed.
-func (fw *forwarder) waits(f store.Feed) bool { return fw.lanes[f].n.Load() > 0 }
+func (fw *carrier) waits(f store.Feed) bool { return fw.lanes[f].n.Load() > 0 }
 
 // submit queues sends, all for one feed.
-func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps) {
+func (fw *carrier) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps) {
 	l := &fw.lanes[f]
 	var refused []*conv.Send
 	l.mu.Lock()
@@ -71,7 +71,7 @@ func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps)
 // queueLocked queues a send. If the Owner is on this node by now, and no send of the
 // same conversation waits, the Owner gets the send instead. It returns false when a
 // bound is reached.
-func (fw *forwarder) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.WakeUps) bool {
+func (fw *carrier) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.WakeUps) bool {
 	if l.queues[s.Conv] == nil {
 		if ow := fw.convs.Owner(f); ow != nil && ow.Submit([]*conv.Send{s}, k) {
 			return true
@@ -87,7 +87,7 @@ func (fw *forwarder) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.
 
 // takeFrom queues the sends that an Owner has not decided, in front of those that
 // came after them.
-func (fw *forwarder) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
+func (fw *carrier) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
 	l := &fw.lanes[ow.Feed()]
 	l.mu.Lock()
 	sends := retire()
@@ -102,8 +102,8 @@ func (fw *forwarder) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
 	}
 }
 
-// Forwarding is how many sends wait for owners on other nodes.
-func (fw *forwarder) Forwarding() int {
+// Carrying is how many sends wait for owners on other nodes.
+func (fw *carrier) Carrying() int {
 	n := 0
 	for i := range fw.lanes {
 		n += int(fw.lanes[i].n.Load())
@@ -112,13 +112,13 @@ func (fw *forwarder) Forwarding() int {
 }
 
 // wake has the lanes looked at.
-func (fw *forwarder) wake() {
-	signal.Set(fw.wakes)
+func (fw *carrier) wake() {
+	wake.Set(fw.wakes)
 }
 
 // run moves what is in the lanes until ctx ends; what is left then has no
 // answer, and its senders send it again.
-func (fw *forwarder) run(ctx context.Context) {
+func (fw *carrier) run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	var posted time.Time
@@ -151,7 +151,7 @@ func (fw *forwarder) run(ctx context.Context) {
 
 // moveLane gives what waits for a feed to its owner: the one here, or by a
 // packet to its node. all: what is under way is looked at as well.
-func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
+func (fw *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
 	l := &fw.lanes[f]
 	var over []pending
 	l.mu.Lock()
@@ -190,7 +190,7 @@ func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packe
 }
 
 // enterLocked gives the sends of a queue to the Owner here.
-func (fw *forwarder) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.WakeUps) {
+func (fw *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.WakeUps) {
 	// Keep n above 0 until Submit returns, else a new send would see an empty lane
 	// and overtake these. Spec: P-4.3.
 	n := int64(len(q.out) + len(q.wait))
@@ -209,31 +209,31 @@ func (fw *forwarder) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Wa
 
 // waitedTooLong tells whether a queue has waited so long that its senders are told
 // that nothing is known of their sends.
-func (fw *forwarder) waitedTooLong(q *queue) bool {
+func (fw *carrier) waitedTooLong(q *queue) bool {
 	wait := time.Since(q.since)
 	return wait > giveUp || wait > giveUpAlone && fw.store.Writable() != nil
 }
 
-func (fw *forwarder) release(list []pending) {
+func (fw *carrier) release(list []pending) {
 	for _, p := range list {
 		fw.convs.Release(p.bytes)
 	}
 }
 
 // post sends a packet. What is lost on the way is sent again.
-func (fw *forwarder) post(to im.Node, p *packet) {
+func (fw *carrier) post(to im.Node, p *packet) {
 	for _, b := range p.frames {
 		if _, err := fw.streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true}); err != nil {
-			fw.log.Debug("forward sends failed", "node", to, "err", err)
+			fw.log.Debug("carry sends failed", "node", to, "err", err)
 		}
 	}
 }
 
 // receiveSends submits what another node has sent for the feeds here.
-func (fw *forwarder) receiveSends(from im.Node, payload []byte) {
+func (fw *carrier) receiveSends(from im.Node, payload []byte) {
 	p, err := readSends(payload)
 	if err != nil {
-		fw.log.Error("read forwarded sends failed", "node", from, "err", err)
+		fw.log.Error("read sends of another node failed", "node", from, "err", err)
 		return
 	}
 	var k fanout.WakeUps
@@ -253,7 +253,7 @@ func (fw *forwarder) receiveSends(from im.Node, payload []byte) {
 }
 
 // giveBack tells a node that its sends are not for this one.
-func (fw *forwarder) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
+func (fw *carrier) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
 	r := &routepb.NotOwner{Feed: uint32(f)}
 	for _, s := range sends {
 		r.Tickets = append(r.Tickets, s.Ticket)
@@ -273,7 +273,7 @@ func (fw *forwarder) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
 // receiveNotOwner is called when another node has not taken sends, because it does not
 // own their feed. They are sent again soon, to the owner that this node knows by then.
 // It may learn the owner from the message.
-func (fw *forwarder) receiveNotOwner(from im.Node, payload []byte) {
+func (fw *carrier) receiveNotOwner(from im.Node, payload []byte) {
 	r := &routepb.NotOwner{}
 	if err := r.UnmarshalVT(payload); err != nil || int(r.Feed) >= len(fw.lanes) {
 		fw.log.Error("read returned sends failed", "node", from, "err", err)
@@ -299,7 +299,7 @@ func (fw *forwarder) receiveNotOwner(from im.Node, payload []byte) {
 // whom to answer on a connection; a caller of Done has been answered. A send that
 // came from a third node is not answered from here: that node sends it again, to
 // the owner that it knows by then.
-func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
+func (fw *carrier) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
 	f := ticket >> ticketShift
 	if f >= uint64(len(fw.lanes)) {
 		return fanout.Origin{}, false
@@ -325,7 +325,7 @@ func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout
 // lostAnswers is called when answers of another node may be lost: those about one
 // conversation, or, with the zero key, about all. The sends that wait for such answers
 // are sent again.
-func (fw *forwarder) lostAnswers(_ im.Node, about im.Key) {
+func (fw *carrier) lostAnswers(_ im.Node, about im.Key) {
 	for f := range fw.lanes {
 		l := &fw.lanes[f]
 		if l.n.Load() == 0 || about != (im.Key{}) && fw.convs.FeedOf(about.Conv) != store.Feed(f) {

@@ -1,5 +1,5 @@
-// Package signal wakes goroutines.
-package signal
+// Package wake wakes goroutines.
+package wake
 
 // Set leaves a token in c, a channel of capacity 1, unless one is there already.
 // Whoever takes the token looks at all there is to do, so one token is enough
