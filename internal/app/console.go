@@ -227,7 +227,7 @@ func (a *App) queues() []gauge {
 		{"reads_waiting", int64(a.reads.Waiting()), 0},
 		{"cursor_moves_waiting", int64(a.convs.MovesWaiting()), 0},
 		{"note_changes_waiting", int64(a.convs.NoteChangesWaiting()), 0},
-		{"sends_forwarded_waiting", int64(a.router.Forwarding()), 0},
+		{"sends_carried_waiting", int64(a.router.Carrying()), 0},
 		{"inboxes_behind_ms", lag.Milliseconds(), limit.Milliseconds()},
 	}
 }
