@@ -13,7 +13,7 @@ function format(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTime
 }
 
 /** The time of day. */
-export function timeOf(ms: number, { tag }: Translation): string {
+export function timeOf(ms: number, { tag }: { readonly tag: string }): string {
   return format(tag, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }).format(ms)
 }
 
@@ -40,6 +40,6 @@ export function shortDate(ms: number, translation: Translation, now = Date.now()
 }
 
 /** Date and time. */
-export function fullDate(ms: number, { tag }: Translation): string {
+export function fullDate(ms: number, { tag }: { readonly tag: string }): string {
   return format(tag, { dateStyle: 'medium', timeStyle: 'short' }).format(ms)
 }
