@@ -67,7 +67,9 @@ func auditCells(r *petrelv1.AuditRecord) []any {
 		result += fmt.Sprintf(" ×%d", r.Count)
 	}
 	who := r.User
-	if r.Key != "" {
+	if r.Operator != "" {
+		who = "operator " + r.Operator
+	} else if r.Key != "" {
 		who = "key " + r.Key + " (" + r.KeyName + ")"
 	} else if who != "" && r.Tenant != "default" {
 		who += " in " + r.Tenant

@@ -21,7 +21,7 @@ func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1
 func auditRecords(page []audit.Stored) (all []*petrelv1.AuditRecord) {
 	for _, x := range page {
 		rec := &petrelv1.AuditRecord{
-			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key, KeyName: x.KeyName,
+			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key, KeyName: x.KeyName, Operator: x.Operator,
 			Tenant: x.Tenant, User: x.User, Device: x.Device, Address: x.Address, Count: x.Count, SinceMs: x.SinceMs,
 		}
 		for _, d := range x.Details {

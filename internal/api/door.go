@@ -22,13 +22,13 @@ func (m *method) forOperators() bool {
 	case scopeServer, scopeBackup, scopeAdmin:
 		return true
 	}
-	return m.setup
+	return m.inside
 }
 
 // turnedAway is why a method is not served at a door; nil: it is. Spec: P-10.8.
 func (s *Server) turnedAway(d Door, m *method) *im.Error {
 	switch {
-	case d == Inside && (m.access == aKey || m.setup):
+	case d == Inside && (m.access == aKey || m.inside):
 		return nil
 	case d == Inside:
 		return im.Errorf(im.CodeNoMethod, "this is the address of operators; the methods of users are served on listen.http")
@@ -62,10 +62,10 @@ func (s *Server) front(d Door, rest http.Handler) http.Handler {
 }
 
 // RequireKey lets requests to h pass that carry an admin key with the scope
-// server. Spec: P-10.2.
+// server, or a session with it. h is inside. Spec: P-10.2.
 func (s *Server) RequireKey(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key, err := s.users.AuthenticateKey(r.Context(), bearer(r.Header))
+		key, _, err := s.users.AuthenticateOperator(r.Context(), bearer(r.Header))
 		if err == nil && (!key.Covers(scopeServer) || key.Tenant != 0) {
 			err = im.Errorf(im.CodeForbidden, "this needs a key for all tenants with the scope %s", scopeServer)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 )
@@ -26,8 +27,11 @@ import (
 type call struct {
 	id     string
 	remote netip.Addr // of the caller; the zero value: not known
+	inside bool       // it came to the address of operators
 	caller *caller    // set by a session, else by the gate
 	err    *im.Error  // how it ended, if it was refused
+
+	changes []audit.Detail // what it has changed, for the audit log: see changed
 
 	refused   *caller // whom the gate did not let past, if it knows; else nil
 	overdrawn bool    // its body was too much, with all others under way
@@ -44,12 +48,21 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
+// changed has the audit log say what a call has changed: a value before and after it. What
+// is the same is left out.
+func changed(ctx context.Context, name, before, after string) {
+	if before != after {
+		c := callOf(ctx)
+		c.changes = append(c.changes, audit.Detail{Name: "before." + name, Value: before}, audit.Detail{Name: "after." + name, Value: after})
+	}
+}
+
 // serve is around everything that is served on HTTP but the WebSocket: it names
 // the request, refuses secrets in the URL, and gives the errors that Connect
 // finds by itself the form of all others. What is no call goes to rest.
 // Spec: P-12.2, P-12.3.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http.Handler) {
-	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr)}
+	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: d == Inside}
 	w.Header().Set("Request-Id", c.id)
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	a := &answer{ResponseWriter: w}

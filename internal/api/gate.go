@@ -21,7 +21,8 @@ import (
 type caller struct {
 	identity   user.Identity // with an access token, or on a session
 	key        *user.Key     // with an admin key
-	credential string        // the admin key, which outlives its calls; never told
+	credential string        // the admin key or the token of a session, which outlives its calls; never told
+	expires    time.Time     // of that session; the zero time: it is a key
 }
 
 func (c *caller) anonymous() bool { return c.key == nil && c.identity.Account == im.Account{} }
@@ -68,12 +69,12 @@ func (s *Server) identify(ctx context.Context, name string, before *caller, h ht
 		id, err := s.users.Authenticate(ctx, credential)
 		return &caller{identity: id}, err
 	case m.access == aKey:
-		key, err := s.users.AuthenticateKey(ctx, credential)
+		key, expires, err := s.keyOf(ctx, credential)
 		if err != nil {
 			return nil, err
 		}
-		who := &caller{key: &key, credential: credential}
-		if !key.Covers(m.scope) {
+		who := &caller{key: &key, credential: credential, expires: expires}
+		if m.scope != scopeAny && !key.Covers(m.scope) {
 			return who, im.Errorf(im.CodeForbidden, "this key does not have the scope %s", m.scope)
 		}
 		return who, nil
@@ -81,11 +82,22 @@ func (s *Server) identify(ctx context.Context, name string, before *caller, h ht
 	return nil, &im.Error{Code: im.CodeForbidden} // no line in the table
 }
 
+// keyOf is what an admin key may do, or, at the address of operators, a session: there is
+// no other way to use one, so whoever has stolen it has to reach that address. Codes:
+// unauthenticated. Spec: P-10.10.
+func (s *Server) keyOf(ctx context.Context, credential string) (user.Key, time.Time, error) {
+	if callOf(ctx).inside {
+		return s.users.AuthenticateOperator(ctx, credential)
+	}
+	key, err := s.users.AuthenticateKey(ctx, credential)
+	return key, time.Time{}, err
+}
+
 // guardTenant lets a key that is bound to a tenant act on no other one.
 // Spec: P-10.6.
 func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if key := callOf(ctx).caller.key; key != nil && key.Tenant != 0 {
+		if key := callOf(ctx).caller.key; key != nil && key.Tenant != 0 && table[procedure(req.Spec())].scope != scopeAny {
 			msg, ok := req.Any().(proto.Message)
 			im.Assert(ok, "request %T is no message", req.Any())
 			if !withinTenant(msg, key.TenantName) {

@@ -26,7 +26,7 @@ type method struct {
 	scope  string // of an admin key; "admin" covers all
 	repeat repetition
 	slow   bool // may take minutes
-	setup  bool // makes the first admin key
+	inside bool // for operators, though it needs no scope of theirs
 	trace  tracing
 	login  string // logs somebody in: how
 }
@@ -40,13 +40,21 @@ const (
 	scopeMessages      = "messages"
 	scopeServer        = "server"
 	scopeBackup        = "backup"
+
+	scopeAny = "any" // whatever the key may do
 )
 
 // table is of all methods that are served. It decides who may
 // call what; a method of the schema without a line here is denied, and a test
 // fails.
 var table = map[string]method{
-	"petrel.v1.SetupService/Redeem": {access: anybody, repeat: natural, setup: true, trace: durably},
+	"petrel.v1.SetupService/Redeem": {access: anybody, repeat: natural, inside: true, trace: durably},
+
+	"petrel.v1.OperatorService/BeginEnrollment": {access: anybody, inside: true},
+	"petrel.v1.OperatorService/Enroll":          {access: anybody, repeat: natural, inside: true, trace: durably},
+	"petrel.v1.OperatorService/LogIn":           {access: anybody, repeat: natural, inside: true, trace: durably, login: "operator"},
+	"petrel.v1.OperatorService/GetSession":      {access: aKey, scope: scopeAny, inside: true},
+	"petrel.v1.OperatorService/LogOut":          {access: aKey, scope: scopeAny, repeat: natural, inside: true},
 
 	"petrel.v1.AuthService/Register": {access: anybody, repeat: recorded, trace: lazily, login: "register"},
 	"petrel.v1.AuthService/Login":    {access: anybody, repeat: recorded, trace: lazily, login: "password"},
@@ -123,12 +131,17 @@ var table = map[string]method{
 	"petrel.v1.AdminService/CreateKey":             {access: aKey, scope: scopeAdmin, repeat: recorded},
 	"petrel.v1.AdminService/ListKeys":              {access: aKey, scope: scopeAdmin},
 	"petrel.v1.AdminService/RevokeKey":             {access: aKey, scope: scopeAdmin, repeat: recorded},
+	"petrel.v1.AdminService/ListOperators":         {access: aKey, scope: scopeAdmin},
+	"petrel.v1.AdminService/CreateOperator":        {access: aKey, scope: scopeAdmin, repeat: recorded},
+	"petrel.v1.AdminService/ChangeOperator":        {access: aKey, scope: scopeAdmin, repeat: recorded},
+	"petrel.v1.AdminService/ResetOperator":         {access: aKey, scope: scopeAdmin, repeat: recorded},
+	"petrel.v1.AdminService/RemoveOperator":        {access: aKey, scope: scopeAdmin, repeat: recorded},
 	"petrel.v1.AdminService/ListAudit":             {access: aKey, scope: scopeAdmin},
 	"petrel.v1.AdminService/VerifyAudit":           {access: aKey, scope: scopeAdmin, slow: true},
 }
 
 // Credential tells what a call of a method, "petrel.v1.Service/Method", carries:
-// "" nothing, "token" an access token, "key" an admin key with a scope.
+// "" nothing, "token" an access token, "key" an admin key with a scope; "any": with whichever.
 func Credential(method string) (kind, scope string) {
 	switch m := table[method]; m.access {
 	case aUser:

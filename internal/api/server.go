@@ -63,6 +63,8 @@ type Options struct {
 	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit
 	StrangersPerSecond int // calls without a credential from one address; negative: no limit
 
+	Node      string      // of this server
+	Version   string      // of this server
 	CallsOnly bool        // at the public door the methods are reached over the long connection only
 	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
 
@@ -145,6 +147,7 @@ func New(o Options) *Server {
 	s.errors = connect.NewErrorWriter(opts...)
 	mux := http.NewServeMux()
 	mux.Handle(petrelv1connect.NewSetupServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewOperatorServiceHandler(operatorService{s}, opts...))
 	mux.Handle(petrelv1connect.NewAuthServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewAccountServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewConversationServiceHandler(s, opts...))

@@ -58,7 +58,7 @@ func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 		case summed:
 			s.o.Audit.Summed(r)
 		default:
-			r.Details = append(r.Details, made(res.Any())...)
+			r.Details = append(append(r.Details, made(res.Any())...), callOf(ctx).changes...)
 			if err := s.o.Audit.Append(ctx, r); err != nil {
 				return nil, err
 			}
@@ -101,10 +101,13 @@ func (s *Server) withoutUnknown(ctx context.Context, list []audit.Detail, req co
 			known, err = s.users.Exists(ctx, a)
 		}
 	}
+	if login, ok := msg.(*petrelv1.OperatorLogInRequest); ok {
+		known, err = s.users.OperatorExists(ctx, login.Name)
+	}
 	if known && err == nil {
 		return list
 	}
-	return slices.DeleteFunc(list, func(d audit.Detail) bool { return d.Name == "user" || d.Name == "tenant" })
+	return slices.DeleteFunc(list, func(d audit.Detail) bool { return d.Name == "user" || d.Name == "tenant" || d.Name == "name" })
 }
 
 // record is what the audit log says of a call.
@@ -119,7 +122,9 @@ func (s *Server) record(ctx context.Context, req connect.AnyRequest) *audit.Reco
 }
 
 func (s *Server) recordCaller(ctx context.Context, r *audit.Record, c *caller) {
-	if c.key != nil {
+	if c.key != nil && c.key.Operator != "" {
+		r.Operator = c.key.Operator
+	} else if c.key != nil {
 		r.Key, r.KeyName = c.key.ID, c.key.Name
 	}
 	if id := c.identity; id.Account.User != "" {
@@ -156,7 +161,11 @@ var told = []protoreflect.Name{
 
 // named are texts that are told of some requests only: elsewhere a field of this name
 // is what a user calls something.
-var named = []protoreflect.FullName{"petrel.v1.CreateKeyRequest.name"}
+var named = []protoreflect.FullName{
+	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name", "petrel.v1.ResetOperatorRequest.name",
+	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name", "petrel.v1.AdminGetHistoryRequest.reason",
+	"petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name",
+}
 
 // details are what the audit log says of a request.
 func details(msg proto.Message) []audit.Detail {

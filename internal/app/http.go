@@ -46,7 +46,8 @@ func (a *App) newAPI() *api.Server {
 		BodyBytes:     func() int { return a.hub.Limits().BodyBytes },
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH), MembersPerMinute: int(a.cfg.Limits.MembersPerMin), StrangersPerSecond: int(a.cfg.Limits.AnonymousCallsPerIPPerS),
-		Cluster:   a.operations(),
+		Cluster: a.operations(),
+		Node:    string(a.node.bus.Self()), Version: a.o.Version,
 		CallsOnly: !a.node.has(cluster.API),
 		BackEnds:  func() bool { return a.live.Load().Listen.BackEnds },
 	})

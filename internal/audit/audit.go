@@ -9,6 +9,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -36,15 +37,16 @@ type Options struct {
 
 // Record is one thing that happened.
 type Record struct {
-	Event   string  // the method that was called, or another name
-	Code    im.Code // why it was refused; empty: it was done
-	Key     string  // id of the admin key of the caller
-	KeyName string
-	Tenant  string // by name; with User: who called with an access token
-	User    im.User
-	Device  string
-	Address netip.Addr // of the caller; the zero value: not known
-	Details []Detail   // nothing secret
+	Event    string  // the method that was called, or another name
+	Code     im.Code // why it was refused; empty: it was done
+	Key      string  // id of the admin key of the caller
+	KeyName  string
+	Operator string // name, instead of Key: of the caller, with a session
+	Tenant   string // by name; with User: who called with an access token
+	User     im.User
+	Device   string
+	Address  netip.Addr // of the caller; the zero value: not known
+	Details  []Detail   // nothing secret
 }
 
 // WantsRight tells whether a code says that a caller has no right to something, or
@@ -106,7 +108,7 @@ type sumKey struct {
 	event  string
 	code   im.Code
 	host   netip.Prefix
-	key    string
+	key    string // or the operator
 	tenant string
 	user   im.User
 }
@@ -170,7 +172,7 @@ func (l *Log) Summed(r *Record) {
 		return
 	}
 	rec := l.encode(r)
-	k := sumKey{r.Event, r.Code, rate.Host(r.Address), r.Key, r.Tenant, r.User}
+	k := sumKey{r.Event, r.Code, rate.Host(r.Address), cmp.Or(r.Key, r.Operator), r.Tenant, r.User}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sums[k] == nil && len(l.sums) >= maxSums {
@@ -198,7 +200,7 @@ const (
 
 func (l *Log) encode(r *Record) *storepb.AuditRecord {
 	rec := &storepb.AuditRecord{
-		TimeMs: uint64(l.o.Now().UnixMilli()), Event: r.Event, Code: string(r.Code), Key: r.Key, KeyName: r.KeyName,
+		TimeMs: uint64(l.o.Now().UnixMilli()), Event: r.Event, Code: string(r.Code), Key: r.Key, KeyName: r.KeyName, Operator: r.Operator,
 		Tenant: r.Tenant, User: string(r.User), Device: r.Device,
 	}
 	if r.Address.IsValid() {

@@ -334,6 +334,12 @@ const (
 
 	LastSeen Table = 14 // key: user id; value: Unix milliseconds, big endian
 	Blocks   Table = 15 // key: see BlockKey; value: one byte. A block that has ended is still there
+
+	Operators        Table = 16 // tenant 0; key: name
+	OperatorSessions Table = 17 // tenant 0; key: SHA-256 of the token
+	Backups          Table = 18 // tenant 0; key: when it was made, Unix milliseconds, big endian, and its name
+	DisplayNames     Table = 19 // key: the display name as it is searched, 0 and the user id; value: one byte
+	Titles           Table = 20 // key: see package inbox: the titles of groups as they are searched
 )
 
 // BlockKey is the key in Blocks that says that a user blocks another one, or has once. With

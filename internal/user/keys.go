@@ -31,6 +31,8 @@ type Key struct {
 	TenantName string    // "": all
 	Scopes     []string
 	Created    time.Time
+
+	Operator string // name, if it is a session of an operator; ID and Name are of that then
 }
 
 // Covers tells whether the key's scopes allow what needs a scope.
@@ -55,15 +57,11 @@ func (us *Users) CreateKey(ctx context.Context, name, tenantName string, of []st
 	if name == "" || len(name) > 64 || !utf8.ValidString(name) {
 		return "", Key{}, im.Errorf(im.CodeInvalid, "name has 1 to 64 bytes")
 	}
-	if len(of) == 0 {
-		return "", Key{}, im.Errorf(im.CodeInvalid, "scopes has at least one of %s", strings.Join(scopes, ", "))
+	of, err := checkScopes(of)
+	if err != nil {
+		return "", Key{}, err
 	}
-	for _, s := range of {
-		if !slices.Contains(scopes, s) {
-			return "", Key{}, im.Errorf(im.CodeInvalid, "there is no scope %.32q; the scopes are %s", s, strings.Join(scopes, ", "))
-		}
-	}
-	rec := &storepb.Token{Name: name, Scopes: slices.Compact(slices.Sorted(slices.Values(of)))}
+	rec := &storepb.Token{Name: name, Scopes: of}
 	if tenantName != "" {
 		t, err := us.EnsureTenant(ctx, tenantName)
 		if err != nil {
@@ -72,13 +70,26 @@ func (us *Users) CreateKey(ctx context.Context, name, tenantName string, of []st
 		rec.Tenant = uint32(t)
 	}
 	key := keyPrefix + secret()
-	err := us.change(ctx, []im.Account{server}, func(c *change) error { return c.putToken(0, key, rec) })
+	err = us.change(ctx, []im.Account{server}, func(c *change) error { return c.putToken(0, key, rec) })
 	if err != nil {
 		return "", Key{}, err
 	}
 	sum := sha256.Sum256([]byte(key))
 	k, err := us.key(ctx, sum[:], rec)
 	return key, k, err
+}
+
+// checkScopes sorts scopes, and refuses those that there are not. Codes: invalid.
+func checkScopes(of []string) ([]string, error) {
+	if len(of) == 0 {
+		return nil, im.Errorf(im.CodeInvalid, "scopes has at least one of %s", strings.Join(scopes, ", "))
+	}
+	for _, s := range of {
+		if !slices.Contains(scopes, s) {
+			return nil, im.Errorf(im.CodeInvalid, "there is no scope %.32q; the scopes are %s", s, strings.Join(scopes, ", "))
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(of))), nil
 }
 
 // Keys lists the admin keys, oldest first.

@@ -1,0 +1,478 @@
+package user
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// An operator is a person with a name, a password and a second factor, unlike an admin
+// key, which is whoever has it. They get in with a one-time code: that of the setup link,
+// or one that another operator made for them. Spec: P-10.10.
+
+// enrollTime is how long a code for an operator is valid.
+const enrollTime = 24 * time.Hour
+
+// maxOperatorName is in bytes.
+const maxOperatorName = 64
+
+// Operator is an operator as others see them.
+type Operator struct {
+	Name        string
+	Scopes      []string
+	TenantName  string // the only one; "": all
+	Created     time.Time
+	Enrolled    bool
+	Disabled    bool
+	LoggedIn    time.Time // last; the zero time: never
+	Sessions    int
+	CodeExpires time.Time // of a code that was not used; the zero time: there is none
+}
+
+func checkOperatorName(name string) error {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789._-"
+	if name == "" || len(name) > maxOperatorName || strings.Trim(name, letters) != "" {
+		return im.Errorf(im.CodeInvalid, "the name of an operator has 1 to %d of a to z, 0 to 9, ., _ and -", maxOperatorName)
+	}
+	return nil
+}
+
+// OperatorExists tells whether there is an operator of a name.
+func (us *Users) OperatorExists(ctx context.Context, name string) (bool, error) {
+	if checkOperatorName(name) != nil {
+		name = "?" // the same work for every name
+	}
+	value, err := us.store.Record(ctx, store.Operators, 0, []byte(name))
+	return value != nil, err
+}
+
+// operator reads an operator's record; nil: there is none.
+func (c *change) operator(ctx context.Context, name string) (*storepb.Operator, error) {
+	value, err := c.record(ctx, store.Operators, 0, []byte(name))
+	if err != nil {
+		return nil, err
+	}
+	return parseOperator(value)
+}
+
+func parseOperator(value []byte) (*storepb.Operator, error) {
+	if value == nil {
+		return nil, nil
+	}
+	o := &storepb.Operator{}
+	if err := o.UnmarshalVT(value); err != nil {
+		return nil, fmt.Errorf("read operator: %w", store.ErrCorrupt)
+	}
+	return o, nil
+}
+
+func (c *change) putOperator(name string, o *storepb.Operator) error {
+	value, err := o.MarshalVT()
+	c.put(store.Operators, 0, []byte(name), value)
+	return err
+}
+
+// describeOperator is o without its sessions.
+func (us *Users) describeOperator(ctx context.Context, name string, o *storepb.Operator) (Operator, error) {
+	tenant, err := us.TenantName(ctx, im.Tenant(o.Tenant))
+	d := Operator{Name: name, Scopes: o.Scopes, TenantName: tenant, Created: at(o.CreatedMs), Enrolled: o.Password != "", Disabled: o.Disabled, LoggedIn: at(o.LoggedInMs)}
+	if len(o.Code) > 0 && o.CodeExpiresMs > us.nowMs() {
+		d.CodeExpires = at(o.CodeExpiresMs)
+	}
+	return d, err
+}
+
+// at is a time as it is stored; 0 is the zero time.
+func at(ms uint64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms)).UTC()
+}
+
+// Operators lists the operators by name.
+func (us *Users) Operators(ctx context.Context) ([]Operator, error) {
+	sessions, err := us.operatorSessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := us.operatorRecords(ctx)
+	var list []Operator
+	for _, o := range all {
+		var d Operator
+		if err == nil {
+			d, err = us.describeOperator(ctx, o.name, o.Operator)
+		}
+		for _, s := range sessions {
+			if s.Operator == o.name && s.Epoch == o.Epoch && us.lasts(s.OperatorSession) {
+				d.Sessions++
+			}
+		}
+		list = append(list, d)
+	}
+	return list, err
+}
+
+// namedOperator is a record with its name.
+type namedOperator struct {
+	name string
+	*storepb.Operator
+}
+
+func (us *Users) operatorRecords(ctx context.Context) (all []namedOperator, err error) {
+	var bad error
+	err = us.store.Records(ctx, store.Operators, 0, nil, func(key, value []byte) bool {
+		var o *storepb.Operator
+		o, bad = parseOperator(bytes.Clone(value))
+		all = append(all, namedOperator{string(key), o})
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return all, err
+}
+
+// CreateOperator makes a code with which somebody becomes an operator. Codes: invalid,
+// operator_exists.
+func (us *Users) CreateOperator(ctx context.Context, name, tenantName string, of []string) (code string, made Operator, err error) {
+	if err := checkOperatorName(name); err != nil {
+		return "", Operator{}, err
+	}
+	of, err = checkScopes(of)
+	if err != nil {
+		return "", Operator{}, err
+	}
+	tenant := im.Tenant(0)
+	if tenantName != "" {
+		if tenant, err = us.EnsureTenant(ctx, tenantName); err != nil {
+			return "", Operator{}, err
+		}
+	}
+	code = secret()
+	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+		o, err := c.operator(ctx, name)
+		if err == nil && o != nil {
+			err = im.Errorf(im.CodeOperatorExists, "there is an operator %s", name)
+		}
+		if err != nil {
+			return err
+		}
+		o = &storepb.Operator{CreatedMs: us.nowMs(), Scopes: of, Tenant: uint32(tenant)}
+		c.openCode(o, code)
+		if made, err = us.describeOperator(ctx, name, o); err != nil {
+			return err
+		}
+		return c.putOperator(name, o)
+	})
+	return code, made, err
+}
+
+func (c *change) openCode(o *storepb.Operator, code string) {
+	sum := sha256.Sum256([]byte(code))
+	o.Code, o.CodeExpiresMs = sum[:], uint64(c.us.now().Add(enrollTime).UnixMilli())
+}
+
+// changeOperator changes an operator's record. Codes: no_operator.
+func (us *Users) changeOperator(ctx context.Context, name string, f func(*change, *storepb.Operator) error) (now Operator, err error) {
+	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+		o, err := c.operator(ctx, name)
+		if err == nil && o == nil {
+			err = im.Errorf(im.CodeNoOperator, "there is no operator %.64q", name)
+		}
+		if err == nil {
+			err = f(c, o)
+		}
+		if err != nil {
+			return err
+		}
+		if now, err = us.describeOperator(ctx, name, o); err != nil {
+			return err
+		}
+		return c.putOperator(name, o)
+	})
+	return now, err
+}
+
+// ChangeOperator changes the scopes of an operator (nil: not) and whether they may log in,
+// and ends their sessions. was is what they were. Codes: invalid, no_operator.
+func (us *Users) ChangeOperator(ctx context.Context, name string, of []string, disabled bool) (was, now Operator, err error) {
+	if len(of) > 0 {
+		if of, err = checkScopes(of); err != nil {
+			return Operator{}, Operator{}, err
+		}
+	}
+	now, err = us.changeOperator(ctx, name, func(_ *change, o *storepb.Operator) (err error) {
+		if was, err = us.describeOperator(ctx, name, o); err != nil {
+			return err
+		}
+		if len(of) > 0 {
+			o.Scopes = of
+		}
+		o.Disabled = disabled
+		o.Epoch++
+		return nil
+	})
+	return was, now, err
+}
+
+// ResetOperator makes a code with which an operator chooses a password and a second factor
+// anew; until then they cannot log in. Codes: no_operator.
+func (us *Users) ResetOperator(ctx context.Context, name string) (code string, now Operator, err error) {
+	code = secret()
+	now, err = us.changeOperator(ctx, name, func(c *change, o *storepb.Operator) error {
+		o.Password, o.Secret, o.Spent = "", nil, 0
+		o.Epoch++
+		c.openCode(o, code)
+		return nil
+	})
+	return code, now, err
+}
+
+// RemoveOperator removes an operator, whose sessions end. Codes: no_operator.
+func (us *Users) RemoveOperator(ctx context.Context, name string) error {
+	return us.change(ctx, []im.Account{server}, func(c *change) error {
+		o, err := c.operator(ctx, name)
+		if err == nil && o == nil {
+			err = im.Errorf(im.CodeNoOperator, "there is no operator %.64q", name)
+		}
+		if err != nil {
+			return err
+		}
+		c.put(store.Operators, 0, []byte(name), nil)
+		// One of the same name who is made later must not find the sessions of this one.
+		sessions, err := us.operatorSessions(ctx)
+		for _, s := range sessions {
+			if s.Operator == name {
+				c.put(store.OperatorSessions, 0, s.sum, nil)
+			}
+		}
+		return err
+	})
+}
+
+// Enrollment is what a code is for.
+type Enrollment struct {
+	Name       string // of the operator; "": the code is that of the setup link
+	Scopes     []string
+	TenantName string
+	Expires    time.Time
+	Secret     []byte // fresh, of a second factor
+}
+
+// BeginEnrollment says what a code is for. Codes: setup_closed.
+func (us *Users) BeginEnrollment(ctx context.Context, code string) (Enrollment, error) {
+	name, o, expires, err := us.newChange().codeOf(ctx, code)
+	if err != nil {
+		return Enrollment{}, err
+	}
+	e := Enrollment{Name: name, Scopes: []string{ScopeAdmin}, Expires: expires, Secret: random(totpSecret)}
+	if o != nil {
+		e.Scopes = o.Scopes
+		e.TenantName, err = us.TenantName(ctx, im.Tenant(o.Tenant))
+	}
+	return e, err
+}
+
+// codeOf finds the operator of whom a code is; "" and nil: it is the setup code. Codes:
+// setup_closed.
+func (c *change) codeOf(ctx context.Context, code string) (name string, o *storepb.Operator, expires time.Time, err error) {
+	sum := sha256.Sum256([]byte(code))
+	open, closed, err := c.setups(ctx)
+	if err != nil {
+		return "", nil, expires, err
+	}
+	i := slices.IndexFunc(open, func(e []byte) bool { return bytes.Equal(e[:sha256.Size], sum[:]) })
+	if i >= 0 && !closed {
+		return "", nil, c.us.now().Add(SetupTime), nil
+	}
+	all, err := c.us.operatorRecords(ctx)
+	if err != nil {
+		return "", nil, expires, err
+	}
+	for _, x := range all {
+		if bytes.Equal(x.Code, sum[:]) && x.CodeExpiresMs > c.us.nowMs() {
+			if o, err = c.operator(ctx, x.name); err != nil || o == nil || !bytes.Equal(o.Code, sum[:]) {
+				break // changed meanwhile
+			}
+			return x.name, o, at(o.CodeExpiresMs), nil
+		}
+	}
+	if err == nil {
+		err = &im.Error{Code: im.CodeSetupClosed}
+	}
+	return "", nil, expires, err
+}
+
+// Enrolled is an operator who has got in.
+type Enrolled struct {
+	Session  OperatorSession
+	AdminKey string // the first one, with the setup code; else ""
+}
+
+// Enroll makes the operator of whom a code is. With the setup code it makes the first admin
+// key as well: the way back in for who loses the second factor. Codes: setup_closed,
+// invalid, weak_password, bad_credentials, operator_exists.
+func (us *Users) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
+	if err := checkOperatorName(name); err != nil {
+		return nil, err
+	}
+	factor, err := parseSecret(secretText)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := us.BeginEnrollment(ctx, code); err != nil { // before it costs a hash
+		return nil, err
+	}
+	if err := us.checkPassword(im.User(name), password); err != nil {
+		return nil, err
+	}
+	step := checkTOTP(factor, digits, us.now(), 0)
+	if step == 0 {
+		return nil, im.Errorf(im.CodeBadCredentials, "these are not the digits that the app shows now; is the clock right?")
+	}
+	hash, err := us.hasher.hash(ctx, true, password)
+	if err != nil {
+		return nil, err
+	}
+	var e *Enrolled
+	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+		e = &Enrolled{}
+		of, o, _, err := c.codeOf(ctx, code)
+		switch {
+		case err != nil:
+			return err
+		case o == nil: // the setup code
+			if o, err = c.operator(ctx, name); err != nil {
+				return err
+			}
+			if o != nil {
+				return im.Errorf(im.CodeOperatorExists, "there is an operator %s", name)
+			}
+			o = &storepb.Operator{CreatedMs: us.nowMs(), Scopes: []string{ScopeAdmin}}
+			e.AdminKey = keyPrefix + secret()
+			c.putSetups(nil)
+			if err := c.putToken(0, e.AdminKey, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}}); err != nil {
+				return err
+			}
+		case of != name:
+			return im.Errorf(im.CodeInvalid, "this code is for the operator %s", of)
+		}
+		o.Password, o.Secret, o.Spent = hash, factor, step
+		o.Code, o.CodeExpiresMs, o.LoggedInMs = nil, 0, us.nowMs()
+		o.Epoch++
+		if e.Session, err = c.beginSession(ctx, &storepb.OperatorSession{Operator: name, Epoch: o.Epoch}); err != nil {
+			return err
+		}
+		if e.Session.Key, err = us.operatorKey(ctx, name, o); err != nil {
+			return err
+		}
+		return c.putOperator(name, o)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// LogInOperator logs an operator in. Whatever is wrong, the answer is the same after the
+// same work. Codes: bad_credentials, rate_limited, overloaded.
+func (us *Users) LogInOperator(ctx context.Context, name, password, digits string, remote netip.Addr) (OperatorSession, error) {
+	if err := us.admitOperator(ctx, name, remote); err != nil {
+		return OperatorSession{}, err
+	}
+	var o *storepb.Operator
+	if checkOperatorName(name) == nil {
+		var err error
+		if o, err = us.newChange().operator(ctx, name); err != nil {
+			return OperatorSession{}, err
+		}
+	}
+	may := o != nil && !o.Disabled && o.Password != ""
+	stored := us.hasher.nobodys
+	if may {
+		stored = o.Password
+	}
+	ok, _, err := us.hasher.verify(ctx, false, stored, password)
+	if err != nil {
+		return OperatorSession{}, err
+	}
+	bad := im.Errorf(im.CodeBadCredentials, "name, password or digits are wrong; digits work once")
+	if !ok || !may {
+		return OperatorSession{}, bad
+	}
+	var s OperatorSession
+	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+		o, err := c.operator(ctx, name)
+		if err != nil {
+			return err
+		}
+		if o == nil || o.Disabled || o.Password != stored { // changed meanwhile
+			return bad
+		}
+		step := checkTOTP(o.Secret, digits, us.now(), o.Spent)
+		if step == 0 {
+			return bad
+		}
+		o.Spent, o.LoggedInMs = step, us.nowMs()
+		if s, err = c.beginSession(ctx, &storepb.OperatorSession{Operator: name, Epoch: o.Epoch}); err != nil {
+			return err
+		}
+		if s.Key, err = us.operatorKey(ctx, name, o); err != nil {
+			return err
+		}
+		return c.putOperator(name, o)
+	})
+	return s, err
+}
+
+// LogInKey begins a session of an admin key, which then need not stay where the session is
+// used. Codes: bad_credentials, rate_limited.
+func (us *Users) LogInKey(ctx context.Context, key string, remote netip.Addr) (OperatorSession, error) {
+	if err := us.rates.loginHosts.Take(us.now(), remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+		return OperatorSession{}, err
+	}
+	k, err := us.AuthenticateKey(ctx, key)
+	if err != nil {
+		if im.CodeOf(err) == im.CodeUnauthenticated {
+			err = im.Errorf(im.CodeBadCredentials, "there is no such admin key")
+		}
+		return OperatorSession{}, err
+	}
+	var s OperatorSession
+	sum := sha256.Sum256([]byte(key))
+	err = us.change(ctx, []im.Account{server}, func(c *change) (err error) {
+		s, err = c.beginSession(ctx, &storepb.OperatorSession{Key: sum[:]})
+		s.Key = k
+		return err
+	})
+	return s, err
+}
+
+// admitOperator counts a try to log in as admitLogin does for a user: from one address,
+// from one address at one name, and all together at one name. Codes: rate_limited.
+func (us *Users) admitOperator(ctx context.Context, name string, remote netip.Addr) error {
+	now := us.now()
+	if err := us.rates.loginHosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+		return err
+	}
+	who := loginKey{tenant: "/operators", user: im.User(name[:min(len(name), maxOperatorName)])} // no tenant has such a name
+	if remote.IsValid() {
+		who.host = rate.Host(remote)
+		if err := us.rates.logins.Take(now, who, perMinute(us.o.Rates.Logins)); err != nil {
+			return err
+		}
+		who.host = netip.Prefix{}
+	}
+	return us.takeTurn(ctx, who)
+}

@@ -1,0 +1,204 @@
+package user_test
+
+import (
+	"context"
+	"encoding/base32"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+const operatorPassword = "seven herons on the pier"
+
+var somewhere = netip.MustParseAddr("192.0.2.7")
+
+// app is the second factor of somebody.
+type app []byte
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) digits(a app) string { return user.TOTP(a, w.clock()) }
+
+// enroll makes the operator of a code.
+func (w *world) enroll(code, name string) (*user.Enrolled, app) {
+	w.t.Helper()
+	e, err := w.users.BeginEnrollment(context.Background(), code)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := w.users.Enroll(context.Background(), code, name, operatorPassword, user.SecretText(e.Secret), w.digits(e.Secret))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r, e.Secret
+}
+
+func (w *world) wantOperator(what, token string, want im.Code) {
+	w.t.Helper()
+	if _, _, err := w.users.AuthenticateOperator(context.Background(), token); want != "" {
+		w.wantCode(what, err, want)
+	} else if err != nil {
+		w.t.Errorf("%s: %v", what, err)
+	}
+}
+
+func (w *world) operatorLogIn(a app) (user.OperatorSession, error) {
+	return w.users.LogInOperator(context.Background(), "carol", operatorPassword, w.digits(a), somewhere)
+}
+
+// Spec: P-10.10.
+func TestSetupLinkMakesTheFirstOperator(t *testing.T) {
+	w := newWorld(t)
+	code := w.setup()
+	e, err := w.users.BeginEnrollment(t.Context(), code)
+	if err != nil || e.Name != "" || len(e.Scopes) != 1 || e.Scopes[0] != user.ScopeAdmin {
+		t.Fatalf("begin: %+v, %v", e, err)
+	}
+	secret := user.SecretText(e.Secret)
+	if b, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret); err != nil || string(b) != string(e.Secret) {
+		t.Errorf("the secret reads as %q", secret)
+	}
+	enroll := func(name, password, digits string) error {
+		_, err := w.users.Enroll(t.Context(), code, name, password, secret, digits)
+		return err
+	}
+	w.wantCode("bad name", enroll("Carol", operatorPassword, w.digits(e.Secret)), im.CodeInvalid)
+	w.wantCode("weak password", enroll("carol", "password", w.digits(e.Secret)), im.CodeWeakPassword)
+	w.wantCode("wrong digits", enroll("carol", operatorPassword, "000000"), im.CodeBadCredentials)
+	r, _ := w.enroll(code, "carol") // none of these has used it up
+	w.wantAdmin(r.AdminKey, true)
+	if k := r.Session.Key; k.Operator != "carol" || !k.Covers("server") {
+		t.Errorf("the session may do %+v", k)
+	}
+	w.wantOperator("session", r.Session.Token, "")
+	w.wantClosed("used", code)
+	_, err = w.users.BeginEnrollment(t.Context(), code)
+	w.wantCode("used", err, im.CodeSetupClosed)
+	w.wantAdmin(r.Session.Token, false) // it is no key, and so none for back ends
+}
+
+func TestOperatorNeedsAllThree(t *testing.T) {
+	w := newWorld(t)
+	_, phone := w.enroll(w.setup(), "carol")
+	w.pass(time.Minute)
+	logIn := func(name, password, digits string) error {
+		_, err := w.users.LogInOperator(t.Context(), name, password, digits, somewhere)
+		return err
+	}
+	w.wantCode("name", logIn("carl", operatorPassword, w.digits(phone)), im.CodeBadCredentials)
+	w.wantCode("password", logIn("carol", operatorPassword+"?", w.digits(phone)), im.CodeBadCredentials)
+	w.wantCode("no digits", logIn("carol", operatorPassword, ""), im.CodeBadCredentials)
+	s, err := w.operatorLogIn(phone)
+	w.no(err)
+	w.wantOperator("session", s.Token, "")
+	_, err = w.operatorLogIn(phone)
+	w.wantCode("the same digits again", err, im.CodeBadCredentials)
+	w.pass(time.Minute)
+	for range 20 {
+		err = logIn("carol", "a guess of a stranger", "123456")
+	}
+	w.wantCode("many guesses", err, im.CodeRateLimited)
+}
+
+func TestSessionOfAnOperatorEndsByItself(t *testing.T) {
+	w := newWorld(t)
+	r, phone := w.enroll(w.setup(), "carol")
+	for range 10 * 60 / 20 { // 10 h
+		w.pass(20 * time.Minute)
+		w.wantOperator("in use", r.Session.Token, "")
+	}
+	w.pass(user.SessionIdle)
+	w.wantOperator("idle", r.Session.Token, im.CodeUnauthenticated)
+	s, err := w.operatorLogIn(phone)
+	w.no(err)
+	for range 12*60/20 - 1 {
+		w.pass(20 * time.Minute)
+		w.wantOperator("in use", s.Token, "")
+	}
+	w.pass(20 * time.Minute)
+	w.wantOperator("after 12 h", s.Token, im.CodeUnauthenticated)
+}
+
+func TestOperatorWhoIsChangedIsOut(t *testing.T) {
+	w := newWorld(t)
+	first, _ := w.enroll(w.setup(), "first")
+	code, made, err := w.users.CreateOperator(t.Context(), "carol", "", []string{"users"})
+	w.no(err)
+	if made.Enrolled || made.CodeExpires.IsZero() {
+		t.Errorf("made %+v", made)
+	}
+	_, _, err = w.users.CreateOperator(t.Context(), "carol", "", []string{"users"})
+	w.wantCode("made again", err, im.CodeOperatorExists)
+	r, phone := w.enroll(code, "carol")
+	if r.AdminKey != "" || r.Session.Key.Covers("server") || !r.Session.Key.Covers("users") {
+		t.Errorf("carol may do %+v, key %q", r.Session.Key, r.AdminKey)
+	}
+	_, now, err := w.users.ChangeOperator(t.Context(), "carol", []string{"server"}, false)
+	w.no(err)
+	if strings.Join(now.Scopes, ",") != "server" {
+		t.Errorf("changed to %+v", now)
+	}
+	w.wantOperator("changed", r.Session.Token, im.CodeUnauthenticated)
+	w.pass(time.Minute)
+	s, err := w.operatorLogIn(phone)
+	w.no(err)
+	_, _, err = w.users.ChangeOperator(t.Context(), "carol", nil, true)
+	w.no(err)
+	w.wantOperator("disabled", s.Token, im.CodeUnauthenticated)
+	w.pass(time.Minute)
+	_, err = w.operatorLogIn(phone)
+	w.wantCode("disabled", err, im.CodeBadCredentials)
+	code, _, err = w.users.ResetOperator(t.Context(), "carol")
+	w.no(err)
+	_, _, err = w.users.ChangeOperator(t.Context(), "carol", nil, false)
+	w.no(err)
+	_, err = w.operatorLogIn(phone)
+	w.wantCode("reset", err, im.CodeBadCredentials)
+	again, _ := w.enroll(code, "carol")
+	w.no(w.users.RemoveOperator(t.Context(), "carol"))
+	w.wantOperator("removed", again.Session.Token, im.CodeUnauthenticated)
+	w.wantCode("removed again", w.users.RemoveOperator(t.Context(), "carol"), im.CodeNoOperator)
+	w.wantOperator("somebody else", first.Session.Token, "")
+	w.no(w.users.EndSession(t.Context(), first.Session.Token))
+	w.wantOperator("logged out", first.Session.Token, im.CodeUnauthenticated)
+}
+
+func TestCodeOfAnOperatorEndsAfterADay(t *testing.T) {
+	w := newWorld(t)
+	code, _, err := w.users.CreateOperator(t.Context(), "carol", "acme", []string{"users"})
+	w.no(err)
+	e, err := w.users.BeginEnrollment(t.Context(), code)
+	if err != nil || e.Name != "carol" || e.TenantName != "acme" {
+		t.Errorf("begin: %+v, %v", e, err)
+	}
+	_, err = w.users.Enroll(t.Context(), code, "dave", operatorPassword, user.SecretText(e.Secret), w.digits(e.Secret))
+	w.wantCode("another name", err, im.CodeInvalid)
+	w.pass(24 * time.Hour)
+	_, err = w.users.BeginEnrollment(t.Context(), code)
+	w.wantCode("after a day", err, im.CodeSetupClosed)
+}
+
+func TestSessionOfAKeyEndsWithTheKey(t *testing.T) {
+	w := newWorld(t)
+	w.enroll(w.setup(), "carol") // makes a key that stays
+	key, k, err := w.users.CreateKey(t.Context(), "laptop", "", []string{"server"})
+	w.no(err)
+	s, err := w.users.LogInKey(t.Context(), key, somewhere)
+	w.no(err)
+	got, expires, err := w.users.AuthenticateOperator(t.Context(), s.Token)
+	if err != nil || got.ID != k.ID || expires.IsZero() || got.Covers("users") {
+		t.Errorf("the session may do %+v until %s, %v", got, expires, err)
+	}
+	w.no(w.users.RevokeKey(t.Context(), k.ID))
+	w.wantOperator("revoked", s.Token, im.CodeUnauthenticated)
+	_, err = w.users.LogInKey(t.Context(), key, somewhere)
+	w.wantCode("revoked", err, im.CodeBadCredentials)
+}
