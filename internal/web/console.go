@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strings"
 )
 
 // ConsolePath is where the console is, at the address of operators only: the origin of the chat
@@ -61,7 +60,9 @@ func newConsole(dist fs.FS) (*Console, error) {
 // Register adds the console to mux: the path of each file, and the page at every other path
 // under /admin/, because the page keeps in its address what it shows.
 func (c *Console) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, ConsolePath, http.StatusFound) })
+	toConsole := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, ConsolePath, http.StatusFound) }
+	mux.HandleFunc("GET /{$}", toConsole)
+	mux.HandleFunc("GET /admin", toConsole)
 	mux.HandleFunc("GET "+ConsolePath, c.serveIndex)
 	mux.HandleFunc("GET "+ConsolePath+"assets/", http.NotFound) // a page of an older release asks for what is gone
 	for name, f := range c.files {
@@ -82,25 +83,33 @@ func (c *Console) serveIndex(w http.ResponseWriter, r *http.Request) {
 
 // RedirectConsole leads from /admin/ at the address of the chat to the console at the address
 // of operators, for a browser on the host itself: at any other one nobody is told where the
-// operators are. adminAddress is host:port of listen.admin; "" or an address that is not a
-// loopback one: there is nothing to lead to.
-func RedirectConsole(mux *http.ServeMux, adminAddress string) {
-	host, port, err := net.SplitHostPort(adminAddress)
-	if err != nil || !isLoopback(host) {
-		return
-	}
+// operators are. operators is the URL of their address, such as http://127.0.0.1:8082. It is
+// called for each request; if its host is not a loopback one, there is nothing to lead to.
+func RedirectConsole(mux *http.ServeMux, operators func() string) {
 	redirect := func(w http.ResponseWriter, r *http.Request) {
-		from, _, err := net.SplitHostPort(r.RemoteAddr)
+		to, err := url.Parse(operators())
+		from, _, notPeer := net.SplitHostPort(r.RemoteAddr)
 		asked := (&url.URL{Host: r.Host}).Hostname()
-		if err != nil || !isLoopback(from) || !isLoopback(asked) || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+		if err != nil || notPeer != nil || !isLoopback(to.Hostname()) || !isLoopback(from) || !isLoopback(asked) || forwarded(r) {
 			http.NotFound(w, r)
 			return
 		}
+		to.Path = r.URL.Path
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, "http://"+net.JoinHostPort(strings.Trim(host, "[]"), port)+r.URL.EscapedPath(), http.StatusFound)
+		http.Redirect(w, r, to.String(), http.StatusFound)
 	}
 	mux.HandleFunc("GET /admin", redirect)
 	mux.HandleFunc("GET "+ConsolePath, redirect)
+}
+
+// forwarded tells whether a proxy has sent the request: the browser may be anywhere then.
+func forwarded(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // isLoopback tells whether a host is this one.
