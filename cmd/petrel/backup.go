@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -89,7 +90,9 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 	if err != nil {
 		return usage(fmt.Sprintf("--rate %s: %v", rate, err), "write it like 50MB/s, or 0 for no limit")
 	}
+	running := false
 	b := pebblestore.BackupOptions{To: to, Rate: limit, Progress: c.progress("copied"), Checkpoint: func(ctx context.Context) (string, error) {
+		running = true
 		return c.checkpoint(ctx, cmd)
 	}}
 	if to == stdStream {
@@ -109,11 +112,35 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 		Folder: t.Folder, Name: t.Name, StoreID: t.StoreID, HistoryID: t.HistoryID, Commit: t.Commit, Time: t.CommitMs, Continues: t.Continues,
 		Files: len(t.Files), Bytes: t.Bytes, Copied: t.Copied, TookMs: time.Since(began).Milliseconds(),
 	}
+	if running {
+		c.noteBackup(cmd, &petrelv1.BackupInfo{
+			Name: t.Name, Folder: t.Folder, MadeMs: uint64(began.UnixMilli()), Commit: t.Commit, CommitMs: t.CommitMs, Bytes: uint64(t.Bytes), CopiedBytes: uint64(t.Copied), TookMs: uint64(out.TookMs),
+		})
+	}
 	if to == stdStream { // the output is taken
 		out.write(c.err)
 		return nil
 	}
 	return c.print(out, out.write)
+}
+
+// noteBackup tells the server of a backup, for the console. The backup is made or verified
+// whether or not the server hears of it.
+func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
+	t, err := c.target(cmd)
+	if err != nil {
+		return
+	}
+	if _, err := os.Stat(filepath.Join(t.data, adminKeyName)); err != nil && c.adminKeyFile == "" && c.getenv("PETREL_ADMIN_KEY") == "" {
+		return // a setup link is not to be redeemed for this
+	}
+	api, err := c.admin(cmd.Context(), t)
+	if err == nil {
+		_, err = call(cmd.Context(), api, "note the backup", api.NoteBackup, &petrelv1.NoteBackupRequest{Backup: b})
+	}
+	if err != nil {
+		fmt.Fprintf(c.err, "the console does not know of this: %v\n", err)
+	}
 }
 
 func (b backedUp) write(w io.Writer) {
@@ -276,6 +303,13 @@ func newBackupVerify(c *cli) *cobra.Command {
 				}
 				if err := c.print(line, line.write); err != nil {
 					return err
+				}
+				if _, err := os.Stat(filepath.Join(conf.Store.Dir, addressesName)); err == nil { // a server of this folder runs
+					problems := strings.Join(v.Problems, "; ")
+					c.noteBackup(cmd, &petrelv1.BackupInfo{
+						Name: v.Name, Folder: v.Folder, Commit: v.Commit, CommitMs: v.CommitMs, VerifiedMs: uint64(time.Now().UnixMilli()), Sound: line.OK,
+						Fault: strings.ToValidUTF8(problems[:min(len(problems), 400)], ""),
+					})
 				}
 			}
 			if err != nil {

@@ -16,7 +16,7 @@ import (
 func newConv(c *cli) *cobra.Command {
 	return group("conv", "Make and change groups, read conversations",
 		"  petrel conv create --title Team alice bob:admin\n  petrel conv list alice\n  petrel conv history CONV",
-		newConvAdd(c), newConvList(c), newConvMembers(c), newConvHistory(c), newConvExport(c), newConvRename(c), newConvDissolve(c))
+		newConvAdd(c), newConvList(c), newConvMembers(c), newConvHistory(c), newConvExport(c), newConvRename(c), newConvFreeze(c, true), newConvFreeze(c, false), newConvDissolve(c))
 }
 
 // roles are what may stand behind the colon of USER:ROLE.
@@ -141,6 +141,30 @@ func newConvRename(c *cli) *cobra.Command {
 				return err
 			}
 			return c.printChange(q.Conv, "renamed", r.Seq)
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
+}
+
+func newConvFreeze(c *cli, frozen bool) *cobra.Command {
+	q := &petrelv1.FreezeConversationRequest{RequestId: rand.Text(), Frozen: frozen}
+	verb, done, short := "freeze", "frozen", "Let nobody write into a group"
+	long := "From now on what members send is refused with the code frozen, and so are edits, recalls, reactions and changes of members.\nThey can read, and leave. Members see an entry that says so. `petrel conv thaw` ends it."
+	if !frozen {
+		verb, done, short, long = "thaw", "open again", "Let members of a frozen group write again", "Ends what `petrel conv freeze` began. Members see an entry that says so."
+	}
+	cmd := &cobra.Command{
+		Use: verb + " CONV", Short: short, Long: long,
+		Example: "  petrel conv " + verb + " gKQtYt3wSdI4pbTbl9KK9",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.Conv = args[0]
+			r, err := call(ctx, api, verb+" "+q.Conv, api.FreezeConversation, q)
+			if err != nil {
+				return err
+			}
+			return c.printChange(q.Conv, done, r.Seq)
 		}),
 	}
 	addTenant(cmd, &q.Tenant)

@@ -170,6 +170,7 @@ func newConvHistory(c *cli) *cobra.Command {
 	fs.Uint64Var(&h.After, "after", 0, "the first entries above `SEQ`")
 	fs.Uint64Var(&h.Before, "before", 0, "the last entries below `SEQ`")
 	fs.Uint64Var(&last, "last", 20, "at most `N` entries")
+	fs.StringVar(&q.Reason, "reason", "", "`WHY` you read what others wrote; the audit log keeps it")
 	cmd.RunE = c.operator(func(ctx context.Context, api *admin, args []string) error {
 		h.Conv = args[0]
 		if !cmd.Flags().Changed("after") && h.Before == 0 {
@@ -256,6 +257,7 @@ func newConvExport(c *cli) *cobra.Command {
 	}
 	addTenant(cmd, &q.Tenant)
 	cmd.Flags().Uint64Var(&h.After, "after", 0, "begin above `SEQ`")
+	cmd.Flags().StringVar(&q.Reason, "reason", "", "`WHY` you read what others wrote; the audit log keeps it")
 	return cmd
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/console"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/repeats"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -49,10 +50,11 @@ func newServe(c *cli) *cobra.Command {
 			secretFiles()
 			oneMoreProcessor()
 			level := new(slog.LevelVar)
-			summed := repeats.New(newLog(c.err, conf.Log, level).Handler())
+			lines := &console.Lines{}
+			summed := repeats.New(lines.Keep(newLog(c.err, conf.Log, level).Handler()))
 			defer beside(summed.Run)()
 			a, err := app.New(cmd.Context(), conf, app.Options{
-				Log: slog.New(summed), Level: level, Banner: c.out, Version: version,
+				Log: slog.New(summed), Level: level, Lines: lines, Banner: c.out, Version: version,
 				Hangups: hangups, Reload: func() (*config.Config, error) {
 					again, err := c.loadAgain(cmd, conf.File())
 					if f, ok := errors.AsType[*fault](err); ok && f.err != nil {

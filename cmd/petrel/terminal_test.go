@@ -55,6 +55,8 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 		"user link": {hostile}, "key create": {hostile, "--scope", "users"}, "key revoke": {hostile}, "setup": {hostile},
 		"conv create": {"--title", hostile, "alice:owner"}, "conv dissolve": {hostile, "--yes"}, "conv members add": {conv, hostile}, "conv members remove": {conv, hostile},
 		"tenant registration": {hostile}, "tenant invite": {"--tenant", hostile}, "cluster drain": {hostile}, "cluster resume": {hostile}, "cluster move-partition": {hostile},
+		"conv freeze": {hostile}, "conv thaw": {hostile}, "trace msg": {"--user", "alice", "--id", hostile}, "trace user": {"alice"},
+		"operator create": {hostile, "--scope", "users"}, "operator list": {}, "operator enable": {hostile}, "operator disable": {hostile}, "operator reset": {hostile}, "operator remove": {hostile},
 	}
 	// These print nothing of users, but what the operator wrote or what they measure.
 	other := []string{

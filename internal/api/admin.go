@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strconv"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -13,10 +14,7 @@ import (
 // adminService serves AdminService. It is a type of its own because some methods
 // have the name of a method of users, like GetHistory: they do the same without
 // asking who is a member.
-type adminService struct {
-	*Server
-	unserved
-}
+type adminService struct{ *Server }
 
 // GetLimits tells the limits in force.
 func (s adminService) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
@@ -30,18 +28,36 @@ const (
 )
 
 // SetLimits changes those that are not 0.
-func (s adminService) SetLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
-	var err error
-	r.Msg.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+func (s adminService) SetLimits(ctx context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
+	if err := checkLimits(r.Msg); err != nil {
+		return nil, err
+	}
+	before := s.o.Limits()
+	now := s.o.ChangeLimits(r.Msg)
+	eachLimit(before, now, func(name string, from, to int64) {
+		changed(ctx, name, strconv.FormatInt(from, 10), strconv.FormatInt(to, 10))
+	})
+	return connect.NewResponse(now), nil
+}
+
+// checkLimits refuses limits that cannot be. Codes: invalid.
+func checkLimits(m *petrelv1.ServerLimits) (err error) {
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if n := v.Int(); n > maxLimit || f.Name() == "window_sends" && n > maxWindowSends {
 			err = im.Errorf(im.CodeInvalid, "%s is at most %d, window_sends %d", f.Name(), maxLimit, maxWindowSends)
 		}
 		return err == nil
 	})
-	if err != nil {
-		return nil, err
+	return err
+}
+
+// eachLimit calls f for each limit, before a change and after it.
+func eachLimit(before, after *petrelv1.ServerLimits, f func(name string, from, to int64)) {
+	fields := before.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		d := fields.Get(i)
+		f(string(d.Name()), before.ProtoReflect().Get(d).Int(), after.ProtoReflect().Get(d).Int())
 	}
-	return connect.NewResponse(s.o.ChangeLimits(r.Msg)), nil
 }
 
 // GetStats tells what the process has done so far.

@@ -41,7 +41,7 @@ func newAuditedWorld(t *testing.T) (w *world, stop func()) {
 // records are those of the audit log, one in a line.
 func (w *world) records() (lines []string) {
 	w.t.Helper()
-	page, _, err := w.audit.List(context.Background(), 0, nil, 0)
+	page, _, err := w.audit.List(context.Background(), audit.Query{})
 	w.must(err)
 	for _, r := range page {
 		_, name, _ := strings.Cut(r.Event, "/")
@@ -110,12 +110,12 @@ func TestWhatOperatorsAndStrangersDoIsRecorded(t *testing.T) {
 		"GetHistory by setup history.conv=" + g.Conv,
 		"SetPassword by setup user=alice",
 		"CreateKey by setup name=ci scopes=users id=" + key.Msg.Info.Id,
-		"SetLimits by setup sends_per_s=5",
+		"SetLimits by setup sends_per_s=5 before.connections=7 after.connections=0 before.sends_per_s=0 after.sends_per_s=5 before.send_burst=-1 after.send_burst=0", // what this world answers
 		"Login user=alice device.id=phone-1",
 		"Login bad_credentials user=alice device.id=phone-1",
 		"Login bad_credentials x2 device.id=phone-1",
 		"RevokeKey forbidden by ci",
-		"DisableUser by setup user=bob",
+		"DisableUser by setup user=bob before.disabled=no after.disabled=yes",
 	}
 	got := w.records()
 	slices.Sort(got)
@@ -154,8 +154,8 @@ func TestActThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 // adds a secret to a request without a decision.
 func TestRecordsTellNothingElse(t *testing.T) {
 	untold := []string{
-		"code", "password", "old_password", "new_password", "token", "refresh_token", "invitation", "request_id", // secrets
-		"display_name", "title", "type", "client_msg_id", "key", "needs", "mentions", // what people and applications call things, and say
+		"code", "password", "old_password", "new_password", "token", "refresh_token", "invitation", "request_id", "secret", "digits", // secrets
+		"display_name", "title", "type", "client_msg_id", "key", "needs", "mentions", "folder", "fault", // what people and applications call things, and say
 	}
 	bodies := []protoreflect.FullName{"petrel.v1.Send"} // of messages: told are only conv and user
 	seen := 0

@@ -120,7 +120,7 @@ func renderDocs() ([]byte, error) {
 	p := docPage{Style: template.CSS(docsStyle)} //nolint:gosec // ours
 	seen := map[protoreflect.FullName]bool{}
 	for _, t := range o.Tags {
-		for _, f := range []protoreflect.FileDescriptor{petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto} {
+		for _, f := range []protoreflect.FileDescriptor{petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto, petrelv1.File_petrel_v1_operator_proto} {
 			if s := f.Services().ByName(protoreflect.Name(t.Name)); s != nil {
 				p.Services = append(p.Services, o.service(s, t.Description, &p, seen))
 			}

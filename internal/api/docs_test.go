@@ -95,7 +95,7 @@ func TestDocsShowEveryMethod(t *testing.T) {
 	servers := map[bool]string{false: "$PETREL", true: "$PETREL_ADMIN"}
 	scopeOf := func(name string) string { _, scope := Credential(name); return scope }
 	for name := range schema() {
-		if !strings.Contains(body, `<code class="path">POST /`+name+`</code>`) || !strings.Contains(body, "curl "+servers[name == "petrel.v1.SetupService/Redeem" || slices.Contains([]string{"server", "backup", "admin"}, scopeOf(name))]+"/"+name) {
+		if !strings.Contains(body, `<code class="path">POST /`+name+`</code>`) || !strings.Contains(body, "curl "+servers[table[name].inside || slices.Contains([]string{"server", "backup", "admin"}, scopeOf(name))]+"/"+name) {
 			t.Errorf("%s is not on the page", name)
 		}
 	}

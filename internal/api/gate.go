@@ -157,5 +157,6 @@ func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyReq
 	callOf(ctx).err = e
 	s.Refusals.Add(string(e.Code))
 	s.traceRefusal(ctx, spec, req, e)
+	s.noteRefusal(ctx, spec, req, e)
 	return asConnect(e)
 }

@@ -69,6 +69,10 @@ type Options struct {
 	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
 
 	Cluster Cluster
+	Console Console
+
+	// Refused is told of each call that is refused. It must not block. nil: nobody.
+	Refused func(Refusal)
 }
 
 // rateKey names a bucket of Server.rates: what is counted, and for which user.
@@ -127,6 +131,7 @@ func New(o Options) *Server {
 	if o.Cluster.Gateways == nil {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
+	o.Console.fill()
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route}
 	s.Refusals = measure.NewCounts(im.Codes()...)
 	s.Calls, s.Logins = map[string]*measure.Histogram{}, map[string]*measure.Counts{}
@@ -152,7 +157,7 @@ func New(o Options) *Server {
 	mux.Handle(petrelv1connect.NewAccountServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewConversationServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewMessageServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewAdminServiceHandler(adminService{Server: s}, opts...))
+	mux.Handle(petrelv1connect.NewAdminServiceHandler(adminService{s}, opts...))
 	s.services = mux
 	return s
 }

@@ -17,7 +17,13 @@ func (s adminService) GetTenant(ctx context.Context, r *connect.Request[petrelv1
 
 // SetRegistration says who may register in a tenant. Spec: P-11.1.
 func (s adminService) SetRegistration(ctx context.Context, r *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
-	return tenantInfo(s.users.SetRegistration(ctx, r.Msg.Tenant, user.Registration(r.Msg.Registration)))
+	before := ""
+	if was, err := s.users.DescribeTenant(ctx, r.Msg.Tenant); err == nil {
+		before = petrelv1.Registration(was.Set).String()
+	}
+	now, err := s.users.SetRegistration(ctx, r.Msg.Tenant, user.Registration(r.Msg.Registration))
+	changed(ctx, "registration", before, petrelv1.Registration(now.Set).String())
+	return tenantInfo(now, err)
 }
 
 // CreateInvitation makes a code with which people register. Spec: P-11.1.

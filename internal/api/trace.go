@@ -164,7 +164,7 @@ var told = []protoreflect.Name{
 var named = []protoreflect.FullName{
 	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name", "petrel.v1.ResetOperatorRequest.name",
 	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name", "petrel.v1.AdminGetHistoryRequest.reason",
-	"petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name",
+	"petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name", "petrel.v1.BackupInfo.name",
 }
 
 // details are what the audit log says of a request.

@@ -65,13 +65,23 @@ func (s adminService) ListUsers(ctx context.Context, r *connect.Request[petrelv1
 		return nil, err
 	}
 	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListUsersResponse, error) {
-		list, more, err := s.users.List(ctx, t, im.User(r.Msg.After), int(min(r.Msg.Limit, user.MaxUsersPage)))
-		res := &petrelv1.ListUsersResponse{More: more}
-		for _, i := range list {
-			res.Users = append(res.Users, userInfo(i))
+		limit := int(min(r.Msg.Limit, user.MaxUsersPage))
+		if r.Msg.NamePrefix != "" {
+			list, next, err := s.users.ListNamed(ctx, t, r.Msg.NamePrefix, r.Msg.Token, limit)
+			return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: len(next) > 0, Token: next}, err
 		}
-		return res, err
+		list, more, err := s.users.List(ctx, t, r.Msg.Prefix, im.User(r.Msg.After), limit)
+		return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: more}, err
 	}))
+}
+
+func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserInfo) {
+	for _, i := range list {
+		u := userInfo(i)
+		u.Online = s.o.Console.Online(im.Account{Tenant: t, User: i.User})
+		all = append(all, u)
+	}
+	return all
 }
 
 // GetUser describes a user with their devices.
@@ -90,7 +100,12 @@ func (s adminService) DisableUser(ctx context.Context, r *connect.Request[petrel
 	if err != nil {
 		return nil, err
 	}
+	was, err := s.users.Get(ctx, a)
+	if err != nil {
+		return nil, err
+	}
 	i, err := s.users.Disable(ctx, a)
+	changed(ctx, "disabled", yesNo(was.Disabled), yesNo(true))
 	if err == nil {
 		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
 	}
@@ -103,7 +118,12 @@ func (s adminService) EnableUser(ctx context.Context, r *connect.Request[petrelv
 	if err != nil {
 		return nil, err
 	}
+	was, err := s.users.Get(ctx, a)
+	if err != nil {
+		return nil, err
+	}
 	i, err := s.users.Enable(ctx, a)
+	changed(ctx, "disabled", yesNo(was.Disabled), yesNo(false))
 	return s.withDevices(ctx, a, i, err)
 }
 
@@ -142,7 +162,7 @@ func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err
 	if err != nil {
 		return nil, err
 	}
-	res.Devices, res.Sessions = list, uint32(n)
+	res.Devices, res.Sessions, res.Online = list, uint32(n), n > 0
 	return connect.NewResponse(res), nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/console"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/gateway"
@@ -44,6 +45,7 @@ type Options struct {
 	Log     *slog.Logger
 	Banner  io.Writer // where the start and the end are announced; nil: nowhere
 	Version string
+	Lines   *console.Lines // that keep what Log writes; nil: the server keeps them itself
 
 	PasswordWork user.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
 
@@ -82,6 +84,7 @@ type App struct {
 	console   *web.Console // nil: there is no listen.admin
 	gateway   *gateway.Gateway
 	admin     *gateway.Admin // nil: there is none
+	watch     watch
 
 	live    atomic.Pointer[config.Config] // of its options that may change while the server runs
 	reloads reloads
@@ -112,6 +115,10 @@ const setupFile = "setup-link"
 func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Lines == nil {
+		o.Lines = &console.Lines{}
+		o.Log = slog.New(o.Lines.Keep(o.Log.Handler()))
 	}
 	a := &App{o: o, cfg: cfg, log: o.Log, begun: time.Now()}
 	a.live.Store(cfg)
@@ -155,7 +162,7 @@ func (a *App) open(ctx context.Context) error {
 		Log: a.log, LookUp: a.users.LookUp, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
 		MemoryBytes: int(a.budgets.Conversations),
 		EditWindow:  orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
-		Holder: a.node.holder(), Nodes: a.node.fan,
+		Holder: a.node.holder(), Nodes: a.node.fan, Refused: a.noteSendRefused,
 	}
 	if a.convs, err = conv.New(ctx, o, a.store, a.table); err != nil {
 		return err
@@ -180,6 +187,7 @@ func (a *App) open(ctx context.Context) error {
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
 	}
+	a.attachConsole()
 	if a.node.cluster != nil {
 		a.attachOperator()
 	}
@@ -380,6 +388,7 @@ func (a *App) Run(ctx context.Context) error {
 		return a.gateway.Run(ctx)
 	})
 	r.start(r.work, "watch of commits", a.watchCommits)
+	r.start(r.work, "samples", a.takeSamples)
 	r.start(r.serve, "announcement", a.announceWhenReady)
 	select {
 	case <-ctx.Done():

@@ -1,29 +1,14 @@
 package app
 
 import (
-	"context"
-
 	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/metrics"
-	"github.com/petrel-im/petrel/internal/session"
 )
 
 // openAudit makes the audit log of this node.
 func (a *App) openAudit() {
 	a.audit = audit.New(audit.Options{Log: a.log, Keep: a.cfg.Audit.Keep}, a.store, a.node.bus.Self())
 	a.audit.Note(&audit.Record{Event: "start", Details: []audit.Detail{{Name: "version", Value: a.o.Version}}})
-}
-
-// noteRefusal records what a session was refused for want of a right.
-func (a *App) noteRefusal(r session.Refusal) {
-	if !audit.WantsRight(r.Code) {
-		return
-	}
-	rec := &audit.Record{Event: r.What, Code: r.Code, Address: r.Remote, User: r.Who.Account.User, Device: r.Who.Device}
-	if rec.User != "" {
-		rec.Tenant, _ = a.users.TenantName(context.Background(), r.Who.Account.Tenant) // it is in memory
-	}
-	a.audit.Summed(rec)
 }
 
 // auditValues are the figures of the audit log.

@@ -3,6 +3,7 @@ package app
 import (
 	"crypto/subtle"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/pprof"
@@ -48,6 +49,8 @@ func (a *App) newAPI() *api.Server {
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH), MembersPerMinute: int(a.cfg.Limits.MembersPerMin), StrangersPerSecond: int(a.cfg.Limits.AnonymousCallsPerIPPerS),
 		Cluster: a.operations(),
+		Console: a.consoleOf(),
+		Refused: a.noteCallRefused,
 		Node:    string(a.node.bus.Self()), Version: a.o.Version,
 		CallsOnly: !a.node.has(cluster.API),
 		BackEnds:  func() bool { return a.live.Load().Listen.BackEnds },
@@ -243,6 +246,35 @@ func toMessage(l *session.Limits) *petrelv1.ServerLimits {
 func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.ServerLimits {
 	a.limitsMu.Lock()
 	defer a.limitsMu.Unlock()
+	l := a.limitsWith(m)
+	a.hub.SetLimits(l)
+	return toMessage(&l)
+}
+
+// previewLimits says what changeLimits would change.
+func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+	now := a.hub.Limits()
+	l := a.limitsWith(m)
+	before, after := toMessage(now).ProtoReflect(), toMessage(&l).ProtoReflect()
+	r := &petrelv1.PreviewLimitsResponse{}
+	fields := before.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		from, to := before.Get(f).Int(), after.Get(f).Int()
+		if from == to {
+			continue
+		}
+		text := "for new connections and requests, from now until the next start"
+		if f.Name() == "connections" && to >= 0 && int64(a.gateway.Stats().Connections) > to {
+			text = fmt.Sprintf("%d connections are open: they stay, and no new one gets in until there are fewer", a.gateway.Stats().Connections)
+		}
+		r.Changes = append(r.Changes, &petrelv1.LimitChange{Name: string(f.Name()), From: from, To: to, Text: text})
+	}
+	return r
+}
+
+// limitsWith are the limits with what is not 0 in m.
+func (a *App) limitsWith(m *petrelv1.ServerLimits) session.Limits {
 	l := *a.hub.Limits()
 	set := func(to *int, n int64) {
 		if n != 0 {
@@ -262,6 +294,5 @@ func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.ServerLimits {
 	set(&l.WindowSends, m.WindowSends)
 	set(&l.WindowBytes, m.WindowBytes)
 	set(&l.OutboxBytes, m.OutboxBytes)
-	a.hub.SetLimits(l)
-	return toMessage(&l)
+	return l
 }

@@ -86,7 +86,7 @@ func appendAll(t *testing.T, l *audit.Log, events ...string) {
 
 func list(t *testing.T, l *audit.Log) []audit.Stored {
 	t.Helper()
-	page, next, err := l.List(t.Context(), 0, nil, 0)
+	page, next, err := l.List(t.Context(), audit.Query{})
 	if err != nil || len(next) > 0 {
 		t.Fatalf("list: %v, next page %q", err, next)
 	}
@@ -368,7 +368,7 @@ func TestWhatDoesNotFitTheQueueIsCounted(t *testing.T) {
 	}
 	lost := l.Dropped.Load()
 	start(t, l)()
-	page, _, err := l.List(t.Context(), 0, nil, 1000)
+	page, _, err := l.List(t.Context(), audit.Query{Limit: 1000})
 	if err != nil || len(page) != 1000 {
 		t.Fatalf("%d records, %v", len(page), err)
 	}
@@ -485,7 +485,7 @@ func TestPagesOfAllNodesAreInTheOrderOfTime(t *testing.T) {
 	var got []string
 	var token []byte
 	for {
-		page, next, err := nodes[0].List(t.Context(), 3000, token, 2)
+		page, next, err := nodes[0].List(t.Context(), audit.Query{SinceMs: 3000, Token: token, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -497,7 +497,7 @@ func TestPagesOfAllNodesAreInTheOrderOfTime(t *testing.T) {
 	if !slices.Equal(got, want[1:]) {
 		t.Errorf("from the second second on: %v, want %v", got, want[1:])
 	}
-	if _, _, err := nodes[0].List(t.Context(), 0, []byte("short"), 2); im.CodeOf(err) != im.CodeInvalid {
+	if _, _, err := nodes[0].List(t.Context(), audit.Query{Token: []byte("short"), Limit: 2}); im.CodeOf(err) != im.CodeInvalid {
 		t.Errorf("a token that is none: %v", err)
 	}
 	wantWhole(t, nodes[0], 6)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -23,18 +24,44 @@ type Stored struct {
 // MaxPage is the longest page of List.
 const MaxPage = 1000
 
+// MaxLooked is how many records one call of List looks at.
+const MaxLooked = 20_000
+
+// Query is which records List reads: those that fit all of it.
+type Query struct {
+	SinceMs uint64 // Unix milliseconds; 0: from the oldest on
+	UntilMs uint64 // before; 0: to the newest
+	Token   []byte // of another page; SinceMs does not count then
+	Limit   int    // 0 or too large: MaxPage
+
+	Event   string // a part of it
+	Who     string // the operator, the user, or the id or name of the key
+	About   string // a value of a detail, or one of the values with commas between them
+	Refused bool   // only what was refused
+}
+
+func (q *Query) fits(r *storepb.AuditRecord) bool {
+	return (!q.Refused || r.Code != "") && strings.Contains(r.Event, q.Event) &&
+		(q.Who == "" || q.Who == r.Operator || q.Who == r.User || q.Who == r.Key || q.Who == r.KeyName) &&
+		(q.About == "" || slices.ContainsFunc(r.Details, func(d *storepb.AuditDetail) bool {
+			return d.Value == q.About || slices.Contains(strings.Split(d.Value, ","), q.About)
+		}))
+}
+
 // List reads a page of the records of all nodes, oldest first: those behind the token
-// of another page, or, without one, from a time on, in Unix milliseconds. next is the
-// token of the page behind it; empty: there are no more at present. A record that
-// cannot be read is left out. Codes: invalid.
-func (l *Log) List(ctx context.Context, sinceMs uint64, token []byte, limit int) (page []Stored, next []byte, err error) {
+// of another page, or, without one, from a time on. next is the token of the page behind
+// it; empty: there are no more at present. It looks at MaxLooked records at most, so a page
+// may be short and have one behind it. A record that cannot be read is left out. Codes:
+// invalid.
+func (l *Log) List(ctx context.Context, q Query) (page []Stored, next []byte, err error) {
 	if l == nil {
 		return nil, nil, nil
 	}
+	token, limit := q.Token, q.Limit
 	if limit <= 0 || limit > MaxPage {
 		limit = MaxPage
 	}
-	from := be64(sinceMs)
+	from := be64(q.SinceMs)
 	if len(token) > 0 {
 		if _, _, _, ok := parseKey(token); !ok || len(token) > placeBytes+im.MaxUser {
 			return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page")
@@ -42,15 +69,20 @@ func (l *Log) List(ctx context.Context, sinceMs uint64, token []byte, limit int)
 		from = append(bytes.Clone(token), 0) // the least key behind it
 	}
 	var last []byte
+	looked := 0
 	err = l.store.RecordsFrom(ctx, store.Audit, 0, from, func(key, value []byte) bool {
-		if len(page) == limit {
+		if len(page) == limit || looked == MaxLooked {
 			next = last
 			return false
 		}
+		node, timeMs, _, ok := parseKey(key)
+		if ok && q.UntilMs > 0 && timeMs >= q.UntilMs {
+			return false
+		}
+		looked++
 		last = bytes.Clone(key)
-		node, _, _, ok := parseKey(key)
 		link, rec := &storepb.AuditLink{}, &storepb.AuditRecord{}
-		if ok && link.UnmarshalVT(value) == nil && rec.UnmarshalVT(link.Record) == nil {
+		if ok && link.UnmarshalVT(value) == nil && rec.UnmarshalVT(link.Record) == nil && q.fits(rec) {
 			page = append(page, Stored{node, rec})
 		}
 		return true

@@ -48,6 +48,9 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	if from != "" && c.key.Conv.Kind() == im.Inbox {
 		return nil, im.Errorf(im.CodeForbidden, "only the server may write to an inbox")
 	}
+	if in.record.GetFrozen() && !mayThough(s) {
+		return nil, &im.Error{Code: im.CodeFrozen}
+	}
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Members:
 		return a.changeMembers(c, s, body.Members)
@@ -61,6 +64,13 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 		}
 	}
 	return in, nil
+}
+
+// mayThough tells whether a send is taken in a frozen conversation: what the operator does,
+// and members who leave. Spec: P-8.12.
+func mayThough(s *Send) bool {
+	ch := s.Entry.GetMembers()
+	return s.Entry.From == "" || ch != nil && len(ch.Left) > 0 && len(ch.Added)+len(ch.Removed)+len(ch.Roles) == 0 && !ch.Dissolved
 }
 
 // errThread says that a send belongs to a thread that the committer does not know. A
@@ -236,9 +246,18 @@ func (m *Members) allowLeave(from im.User, left []string) error {
 // changeProfile admits a new title, which the conversation's record keeps.
 func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
 	in := c.log.info
+	if p.GetFrozen() != in.record.Frozen && p.Frozen != nil && from == "" && c.key.Conv.Kind() == im.Group && !in.record.Dissolved {
+		record := proto.CloneOf(in.record)
+		record.Frozen, p.Title = p.GetFrozen(), record.Title
+		return &info{record: record, members: in.members}, nil
+	}
 	switch {
 	case c.key.Conv.Kind() != im.Group:
 		return nil, im.Errorf(im.CodeForbidden, "only groups have titles")
+	case p.Frozen != nil && from != "":
+		return nil, im.Errorf(im.CodeForbidden, "only the operator freezes a group")
+	case p.Frozen != nil:
+		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
 	case from != "" && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
 		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner may rename a group")
 	case in.record.Dissolved:

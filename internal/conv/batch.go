@@ -23,10 +23,11 @@ const (
 	FeedMarks      = 32
 	FeedBlocks     = 64  // entries of an inbox that block users, or do not any more
 	FeedCompacted  = 128 // the last part of a snapshot of an inbox
+	FeedTitles     = 256 // entries that give a group another title
 )
 
 // FeedCarried are those on which the inbox consumer acts.
-const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted
+const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted | FeedTitles
 
 // Blocked is the setting of a user that blocks them. Spec: P-8.10.
 const Blocked = "blocked"

@@ -365,6 +365,12 @@ func (bu *builder) block(c *conv, s *Send) {
 	bu.b.answer(s, nil, Result{})
 }
 
+// refuse refuses one send.
+func (bu *builder) refuse(s *Send, e *im.Error) {
+	bu.cm.node.noteRefused(s, e)
+	bu.b.answer(s, nil, Result{Err: e})
+}
+
 // decide settles one send: that of an outsider, a repeat, a refusal, or a new row. It
 // returns the kind of the row, 0 without one. Errors: errScan, errThread, errNextBatch; then
 // s is not settled.
@@ -376,7 +382,7 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	}
 	role, known := c.log.info.members.standing(im.User(s.Entry.From))
 	if !known && s.needsStanding() { // before dedupe, which tells of the head
-		bu.b.answer(s, nil, Result{Err: noConversation()})
+		bu.refuse(s, noConversation())
 		return 0, nil
 	}
 	id := identity{bu.cm.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), bu.cm.hash.first(s)}
@@ -386,6 +392,9 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	}
 	if err == nil && found {
 		bu.b.repeats++
+		if r.Err != nil {
+			bu.cm.node.noteRefused(s, r.Err)
+		}
 		bu.b.answer(s, nil, r)
 		return 0, nil
 	}
@@ -402,7 +411,7 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 		}
 	}
 	if err != nil {
-		bu.b.answer(s, nil, Result{Err: bu.refusal(c, err)})
+		bu.refuse(s, bu.refusal(c, err))
 		return 0, nil
 	}
 	return bu.number(c, s, next, id, slot), nil
@@ -456,6 +465,9 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	if next != l.info {
 		if next.members != l.info.members && c.key.Conv.Kind() != im.Inbox { // no inbox lists an inbox
 			kind |= FeedMembership
+		}
+		if c.key.Conv.Kind() == im.Group && (l.info.record == nil || next.record.Title != l.info.record.Title) {
+			kind |= FeedTitles
 		}
 		bu.write(c, s, next)
 		l.info = next

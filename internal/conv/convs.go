@@ -97,6 +97,7 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 	cs.node.sendBudget, cs.node.convBudget, cs.node.moveBudget = int64(o.InFlightBytes), int64(o.MemoryBytes), int64(o.WaitingMoves)
 	cs.memories.node, cs.memories.of = &cs.node, make([]atomic.Pointer[memory], len(cs.owners))
 	cs.node.signals.ready = make(chan struct{}, 1)
+	cs.node.told = o.Refused
 	cs.signals = fanout.NewSignals(table, o.Nodes)
 	if o.shared() {
 		return cs, nil
@@ -143,10 +144,15 @@ func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.WakeUps) {
 		}
 	}
 	if e.Submit == nil {
-		AnswerAll(sends, &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, k)
+		cs.Refuse(sends, &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, k)
 		return
 	}
 	e.Submit(f, sends, k)
+}
+
+// Refuse refuses sends that are in no queue with the same error.
+func (cs *Convs) Refuse(sends []*Send, e *im.Error, k *fanout.WakeUps) {
+	cs.node.refuseAll(sends, e, k)
 }
 
 // IDs derives the ids of this store's conversations.
@@ -275,7 +281,7 @@ func (cs *Convs) left(ow *Owner) {
 		return
 	}
 	var k fanout.WakeUps
-	AnswerAll(retire(), &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, &k)
+	cs.Refuse(retire(), &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, &k)
 	k.Flush()
 }
 

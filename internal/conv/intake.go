@@ -47,7 +47,7 @@ func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 	if refusal == nil && len(rest) > 0 {
 		refusal = errBusy()
 	}
-	AnswerAll(rest, refusal, k)
+	in.node.refuseAll(rest, refusal, k)
 	return true
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/store"
 )
@@ -32,6 +34,22 @@ type node struct {
 	warnings    warnings
 	damage      damageLog
 	signals     signals
+	told        func(*Send, *im.Error) // Options.Refused
+}
+
+// noteRefused tells of a send that is refused.
+func (n *node) noteRefused(s *Send, e *im.Error) {
+	if n.told != nil {
+		n.told(s, e)
+	}
+}
+
+// refuseAll refuses sends with the same error.
+func (n *node) refuseAll(sends []*Send, e *im.Error, k *fanout.WakeUps) {
+	for _, s := range sends {
+		n.noteRefused(s, e)
+		s.Answer(Result{Err: e}, k)
+	}
 }
 
 // crowded tells whether no other conversation may be loaded.

@@ -37,6 +37,10 @@ type Options struct {
 	// takes all feeds at once.
 	Holder uint64
 
+	// Refused is told of each send that is refused here. It must not block, and keeps nothing of
+	// the send. nil: nobody.
+	Refused func(*Send, *im.Error)
+
 	// Nodes bring new entries to users on other nodes. nil: there are no other
 	// nodes.
 	Nodes *fanout.Nodes

@@ -22,7 +22,7 @@ import (
 // Receipts and ChangedAt (receipts.go); React, PinEntry and TalliesWaiting (tally.go);
 // Reactions and Pins (reactions.go); Published, MembershipSince and MembershipMoved
 // (publish.go); Feed, Epoch, Sealed and Lost (tenure.go); Loaded (memory.go);
-// InboxesLack and InboxLag (inboxlag.go). Its own are Changed (sync.go) and those below.
+// InboxesLack and InboxLag (inboxlag.go). Its own are Changed (sync.go), Describe and Trace (trace.go) and those below.
 type Owner struct {
 	*memory
 	*queues

@@ -146,6 +146,9 @@ func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u 
 	if !in.mayRead(u, q, at.head) {
 		return noTarget(q)
 	}
+	if in.record.Frozen && u != "" { // P-8.12
+		return &im.Error{Code: im.CodeFrozen}
+	}
 	m, err := r.readMessage(ctx, c, in.viewer(u), q)
 	if err != nil {
 		return err

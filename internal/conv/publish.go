@@ -12,6 +12,7 @@ import (
 	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // errRefusedBefore refuses answers that rest on a batch that was refused.
@@ -174,6 +175,9 @@ func (p *publisher) refuse(b *batch, err error) {
 	p.mu.Unlock()
 	for i := range b.items {
 		if o := b.items[i].Sender; o.Waits() {
+			if o.Out != nil { // the batch does not know the ids of its sends any more
+				p.node.noteRefused(&Send{Conv: im.Key{Tenant: o.Out.Account.Tenant}, Entry: petrelv1.Message{From: string(o.Out.Account.User)}, Origin: o}, e)
+			}
 			o.Reply(b.items[i].Ack, e, &p.refusals)
 		}
 	}

@@ -157,7 +157,7 @@ func (qs *queues) refuse(sends []*Send, e *im.Error) {
 		bytes += s.bytes
 	}
 	var k fanout.WakeUps
-	AnswerAll(sends, e, &k)
+	qs.node.refuseAll(sends, e, &k)
 	qs.release(nil, len(sends), bytes)
 	k.Flush()
 }

@@ -265,13 +265,6 @@ func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	}
 }
 
-// AnswerAll refuses sends with the same error.
-func AnswerAll(sends []*Send, e *im.Error, k *fanout.WakeUps) {
-	for _, s := range sends {
-		s.Answer(Result{Err: e}, k)
-	}
-}
-
 // ack names the conversation to a sender who named a user.
 func (s *Send) ack(r Result) wire.Ack {
 	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, ThreadN: r.ThreadN, Message: r.Message}

@@ -36,7 +36,7 @@ func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im
 	first, last := in.members.reach(u, at.head)
 	st := &convpb.State{
 		Head: uint64(min(last, at.head)), Counted: at.countedFor(in.viewer(u)), FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
-		Role: in.members.Role(u), Title: in.record.Title, ReceiptsTo: in.receiptsTo(u),
+		Role: in.members.Role(u), Title: in.record.Title, ReceiptsTo: in.receiptsTo(u), Frozen: in.record.Frozen,
 	}
 	if st.Role != 0 {
 		return st, nil

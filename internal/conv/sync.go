@@ -136,7 +136,7 @@ func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb
 	}
 	id := key.Conv.String()
 	c := &petrelv1.ConvState{
-		Conv: id, Kind: q.Kind, Title: st.Title, Peer: q.Peer, Head: st.Head, Counted: st.Counted,
+		Conv: id, Kind: q.Kind, Title: st.Title, Peer: q.Peer, Head: st.Head, Counted: st.Counted, Frozen: st.Frozen && st.Role != 0,
 		FirstSeq: st.FirstSeq, Role: st.Role, Left: st.Role == 0, Joined: st.Joined,
 		Delivered: uint64(own.Delivered), Read: uint64(own.Read), ReadCounted: read,
 	}

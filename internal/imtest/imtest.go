@@ -80,6 +80,7 @@ type Server struct {
 	admin string
 	stop  func()     // nil: it does not run
 	kill  func()     // nil: it cannot be killed
+	pid   int        // of a process of its own; else 0
 	ended chan error // capacity 1; what it ended with
 }
 
@@ -325,7 +326,7 @@ func (s *Server) AdminURL() string { return "http://" + s.admin }
 
 // MethodURL is the address at which a method, "petrel.v1.Service/Method", is served.
 func (s *Server) MethodURL(method string) string {
-	if strings.HasPrefix(method, "petrel.v1.AdminService/") || strings.HasPrefix(method, "petrel.v1.SetupService/") {
+	if strings.HasPrefix(method, "petrel.v1.AdminService/") || strings.HasPrefix(method, "petrel.v1.SetupService/") || strings.HasPrefix(method, "petrel.v1.OperatorService/") {
 		return s.AdminURL()
 	}
 	return s.BaseURL()

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"syscall"
 
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
@@ -92,12 +93,30 @@ func (s *Server) spawn(flags map[string]string) error {
 	s.http, s.tcp, s.admin = ready.HTTP, ready.TCP, ready.Admin
 	s.stop = func() { _ = stdin.Close() }      // it may have ended
 	s.kill = func() { _ = cmd.Process.Kill() } // the same
+	s.pid = cmd.Process.Pid
 	ended := s.ended
 	go func() {
 		_, _ = io.Copy(s.log, lines) // before Wait, which closes the pipe
 		ended <- cmd.Wait()
 	}()
 	return nil
+}
+
+// Freeze stops the process of a server as it is, as kill -STOP does: it neither answers nor
+// ends its connections. It goes on when thaw is called, or at the end of the test. It is for
+// Options.Process and Options.Program.
+func (s *Server) Freeze() (thaw func()) {
+	s.t.Helper()
+	if s.pid == 0 || s.stop == nil {
+		s.t.Fatal("freeze: the server is no process of its own, or does not run")
+	}
+	pid := s.pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		s.t.Fatalf("freeze: %v", err)
+	}
+	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // it may go on already
+	s.t.Cleanup(thaw)
+	return thaw
 }
 
 // Kill ends a server at once, as kill -9 does, and waits for it. It is for

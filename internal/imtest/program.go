@@ -35,6 +35,7 @@ func (s *Server) execute(flags map[string]string) error {
 	}
 	s.stop = func() { _ = cmd.Process.Signal(syscall.SIGTERM) } // it may have ended
 	s.kill = func() { _ = cmd.Process.Kill() }                  // the same
+	s.pid = cmd.Process.Pid
 	ended := s.ended
 	go func() { ended <- cmd.Wait() }()
 	return nil

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -210,9 +211,12 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
 	var sends, blocks []*conv.Send
 	var waiting []chan conv.Result // of batches under way
-	seen := map[im.Key]bool{}
+	seen, titled := map[im.Key]bool{}, map[im.Key]bool{}
 	for _, it := range items {
 		key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
+		if key.Conv.Kind() == im.Group && (anew || it.Kinds&conv.FeedTitles != 0) {
+			titled[key] = true
+		}
 		var more []*conv.Send
 		var err error
 		if !anew {
@@ -245,6 +249,9 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		if err := c.await(ctx, w); err != nil {
 			return err
 		}
+	}
+	if err := c.noteTitles(ctx, slices.Collect(maps.Keys(titled))); err != nil {
+		return err
 	}
 	if err := c.noteBlocks(ctx, blocks); err != nil {
 		return err

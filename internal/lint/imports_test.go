@@ -18,7 +18,7 @@ import (
 // the Go SDK, which the server shares with its users; the SDK imports nothing of
 // the server.
 var imports = map[string][]string{
-	"cmd/petrel":      {"bench", "bench/compare", "bench/page", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/im", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
+	"cmd/petrel":      {"bench", "bench/compare", "bench/page", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/console", "internal/im", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/terminal", "internal/wire", "sdk/go"},
 	"bench/page":      {"bench", "bench/compare"},
 	"bench/compare":   {"bench"},
@@ -29,6 +29,7 @@ var imports = map[string][]string{
 
 	"internal/app":      {anything},
 	"internal/api":      {"internal/audit", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/rate", "internal/route", "internal/share", "internal/store", "internal/user", "internal/wire"},
+	"internal/console":  {"internal/im", "internal/measure", "internal/wire"},
 	"internal/gateway":  {"internal/fanout", "internal/im", "internal/rate", "internal/session", "internal/wire"},
 	"internal/session":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/presence", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/share", "internal/signal", "internal/user", "internal/wire"},
 	"internal/inbox":    {"internal/conv", "internal/fanout", "internal/im", "internal/route", "internal/signal", "internal/store", "internal/store/consumer", "internal/wire"},

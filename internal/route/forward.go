@@ -64,7 +64,7 @@ func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps)
 		}
 	}
 	l.mu.Unlock()
-	conv.AnswerAll(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
+	fw.convs.Refuse(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
 	fw.wake()
 }
 
@@ -186,7 +186,7 @@ func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packe
 	}
 	l.mu.Unlock()
 	fw.release(over)
-	conv.AnswerAll(sendsOf(over), &im.Error{Code: im.CodeStoreStalled, RetryAfter: errorTime}, k)
+	fw.convs.Refuse(sendsOf(over), &im.Error{Code: im.CodeStoreStalled, RetryAfter: errorTime}, k)
 }
 
 // enterLocked gives the sends of a queue to the Owner here.

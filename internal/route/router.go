@@ -100,6 +100,8 @@ func (r *Router) answers() []question {
 		ofOwner((*conv.Owner).PinEntry),
 		ofOwner((*conv.Owner).Reactions),
 		ofOwner((*conv.Owner).Pins),
+		ofOwner((*conv.Owner).Describe),
+		ofOwner((*conv.Owner).Trace),
 		ofOwner(r.awaitInboxes),
 		ofNode(serveChanges),
 		ofNode(serveCandidates),

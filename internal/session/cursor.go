@@ -30,7 +30,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.WakeUps) {
 	m.Done = func(c conv.Cursor, err *im.Error, k *fanout.WakeUps) {
 		s.moves.Add(-1)
 		if err != nil {
-			s.noteRefusal("cursor", err.Code)
+			s.noteRefusal("cursor", err)
 			s.refuse(id, err, k)
 			return
 		}

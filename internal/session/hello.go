@@ -103,7 +103,7 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.WakeUps) {
 	}
 	s.hub.Refused.Add(1)
 	s.hub.Hellos.Add(string(e.Code))
-	s.noteRefusal("hello", e.Code)
+	s.noteRefusal("hello", e)
 	s.refuse(id, e, k)
 	s.Out.EndAfterAnswer(e, k)
 }

@@ -39,6 +39,7 @@ import (
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // Options tune a Hub; zero values are the defaults.
@@ -67,6 +68,8 @@ type Refusal struct {
 	Remote netip.Addr    // the client's address; the zero value: not known
 	What   string        // hello, or the name of the request
 	Code   im.Code
+	Text   string         // what the client was told beside the code
+	Send   *petrelv1.Send // that was refused before it came to its conversation; else nil. Nothing of it may be kept
 }
 
 // Hub holds what the sessions of a node share.

@@ -108,16 +108,16 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 	}
 	origin := fanout.Origin{Out: &s.Out, ID: id, Bytes: bytes, At: k.Now()}
 	if wait := s.takeRate(); wait > 0 {
-		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}, k)
+		s.refuseSend(f, origin, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}, k)
 		return nil
 	}
 	if s.hub.draining.Load() {
-		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}, k)
+		s.refuseSend(f, origin, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}, k)
 		return nil
 	}
 	send, err := conv.Prepare(s.hub.o.IDs, s.Out.Account, f, s.hub.Limits().BodyBytes)
 	if err != nil {
-		origin.Reply(wire.Ack{}, err, k)
+		s.refuseSend(f, origin, err, k)
 		return nil
 	}
 	send.Origin = origin

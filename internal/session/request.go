@@ -47,7 +47,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 		if err != nil {
 			e := s.hub.clientError(s.Out.Account.User, what, err)
 			if what != "call" { // the API notes it
-				s.noteRefusal(what, e.Code)
+				s.noteRefusal(what, e)
 			}
 			s.refuse(id, e, k)
 			return

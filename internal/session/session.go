@@ -86,10 +86,18 @@ func (s *Session) remote() netip.Addr {
 }
 
 // noteRefusal tells of what the client was refused.
-func (s *Session) noteRefusal(what string, code im.Code) {
+func (s *Session) noteRefusal(what string, e *im.Error) {
 	if f := s.hub.o.Refused; f != nil {
-		f(Refusal{Who: s.Identity(), Remote: s.remote(), What: what, Code: code})
+		f(Refusal{Who: s.Identity(), Remote: s.remote(), What: what, Code: e.Code, Text: e.Message})
 	}
+}
+
+// refuseSend answers a send that does not come to its conversation.
+func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error, k *fanout.WakeUps) {
+	if note := s.hub.o.Refused; note != nil {
+		note(Refusal{Who: s.Identity(), Remote: s.remote(), What: "send", Code: e.Code, Text: e.Message, Send: f})
+	}
+	origin.Reply(wire.Ack{}, e, k)
 }
 
 // refuse answers a frame with an error.

@@ -50,7 +50,7 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 		err = im.Errorf(im.CodeUnsupported, "the hello did not list %s", capSignal)
 	}
 	if err != nil {
-		s.noteRefusal("signal", err.Code)
+		s.noteRefusal("signal", err)
 		s.refuse(id, err, k)
 		return
 	}

@@ -31,7 +31,7 @@ func (s *Session) watch(id uint64, f *petrelv1.SetWatch, k *fanout.WakeUps) {
 		}
 	}
 	if err != nil {
-		s.noteRefusal("watch", err.Code)
+		s.noteRefusal("watch", err)
 		s.refuse(id, err, k)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -279,9 +280,10 @@ func (c *change) voidAll(ctx context.Context, a im.Account, u *storepb.User) err
 // MaxUsersPage is the longest page of List.
 const MaxUsersPage = 1000
 
-// List describes the users of a tenant behind after, ascending by id, at most
-// limit of them (0 or too large: MaxUsersPage), and tells whether there are more.
-func (us *Users) List(ctx context.Context, t im.Tenant, after im.User, limit int) ([]Info, bool, error) {
+// List describes the users of a tenant whose id begins with a prefix, behind after, ascending
+// by id, at most limit of them (0 or too large: MaxUsersPage), and tells whether there are
+// more.
+func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, limit int) ([]Info, bool, error) {
 	if limit <= 0 || limit > MaxUsersPage {
 		limit = MaxUsersPage
 	}
@@ -289,9 +291,12 @@ func (us *Users) List(ctx context.Context, t im.Tenant, after im.User, limit int
 	var list []Info
 	var bad error
 	more := false
-	err := us.store.RecordsFrom(ctx, store.Users, t, []byte(after), func(key, value []byte) bool {
+	err := us.store.RecordsFrom(ctx, store.Users, t, []byte(max(string(after), prefix)), func(key, value []byte) bool {
 		if im.User(key) == after {
 			return true
+		}
+		if !strings.HasPrefix(string(key), prefix) {
+			return false
 		}
 		if len(list) == limit {
 			more = true

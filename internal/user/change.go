@@ -86,11 +86,12 @@ type change struct {
 	puts []store.RecordPut
 	ends im.Account // whose tokens it ends; the zero account: nobody's
 
-	claimed map[string]bool // forms of names that puts notes unread
+	claimed map[string]bool       // forms of names that puts notes unread
+	called  map[im.Account]string // display names of users who were read
 }
 
 func (us *Users) newChange() *change {
-	return &change{us: us, was: map[string][]byte{}, claimed: map[string]bool{}}
+	return &change{us: us, was: map[string][]byte{}, claimed: map[string]bool{}, called: map[im.Account]string{}}
 }
 
 // maxTries is how often a change begins anew because a record has changed. On
@@ -174,7 +175,9 @@ func (c *change) user(ctx context.Context, a im.Account) (*storepb.User, error) 
 	if err != nil {
 		return nil, err
 	}
-	return parseUser(a, value)
+	u, err := parseUser(a, value)
+	c.called[a] = u.GetDisplayName()
+	return u, err
 }
 
 // readAtOnce is how many records a change of many users reads at a time: a database
@@ -210,12 +213,14 @@ func (c *change) users(ctx context.Context, accounts []im.Account) (map[im.User]
 		if of[a.User], err = parseUser(a, values[i]); err != nil {
 			return nil, err
 		}
+		c.called[a] = of[a.User].GetDisplayName()
 	}
 	return of, nil
 }
 
 func (c *change) putUser(a im.Account, u *storepb.User) error {
 	value, err := u.MarshalVT()
+	c.indexName(a, u.DisplayName)
 	c.put(store.Users, a.Tenant, []byte(a.User), value)
 	return err
 }

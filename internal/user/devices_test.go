@@ -240,7 +240,7 @@ func TestUsersAreListedInPages(t *testing.T) {
 		for after, more, pages := im.User(""), true, 0; more && pages < 100; pages++ {
 			var page []user.Info
 			var err error
-			if page, more, err = w.users.List(ctx, im.DefaultTenant, after, limit); err != nil {
+			if page, more, err = w.users.List(ctx, im.DefaultTenant, "", after, limit); err != nil {
 				t.Fatal(err)
 			}
 			for _, i := range page {
@@ -256,7 +256,7 @@ func TestUsersAreListedInPages(t *testing.T) {
 		}
 	}
 	for _, after := range []im.User{"aa", "a.", "~", "\xff", im.User(strings.Repeat("z", 1<<20)), "A\x00"} {
-		page, _, err := w.users.List(ctx, im.DefaultTenant, after, 0)
+		page, _, err := w.users.List(ctx, im.DefaultTenant, "", after, 0)
 		i, _ := slices.BinarySearch(want, after)
 		var got []im.User
 		for _, p := range page {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -147,4 +149,25 @@ func (us *Users) knownTenantName(t im.Tenant) string {
 		}
 	}
 	return ""
+}
+
+// Tenants describes all tenants, by name. The default one is among them.
+func (us *Users) Tenants(ctx context.Context) ([]TenantInfo, error) {
+	names := map[string]bool{DefaultTenantName: true}
+	err := us.store.Records(ctx, store.Tenants, 0, nil, func(key, _ []byte) bool {
+		names[string(key)] = true
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tenants: %w", err)
+	}
+	var list []TenantInfo
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		t, err := us.DescribeTenant(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
 }

@@ -468,9 +468,9 @@ func (w *jsonWriter) writeProfile(m *petrelv1.Profile) {
 			w.key(`"title":`)
 			w.text(m.Title)
 		}
-		if m.Frozen {
+		if m.Frozen != nil {
 			w.key(`"frozen":`)
-			w.bool(m.Frozen)
+			w.bool(*m.Frozen)
 		}
 	}
 	w.close('}')
@@ -1224,6 +1224,10 @@ func (w *jsonWriter) writeConvState(m *petrelv1.ConvState) {
 		if m.MentionsMissing {
 			w.key(`"mentionsMissing":`)
 			w.bool(m.MentionsMissing)
+		}
+		if m.Frozen {
+			w.key(`"frozen":`)
+			w.bool(m.Frozen)
 		}
 	}
 	w.close('}')

@@ -38,7 +38,7 @@ var naming = map[string]string{
 	// These name nothing.
 	"title": "", "name": "", "display_name": "", "password": "", "old_password": "", "new_password": "", "request_id": "", "key": "", "value": "",
 	"client_msg_id": "", "type": "", "text": "", "emoji": "", "client": "", "device_kind": "", "kind": "", "capabilities": "", "json": "", "after": "",
-	"code": "", "needs": "",
+	"code": "", "needs": "", "secret": "", "digits": "",
 
 	"mentions": "user", "from": "user",
 }

@@ -112,7 +112,7 @@ func each(t *testing.T, name string, r row, try func(*world) string, srv *imtest
 func services(f func(name string, m protoreflect.MethodDescriptor)) {
 	for _, file := range []protoreflect.FileDescriptor{
 		petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto,
-		petrelv1.File_petrel_v1_frames_proto, petrelv1.File_petrel_v1_message_proto,
+		petrelv1.File_petrel_v1_frames_proto, petrelv1.File_petrel_v1_message_proto, petrelv1.File_petrel_v1_operator_proto,
 	} {
 		for i := range file.Services().Len() {
 			s := file.Services().Get(i)

@@ -34,6 +34,8 @@ const (
 	convs   = "petrel.v1.ConversationService/"
 	message = "petrel.v1.MessageService/"
 	admin   = "petrel.v1.AdminService/"
+
+	operators = "petrel.v1.OperatorService/"
 )
 
 var methods = map[string]row{
@@ -171,6 +173,50 @@ var methods = map[string]row{
 	admin + "DissolveGroup": {to(func(w *world) *petrelv1.AdminDissolveGroupRequest {
 		return &petrelv1.AdminDissolveGroupRequest{Conv: w.conv}
 	}), operator},
+	admin + "GetOverview":   {same(&petrelv1.GetOverviewRequest{}), operator},
+	admin + "ListRefusals":  {same(&petrelv1.ListRefusalsRequest{}), operator},
+	admin + "ReadLog":       {same(&petrelv1.ReadLogRequest{}), operator},
+	admin + "PreviewLimits": {same(&petrelv1.ServerLimits{}), operator},
+	admin + "ListTenants":   {same(&petrelv1.ListTenantsRequest{}), operator},
+	admin + "ListSessions": {to(func(w *world) *petrelv1.ListSessionsRequest {
+		return &petrelv1.ListSessionsRequest{User: w.name("member2")}
+	}), operator},
+	admin + "TraceUser": {to(func(w *world) *petrelv1.TraceUserRequest {
+		return &petrelv1.TraceUserRequest{User: w.name("member2")}
+	}), operator},
+	admin + "ListConversations": {same(&petrelv1.ListConversationsRequest{Limit: 1}), operator},
+	admin + "GetConversation": {to(func(w *world) *petrelv1.AdminGetConversationRequest {
+		return &petrelv1.AdminGetConversationRequest{Conv: w.conv}
+	}), operator},
+	admin + "FreezeConversation": {to(func(w *world) *petrelv1.FreezeConversationRequest {
+		return &petrelv1.FreezeConversationRequest{Conv: w.conv, Frozen: true}
+	}), operator},
+	admin + "TraceMessage": {to(func(w *world) *petrelv1.TraceMessageRequest {
+		return &petrelv1.TraceMessageRequest{Conv: w.conv, Seq: w.ownersMessage}
+	}), operator},
+	admin + "NoteBackup":    {same(&petrelv1.NoteBackupRequest{Backup: &petrelv1.BackupInfo{Name: "x", MadeMs: 1}}), operator},
+	admin + "ListBackups":   {same(&petrelv1.ListBackupsRequest{}), operator},
+	admin + "ListOperators": {same(&petrelv1.ListOperatorsRequest{}), operator},
+	admin + "CreateOperator": {to(func(w *world) *petrelv1.CreateOperatorRequest {
+		return &petrelv1.CreateOperatorRequest{Name: w.operatorName(), Scopes: []string{"users"}}
+	}), operator},
+	admin + "ChangeOperator": {to(func(w *world) *petrelv1.ChangeOperatorRequest {
+		return &petrelv1.ChangeOperatorRequest{Name: w.makeOperator(), Disabled: true}
+	}), operator},
+	admin + "ResetOperator": {to(func(w *world) *petrelv1.ResetOperatorRequest {
+		return &petrelv1.ResetOperatorRequest{Name: w.makeOperator()}
+	}), operator},
+	admin + "RemoveOperator": {to(func(w *world) *petrelv1.RemoveOperatorRequest {
+		return &petrelv1.RemoveOperatorRequest{Name: w.makeOperator()}
+	}), operator},
+
+	operators + "BeginEnrollment": {same(&petrelv1.BeginEnrollmentRequest{Code: "x"}), "SC SC SC SC SC SC SC SC SC SC"},
+	operators + "Enroll": {same(&petrelv1.EnrollRequest{Code: "x", Name: "carol", Password: "not the " + password, Secret: "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"}),
+		"SC SC SC SC SC SC SC SC SC SC"},
+	operators + "LogIn":      {same(&petrelv1.OperatorLogInRequest{Key: "x"}), "BC BC BC BC BC BC BC BC BC BC"},
+	operators + "GetSession": {same(&petrelv1.GetOperatorSessionRequest{}), "U U U U U U U U ok ok"}, // whatever the key may do
+	operators + "LogOut":     {same(&petrelv1.OperatorLogOutRequest{}), "U U U U U U U U ok ok"},
+
 	admin + "GetCluster":       {same(&petrelv1.GetClusterRequest{}), operator},
 	admin + "DrainNode":        {same(&petrelv1.DrainNodeRequest{Node: "x"}), alone},
 	admin + "ResumeNode":       {same(&petrelv1.ResumeNodeRequest{Node: "x"}), alone},

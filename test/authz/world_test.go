@@ -101,7 +101,7 @@ func (w *world) credentialOf(caller string) string {
 		// Of all scopes but admin, the server's covers least; the server's own
 		// methods are tried with one that covers users.
 		scope := "server"
-		if slices.ContainsFunc([]string{"Limits", "Stats", "Compact", "Cluster", "DrainNode", "ResumeNode", "MovePartition"}, func(m string) bool { return strings.Contains(w.t.Name(), m) }) {
+		if slices.ContainsFunc([]string{"Limits", "Stats", "Overview", "Refusals", "ReadLog", "Compact", "Cluster", "DrainNode", "ResumeNode", "MovePartition"}, func(m string) bool { return strings.Contains(w.t.Name(), m) }) {
 			scope = "users"
 		}
 		return w.makeKey("noscope", scope).Key
@@ -242,4 +242,16 @@ func (w *world) answer(in *bufio.Reader, id uint64) string {
 		}
 		return "ok"
 	}
+}
+
+// operatorName is one that nobody has.
+func (w *world) operatorName() string { return fmt.Sprintf("operator%d", worlds.Add(1)) }
+
+func (w *world) makeOperator() string {
+	w.t.Helper()
+	name := w.operatorName()
+	if _, err := w.srv.Admin.CreateOperator(w.t.Context(), connect.NewRequest(&petrelv1.CreateOperatorRequest{Name: name, Scopes: []string{"users"}})); err != nil {
+		w.t.Fatalf("make an operator: %v", err)
+	}
+	return name
 }

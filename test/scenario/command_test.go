@@ -354,6 +354,14 @@ func (w *world) admin(a args) {
 		err = w.changeMembers(s, t, a)
 	case "send": // send g1 as alice "text"
 		err = w.sendAs(s, t, a)
+	case "freeze", "thaw":
+		conv, _ := w.resolve(nil, a.word(1))
+		var r *connect.Response[petrelv1.ChangeResponse]
+		r, err = w.node().Admin.FreezeConversation(w.deadline(), connect.NewRequest(&petrelv1.FreezeConversationRequest{Tenant: t.id, Conv: conv, Frozen: a.word(0) == "freeze", RequestId: w.nextK()}))
+		if err == nil {
+			w.noteChange(conv, r.Msg.Seq)
+			s.put("ok seq=%d", r.Msg.Seq)
+		}
 	case "history":
 		conv, _ := w.resolve(nil, a.word(1))
 		var r *connect.Response[petrelv1.HistoryPage]

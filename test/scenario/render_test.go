@@ -248,6 +248,9 @@ func entryText(m *petrelv1.Message) string {
 	case *petrelv1.Message_Members:
 		return l + " members" + membersText(b.Members)
 	case *petrelv1.Message_Profile:
+		if b.Profile.Frozen != nil {
+			return l + map[bool]string{true: " frozen", false: " thawed"}[*b.Profile.Frozen]
+		}
 		return l + " title=" + strconv.Quote(b.Profile.Title)
 	case *petrelv1.Message_Inbox:
 		return l + " inbox"

@@ -115,7 +115,9 @@ var skipped = map[string][]string{
 	"CreateKeyRequest":             {"tenant"},
 	"ChangeSettingsRequest":        {"conv"},
 	"ListUserConversationsRequest": {"token"},
-	"ListAuditRequest":             {"token", "sinceMs"},
+	"ListAuditRequest":             {"token", "sinceMs", "untilMs", "event", "who", "about"},
+	"ListUsersRequest":             {"token", "namePrefix", "prefix"},
+	"ListConversationsRequest":     {"token"},
 	"VerifyAuditRequest":           {"heads"},
 }
 

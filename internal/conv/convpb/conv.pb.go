@@ -633,6 +633,7 @@ type State struct {
 	Pos           uint64                 `protobuf:"varint,5,opt,name=pos,proto3" json:"pos,omitempty"`                       // of the newest row
 	Role          petrelv1.Role          `protobuf:"varint,6,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"` // unspecified: not a member any more
 	Title         string                 `protobuf:"bytes,7,opt,name=title,proto3" json:"title,omitempty"`
+	Frozen        bool                   `protobuf:"varint,9,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	ReceiptsTo    *uint64                `protobuf:"varint,8,opt,name=receipts_to,json=receiptsTo,proto3,oneof" json:"receipts_to,omitempty"` // up to here the user is told of the cursors of the other one, who blocks them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -715,6 +716,13 @@ func (x *State) GetTitle() string {
 		return x.Title
 	}
 	return ""
+}
+
+func (x *State) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
 }
 
 func (x *State) GetReceiptsTo() uint64 {
@@ -821,6 +829,401 @@ func (x *Record) GetUsers() []string {
 	return nil
 }
 
+// Describe asks how a conversation stands, for the operator.
+type Describe struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rate          uint32                 `protobuf:"varint,1,opt,name=rate,proto3" json:"rate,omitempty"` // the entries of the last minute are counted, up to so many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Describe) Reset() {
+	*x = Describe{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Describe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Describe) ProtoMessage() {}
+
+func (x *Describe) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Describe.ProtoReflect.Descriptor instead.
+func (*Describe) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Describe) GetRate() uint32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+type Description struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          petrelv1.ConvKind      `protobuf:"varint,1,opt,name=kind,proto3,enum=petrel.v1.ConvKind" json:"kind,omitempty"`
+	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Key           string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Users         []string               `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"` // of a direct conversation
+	CreatedMs     uint64                 `protobuf:"varint,5,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	Head          uint64                 `protobuf:"varint,6,opt,name=head,proto3" json:"head,omitempty"`
+	FirstSeq      uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
+	Members       uint32                 `protobuf:"varint,8,opt,name=members,proto3" json:"members,omitempty"`
+	Dissolved     bool                   `protobuf:"varint,9,opt,name=dissolved,proto3" json:"dissolved,omitempty"`
+	Frozen        bool                   `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	LastMs        uint64                 `protobuf:"varint,11,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"` // of the newest entry
+	PerMinute     uint32                 `protobuf:"varint,12,opt,name=per_minute,json=perMinute,proto3" json:"per_minute,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Description) Reset() {
+	*x = Description{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Description) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Description) ProtoMessage() {}
+
+func (x *Description) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Description.ProtoReflect.Descriptor instead.
+func (*Description) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Description) GetKind() petrelv1.ConvKind {
+	if x != nil {
+		return x.Kind
+	}
+	return petrelv1.ConvKind(0)
+}
+
+func (x *Description) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Description) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Description) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Description) GetCreatedMs() uint64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Description) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
+}
+
+func (x *Description) GetFirstSeq() uint64 {
+	if x != nil {
+		return x.FirstSeq
+	}
+	return 0
+}
+
+func (x *Description) GetMembers() uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *Description) GetDissolved() bool {
+	if x != nil {
+		return x.Dissolved
+	}
+	return false
+}
+
+func (x *Description) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
+}
+
+func (x *Description) GetLastMs() uint64 {
+	if x != nil {
+		return x.LastMs
+	}
+	return 0
+}
+
+func (x *Description) GetPerMinute() uint32 {
+	if x != nil {
+		return x.PerMinute
+	}
+	return 0
+}
+
+// Trace asks about an entry, by seq or else by who sent it under which id, and how far
+// members are.
+type Trace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	ClientMsgId   string                 `protobuf:"bytes,3,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"`
+	Scan          uint32                 `protobuf:"varint,4,opt,name=scan,proto3" json:"scan,omitempty"`   // entries that are searched for one that has no dedupe key
+	After         string                 `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`  // members behind this user
+	Limit         uint32                 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"` // of members
+	Only          string                 `protobuf:"bytes,7,opt,name=only,proto3" json:"only,omitempty"`    // this member
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trace) Reset() {
+	*x = Trace{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trace) ProtoMessage() {}
+
+func (x *Trace) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trace.ProtoReflect.Descriptor instead.
+func (*Trace) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Trace) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Trace) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Trace) GetClientMsgId() string {
+	if x != nil {
+		return x.ClientMsgId
+	}
+	return ""
+}
+
+func (x *Trace) GetScan() uint32 {
+	if x != nil {
+		return x.Scan
+	}
+	return 0
+}
+
+func (x *Trace) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *Trace) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *Trace) GetOnly() string {
+	if x != nil {
+		return x.Only
+	}
+	return ""
+}
+
+type Traced struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Found         bool                   `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	ClientMsgId   string                 `protobuf:"bytes,4,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"`
+	TimeMs        uint64                 `protobuf:"varint,5,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Bytes         uint32                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Recalled      bool                   `protobuf:"varint,7,opt,name=recalled,proto3" json:"recalled,omitempty"`
+	Edited        bool                   `protobuf:"varint,8,opt,name=edited,proto3" json:"edited,omitempty"`
+	Head          uint64                 `protobuf:"varint,9,opt,name=head,proto3" json:"head,omitempty"`
+	Places        []*Traced_Place        `protobuf:"bytes,10,rep,name=places,proto3" json:"places,omitempty"` // of those who may read it, ascending by user
+	More          bool                   `protobuf:"varint,11,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traced) Reset() {
+	*x = Traced{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traced) ProtoMessage() {}
+
+func (x *Traced) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traced.ProtoReflect.Descriptor instead.
+func (*Traced) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Traced) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
+}
+
+func (x *Traced) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Traced) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Traced) GetClientMsgId() string {
+	if x != nil {
+		return x.ClientMsgId
+	}
+	return ""
+}
+
+func (x *Traced) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Traced) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Traced) GetRecalled() bool {
+	if x != nil {
+		return x.Recalled
+	}
+	return false
+}
+
+func (x *Traced) GetEdited() bool {
+	if x != nil {
+		return x.Edited
+	}
+	return false
+}
+
+func (x *Traced) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
+}
+
+func (x *Traced) GetPlaces() []*Traced_Place {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+func (x *Traced) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 type ListMembers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"` // a user
@@ -831,7 +1234,7 @@ type ListMembers struct {
 
 func (x *ListMembers) Reset() {
 	*x = ListMembers{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +1246,7 @@ func (x *ListMembers) String() string {
 func (*ListMembers) ProtoMessage() {}
 
 func (x *ListMembers) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +1259,7 @@ func (x *ListMembers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembers.ProtoReflect.Descriptor instead.
 func (*ListMembers) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListMembers) GetAfter() string {
@@ -883,7 +1286,7 @@ type Members struct {
 
 func (x *Members) Reset() {
 	*x = Members{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1298,7 @@ func (x *Members) String() string {
 func (*Members) ProtoMessage() {}
 
 func (x *Members) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1311,7 @@ func (x *Members) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Members.ProtoReflect.Descriptor instead.
 func (*Members) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Members) GetMembers() []*petrelv1.MemberRef {
@@ -933,7 +1336,7 @@ type ListReceipts struct {
 
 func (x *ListReceipts) Reset() {
 	*x = ListReceipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1348,7 @@ func (x *ListReceipts) String() string {
 func (*ListReceipts) ProtoMessage() {}
 
 func (x *ListReceipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1361,7 @@ func (x *ListReceipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceipts.ProtoReflect.Descriptor instead.
 func (*ListReceipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
 }
 
 type Receipts struct {
@@ -970,7 +1373,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1385,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1398,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Receipts) GetReceipts() []*petrelv1.Receipt {
@@ -1018,7 +1421,7 @@ type MoveCursor struct {
 
 func (x *MoveCursor) Reset() {
 	*x = MoveCursor{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1433,7 @@ func (x *MoveCursor) String() string {
 func (*MoveCursor) ProtoMessage() {}
 
 func (x *MoveCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1446,7 @@ func (x *MoveCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveCursor.ProtoReflect.Descriptor instead.
 func (*MoveCursor) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MoveCursor) GetDelivered() uint64 {
@@ -1084,7 +1487,7 @@ type AwaitInboxes struct {
 
 func (x *AwaitInboxes) Reset() {
 	*x = AwaitInboxes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1499,7 @@ func (x *AwaitInboxes) String() string {
 func (*AwaitInboxes) ProtoMessage() {}
 
 func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1512,7 @@ func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitInboxes.ProtoReflect.Descriptor instead.
 func (*AwaitInboxes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{21}
 }
 
 type Awaited struct {
@@ -1120,7 +1523,7 @@ type Awaited struct {
 
 func (x *Awaited) Reset() {
 	*x = Awaited{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1535,7 @@ func (x *Awaited) String() string {
 func (*Awaited) ProtoMessage() {}
 
 func (x *Awaited) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1548,7 @@ func (x *Awaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Awaited.ProtoReflect.Descriptor instead.
 func (*Awaited) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{22}
 }
 
 // ListChanges asks what is new in some conversations of a user's list. One node
@@ -1163,7 +1566,7 @@ type ListChanges struct {
 
 func (x *ListChanges) Reset() {
 	*x = ListChanges{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1578,7 @@ func (x *ListChanges) String() string {
 func (*ListChanges) ProtoMessage() {}
 
 func (x *ListChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1591,7 @@ func (x *ListChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChanges.ProtoReflect.Descriptor instead.
 func (*ListChanges) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListChanges) GetAsks() []*Ask {
@@ -1242,7 +1645,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1657,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1670,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Ask) GetConv() []byte {
@@ -1329,7 +1732,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1744,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1757,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{21}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -1381,7 +1784,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1796,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1809,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{22}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Change) GetState() *petrelv1.ConvState {
@@ -1435,7 +1838,7 @@ type FindCandidates struct {
 
 func (x *FindCandidates) Reset() {
 	*x = FindCandidates{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1850,7 @@ func (x *FindCandidates) String() string {
 func (*FindCandidates) ProtoMessage() {}
 
 func (x *FindCandidates) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1863,7 @@ func (x *FindCandidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindCandidates.ProtoReflect.Descriptor instead.
 func (*FindCandidates) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{23}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FindCandidates) GetConvs() []byte {
@@ -1487,7 +1890,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1902,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1915,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{24}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Candidates) GetMaybe() []byte {
@@ -1527,6 +1930,82 @@ func (x *Candidates) GetFeeds() []*storepb.FeedPos {
 		return x.Feeds
 	}
 	return nil
+}
+
+type Traced_Place struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Role          petrelv1.Role          `protobuf:"varint,2,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"`
+	Delivered     uint64                 `protobuf:"varint,3,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Read          uint64                 `protobuf:"varint,4,opt,name=read,proto3" json:"read,omitempty"`
+	MayNot        bool                   `protobuf:"varint,5,opt,name=may_not,json=mayNot,proto3" json:"may_not,omitempty"` // read it; with only
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traced_Place) Reset() {
+	*x = Traced_Place{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traced_Place) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traced_Place) ProtoMessage() {}
+
+func (x *Traced_Place) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traced_Place.ProtoReflect.Descriptor instead.
+func (*Traced_Place) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15, 0}
+}
+
+func (x *Traced_Place) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Traced_Place) GetRole() petrelv1.Role {
+	if x != nil {
+		return x.Role
+	}
+	return petrelv1.Role(0)
+}
+
+func (x *Traced_Place) GetDelivered() uint64 {
+	if x != nil {
+		return x.Delivered
+	}
+	return 0
+}
+
+func (x *Traced_Place) GetRead() uint64 {
+	if x != nil {
+		return x.Read
+	}
+	return 0
+}
+
+func (x *Traced_Place) GetMayNot() bool {
+	if x != nil {
+		return x.MayNot
+	}
+	return false
 }
 
 var File_petrel_conv_v1_conv_proto protoreflect.FileDescriptor
@@ -1577,7 +2056,7 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\tforwarded\x18\x04 \x01(\v2\x14.petrel.v1.ForwardedR\tforwardedB\x06\n" +
 	"\x04body\"\n" +
 	"\n" +
-	"\bGetState\"\xed\x01\n" +
+	"\bGetState\"\x85\x02\n" +
 	"\x05State\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x18\n" +
 	"\acounted\x18\x02 \x01(\x04R\acounted\x12\x1b\n" +
@@ -1585,7 +2064,8 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x06joined\x18\x04 \x01(\x04R\x06joined\x12\x10\n" +
 	"\x03pos\x18\x05 \x01(\x04R\x03pos\x12#\n" +
 	"\x04role\x18\x06 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x14\n" +
-	"\x05title\x18\a \x01(\tR\x05title\x12$\n" +
+	"\x05title\x18\a \x01(\tR\x05title\x12\x16\n" +
+	"\x06frozen\x18\t \x01(\bR\x06frozen\x12$\n" +
 	"\vreceipts_to\x18\b \x01(\x04H\x00R\n" +
 	"receiptsTo\x88\x01\x01B\x0e\n" +
 	"\f_receipts_to\"\v\n" +
@@ -1593,7 +2073,52 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x06Record\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x14\n" +
-	"\x05users\x18\x03 \x03(\tR\x05users\"9\n" +
+	"\x05users\x18\x03 \x03(\tR\x05users\"\x1e\n" +
+	"\bDescribe\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\rR\x04rate\"\xcc\x02\n" +
+	"\vDescription\x12'\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x14\n" +
+	"\x05users\x18\x04 \x03(\tR\x05users\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x05 \x01(\x04R\tcreatedMs\x12\x12\n" +
+	"\x04head\x18\x06 \x01(\x04R\x04head\x12\x1b\n" +
+	"\tfirst_seq\x18\a \x01(\x04R\bfirstSeq\x12\x18\n" +
+	"\amembers\x18\b \x01(\rR\amembers\x12\x1c\n" +
+	"\tdissolved\x18\t \x01(\bR\tdissolved\x12\x16\n" +
+	"\x06frozen\x18\n" +
+	" \x01(\bR\x06frozen\x12\x17\n" +
+	"\alast_ms\x18\v \x01(\x04R\x06lastMs\x12\x1d\n" +
+	"\n" +
+	"per_minute\x18\f \x01(\rR\tperMinute\"\xa5\x01\n" +
+	"\x05Trace\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\"\n" +
+	"\rclient_msg_id\x18\x03 \x01(\tR\vclientMsgId\x12\x12\n" +
+	"\x04scan\x18\x04 \x01(\rR\x04scan\x12\x14\n" +
+	"\x05after\x18\x05 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\rR\x05limit\x12\x12\n" +
+	"\x04only\x18\a \x01(\tR\x04only\"\xb7\x03\n" +
+	"\x06Traced\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\bR\x05found\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\"\n" +
+	"\rclient_msg_id\x18\x04 \x01(\tR\vclientMsgId\x12\x17\n" +
+	"\atime_ms\x18\x05 \x01(\x04R\x06timeMs\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\rR\x05bytes\x12\x1a\n" +
+	"\brecalled\x18\a \x01(\bR\brecalled\x12\x16\n" +
+	"\x06edited\x18\b \x01(\bR\x06edited\x12\x12\n" +
+	"\x04head\x18\t \x01(\x04R\x04head\x124\n" +
+	"\x06places\x18\n" +
+	" \x03(\v2\x1c.petrel.conv.v1.Traced.PlaceR\x06places\x12\x12\n" +
+	"\x04more\x18\v \x01(\bR\x04more\x1a\x8b\x01\n" +
+	"\x05Place\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12#\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x1c\n" +
+	"\tdelivered\x18\x03 \x01(\x04R\tdelivered\x12\x12\n" +
+	"\x04read\x18\x04 \x01(\x04R\x04read\x12\x17\n" +
+	"\amay_not\x18\x05 \x01(\bR\x06mayNot\"9\n" +
 	"\vListMembers\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"M\n" +
@@ -1651,7 +2176,7 @@ func file_petrel_conv_v1_conv_proto_rawDescGZIP() []byte {
 	return file_petrel_conv_v1_conv_proto_rawDescData
 }
 
-var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*GetHistory)(nil),         // 0: petrel.conv.v1.GetHistory
 	(*History)(nil),            // 1: petrel.conv.v1.History
@@ -1665,49 +2190,57 @@ var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*State)(nil),              // 9: petrel.conv.v1.State
 	(*GetRecord)(nil),          // 10: petrel.conv.v1.GetRecord
 	(*Record)(nil),             // 11: petrel.conv.v1.Record
-	(*ListMembers)(nil),        // 12: petrel.conv.v1.ListMembers
-	(*Members)(nil),            // 13: petrel.conv.v1.Members
-	(*ListReceipts)(nil),       // 14: petrel.conv.v1.ListReceipts
-	(*Receipts)(nil),           // 15: petrel.conv.v1.Receipts
-	(*MoveCursor)(nil),         // 16: petrel.conv.v1.MoveCursor
-	(*AwaitInboxes)(nil),       // 17: petrel.conv.v1.AwaitInboxes
-	(*Awaited)(nil),            // 18: petrel.conv.v1.Awaited
-	(*ListChanges)(nil),        // 19: petrel.conv.v1.ListChanges
-	(*Ask)(nil),                // 20: petrel.conv.v1.Ask
-	(*Changes)(nil),            // 21: petrel.conv.v1.Changes
-	(*Change)(nil),             // 22: petrel.conv.v1.Change
-	(*FindCandidates)(nil),     // 23: petrel.conv.v1.FindCandidates
-	(*Candidates)(nil),         // 24: petrel.conv.v1.Candidates
-	(*petrelv1.Quote)(nil),     // 25: petrel.v1.Quote
-	(*petrelv1.Note)(nil),      // 26: petrel.v1.Note
-	(*petrelv1.Forwarded)(nil), // 27: petrel.v1.Forwarded
-	(petrelv1.Role)(0),         // 28: petrel.v1.Role
-	(petrelv1.ConvKind)(0),     // 29: petrel.v1.ConvKind
-	(*petrelv1.MemberRef)(nil), // 30: petrel.v1.MemberRef
-	(*petrelv1.Receipt)(nil),   // 31: petrel.v1.Receipt
-	(*storepb.FeedPos)(nil),    // 32: petrel.store.v1.FeedPos
-	(*petrelv1.ConvState)(nil), // 33: petrel.v1.ConvState
+	(*Describe)(nil),           // 12: petrel.conv.v1.Describe
+	(*Description)(nil),        // 13: petrel.conv.v1.Description
+	(*Trace)(nil),              // 14: petrel.conv.v1.Trace
+	(*Traced)(nil),             // 15: petrel.conv.v1.Traced
+	(*ListMembers)(nil),        // 16: petrel.conv.v1.ListMembers
+	(*Members)(nil),            // 17: petrel.conv.v1.Members
+	(*ListReceipts)(nil),       // 18: petrel.conv.v1.ListReceipts
+	(*Receipts)(nil),           // 19: petrel.conv.v1.Receipts
+	(*MoveCursor)(nil),         // 20: petrel.conv.v1.MoveCursor
+	(*AwaitInboxes)(nil),       // 21: petrel.conv.v1.AwaitInboxes
+	(*Awaited)(nil),            // 22: petrel.conv.v1.Awaited
+	(*ListChanges)(nil),        // 23: petrel.conv.v1.ListChanges
+	(*Ask)(nil),                // 24: petrel.conv.v1.Ask
+	(*Changes)(nil),            // 25: petrel.conv.v1.Changes
+	(*Change)(nil),             // 26: petrel.conv.v1.Change
+	(*FindCandidates)(nil),     // 27: petrel.conv.v1.FindCandidates
+	(*Candidates)(nil),         // 28: petrel.conv.v1.Candidates
+	(*Traced_Place)(nil),       // 29: petrel.conv.v1.Traced.Place
+	(*petrelv1.Quote)(nil),     // 30: petrel.v1.Quote
+	(*petrelv1.Note)(nil),      // 31: petrel.v1.Note
+	(*petrelv1.Forwarded)(nil), // 32: petrel.v1.Forwarded
+	(petrelv1.Role)(0),         // 33: petrel.v1.Role
+	(petrelv1.ConvKind)(0),     // 34: petrel.v1.ConvKind
+	(*petrelv1.MemberRef)(nil), // 35: petrel.v1.MemberRef
+	(*petrelv1.Receipt)(nil),   // 36: petrel.v1.Receipt
+	(*storepb.FeedPos)(nil),    // 37: petrel.store.v1.FeedPos
+	(*petrelv1.ConvState)(nil), // 38: petrel.v1.ConvState
 }
 var file_petrel_conv_v1_conv_proto_depIdxs = []int32{
-	25, // 0: petrel.conv.v1.History.refs:type_name -> petrel.v1.Quote
-	26, // 1: petrel.conv.v1.History.notes:type_name -> petrel.v1.Note
-	27, // 2: petrel.conv.v1.Source.forwarded:type_name -> petrel.v1.Forwarded
-	28, // 3: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
-	29, // 4: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
-	30, // 5: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
-	31, // 6: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
-	20, // 7: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
-	29, // 8: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
-	22, // 9: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
-	32, // 10: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
-	33, // 11: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
-	32, // 12: petrel.conv.v1.FindCandidates.since:type_name -> petrel.store.v1.FeedPos
-	32, // 13: petrel.conv.v1.Candidates.feeds:type_name -> petrel.store.v1.FeedPos
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	30, // 0: petrel.conv.v1.History.refs:type_name -> petrel.v1.Quote
+	31, // 1: petrel.conv.v1.History.notes:type_name -> petrel.v1.Note
+	32, // 2: petrel.conv.v1.Source.forwarded:type_name -> petrel.v1.Forwarded
+	33, // 3: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
+	34, // 4: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
+	34, // 5: petrel.conv.v1.Description.kind:type_name -> petrel.v1.ConvKind
+	29, // 6: petrel.conv.v1.Traced.places:type_name -> petrel.conv.v1.Traced.Place
+	35, // 7: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
+	36, // 8: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
+	24, // 9: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
+	34, // 10: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
+	26, // 11: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
+	37, // 12: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
+	38, // 13: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
+	37, // 14: petrel.conv.v1.FindCandidates.since:type_name -> petrel.store.v1.FeedPos
+	37, // 15: petrel.conv.v1.Candidates.feeds:type_name -> petrel.store.v1.FeedPos
+	33, // 16: petrel.conv.v1.Traced.Place.role:type_name -> petrel.v1.Role
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_petrel_conv_v1_conv_proto_init() }
@@ -1726,7 +2259,7 @@ func file_petrel_conv_v1_conv_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_conv_v1_conv_proto_rawDesc), len(file_petrel_conv_v1_conv_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,7 +44,7 @@ func TestAuditLogOfThreeNodesIsInOneDatabase(t *testing.T) {
 			t.Errorf("verify: %+v, %v", v, err)
 		}
 	}
-	page, more, err := all[0].List(t.Context(), 0, nil, 0)
+	page, more, err := all[0].List(t.Context(), audit.Query{})
 	if err != nil || len(more) > 0 || len(page) != nodes*each {
 		t.Fatalf("%d records, %v", len(page), err)
 	}

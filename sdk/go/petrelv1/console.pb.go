@@ -705,7 +705,8 @@ type Sample struct {
 	Refused     float32                `protobuf:"fixed32,5,opt,name=refused,proto3" json:"refused,omitempty"`            // sends, other frames and calls per second that were refused
 	Connections uint32                 `protobuf:"varint,6,opt,name=connections,proto3" json:"connections,omitempty"`     // at the end
 	// Milliseconds; 0: nothing was measured. Of several nodes and of several
-	// seconds the slowest, interpolated inside buckets that double in size.
+	// seconds the slowest, interpolated inside buckets that double in size. For
+	// what is exact over a longer time there is /metrics.
 	AckP50Ms      float32 `protobuf:"fixed32,7,opt,name=ack_p50_ms,json=ackP50Ms,proto3" json:"ack_p50_ms,omitempty"`
 	AckP99Ms      float32 `protobuf:"fixed32,8,opt,name=ack_p99_ms,json=ackP99Ms,proto3" json:"ack_p99_ms,omitempty"`
 	CommitP50Ms   float32 `protobuf:"fixed32,9,opt,name=commit_p50_ms,json=commitP50Ms,proto3" json:"commit_p50_ms,omitempty"`
@@ -1045,7 +1046,7 @@ type Storage struct {
 	DiskBytes     uint64                 `protobuf:"varint,4,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`            // that the store takes
 	FreeBytes     uint64                 `protobuf:"varint,5,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`            // on the disk of store.dir
 	MinFreeBytes  uint64                 `protobuf:"varint,6,opt,name=min_free_bytes,json=minFreeBytes,proto3" json:"min_free_bytes,omitempty"` // below which sends are refused
-	SyncMs        float32                `protobuf:"fixed32,7,opt,name=sync_ms,json=syncMs,proto3" json:"sync_ms,omitempty"`                    // of the disk, or of a statement of the database: the mean of the last second with one
+	SyncMs        float32                `protobuf:"fixed32,7,opt,name=sync_ms,json=syncMs,proto3" json:"sync_ms,omitempty"`                    // how long the disk or the database takes to make a commit durable: the mean of the last 10 s with one; 0: there was none
 	Damage        []string               `protobuf:"bytes,8,rep,name=damage,proto3" json:"damage,omitempty"`                                    // what cannot be read, for people, at most about 20
 	DamageMet     uint64                 `protobuf:"varint,9,opt,name=damage_met,json=damageMet,proto3" json:"damage_met,omitempty"`            // times that a read met damage, since the start
 	ScrubMs       uint64                 `protobuf:"varint,10,opt,name=scrub_ms,json=scrubMs,proto3" json:"scrub_ms,omitempty"`                 // when everything was read last in search of damage; 0: never
@@ -1227,7 +1228,8 @@ type ListRefusalsRequest struct {
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`     // empty: everybody
 	Code          string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`     // empty: all
 	SinceMs       uint64                 `protobuf:"varint,4,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
-	Limit         uint32                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // at most 1000; 0: 200
+	Limit         uint32                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                                 // at most 1000; 0: 200
+	ClientMsgId   string                 `protobuf:"bytes,6,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"` // empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1295,6 +1297,13 @@ func (x *ListRefusalsRequest) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListRefusalsRequest) GetClientMsgId() string {
+	if x != nil {
+		return x.ClientMsgId
+	}
+	return ""
 }
 
 type ListRefusalsResponse struct {
@@ -1694,6 +1703,7 @@ type ListSessionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Conv          string                 `protobuf:"bytes,3,opt,name=conv,proto3" json:"conv,omitempty"` // that in_focus is about; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1738,6 +1748,13 @@ func (x *ListSessionsRequest) GetTenant() string {
 func (x *ListSessionsRequest) GetUser() string {
 	if x != nil {
 		return x.User
+	}
+	return ""
+}
+
+func (x *ListSessionsRequest) GetConv() string {
+	if x != nil {
+		return x.Conv
 	}
 	return ""
 }
@@ -3617,13 +3634,14 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x02up\x18\x02 \x01(\bR\x02up\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x03 \x01(\rR\n" +
-	"partitions\"\x86\x01\n" +
+	"partitions\"\xaa\x01\n" +
 	"\x13ListRefusalsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
 	"\x04code\x18\x03 \x01(\tR\x04code\x12\x19\n" +
 	"\bsince_ms\x18\x04 \x01(\x04R\asinceMs\x12\x14\n" +
-	"\x05limit\x18\x05 \x01(\rR\x05limit\"^\n" +
+	"\x05limit\x18\x05 \x01(\rR\x05limit\x12\"\n" +
+	"\rclient_msg_id\x18\x06 \x01(\tR\vclientMsgId\"^\n" +
 	"\x14ListRefusalsResponse\x12.\n" +
 	"\brefusals\x18\x01 \x03(\v2\x12.petrel.v1.RefusalR\brefusals\x12\x16\n" +
 	"\x06silent\x18\x02 \x03(\tR\x06silent\"\x9e\x02\n" +
@@ -3655,10 +3673,11 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x14\n" +
 	"\x05level\x18\x03 \x01(\tR\x05level\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x14\n" +
-	"\x05attrs\x18\x05 \x01(\tR\x05attrs\"A\n" +
+	"\x05attrs\x18\x05 \x01(\tR\x05attrs\"U\n" +
 	"\x13ListSessionsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"b\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
+	"\x04conv\x18\x03 \x01(\tR\x04conv\"b\n" +
 	"\x14ListSessionsResponse\x122\n" +
 	"\bsessions\x18\x01 \x03(\v2\x16.petrel.v1.SessionInfoR\bsessions\x12\x16\n" +
 	"\x06silent\x18\x02 \x03(\tR\x06silent\"\xd9\x01\n" +

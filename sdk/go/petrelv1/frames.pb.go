@@ -1886,6 +1886,7 @@ type ConvState struct {
 	NotesMissing    bool                   `protobuf:"varint,19,opt,name=notes_missing,json=notesMissing,proto3" json:"notes_missing,omitempty"`
 	Mentions        []uint64               `protobuf:"varint,20,rep,packed,name=mentions,proto3" json:"mentions,omitempty"`                               // unread entries that mention the user, ascending by seq, at most 50. Clause P-5.13
 	MentionsMissing bool                   `protobuf:"varint,21,opt,name=mentions_missing,json=mentionsMissing,proto3" json:"mentions_missing,omitempty"` // the server cannot read them. Clause P-9.5
+	Frozen          bool                   `protobuf:"varint,22,opt,name=frozen,proto3" json:"frozen,omitempty"`                                          // an operator lets nobody write. Clause P-8.12
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2063,6 +2064,13 @@ func (x *ConvState) GetMentions() []uint64 {
 func (x *ConvState) GetMentionsMissing() bool {
 	if x != nil {
 		return x.MentionsMissing
+	}
+	return false
+}
+
+func (x *ConvState) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
 	}
 	return false
 }
@@ -3226,7 +3234,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
 	"\x04more\x18\x03 \x01(\bR\x04more\x12/\n" +
 	"\bpersonal\x18\b \x03(\v2\x13.petrel.v1.PersonalR\bpersonal\x12%\n" +
-	"\x0epersonal_reset\x18\t \x01(\bR\rpersonalReset\"\x99\x05\n" +
+	"\x0epersonal_reset\x18\t \x01(\bR\rpersonalReset\"\xb1\x05\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -3249,7 +3257,8 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05notes\x18\x12 \x03(\v2\x0f.petrel.v1.NoteR\x05notes\x12#\n" +
 	"\rnotes_missing\x18\x13 \x01(\bR\fnotesMissing\x12\x1a\n" +
 	"\bmentions\x18\x14 \x03(\x04R\bmentions\x12)\n" +
-	"\x10mentions_missing\x18\x15 \x01(\bR\x0fmentionsMissing\"R\n" +
+	"\x10mentions_missing\x18\x15 \x01(\bR\x0fmentionsMissing\x12\x16\n" +
+	"\x06frozen\x18\x16 \x01(\bR\x06frozen\"R\n" +
 	"\n" +
 	"MoveCursor\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +

@@ -1066,8 +1066,8 @@ func (x *ReactionCount) GetMine() bool {
 // Profile is what members see of the conversation itself.
 type Profile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`    // at most 256 bytes
-	Frozen        bool                   `protobuf:"varint,2,opt,name=frozen,proto3" json:"frozen,omitempty"` // an operator lets nobody write. Clause P-8.12
+	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`          // at most 256 bytes
+	Frozen        *bool                  `protobuf:"varint,2,opt,name=frozen,proto3,oneof" json:"frozen,omitempty"` // set: not the title has changed, but whether an operator lets nobody write. Clause P-8.12
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1110,8 +1110,8 @@ func (x *Profile) GetTitle() string {
 }
 
 func (x *Profile) GetFrozen() bool {
-	if x != nil {
-		return x.Frozen
+	if x != nil && x.Frozen != nil {
+		return *x.Frozen
 	}
 	return false
 }
@@ -2032,10 +2032,11 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\rReactionCount\x12\x14\n" +
 	"\x05emoji\x18\x01 \x01(\tR\x05emoji\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x12\n" +
-	"\x04mine\x18\x03 \x01(\bR\x04mine\"7\n" +
+	"\x04mine\x18\x03 \x01(\bR\x04mine\"G\n" +
 	"\aProfile\x12\x14\n" +
-	"\x05title\x18\x01 \x01(\tR\x05title\x12\x16\n" +
-	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xb2\x01\n" +
+	"\x05title\x18\x01 \x01(\tR\x05title\x12\x1b\n" +
+	"\x06frozen\x18\x02 \x01(\bH\x00R\x06frozen\x88\x01\x01B\t\n" +
+	"\a_frozen\"\xb2\x01\n" +
 	"\fMemberChange\x12*\n" +
 	"\x05added\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\x05added\x12\x18\n" +
 	"\aremoved\x18\x02 \x03(\tR\aremoved\x12\x12\n" +
@@ -2209,6 +2210,7 @@ func file_petrel_v1_message_proto_init() {
 		(*Quote_Text)(nil),
 		(*Quote_Data)(nil),
 	}
+	file_petrel_v1_message_proto_msgTypes[9].OneofWrappers = []any{}
 	file_petrel_v1_message_proto_msgTypes[12].OneofWrappers = []any{
 		(*InboxEntry_Joined)(nil),
 		(*InboxEntry_Left)(nil),

@@ -909,9 +909,9 @@ func (m *Profile) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.Frozen {
+	if m.Frozen != nil {
 		i--
-		if m.Frozen {
+		if *m.Frozen {
 			dAtA[i] = 1
 		} else {
 			dAtA[i] = 0
@@ -2111,7 +2111,7 @@ func (m *Profile) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	if m.Frozen {
+	if m.Frozen != nil {
 		n += 2
 	}
 	n += len(m.unknownFields)
@@ -4561,7 +4561,8 @@ func (m *Profile) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-			m.Frozen = bool(v != 0)
+			b := bool(v != 0)
+			m.Frozen = &b
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8729,7 +8730,8 @@ func (m *Profile) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-			m.Frozen = bool(v != 0)
+			b := bool(v != 0)
+			m.Frozen = &b
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -345,7 +345,7 @@ export interface ReactionCountJson {
 export interface ProfileJson {
   /** at most 256 bytes */
   readonly title?: string
-  /** an operator lets nobody write. Clause P-8.12 */
+  /** set: not the title has changed, but whether an operator lets nobody write. Clause P-8.12 */
   readonly frozen?: boolean
 }
 
@@ -742,6 +742,8 @@ export interface ConvStateJson {
   readonly mentions?: readonly Decimal[]
   /** the server cannot read them. Clause P-9.5 */
   readonly mentionsMissing?: boolean
+  /** an operator lets nobody write. Clause P-8.12 */
+  readonly frozen?: boolean
 }
 
 /** MoveCursor moves the user's cursors forward; read implies delivered. */
@@ -1135,7 +1137,8 @@ export interface SampleJson {
   readonly connections?: number
   /**
    * Milliseconds; 0: nothing was measured. Of several nodes and of several
-   * seconds the slowest, interpolated inside buckets that double in size.
+   * seconds the slowest, interpolated inside buckets that double in size. For
+   * what is exact over a longer time there is /metrics.
    */
   readonly ackP50Ms?: number
   readonly ackP99Ms?: number
@@ -1190,7 +1193,7 @@ export interface StorageJson {
   readonly freeBytes?: Decimal
   /** below which sends are refused */
   readonly minFreeBytes?: Decimal
-  /** of the disk, or of a statement of the database: the mean of the last second with one */
+  /** how long the disk or the database takes to make a commit durable: the mean of the last 10 s with one; 0: there was none */
   readonly syncMs?: number
   /** what cannot be read, for people, at most about 20 */
   readonly damage?: readonly string[]
@@ -1218,6 +1221,8 @@ export interface ListRefusalsRequestJson {
   readonly sinceMs?: Decimal
   /** at most 1000; 0: 200 */
   readonly limit?: number
+  /** empty: all */
+  readonly clientMsgId?: string
 }
 
 export interface ListRefusalsResponseJson {
@@ -1290,6 +1295,8 @@ export interface LogLineJson {
 export interface ListSessionsRequestJson {
   readonly tenant?: string
   readonly user?: string
+  /** that in_focus is about; empty: none */
+  readonly conv?: string
 }
 
 export interface ListSessionsResponseJson {

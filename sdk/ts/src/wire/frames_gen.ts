@@ -345,7 +345,7 @@ export interface ReactionCountJson {
 export interface ProfileJson {
   /** at most 256 bytes */
   readonly title?: string
-  /** an operator lets nobody write. Clause P-8.12 */
+  /** set: not the title has changed, but whether an operator lets nobody write. Clause P-8.12 */
   readonly frozen?: boolean
 }
 
@@ -742,6 +742,8 @@ export interface ConvStateJson {
   readonly mentions?: readonly Decimal[]
   /** the server cannot read them. Clause P-9.5 */
   readonly mentionsMissing?: boolean
+  /** an operator lets nobody write. Clause P-8.12 */
+  readonly frozen?: boolean
 }
 
 /** MoveCursor moves the user's cursors forward; read implies delivered. */

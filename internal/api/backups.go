@@ -1,0 +1,88 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// The server does not make backups and cannot see where they are. It remembers what petrel
+// backup and petrel backup verify said about them, so that operators see how old the last
+// one is.
+
+const (
+	keptBackups   = 50
+	maxBackupText = 512 // bytes of each text
+)
+
+func backupKey(b *storepb.Backup) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, b.MadeMs), b.Name...)
+}
+
+// NoteBackup remembers a backup, or what a verification of it found.
+func (s adminService) NoteBackup(ctx context.Context, r *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error) {
+	b := r.Msg.Backup
+	if b.GetName() == "" || max(len(b.GetName()), len(b.GetFolder()), len(b.GetFault())) > maxBackupText {
+		return nil, im.Errorf(im.CodeInvalid, "backup has a name, and no text of more than %d bytes", maxBackupText)
+	}
+	rec := &storepb.Backup{Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs}
+	var keys [][]byte
+	err := s.o.Store.Records(ctx, store.Backups, 0, nil, func(key, value []byte) bool {
+		keys = append(keys, bytes.Clone(key))
+		if known := (&storepb.Backup{}); b.MadeMs == 0 && known.UnmarshalVT(bytes.Clone(value)) == nil && known.Name == b.Name && known.Commit == b.Commit {
+			rec = known // it is verified
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rec.MadeMs == 0 {
+		rec.MadeMs = b.CommitMs // of one that was made while the server did not run
+	}
+	rec.VerifiedMs, rec.Sound, rec.Fault = b.VerifiedMs, b.Sound, b.Fault
+	value, err := rec.MarshalVT()
+	if err != nil {
+		return nil, err
+	}
+	puts := []store.RecordPut{{Table: store.Backups, Key: backupKey(rec), Value: value}}
+	for len(keys) > keptBackups {
+		puts = append(puts, store.RecordPut{Table: store.Backups, Key: keys[0]})
+		keys = keys[1:]
+	}
+	return respond(&petrelv1.NoteBackupResponse{}, s.o.Store.Update(ctx, puts))
+}
+
+// ListBackups lists the backups that were noted, newest first.
+func (s adminService) ListBackups(ctx context.Context, _ *connect.Request[petrelv1.ListBackupsRequest]) (*connect.Response[petrelv1.ListBackupsResponse], error) {
+	res := &petrelv1.ListBackupsResponse{Kind: s.o.Console.Kind}
+	var bad error
+	err := s.o.Store.Records(ctx, store.Backups, 0, nil, func(_, value []byte) bool {
+		b := &storepb.Backup{}
+		if bad = b.UnmarshalVT(bytes.Clone(value)); bad == nil {
+			res.Backups = append(res.Backups, &petrelv1.BackupInfo{
+				Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs,
+				VerifiedMs: b.VerifiedMs, Sound: b.Sound, Fault: b.Fault,
+			})
+		}
+		return bad == nil
+	})
+	if err == nil && bad != nil {
+		err = fmt.Errorf("read backups: %w", store.ErrCorrupt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(res.Backups)
+	res.Backups = res.Backups[:min(len(res.Backups), keptBackups)]
+	return connect.NewResponse(res), nil
+}

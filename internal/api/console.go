@@ -1,0 +1,255 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Console is what the nodes tell those who operate them. Its functions ask all nodes; those
+// that do not answer are in the answer, and no error. What is nil knows nothing.
+type Console struct {
+	Overview func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview
+	Refusals func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse
+	Log      func(context.Context, *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error)
+	Sessions func(context.Context, *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse
+	Preview  func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse
+	Online   func(im.Account) bool                             // as far as this node knows
+	OnlineAt func(im.Account) []im.Node                        // other nodes, as far as this one knows
+	LastSeen func(context.Context, im.Account) (uint64, error) // Unix milliseconds; 0: not known
+	Owner    func(im.ConvID) (p im.Partition, node im.Node)    // "": none is known
+	Kind     string                                            // of the store
+}
+
+// fill has what is not set know nothing.
+func (c *Console) fill() {
+	if c.Overview == nil {
+		c.Overview = func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview { return &petrelv1.Overview{} }
+	}
+	if c.Refusals == nil {
+		c.Refusals = func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse {
+			return &petrelv1.ListRefusalsResponse{}
+		}
+	}
+	if c.Log == nil {
+		c.Log = func(context.Context, *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error) {
+			return &petrelv1.ReadLogResponse{}, nil
+		}
+	}
+	if c.Sessions == nil {
+		c.Sessions = func(context.Context, *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse {
+			return &petrelv1.ListSessionsResponse{}
+		}
+	}
+	if c.Preview == nil {
+		c.Preview = func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse { return &petrelv1.PreviewLimitsResponse{} }
+	}
+	if c.Online == nil {
+		c.Online = func(im.Account) bool { return false }
+	}
+	if c.OnlineAt == nil {
+		c.OnlineAt = func(im.Account) []im.Node { return nil }
+	}
+	if c.LastSeen == nil {
+		c.LastSeen = func(context.Context, im.Account) (uint64, error) { return 0, nil }
+	}
+	if c.Owner == nil {
+		c.Owner = func(id im.ConvID) (im.Partition, im.Node) { return im.PartitionOf(id), "" }
+	}
+}
+
+// Refusal is a call that was refused.
+type Refusal struct {
+	Who     user.Identity // the zero value: nobody; of a login the user who was named, if there is one
+	Address netip.Addr
+	What    string
+	Code    im.Code
+	Text    string
+	Send    *petrelv1.Send // of a send; else nil
+}
+
+// noteRefusal tells of a refusal.
+func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
+	if s.o.Refused == nil {
+		return
+	}
+	c := callOf(ctx)
+	r := Refusal{Address: c.remote, What: procedure(spec), Code: e.Code, Text: e.Message}
+	switch {
+	case c.caller != nil:
+		r.Who = c.caller.identity
+	case c.refused != nil:
+		r.Who = c.refused.identity
+	}
+	if req != nil {
+		switch m := req.Any().(type) {
+		case *petrelv1.Send:
+			r.Send = m
+		case proto.Message:
+			if table[procedure(spec)].login != "" {
+				r.Who.Account = s.namedUser(ctx, m)
+			}
+		}
+	}
+	s.o.Refused(r)
+}
+
+// namedUser is whom a request names, if there is such a user; else the zero account. It takes
+// the same work for every name.
+func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
+	t, err := s.users.Tenant(ctx, fieldOf(m, "tenant"))
+	a := im.Account{Tenant: t, User: im.User(fieldOf(m, "user"))}
+	if err != nil || a.User.Check() != nil {
+		return im.Account{}
+	}
+	if known, err := s.users.Exists(ctx, a); err != nil || !known {
+		return im.Account{}
+	}
+	return a
+}
+
+// GetOverview says how all nodes are.
+func (s adminService) GetOverview(ctx context.Context, r *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error) {
+	return connect.NewResponse(s.o.Console.Overview(ctx, r.Msg)), nil
+}
+
+// ListRefusals lists what was refused lately.
+func (s adminService) ListRefusals(ctx context.Context, r *connect.Request[petrelv1.ListRefusalsRequest]) (*connect.Response[petrelv1.ListRefusalsResponse], error) {
+	q := proto.CloneOf(r.Msg)
+	if key := callOf(ctx).caller.key; key.Tenant != 0 { // "" would be all tenants
+		q.Tenant = key.TenantName
+	}
+	return connect.NewResponse(s.o.Console.Refusals(ctx, q)), nil
+}
+
+// ReadLog reads the last lines of the log.
+func (s adminService) ReadLog(ctx context.Context, r *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error) {
+	return respond(s.o.Console.Log(ctx, r.Msg))
+}
+
+// PreviewLimits says what SetLimits would change.
+func (s adminService) PreviewLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error) {
+	if err := checkLimits(r.Msg); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(s.o.Console.Preview(r.Msg)), nil
+}
+
+// ListTenants lists the tenants by name.
+func (s adminService) ListTenants(ctx context.Context, _ *connect.Request[petrelv1.ListTenantsRequest]) (*connect.Response[petrelv1.ListTenantsResponse], error) {
+	list, err := s.users.Tenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.ListTenantsResponse{}
+	for _, t := range list {
+		res.Tenants = append(res.Tenants, &petrelv1.TenantSummary{Tenant: t.Name, Registration: uint32(t.Set), Effective: uint32(t.Effective)})
+	}
+	return connect.NewResponse(res), nil
+}
+
+// ListSessions lists what a user is connected with.
+func (s adminService) ListSessions(ctx context.Context, r *connect.Request[petrelv1.ListSessionsRequest]) (*connect.Response[petrelv1.ListSessionsResponse], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.users.Get(ctx, a); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(s.o.Console.Sessions(ctx, r.Msg)), nil
+}
+
+// maxTracedRefusals is how many refusals one answer about a user has.
+const maxTracedRefusals = 100
+
+// TraceUser says why a user is not connected.
+func (s adminService) TraceUser(ctx context.Context, r *connect.Request[petrelv1.TraceUserRequest]) (*connect.Response[petrelv1.TraceUserResponse], error) {
+	tenant, err := s.users.Tenant(ctx, r.Msg.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	a := im.Account{Tenant: tenant, User: im.User(r.Msg.User)}
+	if err := a.User.Check(); err != nil {
+		return nil, err
+	}
+	refused := s.o.Console.Refusals(ctx, &petrelv1.ListRefusalsRequest{Tenant: cmp.Or(r.Msg.Tenant, user.DefaultTenantName), User: r.Msg.User, Limit: maxTracedRefusals})
+	t := &petrelv1.TraceUserResponse{Refusals: refused.Refusals, Silent: refused.Silent, ConnectionsLimit: s.o.Limits().ConnectionsPerUser}
+	i, err := s.users.Get(ctx, a)
+	if im.CodeOf(err) == im.CodeNoUser {
+		t.Outcome, t.Text = petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_NO_USER, "there is no such user"
+		return connect.NewResponse(t), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	devices, err := s.users.Devices(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range devices {
+		if t.Devices++; d.Revoked {
+			t.Devices--
+			t.RevokedDevices++
+		}
+	}
+	if t.LastSeenMs, err = s.o.Console.LastSeen(ctx, a); err != nil {
+		return nil, err
+	}
+	connected := s.o.Console.Sessions(ctx, &petrelv1.ListSessionsRequest{Tenant: r.Msg.Tenant, User: r.Msg.User})
+	t.Sessions, t.Disabled = connected.Sessions, i.Disabled
+	for _, n := range connected.Silent {
+		if !slices.Contains(t.Silent, n) {
+			t.Silent = append(t.Silent, n)
+		}
+	}
+	judgeUser(t, i.HasPassword || len(devices) > 0)
+	return connect.NewResponse(t), nil
+}
+
+// when is a time for people.
+func when(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// judgeUser says in one word why a user is not connected.
+func judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
+	say := func(o petrelv1.TraceUserOutcome, text string) { t.Outcome, t.Text = o, text }
+	switch {
+	case len(t.Sessions) > 0:
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_CONNECTED, "is connected")
+	case t.Disabled:
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_DISABLED, "an operator has disabled the user")
+	case len(t.Silent) > 0:
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_SILENT_NODE, "a node does not answer, and the user may be connected there")
+	case triedLast(t) != nil:
+		x := triedLast(t)
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_REFUSED, "the last try, "+when(x.TimeMs)+", was refused with "+x.Code+" ("+x.What+")")
+	case t.Devices == 0 && t.RevokedDevices > 0:
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_LOGGED_OUT, "all devices are logged out")
+	case !loggedIn:
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_NEVER_LOGGED_IN, "has no password, and no device has logged in; tokens that belong to no device are not seen here")
+	default:
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_AWAY, "nothing is in the way: the app is closed, or does not reach the server")
+	}
+}
+
+// triedLast is the newest refusal of a login or a hello, unless the user was online later.
+func triedLast(t *petrelv1.TraceUserResponse) *petrelv1.Refusal {
+	for _, x := range t.Refusals {
+		if x.TimeMs <= t.LastSeenMs {
+			return nil
+		}
+		if x.What == "hello" || table[x.What].login != "" {
+			return x
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	maxConvPage  = 200
+	convPage     = 50
+	describeWait = time.Second // for the owners of a page of conversations
+	maxPerMinute = 1000        // entries that are counted
+)
+
+// ListConversations lists groups by title. What only the owner of a group knows is left out
+// if no node answers for it.
+func (s adminService) ListConversations(ctx context.Context, r *connect.Request[petrelv1.ListConversationsRequest]) (*connect.Response[petrelv1.ListConversationsResponse], error) {
+	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	limit := int(min(r.Msg.Limit, maxConvPage))
+	if limit == 0 {
+		limit = convPage
+	}
+	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListConversationsResponse, error) {
+		list, next, err := inbox.Titles(ctx, s.o.Store, t, r.Msg.TitlePrefix, r.Msg.Token, limit)
+		if err != nil {
+			return nil, err
+		}
+		res := &petrelv1.ListConversationsResponse{Conversations: make([]*petrelv1.ConversationInfo, len(list)), Token: next}
+		within, cancel := context.WithTimeout(ctx, describeWait)
+		defer cancel()
+		var wg sync.WaitGroup
+		slots := make(chan struct{}, traceAtOnce)
+		for i, x := range list {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				info, err := s.describe(within, im.Key{Tenant: t, Conv: x.Conv}, 0)
+				if err != nil {
+					p, owner := s.o.Console.Owner(x.Conv)
+					info = &petrelv1.ConversationInfo{Conv: x.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: x.Title, Partition: uint32(p), Owner: string(owner), Unknown: string(s.asCode(ctx, "describe", err).Code)}
+				}
+				res.Conversations[i] = info
+			})
+		}
+		wg.Wait()
+		return res, nil
+	}))
+}
+
+// describe asks the owner of a conversation how it stands.
+func (s *Server) describe(ctx context.Context, key im.Key, rate uint32) (*petrelv1.ConversationInfo, error) {
+	d, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Describe, &convpb.Describe{Rate: rate})
+	if err != nil {
+		return nil, err
+	}
+	p, owner := s.o.Console.Owner(key.Conv)
+	info := &petrelv1.ConversationInfo{
+		Conv: key.Conv.String(), Kind: d.Kind, Title: d.Title, Key: d.Key, Users: d.Users, CreatedMs: d.CreatedMs, Head: d.Head, FirstSeq: d.FirstSeq, Members: d.Members,
+		Dissolved: d.Dissolved, Frozen: d.Frozen, LastMs: d.LastMs, Partition: uint32(p), Owner: string(owner),
+	}
+	if rate > 0 {
+		info.PerMinute = d.PerMinute
+	}
+	return info, nil
+}
+
+// GetConversation describes any conversation, for the operator.
+func (s adminService) GetConversation(ctx context.Context, r *connect.Request[petrelv1.AdminGetConversationRequest]) (*connect.Response[petrelv1.ConversationInfo], error) {
+	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ConversationInfo, error) { return s.describe(ctx, key, maxPerMinute) }))
+}
+
+// FreezeConversation lets nobody write into a group, or lets them again. Spec: P-8.12.
+func (s adminService) FreezeConversation(ctx context.Context, r *connect.Request[petrelv1.FreezeConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	changed(ctx, "frozen", yesNo(!r.Msg.Frozen), yesNo(r.Msg.Frozen))
+	return s.change(ctx, key, "", r.Msg.RequestId, &petrelv1.Message{Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Frozen: &r.Msg.Frozen}}})
+}

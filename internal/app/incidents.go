@@ -1,0 +1,229 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+type nodeStatus = cluster.NodeStatus
+
+// From when something is an incident. docs/guide/console.md has these numbers too.
+const (
+	lowDisk     = 2                   // times store.min_free
+	slowCommit  = 100                 // ms, the mean of 10 s
+	greedy      = 300                 // refusals of one user or address in a minute
+	turnedDown  = 10                  // refusals in a minute because the server has too much to do
+	nearlyFull  = 0.95                // of a budget
+	auditTime   = 10 * time.Minute    // after a loss of records
+	certificate = 14 * 24 * time.Hour // before its end
+	skewed      = time.Second         // between clocks
+)
+
+// minute is what happened in the last minute or so, by counters that are read each second.
+type minute struct {
+	busy     [60]uint64 // refusals because there is too much to do, as they were counted
+	at       int
+	auditWas uint64
+	auditAt  time.Time // when records of the audit log were lost last
+}
+
+// take reads the counters.
+func (m *minute) take(a *App) {
+	m.at = (m.at + 1) % len(m.busy)
+	m.busy[m.at] = a.busyRefusals()
+	if lost := a.audit.Dropped.Load() + a.audit.Failed.Load(); lost > m.auditWas {
+		m.auditWas, m.auditAt = lost, time.Now()
+	}
+}
+
+// turnedDown is how many refusals there were in a minute.
+func (m *minute) turnedDown() uint64 { return m.busy[m.at] - m.busy[(m.at+1)%len(m.busy)] }
+
+// busyRefusals are those that say that the server cannot keep up.
+func (a *App) busyRefusals() (n uint64) {
+	count := func(code string, k uint64) {
+		switch im.Code(code) {
+		case im.CodeOverloaded, im.CodeStoreStalled:
+			n += k
+		}
+	}
+	a.hub.Meter.Refusals.Each(count)
+	a.api.Refusals.Each(count)
+	return n
+}
+
+// freeBytes is what is free on the disk of store.dir; 0: not known.
+func (a *App) freeBytes() uint64 {
+	u, err := vfs.Default.GetDiskUsage(a.cfg.Store.Dir)
+	if err != nil {
+		return 0
+	}
+	return u.AvailBytes
+}
+
+// list gathers incidents.
+type incidentList struct {
+	node string
+	all  []*petrelv1.Incident
+}
+
+const (
+	degraded = petrelv1.Verdict_VERDICT_DEGRADED
+	critical = petrelv1.Verdict_VERDICT_CRITICAL
+)
+
+func (l *incidentList) add(v petrelv1.Verdict, code, text string, details ...string) *petrelv1.Incident {
+	x := &petrelv1.Incident{Severity: v, Code: code, Node: l.node, Text: text, Details: details}
+	l.all = append(l.all, x)
+	return x
+}
+
+// ownIncidents are what is wrong at this node.
+func (a *App) ownIncidents(now time.Time) []*petrelv1.Incident {
+	l := &incidentList{node: string(a.node.bus.Self())}
+	a.storeIncidents(l)
+	a.loadIncidents(l, now)
+	if a.draining.Load() || a.away.Load() {
+		l.add(degraded, "node_draining", "the node is drained: it takes no clients and owns no partitions until somebody resumes or restarts it")
+	}
+	if a.refusing.red.Load() && a.store.Writable() == nil {
+		l.add(critical, "not_ready", "the store refuses most commits")
+	}
+	a.watch.mu.Lock()
+	lost := a.watch.minute.auditAt
+	a.watch.mu.Unlock()
+	if !lost.IsZero() && now.Sub(lost) < auditTime {
+		n := a.audit.Dropped.Load()
+		l.add(degraded, "audit_lost", fmt.Sprintf("records of the audit log were lost or could not be written; %d are lost since the start", n), strconv.FormatUint(n, 10))
+	}
+	if c := a.certificate.Load(); c != nil && c.Leaf != nil {
+		if left := c.Leaf.NotAfter.Sub(now); left < certificate {
+			v, day := degraded, c.Leaf.NotAfter.UTC().Format(time.DateOnly)
+			if left <= 0 {
+				v = critical
+			}
+			l.add(v, "certificate_ends", "the certificate of tls.cert_file ends on "+day, day)
+		}
+	}
+	return l.all
+}
+
+func (a *App) storeIncidents(l *incidentList) {
+	if err := a.behind(); err != nil {
+		l.add(critical, "database_behind", err.Error(), err.Error())
+	}
+	switch err := a.store.Writable(); {
+	case errors.Is(err, store.ErrFull):
+		free := a.freeBytes()
+		l.add(critical, "disk_full", fmt.Sprintf("the disk is nearly full (%d MiB are free), and sends are refused", free>>20), strconv.FormatUint(free, 10))
+	case err != nil && a.databases == nil:
+		l.add(critical, "store_stopped", "the store takes no writes: "+err.Error(), err.Error())
+	}
+	if a.databases != nil {
+		for i := range a.databases.Databases() {
+			if f := a.databases.Figures(i); !f.Up {
+				l.add(critical, "database_down", fmt.Sprintf("database %d does not answer; %d partitions are in it", i+1, f.Partitions), strconv.Itoa(i+1), strconv.Itoa(f.Partitions))
+			}
+		}
+	} else if free, least := a.freeBytes(), a.cfg.Store.MinFreeBytes; free > 0 && least > 0 && free < uint64(lowDisk*least) && a.store.Writable() == nil {
+		l.add(degraded, "disk_low", fmt.Sprintf("%d MiB are free on the disk of store.dir; below %d MiB sends are refused", free>>20, least>>20), strconv.FormatUint(free, 10), strconv.FormatInt(least, 10))
+	}
+	if mean := a.watch.samples.CommitMean(10); mean > slowCommit {
+		l.add(degraded, "disk_slow", fmt.Sprintf("a commit takes %.0f ms: the disk or the database is slow", mean), fmt.Sprintf("%.0f", mean))
+	}
+	if d := a.store.Stats().Damage; len(d) > 0 {
+		l.add(critical, "store_damaged", fmt.Sprintf("%d places of the store cannot be read: %s", len(d), d[0]), strconv.Itoa(len(d)), d[0])
+	}
+}
+
+func (a *App) loadIncidents(l *incidentList, now time.Time) {
+	for _, x := range a.watch.refusals.Loudest(now, 1) {
+		if x.Count < greedy {
+			break
+		}
+		who := string(x.Account.User)
+		if who == "" && x.Address.IsValid() {
+			who = x.Address.String()
+		}
+		l.add(degraded, "greedy_user", fmt.Sprintf("%s was refused %d times in a minute with %s", who, x.Count, x.Code), who, strconv.FormatUint(x.Count, 10), string(x.Code))
+	}
+	a.watch.mu.Lock()
+	n := a.watch.minute.turnedDown()
+	a.watch.mu.Unlock()
+	if n >= turnedDown {
+		l.add(degraded, "overloaded", fmt.Sprintf("%d frames and calls were refused in a minute because the server cannot keep up", n), strconv.FormatUint(n, 10))
+	}
+	for _, p := range a.parts() {
+		code := "memory_full"
+		if p.name == "connections" {
+			code = "connections_full"
+		}
+		most := float64(p.limit) * nearlyFull
+		switch p.name {
+		case "memory/conversations":
+			most = 2 * float64(p.limit) * nearlyFull // those in use may take twice the budget
+		case "memory/store":
+			continue // a cache fills its budget
+		}
+		if p.limit > 0 && float64(p.value) > most {
+			l.add(degraded, code, fmt.Sprintf("%s: %d of %d", p.name, p.value, p.limit), p.name, strconv.FormatInt(p.value, 10), strconv.FormatInt(p.limit, 10))
+		}
+	}
+	if lag, limit := a.convs.InboxLag(); lag > limit {
+		l.add(degraded, "inboxes_behind", fmt.Sprintf("the lists of conversations are %.0f s behind, so no conversation begins", lag.Seconds()), fmt.Sprintf("%.0f", lag.Seconds()))
+	}
+}
+
+// clusterIncidents are what is wrong with the nodes together, as this one sees them. silent
+// are those that should have answered.
+func (a *App) clusterIncidents(now time.Time, st *cluster.Status, silent []string) []*petrelv1.Incident {
+	l := &incidentList{}
+	answered := func(n string) (at time.Time) {
+		a.watch.mu.Lock()
+		defer a.watch.mu.Unlock()
+		return a.watch.answered[im.Node(n)]
+	}
+	quiet := map[string]bool{}
+	for _, n := range silent {
+		quiet[n] = true
+		l.node = n
+		x := l.add(critical, "node_silent", "node "+n+" does not answer, and may be gone: its clients and partitions go to the others when it is")
+		if at := answered(n); !at.IsZero() {
+			x.SinceMs = uint64(at.UnixMilli())
+		}
+	}
+	version := ""
+	for i := range st.Nodes {
+		n := &st.Nodes[i]
+		l.node = string(n.Node)
+		switch {
+		case !n.Alive && !n.Draining:
+			x := l.add(degraded, "node_gone", "node "+l.node+" is gone; the others serve its partitions")
+			x.SinceMs = uint64(now.Add(-n.Silent).Truncate(time.Second).UnixMilli())
+		case n.Apart && !quiet[l.node]:
+			l.add(degraded, "node_apart", "node "+l.node+" does not hear most of the others, so it serves nobody")
+		}
+		if n.Alive && n.Node != a.node.cluster.Self() && n.Skew.Abs() > skewed {
+			l.add(degraded, "clock_skew", fmt.Sprintf("the clock of node %s is %.1f s ahead of that of %s", n.Node, n.Skew.Seconds(), a.node.cluster.Self()), fmt.Sprintf("%.1f", n.Skew.Seconds()), string(a.node.cluster.Self()))
+		}
+		if n.Alive && version != "" && n.Release != version {
+			l.add(degraded, "versions_differ", "node "+l.node+" runs "+n.Release+", others run "+version, n.Release, version)
+		} else if n.Alive {
+			version = n.Release
+		}
+	}
+	l.node = ""
+	if k := len(st.Unowned); k > 0 {
+		l.add(critical, "partitions_unowned", fmt.Sprintf("%d partitions have no owner: sends to their conversations wait", k), strconv.Itoa(k))
+	}
+	return l.all
+}

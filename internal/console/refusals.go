@@ -1,0 +1,174 @@
+package console
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// Bounds of what is kept of refusals. Who is refused much must not wash out the others: of
+// one user with one code, eight in a second are told apart.
+const (
+	keptRefusals = 4096
+	keptTime     = time.Hour
+	apart        = 8
+	maxText      = 200 // bytes of each text
+	maxLoud      = 1024
+	loudTime     = 60 // seconds
+)
+
+// Refusal is what somebody was refused.
+type Refusal struct {
+	At          time.Time
+	What        string // send, hello, another frame, or a method
+	Code        im.Code
+	Text        string
+	Account     im.Account // the zero value: nobody was logged in
+	Device      string
+	Address     netip.Addr
+	Conv        string // of a send
+	ClientMsgID string // of a send
+	Count       uint64 // 0: once
+}
+
+// Refusals are the refusals of a node in the last hour. The zero value is empty; any
+// goroutine may use it.
+type Refusals struct {
+	mu    sync.Mutex // tier 0; guards the fields below
+	ring  []Refusal  // at most keptRefusals
+	next  int        // of ring, when it is full
+	burst map[who]*burst
+	loud  map[who]*[2]uint64 // refusals of the present minute and of the one before
+	turn  int64              // the present minute
+}
+
+// who was refused with which code.
+type who struct {
+	account im.Account
+	host    netip.Addr // of nobody who was logged in
+	code    im.Code
+}
+
+// burst is what one of them was refused in one second.
+type burst struct {
+	second int64
+	n      int
+	last   int // in ring
+}
+
+// Note keeps a refusal. It does not block, and keeps nothing of a frame.
+func (r *Refusals) Note(x *Refusal) {
+	k := who{account: x.Account, code: x.Code}
+	if x.Account.User == "" {
+		k.host = x.Address
+	} else {
+		k.account.User = im.User(strings.Clone(string(x.Account.User)))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.burst == nil {
+		r.burst, r.loud = map[who]*burst{}, map[who]*[2]uint64{}
+	}
+	r.countLocked(k, x.At)
+	b := r.burst[k]
+	if b != nil && b.second == x.At.Unix() {
+		if b.n++; b.n > apart {
+			if last := &r.ring[b.last]; last.Code == x.Code && last.Account == x.Account && last.At.Unix() == b.second { // nobody has taken its place
+				last.Count = max(last.Count, 1) + 1
+				return
+			}
+		}
+	} else {
+		if len(r.burst) >= maxLoud {
+			clear(r.burst)
+		}
+		b = &burst{second: x.At.Unix(), n: 1}
+		r.burst[k] = b
+	}
+	kept := *x
+	for _, s := range []*string{&kept.What, &kept.Text, &kept.Device, &kept.Conv, &kept.ClientMsgID} {
+		*s = strings.Clone((*s)[:min(len(*s), maxText)])
+	}
+	kept.Account = k.account
+	if len(r.ring) < keptRefusals {
+		b.last = len(r.ring)
+		r.ring = append(r.ring, kept)
+		return
+	}
+	b.last = r.next
+	r.ring[r.next] = kept
+	r.next = (r.next + 1) % keptRefusals
+}
+
+// countLocked counts who is refused much.
+func (r *Refusals) countLocked(k who, at time.Time) {
+	if turn := at.Unix() / loudTime; turn != r.turn {
+		for k, n := range r.loud {
+			if n[1], n[0] = n[0], 0; turn != r.turn+1 || n[1] == 0 {
+				delete(r.loud, k)
+			}
+		}
+		r.turn = turn
+	}
+	n := r.loud[k]
+	if n == nil {
+		if len(r.loud) >= maxLoud {
+			return
+		}
+		n = &[2]uint64{}
+		r.loud[k] = n
+	}
+	n[0]++
+}
+
+// List are those of the last hour that fit, newest first, at most limit.
+func (r *Refusals) List(now time.Time, limit int, fits func(*Refusal) bool) (list []Refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.ring {
+		x := &r.ring[(r.next+len(r.ring)-1-i)%len(r.ring)]
+		if now.Sub(x.At) > keptTime {
+			continue
+		}
+		if fits(x) {
+			if list = append(list, *x); len(list) == limit {
+				break
+			}
+		}
+	}
+	return list
+}
+
+// Loud is who was refused how often in the last minute or two.
+type Loud struct {
+	Account im.Account
+	Address netip.Addr
+	Code    im.Code
+	Count   uint64
+}
+
+// Loudest are those who are refused most, at most n of them.
+func (r *Refusals) Loudest(now time.Time, n int) []Loud {
+	r.mu.Lock()
+	var all []Loud
+	old := now.Unix()/loudTime - r.turn
+	for k, c := range r.loud {
+		count := max(c[0], c[1])
+		if old == 1 {
+			count = c[0]
+		}
+		if old <= 1 && count > 0 {
+			all = append(all, Loud{k.account, k.host, k.code, count})
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b Loud) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Account.User, b.Account.User), cmp.Compare(a.Code, b.Code), a.Address.Compare(b.Address))
+	})
+	return all[:min(n, len(all))]
+}

@@ -1,0 +1,93 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// The titles of groups are searched by operators. The index is made from the feed, like the
+// lists of users: a crash loses nothing of it, and it is at most as late as they are. Of each
+// group it has two records:
+//
+//	't', the title as it is searched, 0, the conversation → the title
+//	'c', the conversation                                  → the title as it is searched
+const (
+	byTitle = 't'
+	byConv  = 'c'
+)
+
+func titleKey(searched string, c im.ConvID) []byte {
+	return append(append(append([]byte{byTitle}, searched...), 0), c[:]...)
+}
+
+// noteTitles brings the titles of groups up to date.
+func (c *Consumer) noteTitles(ctx context.Context, groups []im.Key) error {
+	var puts []store.RecordPut
+	for _, key := range groups {
+		rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, &convpb.GetRecord{})
+		if errors.Is(err, store.ErrCorrupt) || im.CodeOf(err) == im.CodeNoConversation {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		at := append([]byte{byConv}, key.Conv[:]...)
+		was, err := c.store.Record(ctx, store.Titles, key.Tenant, at)
+		if err != nil {
+			return err
+		}
+		now := store.Searched(rec.Title)
+		if was != nil && string(was[1:]) != now {
+			puts = append(puts, store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: titleKey(string(was[1:]), key.Conv)})
+		}
+		puts = append(puts,
+			store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: titleKey(now, key.Conv), Value: append([]byte{byTitle}, rec.Title...)},
+			store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: at, Value: append([]byte{byConv}, now...)})
+	}
+	if len(puts) == 0 {
+		return nil
+	}
+	return c.store.Update(ctx, puts)
+}
+
+// Titled is a group with its title.
+type Titled struct {
+	Conv  im.ConvID
+	Title string
+}
+
+// Titles lists the groups of a tenant whose title begins with a prefix, by title, behind the
+// token of another page, at most limit. next is the token of the next page; empty: there is
+// none. Codes: invalid.
+func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, limit int) (list []Titled, next []byte, err error) {
+	begins := append([]byte{byTitle}, store.Searched(prefix)...)
+	from := begins
+	if len(token) > 0 {
+		if !bytes.HasPrefix(token, begins) {
+			return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these conversations")
+		}
+		from = append(bytes.Clone(token), 0)
+	}
+	var last []byte
+	err = st.RecordsFrom(ctx, store.Titles, t, from, func(key, value []byte) bool {
+		if !bytes.HasPrefix(key, begins) {
+			return false
+		}
+		if len(list) == limit {
+			next = last
+			return false
+		}
+		last = bytes.Clone(key)
+		x := Titled{Title: string(value[1:])}
+		copy(x.Conv[:], key[len(key)-len(x.Conv):])
+		list = append(list, x)
+		return true
+	})
+	return list, next, err
+}

@@ -1,0 +1,76 @@
+package user
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// The index of display names has a record for each user who has one, in the same update as
+// the user's record. It is for operators: users find nobody by a display name.
+
+func displayNameKey(name string, u im.User) []byte {
+	return append(append([]byte(store.Searched(name)), 0), u...)
+}
+
+// indexName notes how a user is called now. The user's record was read in this change if it
+// was there.
+func (c *change) indexName(a im.Account, now string) {
+	was := c.called[a]
+	if store.Searched(was) == store.Searched(now) {
+		return
+	}
+	if was != "" {
+		c.put(store.DisplayNames, a.Tenant, displayNameKey(was, a.User), nil)
+	}
+	if now != "" {
+		c.put(store.DisplayNames, a.Tenant, displayNameKey(now, a.User), []byte{1})
+	}
+	c.called[a] = now
+}
+
+// ListNamed describes the users of a tenant whose display name begins with a prefix, by display
+// name, behind the token of another page, at most limit of them (0 or too large:
+// MaxUsersPage). next is the token of the next page; empty: there is none. Codes: invalid.
+func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, token []byte, limit int) (list []Info, next []byte, err error) {
+	if limit <= 0 || limit > MaxUsersPage {
+		limit = MaxUsersPage
+	}
+	begins := []byte(store.Searched(prefix))
+	from := begins
+	if len(token) > 0 {
+		if !bytes.HasPrefix(token, begins) {
+			return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these users")
+		}
+		from = append(bytes.Clone(token), 0)
+	}
+	var keys [][]byte
+	err = us.store.RecordsFrom(ctx, store.DisplayNames, t, from, func(key, _ []byte) bool {
+		if !bytes.HasPrefix(key, begins) {
+			return false
+		}
+		keys = append(keys, bytes.Clone(key))
+		return len(keys) <= limit
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(keys) > limit {
+		keys = keys[:limit]
+		next = keys[limit-1]
+	}
+	accounts := make([]im.Account, len(keys))
+	for i, k := range keys {
+		accounts[i] = im.Account{Tenant: t, User: im.User(k[bytes.LastIndexByte(k, 0)+1:])}
+	}
+	there, err := us.newChange().users(ctx, accounts)
+	for _, a := range accounts {
+		if u := there[a.User]; u != nil && strings.HasPrefix(store.Searched(u.DisplayName), string(begins)) {
+			list = append(list, describe(a.User, u))
+		}
+	}
+	return list, next, err
+}

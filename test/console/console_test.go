@@ -1,0 +1,231 @@
+// Package console tries what operators see and do against three nodes on one database: the
+// overview while a node dies, and traces of messages.
+package console
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func TestMain(m *testing.M) {
+	imtest.ServeChild()
+	pgtest.Main(m)
+}
+
+type world struct {
+	*testing.T
+	nodes []*imtest.Server
+	group string
+	token map[string]string
+}
+
+func newWorld(t *testing.T) *world {
+	nodes := imtest.Cluster(t, 3, imtest.Options{Postgres: pgtest.Shared(t).New(t), Process: true})
+	imtest.WaitSettled(nodes)
+	w := &world{T: t, nodes: nodes, token: map[string]string{}}
+	for i, token := range nodes[0].Users("", "alice", "bob", "carol", "dave") {
+		w.token[[]string{"alice", "bob", "carol", "dave"}[i]] = token
+	}
+	w.group = nodes[0].Group("", "boat", "alice", "bob", "carol")
+	return w
+}
+
+func ask[Q, A any](w *world, f func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), q *Q) *A {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	r, err := f(ctx, connect.NewRequest(q))
+	if err != nil {
+		w.Fatalf("%T: %v", q, err)
+	}
+	return r.Msg
+}
+
+// until waits until f says that it is so, and returns how long that took.
+func (w *world) until(what string, within time.Duration, f func() bool) time.Duration {
+	w.Helper()
+	begun := time.Now()
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	for !f() {
+		if time.Since(begun) > within {
+			w.Fatalf("%s: not within %s", what, within)
+		}
+		<-poll.C
+	}
+	return time.Since(begun)
+}
+
+func (w *world) overview() *petrelv1.Overview {
+	w.Helper()
+	return ask(w, w.nodes[0].Admin.GetOverview, &petrelv1.GetOverviewRequest{})
+}
+
+func (w *world) sendAs(from, id string) uint64 {
+	w.Helper()
+	return ask(w, w.nodes[0].Admin.SendAs, &petrelv1.SendAsRequest{From: from, Send: &petrelv1.Send{Conv: w.group, ClientMsgId: id, Body: &petrelv1.Send_Text{Text: "ahoy"}}}).Seq
+}
+
+func (w *world) trace(q *petrelv1.TraceMessageRequest) *petrelv1.TraceMessageResponse {
+	w.Helper()
+	return ask(w, w.nodes[0].Admin.TraceMessage, q)
+}
+
+func (w *world) write(c *wiretest.Conn, f *petrelv1.ClientFrame) {
+	w.Helper()
+	if _, err := c.Write(f); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// state is how far a traced message has come to a user.
+func state(r *petrelv1.TraceMessageResponse, user string) string {
+	for _, x := range r.Recipients {
+		if x.User == user {
+			return strings.TrimPrefix(x.State.String(), "TRACE_STATE_")
+		}
+	}
+	return "not there"
+}
+
+// A node that is killed is an incident within 3 s, and when it is back there is none.
+func TestOverviewSaysThatANodeIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.until("all is well", 20*time.Second, func() bool { return w.overview().Verdict == petrelv1.Verdict_VERDICT_WELL })
+	w.until("samples of three nodes", 10*time.Second, func() bool {
+		o := w.overview()
+		return len(o.Nodes) == 3 && len(o.Samples) > 2 && o.Samples[len(o.Samples)-1].Nodes == 3
+	})
+	w.nodes[1].Kill()
+	took := w.until("the node is missed", 3*time.Second, func() bool {
+		o := w.overview()
+		return o.Verdict == petrelv1.Verdict_VERDICT_CRITICAL && slices.ContainsFunc(o.Incidents, func(x *petrelv1.Incident) bool {
+			return x.Node == imtest.NodeName(1) && x.Code == "node_silent"
+		})
+	})
+	t.Logf("missed after %s", took)
+	if r := w.overview().Nodes[1]; r.Answered || r.Node != imtest.NodeName(1) {
+		t.Errorf("the node: %v", r)
+	}
+	w.nodes[1].Start()
+	w.until("all is well again", 60*time.Second, func() bool { return w.overview().Verdict == petrelv1.Verdict_VERDICT_WELL })
+}
+
+func TestTraceOfAMessage(t *testing.T) {
+	w := newWorld(t)
+	// Bob is connected to another node than the one that is asked.
+	bob := w.nodes[2].Dial(wire.TCP, wire.JSON, w.token["bob"], "")
+	defer func() { _ = bob.Close() }()
+	seq := w.sendAs("alice", "m1")
+	w.until("it is written", 5*time.Second, func() bool {
+		return state(w.trace(&petrelv1.TraceMessageRequest{Conv: w.group, Seq: seq}), "bob") == "WRITTEN"
+	})
+	r := w.trace(&petrelv1.TraceMessageRequest{User: "alice", ClientMsgId: "m1"}) // in whichever conversation
+	if r.Outcome != petrelv1.TraceOutcome_TRACE_OUTCOME_STORED || r.Entry.Conv != w.group || r.Entry.Seq != seq || r.Entry.Owner == "" || len(r.Silent) > 0 {
+		t.Errorf("by its id: %v", r)
+	}
+	if a, b, c := state(r, "alice"), state(r, "bob"), state(r, "carol"); a != "SENDER" || b != "WRITTEN" || c != "OFFLINE" || state(r, "dave") != "not there" {
+		t.Errorf("alice %s, bob %s, carol %s", a, b, c)
+	}
+	for _, x := range r.Recipients {
+		if x.User == "bob" && (!x.Inferred || len(x.Sessions) != 1 || x.Sessions[0].Session.Node != imtest.NodeName(2) || x.Sessions[0].Session.Address == "") {
+			t.Errorf("bob: %v", x)
+		}
+	}
+	w.write(bob, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: w.group, Delivered: seq}}})
+	w.until("it is delivered", 5*time.Second, func() bool {
+		return state(w.trace(&petrelv1.TraceMessageRequest{Conv: w.group, Seq: seq, Recipient: "bob"}), "bob") == "DELIVERED"
+	})
+	if r := w.trace(&petrelv1.TraceMessageRequest{Conv: w.group, Seq: seq, Recipient: "dave"}); len(r.Recipients) > 0 && state(r, "dave") != "MAY_NOT" {
+		t.Errorf("dave: %v", r.Recipients)
+	}
+	// One that was refused: dave is no member.
+	dave := w.nodes[1].Dial(wire.TCP, wire.JSON, w.token["dave"], "")
+	defer func() { _ = dave.Close() }()
+	w.write(dave, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Send{Send: &petrelv1.Send{Conv: w.group, ClientMsgId: "d1", Body: &petrelv1.Send_Text{Text: "ahoy"}}}})
+	w.until("the refusal is known", 5*time.Second, func() bool {
+		r := w.trace(&petrelv1.TraceMessageRequest{User: "dave", ClientMsgId: "d1"})
+		return r.Outcome == petrelv1.TraceOutcome_TRACE_OUTCOME_REFUSED && r.Refusals[0].Code == "no_conversation" && r.Refusals[0].Conv == w.group
+	})
+	if r := w.trace(&petrelv1.TraceMessageRequest{User: "alice", ClientMsgId: "never"}); r.Outcome != petrelv1.TraceOutcome_TRACE_OUTCOME_UNKNOWN {
+		t.Errorf("one that was never sent: %v", r)
+	}
+	if u := ask(w, w.nodes[0].Admin.TraceUser, &petrelv1.TraceUserRequest{User: "bob"}); u.Outcome != petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_CONNECTED || len(u.Sessions) != 1 {
+		t.Errorf("bob: %v", u)
+	}
+	ask(w, w.nodes[0].Admin.DisableUser, &petrelv1.DisableUserRequest{User: "carol"})
+	if u := ask(w, w.nodes[0].Admin.TraceUser, &petrelv1.TraceUserRequest{User: "carol"}); u.Outcome != petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_DISABLED {
+		t.Errorf("carol: %v", u)
+	}
+	if u := ask(w, w.nodes[0].Admin.TraceUser, &petrelv1.TraceUserRequest{User: "nobody"}); u.Outcome != petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_NO_USER {
+		t.Errorf("nobody: %v", u)
+	}
+}
+
+func TestGroupsAreFoundByTitleAndFrozen(t *testing.T) {
+	w := newWorld(t)
+	ask(w, w.nodes[0].Admin.RenameGroup, &petrelv1.AdminRenameGroupRequest{Conv: w.group, Title: "Heron Pier"})
+	find := func(prefix string) []*petrelv1.ConversationInfo {
+		return ask(w, w.nodes[2].Admin.ListConversations, &petrelv1.ListConversationsRequest{TitlePrefix: prefix}).Conversations
+	}
+	w.until("it is found", 5*time.Second, func() bool { l := find("heron"); return len(l) == 1 && l[0].Conv == w.group && l[0].Members == 3 })
+	if l := find("boat"); len(l) != 0 {
+		t.Errorf("by its old title: %v", l)
+	}
+	ask(w, w.nodes[0].Admin.FreezeConversation, &petrelv1.FreezeConversationRequest{Conv: w.group, Frozen: true})
+	info := ask(w, w.nodes[1].Admin.GetConversation, &petrelv1.AdminGetConversationRequest{Conv: w.group})
+	if !info.Frozen || info.Title != "Heron Pier" || info.PerMinute == 0 {
+		t.Errorf("frozen: %v", info)
+	}
+	_, err := w.nodes[0].Admin.SendAs(t.Context(), connect.NewRequest(&petrelv1.SendAsRequest{From: "alice", Send: &petrelv1.Send{Conv: w.group, ClientMsgId: "x", Body: &petrelv1.Send_Text{Text: "x"}}}))
+	if e := imtest.Refusal(err); im.CodeOf(e) != im.CodeFrozen {
+		t.Errorf("a send into a frozen group: %v", err)
+	}
+	ask(w, w.nodes[0].Admin.FreezeConversation, &petrelv1.FreezeConversationRequest{Conv: w.group})
+	w.sendAs("alice", "y")
+	log := ask(w, w.nodes[1].Admin.ListAudit, &petrelv1.ListAuditRequest{Event: "Freeze", About: w.group}).Records
+	if len(log) != 2 || !slices.ContainsFunc(log[0].Details, func(d *petrelv1.AuditDetail) bool { return d.Name == "after.frozen" && d.Value == "yes" }) {
+		t.Errorf("the audit log: %v", log)
+	}
+	if l := ask(w, w.nodes[0].Admin.ReadLog, &petrelv1.ReadLogRequest{}); len(l.Silent) > 0 {
+		t.Errorf("the log: silent %v", l.Silent)
+	}
+}
+
+// A node is stopped with its process in memory: it neither answers nor ends its connections.
+func TestTraceInAFrozenNode(t *testing.T) {
+	w := newWorld(t)
+	frozen := imtest.NodeName(1)
+	owned := map[string]string{} // group, by the node that owns it
+	for i := 0; owned[frozen] == "" || owned[imtest.NodeName(0)] == ""; i++ {
+		id := w.nodes[0].Group("", fmt.Sprint("g", i), "alice", "bob")
+		owned[ask(w, w.nodes[0].Admin.GetConversation, &petrelv1.AdminGetConversationRequest{Conv: id}).Owner] = id
+	}
+	bob := w.nodes[1].Dial(wire.TCP, wire.JSON, w.token["bob"], "")
+	defer func() { _ = bob.Close() }()
+	w.until("bob is seen", 5*time.Second, func() bool {
+		return state(w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"}), "bob") == "WRITTEN"
+	})
+	defer w.nodes[1].Freeze()()
+	r := w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"})
+	if s := state(r, "bob"); s != "SILENT_NODE" || r.Recipients[0].Silent != frozen || !slices.Contains(r.Silent, frozen) {
+		t.Errorf("bob at the frozen node: %s, %v", s, r)
+	}
+	r = w.trace(&petrelv1.TraceMessageRequest{Conv: owned[frozen], Seq: 1})
+	if r.Outcome != petrelv1.TraceOutcome_TRACE_OUTCOME_NO_ANSWER || !strings.Contains(r.Text, frozen) {
+		t.Errorf("a message in the frozen node: %v", r)
+	}
+}
