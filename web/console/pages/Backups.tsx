@@ -15,7 +15,7 @@ export function Backups(): ReactElement {
   const { answer, error, busy } = useCall('AdminService/ListBackups', {}, 10_000)
   const columns: readonly Column<BackupInfoJson>[] = [
     { title: t('made'), cell: (b) => time(b.madeMs, tr), text: (b) => new Date(Number(b.madeMs ?? 0)).toISOString() },
-    { title: t('folder'), wide: true, cell: (b) => <code>{b.folder}/{b.name}</code>, text: (b) => `${b.folder}/${b.name}` },
+    { title: t('folder'), wide: true, cell: (b) => <code>{b.folder}</code>, text: (b) => b.folder ?? '' },
     { title: t('size'), end: true, cell: (b) => bytes(b.bytes, tr), text: (b) => Number(b.bytes ?? 0) }, { title: t('copiedBytes'), end: true, cell: (b) => bytes(b.copiedBytes, tr), text: (b) => Number(b.copiedBytes ?? 0) },
     { title: t('took'), end: true, cell: (b) => span(Number(b.tookMs ?? 0), tr), text: (b) => Number(b.tookMs ?? 0) }, { title: t('upToCommit'), end: true, cell: (b) => b.commit ?? 0, text: (b) => Number(b.commit ?? 0) },
     { title: t('verified'), cell: (b) => Number(b.verifiedMs ?? 0) === 0 ? <Mark look="warn">{t('neverVerified')}</Mark> : <><Mark look={b.sound ? 'good' : 'bad'}>{t(b.sound ? 'sound' : 'unsound')}</Mark> {time(b.verifiedMs, tr)} {b.fault}</>, text: (b) => Number(b.verifiedMs ?? 0) === 0 ? '' : b.sound ? 'sound' : b.fault ?? 'unsound' },

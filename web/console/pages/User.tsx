@@ -50,7 +50,7 @@ export function User({ user }: { readonly user: string }): ReactElement {
             [t('created'), time(u.createdMs, tr)], [t('madeBy'), [u.source, ...u.linked ?? []].filter(Boolean).join(', ') || '–'], [t('password'), u.hasPassword ? t('yes') : t('none')],
           ]} />
           <WhyNot tenant={tenant} user={user} />
-          <Sessions sessions={sessions.answer?.sessions} silent={sessions.answer?.silent ?? []} />
+          <Sessions sessions={sessions.answer && (sessions.answer.sessions ?? [])} silent={sessions.answer?.silent ?? []} />
           {sessions.error && <Trouble error={sessions.error} />}
           <Devices info={u} onRevoke={(device) => setAsking({ device })} />
           {may('conversations') && <Conversations tenant={tenant} user={user} />}
@@ -106,7 +106,7 @@ function Devices({ info, onRevoke }: { readonly info: UserInfoJson; readonly onR
     <Part title={t('devices')}>
       <Table label={t('devices')} rows={info.devices ?? []} keyOf={(d) => d.id ?? ''} empty={t('noDevices')} columns={[
         { title: t('device'), cell: (d) => <span title={d.id}>{d.name || d.id}</span> }, { title: t('kind'), cell: (d) => [d.kind, d.client].filter(Boolean).join(', ') },
-        { title: t('loggedIn'), cell: (d) => time(d.loginMs, tr) },
+        { title: t('loginTime'), cell: (d) => time(d.loginMs, tr) },
         { title: t('state'), cell: (d) => d.revoked ? <Mark look="bad">{t('loggedOut')}</Mark> : d.sessions ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark> },
         { title: t('action'), end: true, cell: (d) => d.revoked ? null : <Button small look="danger" onClick={() => onRevoke(d)}>{t('logOut')}</Button> },
       ]} />
