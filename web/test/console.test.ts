@@ -44,6 +44,7 @@ describe('the console', { timeout: 300_000 }, () => {
       await p.page.getByLabel('New password').fill(operatorPassword)
       await p.page.getByLabel('Six digits').fill(digitsOf(secret))
       await p.press('Become an operator')
+      await p.page.getByRole('heading', { name: 'Keep this key' }).waitFor()
       assert.match((await p.page.locator('.secret code').textContent()) ?? '', /^pk_/)
       await p.press('I have kept it')
       await p.page.getByText('All is well').waitFor()
@@ -182,7 +183,7 @@ describe('the console', { timeout: 300_000 }, () => {
     await p.page.goto(`${w.server.operators}/admin/trace?user=alice&clientMsgId=${w.refused}`)
     await p.page.getByText('A server refused it').waitFor()
     await cell(p, 'frozen').waitFor()
-    await p.page.getByText('A user is not connected').click()
+    await p.page.getByRole('radio', { name: 'A user is not connected' }).check()
     await p.page.getByLabel('User id').fill('dave')
     await p.press('Trace')
     await p.page.getByText('never logged in').waitFor()
@@ -260,6 +261,7 @@ describe('the console', { timeout: 300_000 }, () => {
           const to = page === '?node=' ? `?node=${w.node}` : page === 'conversations/' ? `conversations/${w.conv}` : page === 'trace/' ? `trace?conv=${w.conv}&seq=${w.seq}` : page
           await p.page.goto(`${w.server.operators}/admin/${to}`)
           await p.page.locator('main :is(td, dd, input)').first().waitFor()
+          await p.page.waitForFunction(() => !/Loading…|加载中/.test(document.querySelector('main')?.textContent ?? ''))
           await p.page.evaluate(axe.source)
           await look(to)
         }

@@ -44,7 +44,7 @@ export function Audit(): ReactElement {
   const span = hours === 'all' ? 0 : Number(hours || '1') * hourMs
   const request = (at: string, limit = 100): ListAuditRequestJson => ({ event, who, about, refused: refused === '1', limit, ...(span > 0 ? { sinceMs: String(began - span) } : {}), ...(at ? { token: at } : {}) })
   const pageOf = (a: ListAuditResponseJson): Page<AuditRecordJson> => ({ rows: a.records ?? [], next: a.token ?? '' })
-  const { answer, error, busy } = useCall('AdminService/ListAudit', request(from))
+  const { answer, error } = useCall('AdminService/ListAudit', request(from))
   return (
     <div className="page">
       <header className="page-head"><h1>{t('audit')}</h1></header>
@@ -55,7 +55,7 @@ export function Audit(): ReactElement {
         <Select name="hours" label={t('period')} of={[['', t('lastHour')], ['24', t('lastDay')], ['168', t('lastWeek')], ['all', t('always')]]} />
         <Select name="refused" label={t('result')} of={[['', t('allResults')], ['1', t('refusedOnly')]]} />
       </div>
-      <Listing name="audit" label={t('audit')} columns={columnsOf(tr)} keyOf={(r) => `${r.node} ${r.number}`} empty={answer?.token ? t('noRecordsYet') : t('noRecords')} page={answer && pageOf(answer)} error={error} busy={busy} load={async (at) => pageOf(await call('AdminService/ListAudit', request(at, 1000)))} />
+      <Listing name="audit" label={t('audit')} columns={columnsOf(tr)} keyOf={(r) => `${r.node} ${r.number}`} empty={answer?.token ? t('noRecordsYet') : t('noRecords')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListAudit', request(at, 1000)))} />
       <Verify />
     </div>
   )

@@ -12,7 +12,7 @@ import type { BackupInfoJson } from '../wire/types_gen.js'
 export function Backups(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
-  const { answer, error, busy } = useCall('AdminService/ListBackups', {}, 10_000)
+  const { answer, error } = useCall('AdminService/ListBackups', {}, 10_000)
   const columns: readonly Column<BackupInfoJson>[] = [
     { title: t('made'), cell: (b) => time(b.madeMs, tr), text: (b) => new Date(Number(b.madeMs ?? 0)).toISOString() },
     { title: t('folder'), wide: true, cell: (b) => <code>{b.folder}</code>, text: (b) => b.folder ?? '' },
@@ -25,7 +25,7 @@ export function Backups(): ReactElement {
     <div className="page">
       <header className="page-head"><h1>{t('backups')}</h1></header>
       <p className="quiet">{t(answer?.kind === 'postgres' ? 'backupsPostgres' : 'backupsText')}</p>
-      <Listing name="backups" label={t('backups')} columns={columns} keyOf={(b) => `${b.folder} ${b.name}`} empty={t('noBackups')} page={answer && list} error={error} busy={busy} load={async () => list} />
+      <Listing name="backups" label={t('backups')} columns={columns} keyOf={(b) => `${b.folder} ${b.name}`} empty={t('noBackups')} page={answer && list} error={error} load={async () => list} />
       {may('server') && <Damage />}
     </div>
   )

@@ -44,13 +44,13 @@ function List(): ReactElement {
   const isId = prefix.length === convLength && !/\s/.test(prefix)
   const pageOf = (a: ListConversationsResponseJson): Page<ConversationInfoJson> => ({ rows: a.conversations ?? [], next: a.token ?? '' })
   const request = (at: string, limit = 50): object => ({ tenant, titlePrefix: prefix, limit, ...(at ? { token: at } : {}) })
-  const { answer, error, busy } = useCall('AdminService/ListConversations', request(from))
+  const { answer, error } = useCall('AdminService/ListConversations', request(from))
   return (
     <div className="page">
       <header className="page-head"><h1>{t('conversations')}</h1></header>
       <div className="filters"><Filter name="prefix" label={t('searchTitle')} /><Filter name="tenant" label={t('tenantFilter')} /></div>
       {isId && <p><Link page="conversations" id={prefix} query={{ tenant }}>{t('openById', { conv: prefix })}</Link></p>}
-      <Listing name="conversations" label={t('conversations')} columns={columnsOf(tr, tenant)} keyOf={(c) => c.conv ?? ''} empty={t('noConversations')} page={answer && pageOf(answer)} error={error} busy={busy} load={async (at) => pageOf(await call('AdminService/ListConversations', request(at, 200)))} />
+      <Listing name="conversations" label={t('conversations')} columns={columnsOf(tr, tenant)} keyOf={(c) => c.conv ?? ''} empty={t('noConversations')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListConversations', request(at, 200)))} />
     </div>
   )
 }

@@ -12,7 +12,7 @@ import type { KeyInfoJson } from '../wire/types_gen.js'
 export function Keys(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
-  const { answer, error, busy, again } = useCall('AdminService/ListKeys', {})
+  const { answer, error, again } = useCall('AdminService/ListKeys', {})
   const [asking, setAsking] = useState<'' | 'create' | { readonly revoke: KeyInfoJson }>('')
   const columns: readonly Column<KeyInfoJson>[] = [
     { title: t('name'), wide: true, cell: (k) => k.name, text: (k) => k.name ?? '' }, { title: t('keyId'), cell: (k) => <code>{k.id}</code>, text: (k) => k.id ?? '' },
@@ -29,7 +29,7 @@ export function Keys(): ReactElement {
     <div className="page">
       <header className="page-head"><h1>{t('keys')}</h1><Button look="primary" small onClick={() => setAsking('create')}>{t('createKey')}</Button></header>
       <p className="quiet">{t('keysText')}</p>
-      <Listing name="keys" label={t('keys')} columns={columns} keyOf={(k) => k.id ?? ''} empty={t('noKeys')} page={answer && list} error={error} busy={busy} load={async () => list} />
+      <Listing name="keys" label={t('keys')} columns={columns} keyOf={(k) => k.id ?? ''} empty={t('noKeys')} page={answer && list} error={error} load={async () => list} />
       {asking === 'create' && <Create onClose={close} />}
       {typeof asking === 'object' && <Change danger title={t('revokeTitle', { name: asking.revoke.name ?? '' })} text={t('revokeText')} changes={[{ name: asking.revoke.name ?? '', from: (asking.revoke.scopes ?? []).join(', '), to: t('revoked') }]} action={t('revoke')} done={t('doneRevoked')} run={(requestId) => call('AdminService/RevokeKey', { id: asking.revoke.id ?? '', requestId })} onClose={close} />}
     </div>

@@ -26,7 +26,7 @@ export function Log(): ReactElement {
   const { t } = tr
   const { level = '', node = '', contains = '' } = useAddress().query
   const request = { level, node, contains, limit: 200 }
-  const { answer, error, busy } = useCall('AdminService/ReadLog', request, lookMs)
+  const { answer, error } = useCall('AdminService/ReadLog', request, lookMs)
   const newest = (lines: readonly LogLineJson[] = []): readonly LogLineJson[] => lines.toReversed()
   return (
     <div className="page">
@@ -38,7 +38,7 @@ export function Log(): ReactElement {
         <Filter name="node" label={t('nodeFilter')} />
       </div>
       {(answer?.silent ?? []).length > 0 && <p className="trouble">{t('silentNodesText', { nodes: answer?.silent?.join(', ') ?? '' })}</p>}
-      <Listing name="log" label={t('log')} columns={columnsOf(tr)} keyOf={(l) => [l.node, l.timeMs, l.text, l.attrs].join(' ')} empty={t('noLines')} page={answer && { rows: newest(answer.lines), next: '' }} error={error} busy={busy} load={async () => ({ rows: newest((await call('AdminService/ReadLog', { ...request, limit: 2000 })).lines), next: '' })} />
+      <Listing name="log" label={t('log')} columns={columnsOf(tr)} keyOf={(l) => [l.node, l.timeMs, l.text, l.attrs].join(' ')} empty={t('noLines')} page={answer && { rows: newest(answer.lines), next: '' }} error={error} load={async () => ({ rows: newest((await call('AdminService/ReadLog', { ...request, limit: 2000 })).lines), next: '' })} />
     </div>
   )
 }

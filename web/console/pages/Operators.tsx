@@ -15,7 +15,7 @@ type Asking = '' | 'create' | { readonly what: 'scopes' | 'disabled' | 'reset' |
 export function Operators(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
-  const { answer, error, busy, again } = useCall('AdminService/ListOperators', {})
+  const { answer, error, again } = useCall('AdminService/ListOperators', {})
   const [asking, setAsking] = useState<Asking>('')
   const state = (o: OperatorInfoJson): ReactElement => o.disabled ? <Mark look="bad">{t('disabled')}</Mark> : o.enrolled ? <Mark look="good">{t('enrolled')}</Mark> : <Mark look="warn">{t('invited')}</Mark>
   const columns: readonly Column<OperatorInfoJson>[] = [
@@ -41,7 +41,7 @@ export function Operators(): ReactElement {
     <div className="page">
       <header className="page-head"><h1>{t('operators')}</h1><Button look="primary" small onClick={() => setAsking('create')}>{t('inviteOperator')}</Button></header>
       <p className="quiet">{t('operatorsText')}</p>
-      <Listing name="operators" label={t('operators')} columns={columns} keyOf={(o) => o.name ?? ''} empty={t('noOperators')} page={answer && list} error={error} busy={busy} load={async () => list} />
+      <Listing name="operators" label={t('operators')} columns={columns} keyOf={(o) => o.name ?? ''} empty={t('noOperators')} page={answer && list} error={error} load={async () => list} />
       {asking !== '' && <Ask asking={asking} onClose={close} />}
     </div>
   )

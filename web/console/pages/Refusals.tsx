@@ -37,14 +37,14 @@ export function Refusals(): ReactElement {
   const { t } = tr
   const { code = '', user = '', tenant = '' } = useAddress().query
   const request = { code, user, tenant, limit: 200 }
-  const { answer, error, busy } = useCall('AdminService/ListRefusals', request, lookMs)
+  const { answer, error } = useCall('AdminService/ListRefusals', request, lookMs)
   return (
     <div className="page">
       <header className="page-head"><h1>{t('refusals')}</h1></header>
       <p className="quiet">{t('refusalsText')}</p>
       <div className="filters"><Filter name="code" label={t('codeFilter')} /><Filter name="user" label={t('userFilter')} /></div>
       {(answer?.silent ?? []).length > 0 && <p className="trouble">{t('silentNodesText', { nodes: answer?.silent?.join(', ') ?? '' })}</p>}
-      <Listing name="refusals" label={t('refusals')} columns={columnsOf(tr)} keyOf={keyOf} empty={t('noRefusals')} page={answer && { rows: answer.refusals ?? [], next: '' }} error={error} busy={busy} load={async () => ({ rows: (await call('AdminService/ListRefusals', { ...request, limit: 1000 })).refusals ?? [], next: '' })} />
+      <Listing name="refusals" label={t('refusals')} columns={columnsOf(tr)} keyOf={keyOf} empty={t('noRefusals')} page={answer && { rows: answer.refusals ?? [], next: '' }} error={error} load={async () => ({ rows: (await call('AdminService/ListRefusals', { ...request, limit: 1000 })).refusals ?? [], next: '' })} />
     </div>
   )
 }

@@ -39,7 +39,7 @@ function UserList(): ReactElement {
   const byName = by === 'name' && prefix !== ''
   const request = (at: string, limit = pageRows): ListUsersRequestJson => byName ? { tenant, namePrefix: prefix, limit, ...(at ? { token: at } : {}) } : { tenant, prefix, limit, ...(at ? { after: at } : {}) }
   const pageOf = (a: ListUsersResponseJson): Page<UserInfoJson> => ({ rows: a.users ?? [], next: byName ? a.token ?? '' : a.more ? a.users?.at(-1)?.user ?? '' : '' })
-  const { answer, error, busy, again } = useCall('AdminService/ListUsers', request(from))
+  const { answer, error, again } = useCall('AdminService/ListUsers', request(from))
   return (
     <div className="page">
       <header className="page-head"><h1>{t('users')}</h1>{may('tokens') && <Button look="primary" small onClick={() => setCreating(true)}>{t('createUser')}</Button>}</header>
@@ -48,7 +48,7 @@ function UserList(): ReactElement {
         <Select name="by" label={t('searchBy')} of={[['', t('byId')], ['name', t('byName')]]} />
         <Filter name="tenant" label={t('tenantFilter')} />
       </div>
-      <Listing name="users" label={t('users')} columns={columnsOf(tr, tenant)} keyOf={(u) => u.user ?? ''} empty={t('noUsers')} page={answer && pageOf(answer)} error={error} busy={busy} load={async (at) => pageOf(await call('AdminService/ListUsers', request(at, 1000)))} />
+      <Listing name="users" label={t('users')} columns={columnsOf(tr, tenant)} keyOf={(u) => u.user ?? ''} empty={t('noUsers')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListUsers', request(at, 1000)))} />
       {creating && <Create tenant={tenant} onClose={() => { setCreating(false); again() }} />}
     </div>
   )

@@ -79,12 +79,11 @@ interface ListingProps<Row> extends Omit<TableProps<Row>, 'rows'> {
   readonly name: string // of the CSV
   readonly page: Page<Row> | undefined // that the address asks for
   readonly error: CallError | undefined
-  readonly busy: boolean
   readonly load: (from: string) => Promise<Page<Row>> // of any page, '' for the first one
 }
 
 /** A table whose pages come from the server. Where the page begins is in the address, as `from`. */
-export function Listing<Row>({ name, page, error, busy, load, ...table }: ListingProps<Row>): ReactElement {
+export function Listing<Row>({ name, page, error, load, ...table }: ListingProps<Row>): ReactElement {
   const { t } = useTranslation()
   const { from = '' } = useAddress().query
   const [saving, setSaving] = useState(false)
@@ -106,7 +105,7 @@ export function Listing<Row>({ name, page, error, busy, load, ...table }: Listin
   return (
     <>
       {error && <Trouble error={error} />}
-      {(page || !error) && <div className={busy && !page ? 'waiting' : undefined}><Table {...table} rows={page?.rows ?? []} empty={page ? table.empty : t('loading')} /></div>}
+      {(page || !error) && <Table {...table} rows={page?.rows ?? []} empty={page ? table.empty : t('loading')} />}
       <div className="table-foot">
         <Button small disabled={from === ''} onClick={() => narrow({ from: '' })}>{t('firstPage')}</Button>
         <Button small disabled={!page?.next} onClick={() => narrow({ from: page?.next ?? '' })}>{t('nextPage')}</Button>
