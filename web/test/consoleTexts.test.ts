@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { en } from './en.js'
-import { zh } from './zh.js'
+import { en } from '../console/i18n/en.js'
+import { zh } from '../console/i18n/zh.js'
 
 type Text = string | { readonly one?: string; readonly other: string }
 const texts = (t: Text): string[] => typeof t === 'string' ? [t] : [...t.one === undefined ? [] : [t.one], t.other]
