@@ -14,10 +14,12 @@ BIN   := $(BUILD)/bin
 BUF_VERSION         := 1.75.0
 STATICCHECK_VERSION := v0.8.0
 OPENAPI_VERSION     := v0.18.0
+K6_VERSION          := v1.4.2
 
 BUF         := $(BUILD)/buf-$(BUF_VERSION)/node_modules/.bin/buf
 STATICCHECK := $(BIN)/staticcheck-$(STATICCHECK_VERSION)
 OPENAPI     := $(BIN)/protoc-gen-connect-openapi-$(OPENAPI_VERSION)
+K6          := $(BIN)/k6-$(K6_VERSION)
 PLUGINS     := $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto $(BIN)/protoc-gen-connect-go $(OPENAPI)
 PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
@@ -41,7 +43,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
+.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -169,7 +171,7 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench direct --window 1 --json $(BUILD)/bench/direct-window-1.json
 	$(BIN)/petrel bench direct --rate 20000 --json $(BUILD)/bench/direct-rate-20000.json
 	$(BIN)/petrel bench group --json $(BUILD)/bench/group.json
-	$(BIN)/petrel bench connect --json $(BUILD)/bench/connect.json
+	$(BIN)/petrel bench connections --json $(BUILD)/bench/connections.json
 	$(BIN)/petrel bench direct --postgres auto --json $(BUILD)/bench/postgres-direct.json
 	$(BIN)/petrel bench direct --postgres auto --senders 1 --receivers 1 --window 1 --json $(BUILD)/bench/postgres-direct-window-1.json
 	$(BIN)/petrel bench direct --postgres auto --nodes 3 --json $(BUILD)/bench/postgres-3-nodes.json
@@ -197,6 +199,23 @@ chaos-cluster: $(PYTHON) $(TS) hosts ## the long chaos suite of a cluster, its c
 
 flood: ## what thousands of strangers, and of reactions, cost those who are logged in; seven minutes
 	PETREL_FLOOD_CONNECTIONS=10000 PETREL_FLOOD_SECONDS=60 PETREL_FLOOD_MEMBERS=10000 go test -count=1 -timeout 0 -v ./test/flood
+
+# Load by programs of others, each against a server of its own. SHORT=1 for a few seconds of each
+# script, as CI does; PETREL_URL and PETREL_ADMIN_KEY for a running server.
+k6: build $(K6) ## load over WebSocket and HTTP by k6; ARGS="direct -e PAIRS=500" for one script and its settings
+	K6=$(K6) bench/k6/run $(ARGS)
+
+wrk: build ## load on the HTTP API by wrk; ARGS="-t 2 -c 100 -d 10s" for its own options
+	bench/wrk/run $(ARGS)
+
+clients: build $(TS) ## what a message costs clients of the Go and the TypeScript SDK; ARGS="50 2000" for 50 pairs with 2,000 messages each
+	bench/clients/run $(ARGS)
+
+# Autobahn's suite is written for Python 2.7, which comes with pyenv or as PYTHON2.
+AUTOBAHN_VERSION := 0.8.2
+AUTOBAHN         := $(BUILD)/autobahn-$(AUTOBAHN_VERSION)
+autobahn: $(AUTOBAHN)/bin/wstest ## the WebSocket cases of Autobahn's suite, against an echo on our framing; ARGS=-update writes bench/results/autobahn.json
+	PYTHONUSERBASE=$(CURDIR)/$(AUTOBAHN) go test -count=1 -vet=off -v -run '^Test(Autobahn|EchoIsWebSocket)$$' ./internal/gateway -args -autobahn $(CURDIR)/$< $(ARGS)
 
 # Go fuzzes one function at a time, so as many as there are cores run side by side.
 # What they find is in testdata/ of the package: commit it with the fix. A run whose
@@ -252,6 +271,10 @@ $(STATICCHECK):
 	GOBIN=$(CURDIR)/$(BIN) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 	mv $(BIN)/staticcheck $@
 
+$(K6):
+	GOBIN=$(CURDIR)/$(BIN) go install go.k6.io/k6@$(K6_VERSION)
+	mv $(BIN)/k6 $@
+
 $(PYTHON): test/foreign/python/requirements.txt
 	python3 -m venv $(BUILD)/venv
 	$(BUILD)/venv/bin/pip install --quiet --disable-pip-version-check -r $<
@@ -283,6 +306,11 @@ $(FONTS): $(CHROMIUM)
 hosts: $(POSTGRES)
 	@[ "$$(id -u)" != 0 ] || { command -v ip && command -v nft; } >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2 nftables; }
+
+# In a folder of its own, as if it were a user's.
+PYTHON2 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/2.7*/bin/python2.7) python2.7)
+$(AUTOBAHN)/bin/wstest:
+	PYTHONUSERBASE=$(CURDIR)/$(AUTOBAHN) $(PYTHON2) -m pip install --quiet --disable-pip-version-check --no-warn-script-location --user autobahntestsuite==$(AUTOBAHN_VERSION)
 
 $(NODE): test/foreign/node/package.json test/foreign/node/package-lock.json
 	@mkdir -p $(BUILD)/node

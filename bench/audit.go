@@ -61,6 +61,7 @@ type convBook struct {
 	index   int
 	members [2]int // connections of a direct conversation: sender, receiver
 	group   bool
+	first   int // the first connection of a group; the others follow it
 	streams []checker.Stream
 
 	checker.Places
@@ -71,8 +72,8 @@ func placeOf(p proof) uint64 { return uint64(p.sender)<<36 | p.number&(1<<36-1) 
 func (v *convBook) stream(conn int) *checker.Stream {
 	switch {
 	case v.group:
-		if conn < len(v.streams) {
-			return &v.streams[conn]
+		if i := conn - v.first; i >= 0 && i < len(v.streams) {
+			return &v.streams[i]
 		}
 	case conn == v.members[0]:
 		return &v.streams[0]
@@ -122,9 +123,9 @@ func (a *audit) addDirect(sender, receiver int) *convBook {
 	return v
 }
 
-// addGroup opens the book of a group of connections 0..members-1.
-func (a *audit) addGroup(id string, members int) *convBook {
-	v := &convBook{id: id, index: len(a.convs), group: true, streams: make([]checker.Stream, members)}
+// addGroup opens the book of a group of members connections, from first on.
+func (a *audit) addGroup(id string, first, members int) *convBook {
+	v := &convBook{id: id, index: len(a.convs), group: true, first: first, streams: make([]checker.Stream, members)}
 	a.byID[id] = v
 	for i := range v.streams {
 		v.streams[i] = checker.NewStream(0)
@@ -210,11 +211,17 @@ func (a *audit) pushed(conn int, e *entry) (sentNs int64, first bool) {
 	return p.sentNs, came == checker.Fresh || came == checker.Late
 }
 
-// readBack takes an entry of a history page that connection conn asked for;
-// below 0, nobody did.
+// stored takes an entry of a history page that no connection asked for, and reports whether
+// it is a message of this run.
+func (a *audit) stored(e *entry) bool {
+	_, _, ok := a.recognise(-1, e)
+	return ok
+}
+
+// readBack takes an entry of a history page that connection conn asked for.
 func (a *audit) readBack(conn int, e *entry) (sentNs int64, first bool) {
 	v, p, ok := a.recognise(conn, e)
-	if v == nil || conn < 0 {
+	if v == nil {
 		return 0, false
 	}
 	came := v.stream(conn).Read(e.seq)

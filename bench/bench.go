@@ -16,9 +16,12 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/checker"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -27,24 +30,34 @@ type run struct {
 	p      Params
 	report *Report
 
-	nodes   []*child // those of the run; none: a running server
+	mu      sync.Mutex // tier 0; guards the elements of nodes
+	nodes   []*child   // those of the run; none: a running server
 	pg      *postgres
 	key     string      // of the admin, with nodes
+	roots   []byte      // PEM; of certificates that the run has made
+	bridges bridges     // of connections with TLS
+	others  []*follower // the other processes that make the load
 	ops     []*operator // of each server
 	addrs   []string    // of the transport of each
 	restore func(context.Context) error
 
 	users  []string
 	tokens []string
-	group  string
+	groups []string
 	gen    *generator
 	watch  *watch
 
 	memoryBefore uint64 // bytes, before the connections
+	kernelBefore uint64 // bytes that the kernel has for objects and sockets, then
 	memory       uint64 // at the end of the measured window
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
-	sent         int64   // cluster: when the last message was answered, on the generator's clock
+	watched      []*conn // the connections of the watchers
+	elsewhere    elsewhere
+	stillBusy    float64    // cores in use a while after the end of a counted run
+	living       func()     // mixed: adds what clients did besides sending to the report
+	ended        chan error // capacity 1; when the generator has, of scenarios in tasks
+	sent         int64      // of a counted run: when its last message was answered, and had reached those online, on the generator's clock
 }
 
 // mark is what was read at one end of the measured window.
@@ -67,11 +80,17 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	if p.Progress == nil {
 		p.Progress = func(Progress) {}
 	}
+	if n := p.NeededGenerators(); p.Generators < n {
+		return nil, fmt.Errorf("%d connections are more than the files that one process may have open: they need --generators %d", p.connections(), n)
+	}
 	p.ServeArgs = append([]string{}, p.ServeArgs...) // an empty list in the report, not null
 	r := &run{p: p, report: &Report{
 		Scenario: p.Scenario, At: time.Now().UTC().Truncate(time.Second), Command: p.Command, Params: p,
 		Machine: describeMachine(p.URL == ""), Ladder: Ladder,
 	}}
+	if p.Scenario == Limit {
+		return r.report, r.limit(ctx)
+	}
 	if p.URL == "" {
 		dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")
 		if err != nil {
@@ -86,6 +105,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 		return nil, err
 	}
 	defer r.hangUp()
+	defer r.stopOthers()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -98,6 +118,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	if r.gen != nil {
 		err = errors.Join(err, r.gen.log.close())
 	}
+	r.bridges.all.Wait()
 	if p.URL != "" {
 		// Also when the run was broken off: the server is somebody's.
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -117,19 +138,19 @@ func (r *run) say(format string, args ...any) {
 // attach takes the addresses of a running server.
 func (r *run) attach() error {
 	u, err := url.Parse(r.p.URL)
-	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return fmt.Errorf("%q is not the address of a server without TLS, like http://127.0.0.1:8080; the load generator speaks no TLS", r.p.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || (u.Scheme == "https") != r.p.secure() {
+		return fmt.Errorf("%q is not the address of a server, like http://127.0.0.1:8080; a server with TLS has one that begins with https, and the transport is wss or tls", r.p.URL)
 	}
 	addr := u.Host
 	if u.Port() == "" {
-		addr = net.JoinHostPort(u.Hostname(), "80")
+		addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	}
-	if r.p.Transport == "tcp" {
+	if r.p.encoding().Framing == wire.TCP {
 		if addr = r.p.TCPAddr; addr == "" {
 			addr = net.JoinHostPort(u.Hostname(), "8081")
 		}
 	}
-	r.ops, r.addrs = []*operator{newOperator(cmp.Or(r.p.AdminURL, "http://"+u.Host), r.p.AdminKey)}, []string{addr}
+	r.ops, r.addrs = []*operator{newOperator(cmp.Or(r.p.AdminURL, u.Scheme+"://"+u.Host), r.p.AdminKey)}, []string{addr}
 	return nil
 }
 
@@ -160,23 +181,45 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.raise(ctx); err != nil {
 		return err
 	}
-	if r.p.Scenario == Group {
-		if r.group, err = r.ops[0].createGroup(ctx, name+"group", r.users); err != nil {
-			return err
+	if r.p.traffic() == people {
+		for i := range r.p.circles() {
+			first, members := r.p.circle(i)
+			id, err := r.ops[0].createGroup(ctx, fmt.Sprintf("%sgroup-%d", name, i), r.users[first:first+members])
+			if err != nil {
+				return err
+			}
+			r.groups = append(r.groups, id)
+		}
+	}
+	if r.p.traffic() == groups {
+		for n := range r.p.Groups {
+			id, err := r.ops[0].createGroup(ctx, fmt.Sprintf("%sgroup-%d", name, n), r.users)
+			if err != nil {
+				return err
+			}
+			r.groups = append(r.groups, id)
 		}
 	}
 	if err := r.before(ctx); err != nil {
 		return err
 	}
+	if err := r.startFollowers(ctx); err != nil {
+		return err
+	}
 	first := len(r.tokens)
-	if r.p.Scenario == Cluster {
-		first = r.p.Senders // the others come when all has been sent
+	if r.p.Scenario == Connections || r.p.Scenario == Login {
+		first = 0 // they come later
+	} else if r.p.offline() {
+		first = r.p.Senders + r.p.watchers() // the others come when all has been sent
 	}
 	all, err := r.connect(ctx, 0, first)
 	if err != nil {
 		return err
 	}
-	return r.assemble(all)
+	if err := r.assemble(all); err != nil {
+		return err
+	}
+	return r.await(ctx)
 }
 
 // raise lifts the limits of every server that are too low for the run.
@@ -196,7 +239,7 @@ func (r *run) raise(ctx context.Context) (err error) {
 func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	told := time.Now()
 	addr := func(i int) string { return r.addrs[r.p.node(from+i)] }
-	all, err := dialAll(ctx, addr, r.p.encoding(), r.tokens[from:to], r.p.capabilities(), func(n int) {
+	all, err := r.dialer().dialAll(ctx, addr, r.tokens[from:to], func(n int) {
 		if time.Since(told) > time.Second {
 			told = time.Now()
 			r.say("connected %s of %s", count(float64(n)), count(float64(to-from)))
@@ -208,11 +251,21 @@ func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	return all, err
 }
 
+// dialer is how the run makes its connections.
+func (r *run) dialer() *dialer {
+	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers), capabilities: r.p.capabilities(),
+		sources: 1 + uint64(r.p.connections())/portsOfSource}
+	if r.p.secure() {
+		way.tls, way.bridges = trust(r.roots), &r.bridges
+	}
+	return way
+}
+
 // before reads what is compared with the end of the run. Memory is compared at
 // two moments that are alike: behind an idle time of the same length, in which
 // a server gives back what making the users has left.
 func (r *run) before(ctx context.Context) error {
-	if r.p.Scenario == Connect {
+	if r.p.Scenario == Connections {
 		r.say("leaving the server idle for %g s, to know its memory without connections", r.p.Seconds)
 		select {
 		case <-time.After(seconds(r.p.Seconds)):
@@ -228,7 +281,8 @@ func (r *run) before(ctx context.Context) error {
 	if r.own() {
 		r.memoryBefore = r.serverMemory()
 	}
-	if r.own() && r.p.Scenario != Connect { // which stores nothing
+	r.kernelBefore = kernelMemory()
+	if r.own() && r.p.traffic() != idle { // else nothing is stored
 		r.diskBefore, err = r.ops[0].compact(ctx)
 	}
 	return err
@@ -239,7 +293,11 @@ func (r *run) assemble(all []greeted) error {
 	size := max(r.p.Size, MinSize)
 	c := newCorpus(r.p.Seed, size)
 	g := newGenerator(r.p.encoding(), c, newAudit(c))
-	g.rate, g.cursors, g.planned = r.p.Rate, r.p.Receipts, seconds(r.p.Seconds)
+	g.plan, g.cursors, g.planned = r.p.plan(), r.p.Receipts, seconds(r.p.lasts())
+	if n := len(r.p.Steps); n > 0 {
+		length := int64(seconds(r.p.Seconds))
+		g.endToEnd.steps, g.ackTime.steps = newStepped(length, n), newStepped(length, n)
+	}
 	if g.quiet = r.p.quiet; g.quiet == 0 {
 		g.quiet = drainQuiet
 	}
@@ -250,40 +308,63 @@ func (r *run) assemble(all []greeted) error {
 			return err
 		}
 	}
-	for i := range all {
-		g.conns = append(g.conns, &conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token})
+	for i := range r.users {
+		g.conns = append(g.conns, &conn{index: i, fd: -1})
+		if i < len(all) {
+			*g.conns[i] = conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token}
+		}
 	}
-	if r.p.Scenario == Group {
-		g.group = g.audit.addGroup(r.group, len(all))
-		g.script = newScript()
+	for i, id := range r.groups {
+		first, members := 0, len(all)
+		if r.p.traffic() == people {
+			first, members = r.p.circle(i)
+		}
+		g.groups = append(g.groups, g.audit.addGroup(id, first, members))
+	}
+	if len(g.groups) == 1 && r.p.traffic() == groups { // of several, members do not get the same bytes
+		g.group, g.script = g.groups[0], newScript()
 	}
 	for i := range r.p.senders() {
 		if err := g.addSender(i, r.users[i], r.peers(i), &r.p, all[i].welcome); err != nil {
 			return err
 		}
 	}
-	if g.group != nil {
-		return g.joinGroup(all)
+	if h := r.p.Routine; h != nil {
+		each := float64(r.p.Connections) / 3600 * r.p.Speed
+		g.habits = &pastime{logins: h.Logins * each, opens: h.Opens * each}
+		g.errand = g.ask(taskHistory, nil, 0, 0, nil, isHistory)
+		g.errand.free = true
 	}
-	return nil
+	return g.joinGroups(all)
 }
 
-// peers are those to whom sender i writes.
+// peers are those to whom sender i writes, not all senders to the same one at once.
 func (r *run) peers(i int) (all []peer) {
 	g := r.gen
-	direct := func(to int) {
+	direct := func(to int) *convBook {
 		v := g.audit.addDirect(i, to)
-		v.streams[1].Gone = r.p.Scenario == Cluster // not there yet
 		all = append(all, peer{user: r.users[to], book: v})
+		return v
 	}
-	switch r.p.Scenario {
-	case Group:
-		all = append(all, peer{book: g.group})
-	case Direct:
+	switch r.p.traffic() {
+	case groups:
+		for n := range g.groups {
+			all = append(all, peer{book: g.groups[(i+n)%len(g.groups)]})
+		}
+	case pairs:
 		direct(r.p.Senders + i%r.p.Receivers)
-	case Cluster:
-		for n := range r.p.Receivers { // not all of them to the same one at once
-			direct(r.p.Senders + (i+n)%r.p.Receivers)
+	case mesh:
+		for n := range r.p.Receivers {
+			to := (i + n) % r.p.Receivers
+			direct(r.p.Senders + to).streams[1].Gone = r.p.offline() && to >= r.p.watchers() // not there yet
+		}
+	case ring, people:
+		for n := range r.p.Peers {
+			direct((i + n + 1) % r.p.Connections)
+		}
+		if len(g.groups) > 0 && r.p.traffic() == people {
+			all = append(all, peer{book: g.groups[i/r.p.Members]})
+			all = slices.Concat(all[i%len(all):], all[:i%len(all)]) // or all would write to their groups at the same time
 		}
 	}
 	return all
@@ -295,7 +376,7 @@ func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *pe
 		conn: g.conns[i], peers: peers, window: p.Window,
 		windowBytes: int(w.GetWindow().GetBytes()), largest: p.Size + sendOverhead,
 	}
-	if announced := int(w.GetWindow().GetSends()); p.Rate > 0 {
+	if announced := int(w.GetWindow().GetSends()); p.open() {
 		s.window = min(announced, maxWindow)
 	} else if announced < p.Window {
 		return fmt.Errorf("the server announces a window of %d sends, this run needs %d", announced, p.Window)
@@ -317,23 +398,36 @@ func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *pe
 	return nil
 }
 
-// joinGroup begins every member's stream at the head that its sync told.
-func (g *generator) joinGroup(all []greeted) error {
+// joinGroups begins every member's streams at the heads that its sync told.
+func (g *generator) joinGroups(all []greeted) error {
+	if len(g.groups) == 0 {
+		return nil
+	}
 	for i := range all {
-		head, found := uint64(0), false
+		heads := map[string]uint64{}
 		for _, c := range all[i].convs {
-			if c.Conv == g.group.id {
-				head, found = c.Head, true
+			heads[c.Conv] = c.Head
+		}
+		for _, v := range g.groups {
+			st := v.stream(i)
+			if st == nil {
+				continue
 			}
+			head, found := heads[v.id]
+			if !found {
+				return fmt.Errorf("the sync of member %d does not list the group %s", i, v.id)
+			}
+			*st = checker.NewStream(head)
+			v.Head = max(v.Head, head)
 		}
-		if !found {
-			return fmt.Errorf("the sync of member %d does not list the group %s", i, g.group.id)
-		}
-		g.group.streams[i] = checker.NewStream(head)
-		g.group.Head = max(g.group.Head, head)
 		if s := g.conns[i].sender; s != nil {
-			s.peers[0].head = head
-		} else if g.log == nil { // which wants each entry as it came
+			s.known = map[string]*peer{}
+			for n := range s.peers {
+				p := &s.peers[n]
+				p.head = heads[p.book.id]
+				s.known[p.book.id] = p
+			}
+		} else if g.script != nil && g.log == nil { // which wants each entry as it came
 			g.conns[i].place.part = g.script.last
 		}
 	}
@@ -342,7 +436,10 @@ func (g *generator) joinGroup(all []greeted) error {
 
 // drive runs the load through its phases.
 func (r *run) drive(ctx context.Context) error {
-	if r.p.Scenario == Cluster {
+	switch {
+	case r.p.inTasks():
+		return r.driveTasks(ctx)
+	case r.p.counted():
 		return r.driveRounds(ctx)
 	}
 	g := r.gen
@@ -352,8 +449,9 @@ func (r *run) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
+	r.tellAll(order{Start: true})
 	go func() { ended <- g.run(ctx) }() // waited for below
-	total := seconds(r.p.WarmUp) + seconds(r.p.Seconds)
+	total := seconds(r.p.WarmUp) + seconds(r.p.lasts())
 	next := time.NewTimer(seconds(r.p.WarmUp))
 	defer next.Stop()
 	for p := measuring; ; {
@@ -377,14 +475,14 @@ func (r *run) drive(ctx context.Context) error {
 			if p == draining { // the connections are still there
 				r.memory = r.serverMemory()
 			}
-			g.enter(p)
+			r.turn(p)
 			s, err := r.stats(ctx)
 			if err != nil {
 				cancel()
 				return errors.Join(err, <-ended)
 			}
 			r.marks[p-measuring].stats = s
-			next.Reset(seconds(r.p.Seconds))
+			next.Reset(seconds(r.p.lasts()))
 			p++
 		}
 	}

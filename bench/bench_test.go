@@ -18,7 +18,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, // gnet makes a pool of goroutines when it is imported
+		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
+		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
+}
 
 func mustRun(t *testing.T, p Params) *Report {
 	t.Helper()
@@ -442,7 +446,7 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 
 func TestIdleConnectionsStay(t *testing.T) {
 	f := newFake(t)
-	p := f.params(Connect)
+	p := f.params(Connections)
 	r := mustRun(t, p)
 	if err := r.Clean(nil); err != nil {
 		t.Error(err)

@@ -11,13 +11,36 @@ import (
 // conclude reads back, closes the books and fills in the report.
 func (r *run) conclude(ctx context.Context) error {
 	g, rep := r.gen, r.report
-	rep.Unknown, rep.CursorMoves = g.audit.unknown(), g.moved
-	read, err := r.readBack(ctx)
+	unknown := g.audit.unknown()
+	read, mine, err := r.readBack(ctx)
 	if err != nil {
 		return err
 	}
+	if err := r.gather(ctx); err != nil {
+		return err
+	}
+	r.p = rep.Params // of all generators
+	rep.Unknown, rep.CursorMoves = unknown+r.elsewhere.unknown, g.moved
+	if r.p.traffic() == mesh {
+		mine = 0 // a sample of what the receivers have read
+	}
+	read, mine = read+r.elsewhere.read, mine+r.elsewhere.mine
 	r.figures()
+	if rep.Floor != nil {
+		rep.Floor.compare(rep)
+	}
+	if r.living != nil {
+		r.living()
+	}
 	rep.Series = r.series()
+	if r.p.Scenario == Soak {
+		rep.Drift = drift(rep.Series)
+	}
+	rep.Steps = r.steps()
+	if r.p.counted() && !r.p.inTasks() {
+		rep.Checks = r.checks(mine)
+	}
+	rep.Published = rep.beside()
 	rep.Overloaded = append([]string{}, r.overloaded()...) // empty in the report, not null
 	rep.Audit = Audit{
 		Findings: g.audit.close(), Messages: g.tally.accepted, Deliveries: g.tally.delivered, HistoryRead: read,
@@ -45,11 +68,14 @@ func (r *run) figures() {
 	begin, end := g.begin, g.end
 	from, to := r.marks[0], r.marks[1]
 	rep.Seconds = float64(end.at-begin.at) / 1e9
-	if r.p.Scenario == Cluster {
+	if r.p.counted() && !r.p.inTasks() {
 		rep.Seconds = float64(r.sent-begin.at) / 1e9
 	}
 	rep.Offered, rep.Accepted = end.offered-begin.offered, end.accepted-begin.accepted
-	rep.Delivered, rep.Rejected = end.delivered-begin.delivered, end.rejected-begin.rejected
+	rep.Rejected = end.rejected - begin.rejected
+	if !r.p.offline() { // receivers who come later have no rate
+		rep.Delivered = end.delivered - begin.delivered
+	}
 	rep.AcceptedPerS = round(float64(rep.Accepted)/rep.Seconds, 10)
 	rep.DeliveredPerS = round(float64(rep.Delivered)/rep.Seconds, 10)
 	rep.Latency = Latency{
@@ -58,6 +84,9 @@ func (r *run) figures() {
 	}
 	rep.Generator = Generator{
 		CPU: round(to.ownCPU.all()-from.ownCPU.all(), 1000), User: round(to.ownCPU.user-from.ownCPU.user, 1000),
+	}
+	if r.p.Scenario == Sync || r.p.Scenario == History { // which measure no sending
+		rep.Offered, rep.Accepted, rep.Delivered, rep.AcceptedPerS, rep.DeliveredPerS, rep.Latency = 0, 0, 0, 0, 0, Latency{}
 	}
 	s := &rep.Server
 	s.RSSBytes = r.memory
@@ -85,7 +114,7 @@ func (r *run) figures() {
 			rep.Total.DeliveredPerCPU = round(float64(rep.Delivered)/rep.Total.CPU, 10)
 		}
 	}
-	if r.p.Scenario == Connect {
+	if r.p.Scenario == Connections {
 		s.BytesPerConnection = round(float64(int64(s.RSSBytes-r.memoryBefore))/float64(r.p.Connections), 10)
 	}
 	accepted, commits := uint64(0), uint64(0)
@@ -114,11 +143,14 @@ const (
 
 // readBack compares the history of some conversations, and all of those in
 // which something is missing or without an answer, with the books.
-func (r *run) readBack(ctx context.Context) (read uint64, err error) {
+// A counted run whose receivers have not read all reads every conversation; mine are the
+// messages of the run in what was read.
+func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	a := r.gen.audit
 	if len(a.convs) == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
+	whole := r.gen.log != nil || r.p.counted() && r.p.traffic() != mesh
 	doubtful := map[*convBook]bool{}
 	for _, v := range a.convs {
 		for i := range v.streams {
@@ -134,25 +166,29 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 			}
 		}
 	}
-	r.say("reading history back: all of %d doubtful conversations, the newest of %d more", len(doubtful), max(0, min(sampledConvs, len(a.convs))-len(doubtful)))
+	if whole {
+		r.say("reading history back: all of %s conversations", count(float64(len(a.convs))))
+	} else {
+		r.say("reading history back: all of %d doubtful conversations, the newest of %d more", len(doubtful), max(0, min(sampledConvs, len(a.convs))-len(doubtful)))
+	}
 	order := rand.New(rand.NewPCG(r.p.Seed, 2)).Perm(len(a.convs))
 	for n, i := range order {
 		v := a.convs[i]
-		logged := r.gen.log != nil
-		if v.id == "" || n >= sampledConvs && !doubtful[v] && !logged {
+		if v.id == "" || n >= sampledConvs && !doubtful[v] && !whole {
 			continue
 		}
 		after := uint64(0)
-		if !doubtful[v] && v.Head > sampledEntries && !logged {
+		if !doubtful[v] && v.Head > sampledEntries && !whole {
 			after = v.Head - sampledEntries
 		}
-		n, err := r.readConv(ctx, v, after)
+		n, own, err := r.readConv(ctx, v, after)
 		read += n
+		mine += own
 		if err != nil {
-			return read, err
+			return read, mine, err
 		}
 	}
-	return read, nil
+	return read, mine, nil
 }
 
 // hole books what is missing in the history between two seqs: what was acked is lost.
@@ -168,13 +204,13 @@ func (a *audit) hole(v *convBook, after, before uint64) {
 
 // readConv reads a conversation from behind after to its end. What a connection
 // that broke has missed counts as delivered if it is there: its client would
-// read it when it comes back.
-func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uint64, err error) {
+// read it when it comes back. mine are the messages of the run in what was read.
+func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read, mine uint64, err error) {
 	a, from := r.gen.audit, after
 	for {
 		page, err := r.ops[0].history(ctx, v.id, after)
 		if err != nil {
-			return read, err
+			return read, mine, err
 		}
 		for _, m := range page.Messages {
 			if m.Seq <= after {
@@ -185,7 +221,9 @@ func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uin
 			after = max(after, m.Seq)
 			e := entryOf(m)
 			r.gen.log.row(m)
-			a.readBack(-1, &e)
+			if a.stored(&e) {
+				mine++
+			}
 			read++
 			for i := range v.streams {
 				if s := &v.streams[i]; s.Gone {
@@ -200,9 +238,9 @@ func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uin
 			a.Convict(checker.Lost, v.Head-after, v.id, after+1, "%s: the history ends at seq %d, seq %d was acked or seen", v, after, v.Head)
 		}
 		if page.More {
-			return read, fmt.Errorf("read history of %s after %d: an empty page says that there is more", v, after)
+			return read, mine, fmt.Errorf("read history of %s after %d: an empty page says that there is more", v, after)
 		}
 		r.gen.logConv(v, from, after)
-		return read, nil
+		return read, mine, nil
 	}
 }

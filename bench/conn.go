@@ -17,19 +17,25 @@ type conn struct {
 	out    []byte // what the socket did not take yet
 	place  reader // in the group's script
 	sender *sender
-	again  []uint64 // numbers of messages to send once more
-	token  []byte   // of the last sync page
-	unread []string // conversations whose history is asked for when another one has come
-	kicked string   // what the server said before it closed
-	dirty  bool     // has something to send in this turn
-	later  bool     // is read in turn, not when something comes; its latencies are not the server's
+	again  []uint64        // numbers of messages to send once more
+	token  []byte          // of the last sync page
+	unread []string        // conversations whose history is asked for when another one has come
+	behind map[string]bool // conversations that are not read to their end, of a connection that comes and goes
+	askID  uint64          // of the request of an errand that has no answer yet; 0: none
+	asked  int64           // when it was made
+	left   int             // requests of the errand that are still to be made
+	got    uint64          // messages, each once
+	kicked string          // what the server said before it closed
+	dirty  bool            // has something to send in this turn
+	later  bool            // is read in turn, not when something comes; its latencies are not the server's
 }
 
 // sender is a connection's sending side.
 type sender struct {
 	conn    *conn
 	ordinal uint32
-	peers   []peer // in turn: message 1 goes to the first
+	peers   []peer           // in turn: message 1 goes to the first
+	known   map[string]*peer // of groups, by id
 
 	window, windowBytes         int // what may be unanswered
 	largest                     int // bytes of a frame, with room for longer numbers
@@ -135,6 +141,7 @@ func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 		return
 	}
 	g.tally.delivered += uint64(n)
+	c.got += uint64(n)
 	if !c.later {
 		g.endToEnd.record(sentNs, now, n)
 	}
@@ -161,6 +168,7 @@ func (g *generator) frame(c *conn, raw, content []byte, op ws.OpCode, now int64)
 	switch op {
 	case ws.OpText, ws.OpBinary:
 	case ws.OpPing:
+		g.beats.Add(1)
 		mask := g.mask()
 		c.out = beginFrame(c.out, g.enc, ws.OpPong, len(content), mask)
 		c.out = endFrame(append(c.out, content...), g.enc, len(c.out), mask)
@@ -218,6 +226,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		c.place.part = nil
 	}
 	g.noted = g.noted[:0]
+	joined := false
 	for {
 		var e entry
 		more, err := f.next(g.enc.Codec, &e)
@@ -227,6 +236,9 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		}
 		if !more {
 			break
+		}
+		if g.gone != nil && len(e.conv) > 0 && e.conv[0] == inboxConv { // may say that there is a conversation which the sync page did not have. P-6.3
+			joined = true
 		}
 		g.logEntry(checker.Deliver, c.index, &e, 0, now)
 		sentNs, first := g.audit.pushed(c.index, &e)
@@ -242,6 +254,9 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 			s.saw(&e)
 		}
 	}
+	if joined {
+		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+	}
 	if leads {
 		g.script.write(&c.place, raw, g.noted)
 	}
@@ -249,6 +264,10 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 
 // saw notes how far a conversation of the sender is.
 func (s *sender) saw(e *entry) {
+	if p := s.known[string(e.conv)]; p != nil {
+		p.head = max(p.head, e.seq)
+		return
+	}
 	for i := range s.peers {
 		if p := &s.peers[i]; p.book.id == string(e.conv) {
 			p.head = max(p.head, e.seq)
@@ -305,10 +324,18 @@ func (g *generator) lose(c *conn, reason string) {
 	closeSocket(c.fd)
 	c.fd = -1
 	g.open--
+	if c.askID != 0 {
+		c.askID = 0
+		defer g.goOn(c) // which has another one do it
+	}
 	if c.kicked != "" {
 		reason = c.kicked
 	}
 	g.logEnd(c.index, g.now())
+	if g.gone != nil {
+		g.leave(c, reason)
+		return
+	}
 	g.lost = append(g.lost, fmt.Sprintf("connection %d: %s", c.index, reason))
 	for _, v := range g.audit.convs {
 		if st := v.stream(c.index); st != nil {
@@ -322,6 +349,15 @@ func (g *generator) lose(c *conn, reason string) {
 
 // other takes the frames that do not come with every message.
 func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
+	if c.askID != 0 && c.askID == f.Id {
+		if began := c.asked; f.GetSync().GetMore() { // one sync, of several pages
+			c.askID = 0
+			defer func() { c.asked = began }()
+		} else {
+			g.answered(c, now)
+			defer g.goOn(c) // when the answer was looked at
+		}
+	}
 	switch b := f.Body.(type) {
 	case *petrelv1.ServerFrame_Error:
 		g.refusal(c, f.Id, b.Error, now)
@@ -335,6 +371,7 @@ func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
 	case *petrelv1.ServerFrame_Cursor:
 		g.moved++
 	case *petrelv1.ServerFrame_Ping:
+		g.beats.Add(1)
 		g.send(c, &petrelv1.ClientFrame{Id: f.Id, Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}})
 	case *petrelv1.ServerFrame_Kick:
 		c.kicked = "kicked: " + b.Kick.Code

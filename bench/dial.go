@@ -3,11 +3,14 @@ package bench
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,7 +26,8 @@ type greeted struct {
 	welcome *petrelv1.Welcome
 	token   []byte
 	convs   []*petrelv1.ConvState
-	early   []byte // what the server sent behind the sync page
+	early   []byte        // frames that the server sent besides its answers
+	took    time.Duration // from the dial to the sync page
 }
 
 const (
@@ -31,9 +35,35 @@ const (
 	dialTimeout = 30 * time.Second // for one connection, from the dial to the sync page
 )
 
+// dialer is how connections are made.
+type dialer struct {
+	e            wire.Encoding
+	capabilities []string
+	every        time.Duration // from the beginning of one to that of the next; 0: atOnce at a time
+	atOnce       int
+	tls          *tls.Config // nil: in the clear
+	bridges      *bridges    // with TLS
+
+	sources uint64        // addresses of loopback from which to come; 0, 1: the system chooses
+	dialed  atomic.Uint64 // connections
+}
+
+// portsOfSource is how many connections come from one address. It has about 60,000 ports for
+// each address of a server.
+const portsOfSource = 20_000
+
+// source is the address from which the next connection to addr comes; nil: the system chooses.
+func (d *dialer) source(addr string) net.Addr {
+	if d.sources < 2 || !strings.HasPrefix(addr, "127.") {
+		return nil
+	}
+	n := d.dialed.Add(1) % d.sources
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 1+byte(n>>8), byte(n))}
+}
+
 // dialAll makes a connection for each token, some at a time, to addr of its
 // index.
-func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
+func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []string, done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]greeted, len(tokens))
@@ -41,10 +71,10 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 	var wg sync.WaitGroup
 	var mu sync.Mutex // tier 0; guards finished, and makes calls of done follow each other
 	finished := 0
-	for range dialers {
+	for range d.atOnce {
 		wg.Go(func() {
 			for i := range next {
-				g, err := dial(ctx, addr(i), e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i))
+				g, err := d.dial(ctx, addr(i), tokens[i], fmt.Sprintf("bench-%d", i), nil)
 				if err != nil {
 					cancel(fmt.Errorf("connection %d: %w", i, err))
 					continue
@@ -57,8 +87,15 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 			}
 		})
 	}
+	began := time.Now()
 	for i := range tokens {
 		all[i].fd = -1
+		if d.every > 0 {
+			select {
+			case <-time.After(time.Until(began.Add(time.Duration(i) * d.every))):
+			case <-ctx.Done():
+			}
+		}
 		if ctx.Err() == nil {
 			next <- i
 		}
@@ -76,29 +113,49 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 	return all, nil
 }
 
-// dial connects, says hello and syncs.
-func dial(ctx context.Context, addr string, e wire.Encoding, token string, capabilities []string, device string) (greeted, error) {
+// dial connects, says hello and syncs: what has changed since a token of a sync page, nil: all.
+func (d *dialer) dial(ctx context.Context, addr, token, device string, since []byte) (g greeted, err error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	d := net.Dialer{KeepAlive: -1} // the protocol has its own
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	plain := net.Dialer{KeepAlive: -1, LocalAddr: d.source(addr)} // the protocol has its own keep-alive
+	var nc net.Conn
+	if d.tls == nil {
+		nc, err = plain.DialContext(ctx, "tcp", addr)
+	} else {
+		nc, err = (&tls.Dialer{NetDialer: &plain, Config: d.tls}).DialContext(ctx, "tcp", addr)
+	}
 	if err != nil {
 		return greeted{}, fmt.Errorf("connect: %w", err)
 	}
-	defer nc.Close()
+	bridged := false
+	defer func() {
+		if !bridged {
+			_ = nc.Close() // the generator has a socket of its own
+		}
+	}()
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	p := &talk{nc: nc, e: e}
-	if e.Framing == wire.WebSocket {
+	p := &talk{nc: nc, e: d.e}
+	if d.e.Framing == wire.WebSocket {
 		if err := p.upgrade(addr); err != nil {
 			return greeted{}, err
 		}
 	}
-	g, err := p.greet(token, capabilities, device)
-	if err != nil {
+	if g, err = p.greet(token, d.capabilities, device, since); err != nil {
 		return greeted{}, err
 	}
-	g.early = p.in
+	g.early, g.took = append(p.events, p.in...), time.Since(began)
+	if d.tls != nil {
+		if !stop() {
+			return greeted{}, context.Cause(ctx)
+		}
+		if g.fd, err = d.bridges.add(nc); err != nil {
+			return greeted{}, err
+		}
+		bridged = true
+		return g, nil
+	}
 	if g.fd, err = takeSocket(nc.(*net.TCPConn)); err != nil {
 		return greeted{}, fmt.Errorf("take socket: %w", err)
 	}
@@ -129,6 +186,8 @@ type talk struct {
 	nc net.Conn
 	e  wire.Encoding
 	in []byte // read, and not yet taken
+
+	events []byte // frames that are no answers
 }
 
 // upgrade asks for a WebSocket.
@@ -182,12 +241,15 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s.Id == 0 && s.GetKick() == nil { // events can come before the answer. P-6.3
+			t.events = append(t.events, t.in[:n]...)
+		}
 		t.in = append([]byte(nil), t.in[n:]...)
 		if k := s.GetKick(); k != nil {
 			return nil, fmt.Errorf("kicked: %s: %s", k.Code, k.Message)
 		}
 		if s.Id != f.Id {
-			continue // events of the inbox can come before the answer
+			continue
 		}
 		if e := s.GetError(); e != nil {
 			return nil, fmt.Errorf("%s: %s", e.Code, e.Message)
@@ -197,7 +259,8 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 }
 
 // greet says hello and syncs until there is no more.
-func (t *talk) greet(token string, capabilities []string, device string) (g greeted, err error) {
+func (t *talk) greet(token string, capabilities []string, device string, since []byte) (g greeted, err error) {
+	g.token = since
 	answer, err := t.ask(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{
 		VersionMin: 1, VersionMax: 1, Token: token, Device: device, DeviceKind: "bench", Client: "petrel bench", Capabilities: capabilities,
 	}}})

@@ -271,6 +271,8 @@ func (f *fake) frame(s *fakeSession, c *petrelv1.ClientFrame) {
 	case *petrelv1.ClientFrame_Send:
 		f.send(s, c.Id, b.Send)
 	case *petrelv1.ClientFrame_Pong:
+	case *petrelv1.ClientFrame_Ping:
+		s.answer(&petrelv1.ServerFrame{Id: c.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}})
 	default:
 		panic(fmt.Sprintf("the generator sent %T", b))
 	}

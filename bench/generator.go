@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -28,12 +29,13 @@ type generator struct {
 	corpus  *corpus
 	audit   *audit
 	conns   []*conn
-	pace    *pace // nil: closed loop
-	rate    float64
-	planned time.Duration // of the measured window
+	pace    *pace                   // nil: closed loop
+	plan    func(start int64) *pace // makes it; nil: closed loop
+	planned time.Duration           // of the measured window
 	poll    *poller
 
-	group  *convBook // the group's book; nil without one
+	groups []*convBook // the books of the groups
+	group  *convBook   // the only one; nil with none or several
 	script *script
 	log    *opLog // nil: none
 
@@ -55,16 +57,22 @@ type generator struct {
 	later      []*conn // read in turn, each every laterTurn
 	laterRead  uint64  // of them since the start
 	retries    []retry
-	cursors    bool   // connections move their cursors
-	cursorStep uint64 // steps done since the start
-	moved      uint64 // moves that were answered
+	cursors    bool                       // connections move their cursors
+	cursorStep uint64                     // steps done since the start
+	moved      uint64                     // moves that were answered
+	cursorAt   map[*checker.Stream]uint64 // what was told of each
+	pages      uint64                     // of history that came
+	at0, at1   beside                     // at both ends of the measured window
+	habits     *pastime                   // what clients do beside sending; nil: nothing
 	controls   uint64
 	maskState  uint64
 	noted      []scriptMessage
 	buf, out   []byte
 	quiet      time.Duration // without a byte from the server: the drain is over
+	limit      time.Duration // of the drain
 	drainFrom  int64         // when draining began
 	lastRead   int64
+	lastWrite  int64
 
 	tally    tally
 	begin    tally // at both ends of the measured window
@@ -72,8 +80,24 @@ type generator struct {
 	endToEnd *latency
 	ackTime  *latency
 	lagged   uint64
+	toRead   int               // conversations that are to be read to their end
+	compares bool              // what is read counts for nobody: those who read were online
+	read     uint64            // messages of the run on pages of history
 	errors   map[string]uint64 // by code
 	lost     []string          // connections that ended, with the reason
+
+	// Connections that come while the generator runs, and what all do one after the other.
+	comers   bool          // connections come, or come back, so the run goes on while there is none
+	back     chan comer    // capacity 256; a full one has those who dial wait
+	gone     chan goner    // capacity: all connections; nil: those that end do not come back
+	beats    atomic.Uint64 // pings of the server
+	staying  atomic.Bool   // nobody goes away any more
+	away     atomic.Int64  // connections that are to come back
+	storming atomic.Bool   // that connections end is no finding
+	dropAll  atomic.Bool   // end all connections
+	orders   chan *errand  // capacity 1; the next errand
+	done     chan *errand  // capacity 1; one that is done
+	errand   *errand
 
 	progress chan Progress // capacity 1; a line that nobody has taken yet is replaced by nothing
 	started  int64
@@ -108,6 +132,10 @@ const (
 	// sender stops composing.
 	maxUnwritten = 64 << 10 // bytes
 
+	// mostSeconds is about how many lines the series of a run has at most: one of a long run is of more
+	// than a second.
+	mostSeconds = 3600
+
 	drainLimit = 30 * time.Second // for everything that is under way at the end
 	drainQuiet = 10 * time.Second // without a byte from the server
 )
@@ -115,8 +143,9 @@ const (
 func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
-		buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
-		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
+		errors: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
 	}
 	return g
 }
@@ -151,7 +180,7 @@ func (g *generator) run(ctx context.Context) error {
 			continue
 		}
 		if c.sender == nil {
-			c.later = g.rate == 0 && readers%onePrompt != 0
+			c.later = g.plan == nil && readers%onePrompt != 0
 			readers++
 		}
 		if c.later {
@@ -168,10 +197,10 @@ func (g *generator) run(ctx context.Context) error {
 		c.in = nil
 		g.received(c, early, g.now())
 	}
-	if g.rate > 0 {
-		g.pace = newPace(g.now(), g.rate, len(g.audit.senders))
-	}
 	g.started = g.now()
+	if g.plan != nil {
+		g.pace = g.plan(g.started)
+	}
 	g.told = g.started
 	var events []ready
 	for {
@@ -221,7 +250,7 @@ func (g *generator) patience() time.Duration {
 	if g.pace == nil || g.at == draining {
 		return longestWait
 	}
-	return min(longestWait, time.Duration(g.pace.next()-g.now()))
+	return min(longestWait, time.Duration(min(g.pace.next(), g.now()+int64(longestWait))-g.now()))
 }
 
 // tick does what the clock asks for and reports whether the run is over.
@@ -229,18 +258,17 @@ func (g *generator) tick(now int64) (done bool) {
 	if p := phase(g.phase.Load()); p != g.at {
 		g.turnPhase(p, now)
 	}
+	g.comeAndGo(now)
+	if g.habits != nil && g.at != draining {
+		g.live(now)
+	}
 	if q := g.quota.Load(); q > 0 {
 		g.spend(q, now)
 	}
 	if g.pace != nil && g.at != draining {
-		from, to := g.pace.advance(now)
-		for i := from; i < to && i < from+uint64(g.pace.senders); i++ {
-			g.mark(g.conns[g.pace.sender(i)])
-		}
-		g.tally.offered += to - from
-		if to > from && now-g.pace.at(from) > int64(lateAfter) {
-			g.tally.late += to - from
-		}
+		n, late := g.pace.advance(now, func(sender int) { g.mark(g.conns[g.audit.senders[sender].conn]) })
+		g.tally.offered += n
+		g.tally.late += late
 	}
 	if len(g.retries) > 0 {
 		g.dueRetries(now)
@@ -248,18 +276,20 @@ func (g *generator) tick(now int64) (done bool) {
 	if g.cursors && g.at != draining {
 		g.moveCursors(now)
 	}
-	if now-g.told >= int64(time.Second) {
+	if now-g.told >= int64(max(time.Second, g.planned/mostSeconds)) {
 		g.tell(now)
 	}
 	if g.at != draining {
-		return g.open == 0
+		return g.open == 0 && !g.comers
 	}
 	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
-	return g.open == 0 || quiet || now-g.drainFrom > int64(drainLimit) ||
-		g.unanswered == 0 && !g.backlog() && g.audit.complete()
+	return g.open == 0 || quiet || now-g.drainFrom > int64(g.limit) ||
+		g.unanswered == 0 && g.toRead == 0 && !g.backlog() && (g.compares || g.audit.complete())
 }
 
-// spend lets every sender send q messages in all, and tells when that is done.
+// spend lets every sender send q messages in all, and tells when that is done: all are
+// answered, and have reached those who are online. What has not when nothing comes any more
+// is left to the audit.
 func (g *generator) spend(q uint64, now int64) {
 	if q != g.allowed {
 		g.allowed, g.toldSpent = q, false
@@ -268,13 +298,17 @@ func (g *generator) spend(q uint64, now int64) {
 		}
 		return
 	}
-	if g.toldSpent || g.unanswered > 0 {
+	waits := now-max(g.lastRead, g.lastWrite) < int64(g.quiet)
+	if g.toldSpent || g.unanswered > 0 && waits {
 		return
 	}
 	for i := range g.audit.senders {
 		if s := &g.audit.senders[i]; s.composed < q && g.conns[s.conn].fd >= 0 {
 			return
 		}
+	}
+	if waits && !g.audit.complete() {
+		return
 	}
 	g.toldSpent = true
 	g.spent <- now // was emptied since the last one
@@ -285,11 +319,12 @@ func (g *generator) turnPhase(p phase, now int64) {
 	g.tally.at = now
 	switch p {
 	case measuring:
-		g.begin = g.tally
+		g.begin, g.at0 = g.tally, beside{g.moved, g.pages}
 		g.endToEnd.from, g.ackTime.from = now, now
+		g.endToEnd.steps.from, g.ackTime.steps.from = now, now
 		g.ackTime.planned = int64(g.planned)
 	case draining:
-		g.end = g.tally
+		g.end, g.at1 = g.tally, beside{g.moved, g.pages}
 		g.endToEnd.to, g.ackTime.to = now, now
 		g.drainFrom = now
 		g.sending = g.pace != nil // what was due is still sent, nothing new becomes due
@@ -306,7 +341,7 @@ func (g *generator) backlog() bool {
 	}
 	for i := range g.audit.senders {
 		s := &g.audit.senders[i]
-		if s.composed < g.pace.of(i) && g.conns[s.conn].fd >= 0 {
+		if s.composed < g.pace.of(i) && (g.allowed == 0 || s.composed < g.allowed) && g.conns[s.conn].fd >= 0 {
 			return true
 		}
 	}
@@ -363,6 +398,9 @@ func (g *generator) flush(now int64) {
 		if err != nil {
 			g.lose(c, err.Error())
 			continue
+		}
+		if n > 0 {
+			g.lastWrite = now
 		}
 		c.out = append(c.out[:0], out[n:]...)
 	}

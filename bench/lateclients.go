@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,16 +95,8 @@ func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 		case <-sent:
 			return nil
 		}
-		c := x.nodes[0]
-		c.kill()
 		x.kills++
-		x.hangUp()
-		again, err := startChild(ctx, c.executable, filepath.Dir(c.dir), c.conf, append(slices.Clone(x.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin", c.Admin))
-		if err != nil {
-			return err
-		}
-		x.nodes[0] = again
-		if _, _, err := x.ops[0].raise(ctx, x.run.p.needs()); err != nil { // the process that has ended had them, not the new one
+		if err := x.killNode(ctx, 0); err != nil {
 			return err
 		}
 	}

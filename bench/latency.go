@@ -14,6 +14,8 @@ type latency struct {
 	all    *hdrhistogram.Histogram
 	newest *hdrhistogram.Histogram
 
+	steps stepped
+
 	from, to int64  // the measured window, in ns of the generator's clock
 	planned  int64  // ns of the window
 	begin    mean   // of its first quarter
@@ -42,6 +44,7 @@ func (l *latency) record(sentNs, now int64, n int) {
 	d := min(max(now-sentNs, 0), longest)
 	if sentNs >= l.from && sentNs < l.to {
 		_ = l.all.RecordValues(d, int64(n)) // within the bounds
+		l.steps.record(sentNs, d, n)
 		if since := 4 * (sentNs - l.from); since < l.planned {
 			l.begin.add(d, n)
 		} else if since >= 3*l.planned {
@@ -55,21 +58,21 @@ func (l *latency) record(sentNs, now int64, n int) {
 
 // mean is the mean of durations.
 type mean struct {
-	sum   float64 // ns
-	count int
+	Sum   float64 // ns
+	Count int
 }
 
 func (m *mean) add(d int64, n int) {
-	m.sum += float64(d) * float64(n)
-	m.count += n
+	m.Sum += float64(d) * float64(n)
+	m.Count += n
 }
 
 // value is 0 if there are none.
 func (m *mean) value() time.Duration {
-	if m.count == 0 {
+	if m.Count == 0 {
 		return 0
 	}
-	return time.Duration(m.sum / float64(m.count))
+	return time.Duration(m.Sum / float64(m.Count))
 }
 
 // recent returns what came since the last call, sorted on the ladder too.
@@ -93,6 +96,7 @@ type Percentiles struct {
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
 	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
 }
 
 func percentiles(h *hdrhistogram.Histogram) Percentiles {
@@ -100,7 +104,7 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 		return Percentiles{}
 	}
 	q := func(p float64) float64 { return round(ms(h.ValueAtQuantile(p)), 1000) }
-	return Percentiles{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: q(100)}
+	return Percentiles{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: q(100), Mean: round(ms(int64(h.Mean())), 1000)}
 }
 
 // curve is the latency at ever higher shares of the messages: half of them, three

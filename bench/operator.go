@@ -116,14 +116,14 @@ func (p *Params) needs() []limit {
 		{"connections", func(l *petrelv1.ServerLimits) *int64 { return &l.Connections }, connections},
 		{"connections_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.ConnectionsPerIp }, connections},
 		{"new_connections_per_ip_per_s", func(l *petrelv1.ServerLimits) *int64 { return &l.NewConnectionsPerIpPerS }, -1},
-		{"unauthenticated", func(l *petrelv1.ServerLimits) *int64 { return &l.Unauthenticated }, 2 * dialers},
-		{"unauthenticated_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.UnauthenticatedPerIp }, 2 * dialers},
+		{"unauthenticated", func(l *petrelv1.ServerLimits) *int64 { return &l.Unauthenticated }, p.dialing()},
+		{"unauthenticated_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.UnauthenticatedPerIp }, p.dialing()},
 	}
 	if p.senders() == 0 {
 		return l
 	}
 	window := int64(p.Window)
-	if p.Rate > 0 {
+	if p.open() {
 		window = 0
 	}
 	return append(l,
@@ -132,6 +132,14 @@ func (p *Params) needs() []limit {
 		limit{"window_sends", func(l *petrelv1.ServerLimits) *int64 { return &l.WindowSends }, window},
 		limit{"window_bytes", func(l *petrelv1.ServerLimits) *int64 { return &l.WindowBytes }, window * int64(p.Size+sendOverhead)},
 	)
+}
+
+// dialing is how many connections may have said no hello yet, at most.
+func (p *Params) dialing() int64 {
+	if p.Scenario == Storm {
+		return int64(p.connections())
+	}
+	return 2 * int64(max(dialers, p.AtOnce))
 }
 
 // sendOverhead is about what a send frame holds beside the body, in either

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -20,16 +21,26 @@ const (
 
 // overloaded says why the run was more than the server or the generator could do.
 func (r *run) overloaded() (why []string) {
+	if r.p.inTasks() && r.p.traffic() != people {
+		return nil // the load comes in bursts, and what is put off is sent again
+	}
 	g, rep := r.gen, r.report
 	for _, code := range []im.Code{im.CodeOverloaded, im.CodeRateLimited} {
 		if n := g.errors[string(code)]; n > 0 {
 			why = append(why, fmt.Sprintf("the server put off %s sends as %s", count(float64(n)), code))
 		}
 	}
-	if r.p.Rate == 0 {
+	if !r.p.open() {
 		return why // a closed loop offers what is accepted
 	}
-	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*r.p.Rate) {
+	last := r.p.Rate
+	if n := len(r.p.Steps); n > 0 {
+		last = r.p.Steps[n-1]
+	}
+	if planned := r.p.lasts(); r.p.counted() && planned > 0 && rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+1 {
+		why = append(why, fmt.Sprintf("all was due within %.0f s and took %.0f s", planned, rep.Seconds))
+	}
+	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*last) {
 		why = append(why, fmt.Sprintf("%s messages were due and %s were accepted, which is %.0f %%", count(float64(rep.Offered)), count(float64(rep.Accepted)),
 			100*float64(rep.Accepted)/float64(rep.Offered)))
 	}
@@ -41,4 +52,14 @@ func (r *run) overloaded() (why []string) {
 		why = append(why, fmt.Sprintf("the load generator was late with %.0f %% of the messages: it needs more CPU", 100*late/float64(rep.Offered)))
 	}
 	return why
+}
+
+// longestPause is how much later than the mean, in seconds, a client of many may be done that
+// writes at moments of its own.
+func longestPause(p *Params) float64 {
+	if len(p.IntervalMS) == 0 {
+		return 0
+	}
+	low, high := p.IntervalMS[0]/1000, p.IntervalMS[1]/1000
+	return high + 5*(high-low)/math.Sqrt(12)*math.Sqrt(float64(p.quota())) // the first message, and five deviations of the others
 }

@@ -34,7 +34,7 @@ func TestAnOverloadedRunSaysSo(t *testing.T) {
 		{"the generator is late", func(r *run) { r.gen.begin.late, r.gen.end.late = 50, 150 }, "the load generator was late with 10 % of the messages: it needs more CPU"},
 		{"the generator was late in the warm-up", func(r *run) { r.gen.begin.late, r.gen.end.late = 500, 510 }, ""},
 	} {
-		r := &run{p: Params{Rate: 1000}, report: &Report{Scenario: Connect, Offered: 1000, Accepted: 1000}, gen: &generator{errors: map[string]uint64{}, ackTime: newLatency()}}
+		r := &run{p: Params{Rate: 1000}, report: &Report{Scenario: Connections, Params: Params{Scenario: Connections}, Offered: 1000, Accepted: 1000}, gen: &generator{errors: map[string]uint64{}, ackTime: newLatency()}}
 		c.do(r)
 		r.report.Overloaded = r.overloaded()
 		var want []string

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -25,6 +26,12 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	if r.p.Executable == "" {
 		if r.p.Executable, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program: %w", err)
+		}
+	}
+	if r.p.traffic() != idle && !r.p.inTasks() {
+		r.say("measuring what this machine does without a chat server")
+		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, floorProbe); err != nil {
+			return err
 		}
 	}
 	if err = r.startNodes(ctx, dir); err != nil {
@@ -44,8 +51,14 @@ func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 			return err
 		}
 	}
+	if err := r.fits(); err != nil {
+		return err
+	}
 	confs, err := r.configs()
 	if err != nil {
+		return err
+	}
+	if err := r.surround(dir, confs); err != nil {
 		return err
 	}
 	for i, conf := range confs {
@@ -76,6 +89,49 @@ func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 	}
 	r.say("waiting until each node has its share")
 	return r.pg.spread(ctx, r.p.Nodes)
+}
+
+// surround adds to the configuration what the transport and the link need.
+func (r *run) surround(dir string, confs []string) (err error) {
+	more := ""
+	if r.p.secure() {
+		if more, r.roots, err = certify(dir, r.p.host()); err != nil {
+			return err
+		}
+	}
+	if r.p.Netns {
+		more += "[listen]\ninsecure_plaintext = true\n"
+		at := r.p.host() + ":0"
+		r.p.ServeArgs = append(r.p.ServeArgs, "--listen-http", at, "--listen-tcp", at, "--listen-admin", at)
+	}
+	for i := range confs {
+		confs[i] += more
+	}
+	return nil
+}
+
+// otherFiles are those that a server or a generator has open besides its connections.
+const otherFiles = 500
+
+// fits says when the connections are more than the files that the servers may have open.
+func (r *run) fits() error {
+	files := int(r.report.Machine.OpenFiles)
+	if each := (r.p.connections() + r.p.Nodes - 1) / r.p.Nodes; files > 0 && each+otherFiles > files {
+		return fmt.Errorf("a process may have %d files open and %d servers would have %d connections each: take more servers, with --nodes and --postgres, or a smaller --scale", files, r.p.Nodes, each)
+	}
+	return nil
+}
+
+// NeededGenerators is how many processes the connections take, by the limit of open files.
+func (p *Params) NeededGenerators() int {
+	files, each := int(describeMachine(false).OpenFiles), 1
+	if p.secure() {
+		each = 3 // with the two ends of a bridge
+	}
+	if files <= otherFiles {
+		return 1
+	}
+	return max(1, (p.connections()*each+files-otherFiles-1)/(files-otherFiles))
 }
 
 // configs are the configuration files of the run's servers.
@@ -120,7 +176,7 @@ func (r *run) reach() {
 	r.ops, r.addrs = nil, nil
 	for _, c := range r.nodes {
 		r.ops = append(r.ops, newOperator("http://"+c.Admin, r.key))
-		if r.p.Transport == "tcp" {
+		if r.p.encoding().Framing == wire.TCP {
 			r.addrs = append(r.addrs, c.TCP)
 		} else {
 			r.addrs = append(r.addrs, c.HTTP)
@@ -209,10 +265,12 @@ func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
 func (r *run) takeCPU(m *mark) {
 	m.ownCPU = ownCPU()
 	m.serverCPU = m.serverCPU[:0]
+	r.mu.Lock()
 	for _, c := range r.nodes {
 		used, _ := processCPU(c.PID)
-		m.serverCPU = append(m.serverCPU, used)
+		m.serverCPU = append(m.serverCPU, cpuTime{c.before.user + used.user, c.before.system + used.system})
 	}
+	r.mu.Unlock()
 	if r.pg != nil {
 		m.pgCPU = r.pg.cpu()
 	}
@@ -220,6 +278,8 @@ func (r *run) takeCPU(m *mark) {
 
 // serverMemory is that of all servers of the run; 0: the statistics tell.
 func (r *run) serverMemory() (bytes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, c := range r.nodes {
 		bytes += processMemory(c.PID)
 	}

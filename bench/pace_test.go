@@ -12,8 +12,9 @@ func TestAScheduleIsFixedAndDealtInTurn(t *testing.T) {
 	sent := make([]uint64, 7)
 	last := int64(0)
 	for now := int64(0); now < int64(2*time.Second); now += 1_234_567 {
-		from, to := p.advance(now)
-		for i := from; i < to; i++ {
+		from := p.due
+		n, _ := p.advance(now, func(int) {})
+		for i := from; i < from+n; i++ {
 			s := p.sender(i)
 			sent[s]++
 			due := p.sentAt(s, sent[s])
@@ -36,12 +37,54 @@ func TestAScheduleIsFixedAndDealtInTurn(t *testing.T) {
 	}
 }
 
+func TestAScheduleOfStepsChangesItsRateWhenItIsTime(t *testing.T) {
+	p := newPace(0, 100, 3)
+	p.then(1000, time.Second)
+	p.then(10, 2*time.Second)
+	for _, c := range []struct {
+		at   time.Duration
+		want uint64
+	}{{0, 1}, {999 * time.Millisecond, 100}, {1100 * time.Millisecond, 201}, {2999 * time.Millisecond, 2100}, {3 * time.Second, 2101}, {5 * time.Second, 2121}} {
+		p.advance(int64(c.at), func(int) {})
+		if p.due != c.want || p.next() <= int64(c.at) || p.at(p.due-1) > int64(c.at) {
+			t.Errorf("after %v %d are due, the last since %v, the next one at %v; want %d", c.at, p.due, time.Duration(p.at(p.due-1)), time.Duration(p.next()), c.want)
+		}
+	}
+}
+
+func TestClocksGiveEverySenderMomentsOfItsOwn(t *testing.T) {
+	const low, high, quota = 60 * time.Millisecond, 200 * time.Millisecond, 50
+	for _, seed := range []uint64{1, 2} {
+		c := newClocks(1000, seed, 20, float64(low), float64(high), quota)
+		p := &pace{senders: 20, clocks: c}
+		all, taken, last := uint64(0), make([]uint64, 20), make([]int64, 20)
+		for now := int64(0); now < int64(15*time.Second); now += int64(7 * time.Millisecond) {
+			n, late := p.advance(now, func(int) {})
+			if all += n; late > 0 {
+				t.Fatalf("%d of %d were noticed late", late, n)
+			}
+			for s := range taken {
+				for ; taken[s] < p.of(s); taken[s]++ {
+					at := p.sentAt(s, taken[s]+1)
+					if pause := time.Duration(at - last[s]); at > now || taken[s] > 0 && (pause < low || pause > high) {
+						t.Fatalf("message %d of sender %d was due at %d, it is %d, the one before was at %d", taken[s]+1, s, at, now, last[s])
+					}
+					last[s] = at
+				}
+			}
+		}
+		if all != 20*quota || p.next() < int64(time.Hour) || last[0] == last[1] {
+			t.Errorf("%d were due, want %d; the next one at %d; the last ones at %v", all, 20*quota, p.next(), last)
+		}
+	}
+}
+
 func TestALateMessageCountsFromWhenItWasDue(t *testing.T) {
 	p := newPace(0, 1000, 1) // due at 0, 1, 2 … ms
 	l := newLatency()
 	l.from, l.to = 0, int64(time.Second)
 	answered := int64(500 * time.Millisecond) // all at once, behind a stall
-	p.advance(answered)
+	p.advance(answered, func(int) {})
 	for n := uint64(1); n <= 500; n++ {
 		l.record(p.sentAt(0, n), answered, 1)
 	}
@@ -112,7 +155,7 @@ func TestACleanReportHasMessagesAndNoFindings(t *testing.T) {
 		"a duplicate":      {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Duplicate: 1}}},
 		"a ghost":          {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Ghost: 1}}},
 		"a reorder":        {Scenario: Direct, Accepted: 1, Delivered: 1, Audit: Audit{Findings: checker.Findings{checker.Reordered: 1}}},
-		"a connection":     {Scenario: Connect, Audit: Audit{Connections: []string{"connection 3: kicked: slow_consumer"}}},
+		"a connection":     {Scenario: Connections, Audit: Audit{Connections: []string{"connection 3: kicked: slow_consumer"}}},
 	} {
 		if r.Clean(nil) == nil {
 			t.Errorf("a report with %s is clean", name)

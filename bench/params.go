@@ -1,41 +1,54 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// The scenarios.
-const (
-	Direct  = "direct"  // senders write to receivers, each pair in its own direct conversation
-	Group   = "group"   // some members of one group write, all are online
-	Connect = "connect" // connections are authenticated and idle
-	Cluster = "cluster" // every sender writes to every receiver, none of whom is online
-)
-
 // Params are what a run does. DefaultParams fills in those of a scenario.
 type Params struct {
-	Scenario string `json:"scenario"`
+	Scenario string  `json:"scenario"`
+	Shape    string  `json:"shape"` // of a published test, which the scenario does in place of its own
+	Scale    float64 `json:"scale"` // share of the load of the scenario, or of the published test; what was asked for by a number of its own is not scaled
 
-	Senders     int     `json:"senders"`     // users that send; in a group they are among the members
-	Receivers   int     `json:"receivers"`   // direct: sender i writes to receiver i modulo this; cluster: every sender writes to every one
-	Rounds      int     `json:"rounds"`      // cluster: messages of each sender to each receiver, in each of two runs of which the second one counts
-	Members     int     `json:"members"`     // group: all of them, online
-	Connections int     `json:"connections"` // connect
-	Lists       int     `json:"lists"`       // connect: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
-	Receipts    bool    `json:"receipts"`    // receivers tell once a second how far they have read, and senders are told
-	Size        int     `json:"size"`        // bytes of a text, at least MinSize
-	Window      int     `json:"window"`      // closed loop: unacked messages of each sender
-	Rate        float64 `json:"rate"`        // open loop: messages per second in all; 0: closed loop
+	Senders     int      `json:"senders"`           // users that send; in a group they are among the members
+	Receivers   int      `json:"receivers"`         // direct: sender i writes to receiver i modulo this; with rounds every sender writes to every one
+	Rounds      int      `json:"rounds"`            // messages of each sender to each receiver, group or next client; cluster: in each of two runs of which the second one counts; 0: as many as there is time for
+	Members     int      `json:"members"`           // group: all of them, online
+	Groups      int      `json:"groups"`            // group: each of the same members; senders write to them in turn
+	Connections int      `json:"connections"`       // connections, login, storm, and the scenarios whose clients all send
+	Peers       int      `json:"peers"`             // those: the next clients, to whom each one writes in turn
+	Messages    int      `json:"messages"`          // openim-load: in all
+	Times       int      `json:"times"`             // login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
+	Levels      int      `json:"levels"`            // connections: in how many equal steps they come
+	AtOnce      int      `json:"at_once"`           // login: how many come at a time; sync, history: how many receivers ask at a time
+	Kill        bool     `json:"kill"`              // storm: by a kill of the server, which is started again; else by the network
+	Lists       int      `json:"lists"`             // connections, login, storm: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
+	Routine     *Routine `json:"routine,omitempty"` // mixed, soak: what each client does
+	Speed       float64  `json:"speed"`             // mixed, soak: so many times as fast as people
+	Receipts    bool     `json:"receipts"`          // receivers tell once a second how far they have read, and senders are told
+	Size        int      `json:"size"`              // bytes of a text, at least MinSize
+	Window      int      `json:"window"`            // closed loop: unacked messages of each sender
+	Rate        float64  `json:"rate"`              // open loop: messages per second in all; 0: closed loop
 
-	Seconds float64 `json:"seconds"` // measured; connect: idle time before the memory is read
+	Steps      []float64 `json:"steps,omitempty"`       // open loop: rates one after the other, Seconds each; the warm-up has the first one
+	IntervalMS []float64 `json:"interval_ms,omitempty"` // open loop: each sender's own pause between two messages is random from the first to the second
+	ConnectMS  float64   `json:"connect_every_ms"`      // milliseconds from one connection to the next; 0: as fast as they are accepted
+
+	Seconds float64 `json:"seconds"` // measured; connections: idle time of each step before its memory is read; storm: calm before each one; limit: of each measurement
 	WarmUp  float64 `json:"warm_up"` // seconds of load before
 
 	Codec     string `json:"codec"`     // proto or json
-	Transport string `json:"transport"` // ws or tcp
+	Transport string `json:"transport"` // ws or tcp, or with TLS wss or tls
 	Seed      uint64 `json:"seed"`      // of bodies, ids and masks
+
+	// Generators are the processes that make the load; each has its own part of the users.
+	Generators int `json:"generators"`
 
 	// Nodes are how many servers of its own a run starts, as one cluster; they
 	// need Postgres. Connections are spread over them, and the receiver of a
@@ -44,6 +57,10 @@ type Params struct {
 	// Postgres has own servers keep everything in PostgreSQL: in a new database
 	// of the one with this URL, or, with "auto", of one that the run starts.
 	Postgres string `json:"-"`
+
+	// Netns says that the server is in a network namespace of its own, at the end of a link of
+	// 100 Mbit/s: see RunInNetns.
+	Netns bool `json:"netns"`
 
 	// URL of a running server, http://host:port; empty: the run starts one.
 	URL      string `json:"url"`
@@ -67,54 +84,76 @@ type Params struct {
 // MinSize is the least size of a text: what the proof in it takes.
 const MinSize = proofBytes
 
-// DefaultParams are the parameters of a scenario as its figures are taken.
-func DefaultParams(scenario string) Params {
-	p := Params{Scenario: scenario, Nodes: 1, Size: 100, Seconds: 10, WarmUp: 2, Codec: "proto", Transport: "ws", Seed: 1}
-	switch scenario {
-	case Direct:
-		p.Senders, p.Receivers, p.Window = 200, 200, 16
-	case Group:
-		p.Senders, p.Members, p.Window = 4, 1000, 16
-	case Connect:
-		p.Connections, p.Seconds, p.WarmUp = 10_000, 15, 0
-	case Cluster:
-		p.Senders, p.Receivers, p.Rounds, p.Window, p.Size, p.Postgres = 200, 201, 20, 16, 36, OwnPostgres
-		p.WarmUp = 0
-	}
-	return p
-}
-
 const (
 	maxNodes       = 64
 	maxWindow      = 1 << 14
 	maxConnections = 1 << 20
+	maxGenerators  = 64
 	maxSize        = 48 << 10
 )
 
-// Check says what is wrong with p.
+// Check says what is wrong with p, and fills in what follows from the rest.
 func (p *Params) Check() error {
+	if p.Scenario == Storm { // half of them write to the other half
+		p.Senders = p.Connections / 2
+		p.Receivers = p.Connections - p.Senders
+	}
+	if p.Routine != nil {
+		if err := p.Routine.Check(); err != nil {
+			return err
+		}
+		p.follow(p.Routine)
+	}
 	between := func(name string, v, low, high int) error {
 		if v < low || v > high {
 			return fmt.Errorf("%s is %d; allowed: %d to %d", name, v, low, high)
 		}
 		return nil
 	}
-	checks := []error{between("nodes", p.Nodes, 1, maxNodes)}
-	switch p.Scenario {
-	case Cluster:
-		checks = append(checks, between("senders", p.Senders, 1, 10_000), between("receivers", p.Receivers, 1, 10_000), between("rounds", p.Rounds, 1, 10_000))
-	case Direct:
-		checks = append(checks, between("senders", p.Senders, 1, maxConnections), between("receivers", p.Receivers, 1, maxConnections))
-	case Group:
-		checks = append(checks, between("members", p.Members, 2, maxConnections), between("senders", p.Senders, 1, p.Members))
-	case Connect:
-		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("lists", p.Lists, 0, 1000))
-	default:
-		return fmt.Errorf("there is no scenario %q; the scenarios are %s, %s, %s and %s", p.Scenario, Direct, Group, Connect, Cluster)
+	if !slices.Contains(scenarios, p.Scenario) {
+		return fmt.Errorf("there is no scenario %q; the scenarios are %s", p.Scenario, strings.Join(scenarios, ", "))
 	}
-	if p.Scenario != Connect {
-		checks = append(checks, between("size", p.Size, MinSize, maxSize))
+	checks := []error{between("nodes", p.Nodes, 1, maxNodes), between("generators", p.Generators, 1, maxGenerators), between("rounds", p.Rounds, 0, 1_000_000)}
+	switch p.traffic() {
+	case mesh:
+		checks = append(checks, between("senders", p.Senders, 1, 10_000), between("receivers", p.Receivers, 1, 10_000), between("rounds", p.Rounds, 1, 10_000))
+	case pairs:
+		checks = append(checks, between("senders", p.Senders, 1, maxConnections), between("receivers", p.Receivers, 1, maxConnections))
+	case groups:
+		checks = append(checks, between("members", p.Members, 2, maxConnections), between("senders", p.Senders, 1, p.Members), between("groups", p.Groups, 1, 10_000))
+	case ring:
+		checks = append(checks, between("peers", p.Peers, 1, 100), between("clients", p.Connections, 2*p.Peers+1, maxConnections), between("messages of each client", p.quota(), 1, 1_000_000))
+	case idle:
+		checks = append(checks, between("connections", p.Connections, 0, maxConnections), between("lists", p.Lists, 0, 1000))
+	}
+	switch p.Scenario {
+	case Connections:
+		checks = append(checks, between("steps", p.Levels, 1, min(1000, p.Connections)))
+	case Login:
+		checks = append(checks, between("rounds", p.Times, 1, 1000), between("at-once", p.AtOnce, 1, 10_000))
+	case Storm:
+		checks = append(checks, between("connections", p.Connections, 2, maxConnections), between("storms", p.Times, 1, 1000))
 		if p.Rate == 0 {
+			return fmt.Errorf("the scenario %s is an open loop: --rate must be above 0", Storm)
+		}
+		if p.Kill && p.URL != "" {
+			return fmt.Errorf("only a server that the run starts can be killed; leave --kill out with --url %s", p.URL)
+		}
+	case Sync:
+		checks = append(checks, between("rounds", p.Times, 1, 10_000), between("at-once", p.AtOnce, 1, 10_000))
+	case History:
+		checks = append(checks, between("at-once", p.AtOnce, 1, 10_000))
+	case Mixed, Soak:
+		checks = append(checks, between("clients", p.Connections, 2, maxConnections))
+		if p.Speed <= 0 || p.Speed > 1e6 {
+			return fmt.Errorf("speed is %g; allowed: above 0, up to 1,000,000", p.Speed)
+		}
+	case Limit:
+		checks = append(checks, between("senders", p.Senders, 1, 8000), between("members", p.Members, 2, 15_000), between("window", p.Window, 1, maxWindow), between("size", p.Size, MinSize, maxSize))
+	}
+	if p.traffic() != idle {
+		checks = append(checks, between("size", p.Size, MinSize, maxSize))
+		if !p.open() {
 			checks = append(checks, between("window", p.Window, 1, maxWindow))
 		}
 	}
@@ -126,8 +165,22 @@ func (p *Params) Check() error {
 	switch {
 	case p.Codec != "proto" && p.Codec != "json":
 		return fmt.Errorf("there is no codec %q; the codecs are proto and json", p.Codec)
-	case p.Transport != "ws" && p.Transport != "tcp":
-		return fmt.Errorf("there is no transport %q; the transports are ws and tcp", p.Transport)
+	case !slices.Contains([]string{"ws", "tcp", "wss", "tls"}, p.Transport):
+		return fmt.Errorf("there is no transport %q; the transports are ws and tcp, and with TLS wss and tls", p.Transport)
+	case p.Scale <= 0 || p.Scale > 1000:
+		return fmt.Errorf("scale is %g; allowed: above 0, up to 1000", p.Scale)
+	case len(p.IntervalMS) > 0 && (len(p.IntervalMS) != 2 || p.IntervalMS[0] <= 0 || p.IntervalMS[1] < p.IntervalMS[0] || p.IntervalMS[1] > 1e7):
+		return fmt.Errorf("the interval is %v; it goes from a time above 0 ms to one no shorter", p.IntervalMS)
+	case p.ConnectMS < 0 || p.ConnectMS > 60_000:
+		return fmt.Errorf("connect-every is %g; allowed: 0 to 60000 ms", p.ConnectMS)
+	case len(p.Steps) > 0 && (p.Rate > 0 || p.counted()):
+		return errors.New("steps are rates for a time; leave out the rate and the rounds")
+	case slices.ContainsFunc(p.Steps, func(rate float64) bool { return rate <= 0 || rate > 1e7 }):
+		return fmt.Errorf("the steps are %v; allowed: above 0, up to 10,000,000 messages per second", p.Steps)
+	case p.Rate > 0 && p.counted() && len(p.IntervalMS) > 0:
+		return errors.New("a run has a rate, or an interval for each sender, not both")
+	case p.Generators > 1 && (p.traffic() == groups || p.offline() || p.OpLog != ""):
+		return fmt.Errorf("several generators share users who write to each other in pairs; %s needs one process", p.Scenario)
 	case p.Seconds <= 0 || p.Seconds > 86400:
 		return fmt.Errorf("seconds is %g; allowed: above 0, up to 86400", p.Seconds)
 	case p.WarmUp < 0 || p.WarmUp > 3600:
@@ -138,8 +191,8 @@ func (p *Params) Check() error {
 		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s", p.URL)
 	case p.Postgres == "" && p.Nodes > 1:
 		return fmt.Errorf("%d nodes need --postgres: they share a database", p.Nodes)
-	case p.Scenario == Cluster && p.Rate != 0:
-		return fmt.Errorf("the scenario %s is a closed loop", Cluster)
+	case p.offline() && p.Rate != 0:
+		return fmt.Errorf("the scenario %s is a closed loop", p.Scenario)
 	case p.URL != "" && p.AdminKey == "":
 		return fmt.Errorf("a run against %s needs its admin key", p.URL)
 	}
@@ -151,21 +204,10 @@ func (p *Params) encoding() wire.Encoding {
 	if p.Codec == "json" {
 		e.Codec = wire.JSON
 	}
-	if p.Transport == "tcp" {
+	if p.Transport == "tcp" || p.Transport == "tls" {
 		e.Framing = wire.TCP
 	}
 	return e
-}
-
-// connections counts those the run makes.
-func (p *Params) connections() int {
-	switch p.Scenario {
-	case Direct, Cluster:
-		return p.Senders + p.Receivers
-	case Group:
-		return p.Members
-	}
-	return p.Connections
 }
 
 // node is the server to which connection i goes.
@@ -174,13 +216,6 @@ func (p *Params) node(i int) int {
 		i = (i-p.Senders)%p.Senders + 1 // not its sender's
 	}
 	return i % p.Nodes
-}
-
-func (p *Params) senders() int {
-	if p.Scenario == Connect {
-		return 0
-	}
-	return p.Senders
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -36,19 +36,22 @@ func (g *generator) moveCursors(now int64) {
 				}
 				continue
 			}
-			for i := slice; i < len(g.conns); i += cursorSlices {
-				g.moveCursor(g.conns[i], v)
+			for i := range v.streams {
+				if to := v.first + i; to%cursorSlices == slice {
+					g.moveCursor(g.conns[to], v)
+				}
 			}
 		}
 	}
 }
 
-// moveCursor tells what c has of v, as read.
+// moveCursor tells what c has of v, as read, if that is more than before.
 func (g *generator) moveCursor(c *conn, v *convBook) {
 	st := v.stream(c.index)
-	if c.fd < 0 || st == nil || st.Next() <= 1 {
+	if c.fd < 0 || st == nil || st.Next() <= max(1, g.cursorAt[st]+1) {
 		return
 	}
+	g.cursorAt[st] = st.Next() - 1
 	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: v.id, Read: st.Next() - 1}}})
 }
 

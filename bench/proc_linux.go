@@ -3,6 +3,9 @@ package bench
 import (
 	"os"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // endWithParent makes a child process end when the thread that started it does.
@@ -11,3 +14,12 @@ func endWithParent() *syscall.SysProcAttr {
 }
 
 func fdatasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }
+
+// threadCPU is the CPU time of the calling thread, in seconds.
+func threadCPU() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}

@@ -63,6 +63,9 @@ func (g *generator) dueRetries(now int64) {
 func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.controls++
 	f.Id = controlID + g.controls
+	if g.errand != nil && g.errand.is(f) {
+		c.askID, c.asked = f.Id, g.now()
+	}
 	g.send(c, f)
 }
 
@@ -82,10 +85,17 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 	for _, state := range p.Convs {
 		v := g.audit.named([]byte(state.Conv))
 		if v == nil {
+			if g.gone != nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
+				c.behind[state.Conv] = true
+				g.askHistory(c, state.Conv, 0)
+			}
 			continue
 		}
 		v.Head = max(v.Head, state.Head)
-		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head {
+		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && (g.errand == nil || g.errand.free) {
+			if c.behind != nil {
+				c.behind[state.Conv] = true
+			}
 			g.askHistory(c, state.Conv, st.Lowest()-1)
 		}
 	}
@@ -100,6 +110,7 @@ func (g *generator) askHistory(c *conn, conv string, after uint64) {
 
 // historyPage takes what was missed; it counts as delivered.
 func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
+	g.pages++
 	last := uint64(0)
 	for _, m := range p.Messages {
 		e := entryOf(m)
@@ -108,30 +119,59 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 			since = last + 1
 		}
 		g.logEntry(checker.Read, c.index, &e, since, now)
+		last = e.seq
+		if g.compares {
+			if g.audit.stored(&e) {
+				g.read++
+			}
+			continue
+		}
 		sentNs, first := g.audit.readBack(c.index, &e)
-		if first {
+		if first && string(e.from) != g.nameOf(c) { // a sender that was away reads what it has sent
+			g.read++
 			g.arrived(c, sentNs, now, 1)
 		}
-		last = e.seq
 	}
 	v := g.audit.named([]byte(p.Conv))
-	if v == nil || last == 0 {
+	if st := streamOf(v, c.index); st == nil || st.Complete(p.Head) {
+		delete(c.behind, p.Conv)
+	}
+	if v == nil || last == 0 { // nothing new, or none of this run: one answer, one question less
+		g.toRead = max(0, g.toRead-1)
+		g.readNext(c)
 		return
 	}
 	v.Head = max(v.Head, p.Head)
-	if st := v.stream(c.index); st != nil && (p.More || st.Lowest() <= p.Head) {
-		g.askHistory(c, p.Conv, max(last, st.Lowest()-1))
+	if st := v.stream(c.index); st != nil && (p.More || g.toRead == 0 && st.Lowest() <= p.Head) {
+		if !g.compares { // what is here is not read again
+			last = max(last, st.Lowest()-1)
+		}
+		g.askHistory(c, p.Conv, last)
 		return
 	}
+	g.toRead = max(0, g.toRead-1)
 	g.readNext(c)
 }
 
 // readNext asks for the next of the conversations that a connection is to read.
 func (g *generator) readNext(c *conn) {
-	if len(c.unread) > 0 {
-		g.askHistory(c, c.unread[0], 0)
-		c.unread = c.unread[1:]
+	if len(c.unread) == 0 {
+		return
 	}
+	after := uint64(0)
+	if v := g.audit.named([]byte(c.unread[0])); v != nil && !g.compares {
+		after = v.stream(c.index).Lowest() - 1
+	}
+	g.askHistory(c, c.unread[0], after)
+	c.unread = c.unread[1:]
+}
+
+// nameOf is who a connection sends as; empty: it does not send.
+func (g *generator) nameOf(c *conn) string {
+	if c.sender == nil {
+		return ""
+	}
+	return g.audit.senders[c.sender.ordinal].user
 }
 
 func entryOf(m *petrelv1.Message) entry {
@@ -140,4 +180,12 @@ func entryOf(m *petrelv1.Message) entry {
 		e.text, e.hasText = []byte(t.Text), true
 	}
 	return e
+}
+
+// streamOf is that of a connection in a conversation; nil: it has none.
+func streamOf(v *convBook, conn int) *checker.Stream {
+	if v == nil {
+		return nil
+	}
+	return v.stream(conn)
 }

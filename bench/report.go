@@ -29,6 +29,13 @@ type Report struct {
 	Rejected  uint64  `json:"rejected"`
 	Unknown   uint64  `json:"unknown"` // sent in the whole run and without an answer at its end
 
+	Published []Beside `json:"published,omitempty"` // tests that somebody has published, next to this run
+	Checks    []Check  `json:"checks,omitempty"`    // of a counted run
+	Steps     []Step   `json:"steps,omitempty"`     // of an open loop with several rates
+	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or something else
+	Drift     *Drift   `json:"drift,omitempty"`     // soak
+	Floor     *Floor   `json:"floor,omitempty"`     // what the machine does without a chat server; of runs with senders and a server of their own
+
 	Overloaded []string `json:"overloaded"` // why the figures are those of a server, or a generator, that had too much to do; empty: it had not
 
 	CursorMoves uint64 `json:"cursor_moves"` // of the whole run, durable
@@ -143,9 +150,17 @@ func (r *Report) Clean(targets Targets) error {
 	if n := len(r.Audit.Connections); n > 0 {
 		errs = append(errs, fmt.Errorf("%d connections ended during the run, the first: %s", n, r.Audit.Connections[0]))
 	}
-	if a := r.Audit; r.Scenario == Cluster && (a.Messages == 0 || a.Deliveries != a.Messages) {
+	if r.Drift != nil {
+		errs = append(errs, r.Drift.problem())
+	}
+	for _, c := range r.Checks {
+		if !c.OK {
+			errs = append(errs, fmt.Errorf("a check has failed: %s", c))
+		}
+	}
+	if a := r.Audit; r.Params.offline() && (a.Messages == 0 || a.Deliveries != a.Messages) {
 		errs = append(errs, fmt.Errorf("%d messages were acked, the receivers read %d", a.Messages, a.Deliveries))
-	} else if r.Scenario != Connect && r.Scenario != Cluster && (r.Accepted == 0 || r.Delivered == 0) {
+	} else if r.Params.traffic() != idle && !r.Params.offline() && (r.Accepted == 0 || r.Delivered == 0) {
 		errs = append(errs, fmt.Errorf("nothing was measured: %d accepted, %d delivered", r.Accepted, r.Delivered))
 	}
 	return errors.Join(append(errs, targets.check(r)...)...)
@@ -160,13 +175,18 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, why := range r.Overloaded {
 		line("OVERLOADED", "%s", why)
 	}
-	if r.Scenario == Connect {
-		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Seconds, r.Server.BytesPerConnection)
-	} else {
+	if s := r.Params.Scale; s != 0 && s != 1 {
+		line("scale", "%s %% of the full size", number(100*s))
+	}
+	if r.Scenario == Connections {
+		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Params.Seconds, r.Server.BytesPerConnection)
+	}
+	writeTasks(&b, r.Tasks)
+	if r.Accepted > 0 || r.Offered > 0 {
 		line("offered", "%s in %.1f s", count(float64(r.Offered)), r.Seconds)
 		line("accepted", "%s/s durable   %s per server CPU-second   rejected %d   unknown %d",
 			count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), r.Rejected, r.Unknown)
-		if r.Scenario != Cluster {
+		if !r.Params.offline() {
 			line("delivered", "%s/s   %s per server CPU-second", count(r.DeliveredPerS), count(r.Server.DeliveredPerCPU))
 		}
 		for _, l := range []struct {
@@ -178,6 +198,11 @@ func (r *Report) WriteText(w io.Writer) error {
 			}
 			line(l.name, "p50 %.2f   p99 %.2f   p99.9 %.2f ms", l.p.P50, l.p.P99, l.p.P999)
 		}
+	}
+	if r.Scenario == Limit {
+		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)
+		_, err := io.WriteString(w, b.String())
+		return err
 	}
 	server := fmt.Sprintf("cpu %.2f s", r.Server.CPU)
 	for _, part := range []struct {
@@ -203,7 +228,16 @@ func (r *Report) WriteText(w io.Writer) error {
 			line(fmt.Sprintf("node %d", i+1), "cpu %.2f s   %s stored in %s commits", n.CPU, count(float64(n.Accepted)), count(float64(n.Commits)))
 		}
 	}
+	if d := r.Drift; d != nil {
+		line("drift", "memory %.0f to %.0f MB, ack p99 %.2f to %.2f ms, %.2f to %.2f cores, from the second quarter to the last", d.Memory[0]/(1<<20), d.Memory[1]/(1<<20), d.Ack[0], d.Ack[1], d.CPU[0], d.CPU[1])
+	}
+	if f := r.Floor; f != nil {
+		line("floor", "%s messages like these per CPU-second with nothing but sockets and a log; the server has %.0f %% of that", count(f.AcceptedPerCPU), 100*f.Share)
+	}
 	line("generator", "cpu %.2f s, %.2f of it outside the kernel", r.Generator.CPU, r.Generator.User)
+	if r.Generator.CPU > max(r.Server.CPU, r.Total.CPU)/2 {
+		line("", "that is more than half of what it measures has used")
+	}
 	if r.Disk != (Disk{}) {
 		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)
 	}
@@ -218,6 +252,22 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings, count(float64(r.Audit.Messages)),
 		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)
+	if n := r.Audit.Messages; n >= 3 && r.Audit.Findings.Clean() {
+		line("", "0 of %s acked messages are lost: at most %.2g %% are, at 95 %%", count(float64(n)), 100*checker.AtMost(n))
+	}
+	for _, s := range r.Steps {
+		line("step", "%s", s)
+	}
+	for _, c := range r.Checks {
+		verdict := "met"
+		if !c.OK {
+			verdict = "FAILED"
+		}
+		line("check", "%-6s %s", verdict, c)
+	}
+	for i := range r.Published {
+		r.Published[i].text(line)
+	}
 	for _, s := range r.Audit.Connections[:min(3, len(r.Audit.Connections))] {
 		line("", "%s", s)
 	}

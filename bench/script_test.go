@@ -14,7 +14,7 @@ func groupOf(n int, e wire.Encoding) *generator {
 	c := newCorpus(1, 60)
 	g := newGenerator(e, c, newAudit(c))
 	g.script = newScript()
-	g.group = g.audit.addGroup("ggroup", n)
+	g.group = g.audit.addGroup("ggroup", 0, n)
 	g.audit.addSender("s", 0, g.group)
 	for i := range n {
 		k := &conn{index: i}

@@ -20,7 +20,7 @@ import (
 // Second is what one second of a run showed. What is not known is 0.
 type Second struct {
 	At         float64     `json:"at_s"`  // its end, in seconds since the first message
-	Phase      string      `json:"phase"` // warm-up, measure, drain; idle without senders
+	Phase      string      `json:"phase"` // warm-up, measure, drain; after when a counted run has sent everything
 	Offered    float64     `json:"offered_per_s"`
 	Accepted   float64     `json:"accepted_per_s"`
 	Delivered  float64     `json:"delivered_per_s"`
@@ -39,6 +39,7 @@ type Usage struct {
 	PostgresCPU  float64 `json:"postgres_cpu"`  // cores
 	GeneratorCPU float64 `json:"generator_cpu"` // cores
 	RSSBytes     uint64  `json:"rss_bytes"`
+	DiskBytes    uint64  `json:"disk_bytes"`    // of the store
 	Pauses       float64 `json:"pauses_ms"`     // time for which the garbage collector stopped a server
 	CommitP50    float64 `json:"commit_p50_ms"` // one commit, which ends with a sync of the disk or the database's answer
 	CommitP99    float64 `json:"commit_p99_ms"`
@@ -49,11 +50,11 @@ type Usage struct {
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"at_s", "phase", "offered_per_s", "accepted_per_s", "delivered_per_s", "unanswered", "connections", "p50_ms", "p90_ms", "p99_ms",
-		"p999_ms", "max_ms", "server_cpu", "postgres_cpu", "generator_cpu", "rss_bytes", "pauses_ms", "commit_p50_ms", "commit_p99_ms"}) // Error tells
+		"p999_ms", "max_ms", "server_cpu", "postgres_cpu", "generator_cpu", "rss_bytes", "disk_bytes", "pauses_ms", "commit_p50_ms", "commit_p99_ms"}) // Error tells
 	for _, s := range r.Series {
 		line := []string{strconv.FormatFloat(s.At, 'f', -1, 64), s.Phase}
 		for _, v := range []float64{s.Offered, s.Accepted, s.Delivered, float64(s.Unanswered), float64(s.Open), s.EndToEnd.P50, s.EndToEnd.P90, s.EndToEnd.P99,
-			s.EndToEnd.P999, s.EndToEnd.Max, s.Servers.CPU, s.Servers.PostgresCPU, s.Servers.GeneratorCPU, float64(s.Servers.RSSBytes), s.Servers.Pauses,
+			s.EndToEnd.P999, s.EndToEnd.Max, s.Servers.CPU, s.Servers.PostgresCPU, s.Servers.GeneratorCPU, float64(s.Servers.RSSBytes), float64(s.Servers.DiskBytes), s.Servers.Pauses,
 			s.Servers.CommitP50, s.Servers.CommitP99} {
 			line = append(line, strconv.FormatFloat(v, 'f', -1, 64))
 		}
@@ -63,12 +64,20 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
+// stands is the name of the phase.
+func (g *generator) stands() string {
+	if g.toldSpent && g.at != draining {
+		return "after"
+	}
+	return [...]string{"warm-up", "measure", "drain"}[g.at]
+}
+
 // second is the one that ends now.
 func (g *generator) second(now int64) Second {
 	d, t := float64(now-g.told)/1e9, g.tally
 	s := Second{
 		At:         round(float64(now-g.started)/1e9, 1000),
-		Phase:      [...]string{"warm-up", "measure", "drain"}[g.at],
+		Phase:      g.stands(),
 		Offered:    round(float64(t.offered-g.before.offered)/d, 10),
 		Accepted:   round(float64(t.accepted-g.before.accepted)/d, 10),
 		Delivered:  round(float64(t.delivered-g.before.delivered)/d, 10),
@@ -94,7 +103,7 @@ type reading struct {
 	server, postgres, own float64             // seconds of CPU since the start
 	pauses                float64             // seconds
 	commits               map[float64]float64 // commits that took no longer, by that bound in seconds
-	memory                uint64
+	memory, disk          uint64
 }
 
 // newWatch begins to watch the servers of r.
@@ -122,6 +131,12 @@ func (w *watch) run() {
 
 // tell passes on what the generator tells, and has the second completed.
 func (r *run) tell(p Progress) {
+	for _, f := range r.others {
+		if o := f.last.Load(); o != nil {
+			p.Offered, p.Accepted, p.Delivered = p.Offered+o.Offered, p.Accepted+o.Accepted, p.Delivered+o.Delivered
+			p.Unanswered, p.Open, p.P99 = p.Unanswered+o.Unanswered, p.Open+o.Open, max(p.P99, o.P99)
+		}
+	}
 	r.p.Progress(p)
 	select {
 	case r.watch.due <- p.Elapsed.Round(time.Millisecond):
@@ -145,7 +160,7 @@ func (w *watch) read() reading {
 	for _, c := range m.serverCPU {
 		n.server += c.all()
 	}
-	if w.r.p.Scenario == Connect {
+	if w.r.p.Scenario == Connections {
 		return n // the answers would be a part of the memory that it measures
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -160,6 +175,11 @@ func (w *watch) read() reading {
 			n.memory += uint64(figures.sum("process_resident_memory_bytes"))
 		}
 		n.pauses += figures.sum("go_gc_duration_seconds")
+		if stored := uint64(figures.sum("petrel_store_disk_bytes")); w.r.p.Postgres == "" {
+			n.disk += stored
+		} else {
+			n.disk = max(n.disk, stored) // of the database, which they share
+		}
 		for bound, count := range figures.below("petrel_commit_seconds") {
 			n.commits[bound] += count
 		}
@@ -176,7 +196,7 @@ func (n reading) since(before reading) Usage {
 	}
 	return Usage{
 		CPU: round((n.server-before.server)/d, 1000), PostgresCPU: round((n.postgres-before.postgres)/d, 1000), GeneratorCPU: round((n.own-before.own)/d, 1000),
-		RSSBytes: n.memory, Pauses: round(1e3*(n.pauses-before.pauses), 1000),
+		RSSBytes: n.memory, DiskBytes: n.disk, Pauses: round(1e3*(n.pauses-before.pauses), 1000),
 		CommitP50: round(1e3*quantile(commits, 0.5), 1000), CommitP99: round(1e3*quantile(commits, 0.99), 1000),
 	}
 }

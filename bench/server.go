@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +34,7 @@ type child struct {
 	cancel     context.CancelFunc
 	ended      chan struct{} // closed behind err
 	err        error
+	before     cpuTime // of those that were killed before it in its place
 	log        tail
 }
 
@@ -50,8 +52,9 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c := &child{executable: executable, conf: conf, dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
-	cmd := exec.CommandContext(ctx, executable, append([]string{
-		"serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}, args...)...)
+	words := append(apart(), executable, "serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0")
+	words = append(words, args...)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = dir
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "PETREL_") {
@@ -121,6 +124,24 @@ func (c *child) kill() {
 		_ = p.Kill() // it has ended: nothing is left to kill
 	}
 	c.stop()
+}
+
+// killNode ends a server as kill -9 does, and starts it again at the same addresses.
+func (r *run) killNode(ctx context.Context, i int) error {
+	c := r.nodes[i]
+	used, _ := processCPU(c.PID)
+	c.kill()
+	r.hangUp()
+	again, err := startChild(ctx, c.executable, filepath.Dir(c.dir), c.conf, append(slices.Clone(r.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin", c.Admin))
+	if err != nil {
+		return err
+	}
+	again.before = cpuTime{c.before.user + used.user, c.before.system + used.system}
+	r.mu.Lock()
+	r.nodes[i] = again
+	r.mu.Unlock()
+	_, _, err = r.ops[i].raise(ctx, r.p.needs()) // the process that has ended had them, not the new one
+	return err
 }
 
 // setupCode is the one-time code that the server has left in its folder.

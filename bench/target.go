@@ -28,30 +28,35 @@ type Figure struct {
 	of           func(*Report) float64 // 0 with a unit: the run did not measure it
 }
 
-// milliseconds are what a target writes with a unit, like 50ms or 2s.
-const milliseconds = "ms"
+const (
+	milliseconds = "ms" // what a target writes with a unit, like 50ms or 2s
+	perSecond    = "1/s"
+)
 
 var figures = []Figure{
 	{"p50", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P50 }},
 	{"p90", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P90 }},
 	{"p99", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P99 }},
 	{"p999", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.P999 }},
+	{"max", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.Max }},
+	{"mean", milliseconds, false, func(r *Report) float64 { return r.Latency.EndToEnd.Mean }},
 	{"ack_p50", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P50 }},
 	{"ack_p90", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P90 }},
 	{"ack_p99", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P99 }},
 	{"ack_p999", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P999 }},
+	{"ack_mean", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.Mean }},
 	{"fdatasync_p99", milliseconds, false, func(r *Report) float64 { return r.Disk.Fdatasync.P99 }},
 	finding(checker.Lost), finding(checker.Duplicate), finding(checker.Ghost), finding(checker.Refused), finding(checker.Reordered),
 	finding(checker.Altered), finding(checker.Gap), finding(checker.Leaked),
 	{"rejected", "", false, func(r *Report) float64 { return float64(r.Rejected) }},
 	{"unknown", "", false, func(r *Report) float64 { return float64(r.Unknown) }},
 	{"lagged", "", false, func(r *Report) float64 { return float64(r.Audit.Lagged) }},
-	{"accepted_per_s", "1/s", true, func(r *Report) float64 { return r.AcceptedPerS }},
-	{"delivered_per_s", "1/s", true, func(r *Report) float64 { return r.DeliveredPerS }},
-	{"accepted_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Server.AcceptedPerCPU }},
-	{"delivered_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Server.DeliveredPerCPU }},
-	{"total_accepted_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Total.AcceptedPerCPU }},
-	{"total_delivered_per_cpu_s", "1/s", true, func(r *Report) float64 { return r.Total.DeliveredPerCPU }},
+	{"accepted_per_s", perSecond, true, func(r *Report) float64 { return r.AcceptedPerS }},
+	{"delivered_per_s", perSecond, true, func(r *Report) float64 { return r.DeliveredPerS }},
+	{"accepted_per_cpu_s", perSecond, true, func(r *Report) float64 { return r.Server.AcceptedPerCPU }},
+	{"delivered_per_cpu_s", perSecond, true, func(r *Report) float64 { return r.Server.DeliveredPerCPU }},
+	{"total_accepted_per_cpu_s", perSecond, true, func(r *Report) float64 { return r.Total.AcceptedPerCPU }},
+	{"total_delivered_per_cpu_s", perSecond, true, func(r *Report) float64 { return r.Total.DeliveredPerCPU }},
 	{"bytes_per_connection", "bytes", false, func(r *Report) float64 { return r.Server.BytesPerConnection }},
 	{"disk_bytes_per_message", "bytes", false, func(r *Report) float64 { return r.Server.DiskBytesPerMessage }},
 	{"messages_per_commit", "messages", true, func(r *Report) float64 { return r.Server.MessagesPerCommit }},

@@ -1,22 +1,12 @@
-import { readFileSync } from 'node:fs'
 import { defineConfig, type Plugin } from 'vite'
+import { emojiModule, emojiPrefix } from './emojiModule.js'
 
-const newestEmoji = 15.1 // of 2023: the fonts of many people do not have later ones, which are empty cells there
-
-/** The emojis with their names in a language, with nothing else of the data about them. Components of flags and skins have no group. */
+/** The emojis, which are loaded when somebody wants one. */
 function emoji(): Plugin {
-  const name = 'virtual:emoji/'
-  const read = <T>(file: string): T => JSON.parse(readFileSync(`${import.meta.dirname}/node_modules/emojibase-data/${file}.json`, 'utf8')) as T
-  const tooNew = new Set(read<{ hexcode: string; version: number }[]>('en/data').filter((e) => e.version > newestEmoji).map((e) => e.hexcode))
   return {
     name: 'emoji',
-    resolveId: (id) => id.startsWith(name) ? `\0${id}` : undefined,
-    load(id) {
-      if (!id.startsWith(`\0${name}`)) return undefined
-      const all = read<{ unicode: string; hexcode: string; label: string; tags?: string[]; group?: number; order?: number }[]>(`${id.slice(name.length + 1)}/compact`)
-      const packed = all.filter((e) => e.group !== undefined && e.group !== 2 && !tooNew.has(e.hexcode)).sort((a, b) => (a.order ?? 0) - (b.order ?? 0)).map((e) => [e.unicode, e.label, (e.tags ?? []).join(' '), e.group])
-      return `export default JSON.parse(${JSON.stringify(JSON.stringify(packed))})`
-    },
+    resolveId: (id) => id.startsWith(emojiPrefix) ? `\0${id}` : undefined,
+    load: (id) => id.startsWith(`\0${emojiPrefix}`) ? emojiModule(import.meta.dirname, id.slice(emojiPrefix.length + 1)) : undefined,
   }
 }
 

@@ -25,10 +25,13 @@ type data struct {
 	Kind       string              `json:"kind"`
 	Report     *bench.Report       `json:"report,omitempty"`
 	Runs       []*bench.Report     `json:"runs,omitempty"`
+	Efficiency []*bench.Efficiency `json:"efficiency,omitempty"`
 	Problems   []string            `json:"problems,omitempty"` // why a run is red
 	Comparison *compare.Comparison `json:"comparison,omitempty"`
 	History    *compare.History    `json:"history,omitempty"`
 	Knee       *bench.Knee         `json:"knee,omitempty"`
+	Estimate   *bench.Estimate     `json:"estimate,omitempty"`
+	Story      *bench.Story        `json:"story,omitempty"`
 }
 
 // Run writes the page of one run. found is why it is red, nil if it is not.
@@ -37,13 +40,18 @@ func Run(w io.Writer, r *bench.Report, found error) error {
 }
 
 // Cluster writes the page of runs with several numbers of nodes.
-func Cluster(w io.Writer, runs []*bench.Report, found error) error {
-	return write(w, data{Kind: "cluster", Runs: runs, Problems: problems(found)})
+func Cluster(w io.Writer, t *bench.Table, found error) error {
+	return write(w, data{Kind: "cluster", Runs: t.Runs, Efficiency: t.Efficiency, Problems: problems(found)})
 }
 
 // Knee writes the page of a search for the highest rate.
 func Knee(w io.Writer, k *bench.Knee) error {
 	return write(w, data{Kind: "knee", Knee: k})
+}
+
+// Story writes the page of the scenario quick.
+func Story(w io.Writer, s *bench.Story, found error) error {
+	return write(w, data{Kind: "story", Story: s, Problems: problems(found)})
 }
 
 // Comparison writes the page of two sets of runs.
@@ -54,6 +62,11 @@ func Comparison(w io.Writer, c *compare.Comparison) error {
 // History writes the page of the runs of a folder.
 func History(w io.Writer, h *compare.History) error {
 	return write(w, data{Kind: "history", History: h})
+}
+
+// Estimate writes the page of what a plan needs.
+func Estimate(w io.Writer, e *bench.Estimate) error {
+	return write(w, data{Kind: "estimate", Estimate: e})
 }
 
 func write(w io.Writer, d data) error {

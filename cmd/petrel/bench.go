@@ -17,14 +17,27 @@ import (
 
 func newBench(c *cli) *cobra.Command {
 	return group("bench", "Measure a server, and check what became of every message",
-		"  petrel bench direct --html direct.html\n  petrel bench group --members 1000 --json group.json\n  petrel bench connect --connections 10000\n"+
+		"  petrel bench quick\n  petrel bench direct --html direct.html\n  petrel bench group --members 1000 --json group.json\n  petrel bench connections\n"+
 			"  petrel bench compare before.json after.json",
+		newBenchQuick(c),
 		newBenchScenario(c, bench.Direct, "Senders write to receivers, one to one",
 			"  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n"+
 				"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30"),
-		newBenchScenario(c, bench.Group, "Senders write to one group whose members are online", "  petrel bench group --members 1000 --senders 4"),
-		newBenchScenario(c, bench.Connect, "Clients connect, log in and stay idle", "  petrel bench connect --connections 10000"),
-		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
+		newBenchScenario(c, bench.DirectSend, "Senders write to receivers who are offline, and who read everything later",
+			"  petrel bench direct-send\n  petrel bench direct-send --scale 0.01 --html direct-send.html"),
+		newBenchScenario(c, bench.Group, "Senders write to groups whose members are online", "  petrel bench group --members 1000 --senders 4\n  petrel bench group --shape wildfire-200"),
+		newBenchScenario(c, bench.Connections, "Clients connect, log in and stay idle", "  petrel bench connections --connections 15000 --steps 3 --seconds 60"),
+		newBenchScenario(c, bench.Login, "Clients log in, some at a time, again and again", "  petrel bench login --connections 10000 --lists 100"),
+		newBenchScenario(c, bench.Storm, "All connections are lost at once and come back", "  petrel bench storm --connections 15000 --storms 20\n  petrel bench storm --kill"),
+		newBenchScenario(c, bench.Sync, "Clients ask for their lists of conversations", "  petrel bench sync --senders 500"),
+		newBenchScenario(c, bench.History, "Clients read their conversations page by page", "  petrel bench history --rounds 1000"),
+		newBenchScenario(c, bench.Mixed, "Clients do what people do: write, read, come and go", "  petrel bench mixed --clients 5000 --speed 30"),
+		newBenchScenario(c, bench.Soak, "The same for long: the server must not grow", "  petrel bench soak --seconds 28800"),
+		newBenchLimit(c), newBenchEstimate(c),
+		newBenchScenario(c, bench.Glide1, "2,000 clients write to each other, each at moments of its own, on a link of 100 Mbit/s", "  petrel bench glide-1 --netns"),
+		newBenchScenario(c, bench.Glide2, "10,000 clients come one after the other and write to each other", "  petrel bench glide-2 --scale 0.2"),
+		newBenchScenario(c, bench.OpenIMLoad, "20,000 clients are online, and each writes about once a minute", "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2"),
+		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c), newBenchFollower(c))
 }
 
 // benchRun is one run as the command line asks for it.
@@ -32,6 +45,7 @@ type benchRun struct {
 	params  bench.Params
 	targets string
 	knee    bool // to be found
+	apart   bool // cluster: servers that make no cluster are measured too
 	files
 }
 
@@ -59,50 +73,136 @@ func newBenchScenario(c *cli, scenario, short, example string) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),
 	}
+	if published := publishedOf(scenario); published != "" {
+		cmd.Long += "\n\n" + published
+	}
 	r.addFlags(cmd)
 	return cmd
 }
 
 func (r *benchRun) addFlags(cmd *cobra.Command) {
 	fs, p := cmd.Flags(), &r.params
+	fs.Float64Var(&p.Scale, "scale", p.Scale, "share of the load, like 0.1; what you give by a flag of its own is taken as it is")
+	if shapes := bench.Shapes(p.Scenario); len(shapes) > 0 {
+		fs.StringVar(&p.Shape, "shape", "", "do as a published test did: `NAME` is "+strings.Join(shapes, ", "))
+	}
+	rounds := "messages of each sender to each receiver, after which the run ends"
 	switch p.Scenario {
 	case bench.Direct:
 		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
 		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, rounds+"; every sender writes to every receiver (0: each to one, for --seconds)")
+	case bench.DirectSend:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
+		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive; one is online and watches, the others come after everything was sent")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, rounds)
 	case bench.Group:
-		fs.IntVar(&p.Members, "members", p.Members, "members of the group, all online")
+		fs.IntVar(&p.Members, "members", p.Members, "members of each group, all online")
 		fs.IntVar(&p.Senders, "senders", p.Senders, "members that send")
+		fs.IntVar(&p.Groups, "groups", p.Groups, "groups of the same members, to whom each sender writes in turn")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each group, after which the run ends (0: for --seconds)")
 	case bench.Cluster:
 		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
 		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive; they come online after everything was sent")
 		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each receiver; once in the warm-up, and again in the measured run")
-	case bench.Connect:
+	case bench.Connections, bench.Login, bench.Storm:
 		fs.IntVar(&p.Connections, "connections", p.Connections, "connections to make")
 		fs.IntVar(&p.Lists, "lists", p.Lists, "conversations in the list of each user; with 1 or more, each connection is a device that has logged in")
+	case bench.Sync:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send; each receiver has a conversation with every one")
+		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that sync")
+		fs.IntVar(&p.Times, "times", p.Times, "syncs of each kind by each receiver")
+	case bench.History:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send; each receiver has a conversation with every one")
+		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that read")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages in each conversation")
+	case bench.Limit:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "connections that send")
+		fs.IntVar(&p.Members, "members", p.Members, "of the fan-out: the sender, and connections that receive")
+	case bench.Glide1, bench.Glide2, bench.OpenIMLoad:
+		fs.IntVar(&p.Connections, "clients", p.Connections, "clients, each of which sends and receives")
+		fs.IntVar(&p.Peers, "peers", p.Peers, "clients to whom each one writes in turn: the next ones")
+		fs.Float64SliceVar(&p.IntervalMS, "interval", p.IntervalMS, "milliseconds from one message of a client to the next: the `LEAST,MOST` of a random pause")
+		if p.Scenario == bench.OpenIMLoad {
+			fs.IntVar(&p.Messages, "messages", p.Messages, "messages of all clients, after which the run ends")
+		} else {
+			fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each client to each of its peers, after which the run ends")
+		}
 	}
-	if p.Scenario != bench.Connect {
+	switch p.Scenario {
+	case bench.Connections:
+		fs.IntVar(&p.Levels, "steps", p.Levels, "steps in which the connections come; each is measured")
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds for which the connections of each step are idle before their memory is read")
+	case bench.Login:
+		fs.IntVar(&p.Times, "times", p.Times, "how often each client comes")
+		fs.IntVar(&p.AtOnce, "at-once", p.AtOnce, "clients that come at a time")
+	case bench.Storm:
+		fs.IntVar(&p.Times, "storms", p.Times, "how often all connections are lost")
+		fs.BoolVar(&p.Kill, "kill", p.Kill, "kill the server with SIGKILL and start it again, instead of cutting the connections")
+		fs.Float64Var(&p.Rate, "rate", p.Rate, "messages per second that half of the clients write to the other half, also while connections are lost")
+		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the first storm")
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds before each storm, and after the last one")
+	case bench.Mixed, bench.Soak:
+		h := p.Routine
+		fs.IntVar(&p.Connections, "clients", p.Connections, "users, all online but for moments")
+		fs.Float64Var(&p.Speed, "speed", p.Speed, "how many times faster than people the clients are")
+		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
+		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors, at most once a second, and senders get the receipts")
+		addRoutine(fs, h)
+	case bench.Sync, bench.History:
+		fs.IntVar(&p.AtOnce, "at-once", p.AtOnce, "clients that ask at a time")
+	case bench.Limit:
 		fs.IntVar(&p.Size, "size", p.Size, "bytes in the text of a message")
+		fs.IntVar(&p.Window, "window", p.Window, "frames of each sender on their way")
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds of each measurement")
+		return
+	}
+	sends := p.Scenario != bench.Connections && p.Scenario != bench.Login
+	pairs := p.Scenario == bench.Direct || p.Scenario == bench.Glide1 || p.Scenario == bench.Glide2 || p.Scenario == bench.OpenIMLoad
+	timed := p.Scenario == bench.Direct || p.Scenario == bench.Group
+	if sends {
+		fs.IntVar(&p.Size, "size", p.Size, "bytes in the text of a message")
+	}
+	if len(p.IntervalMS) == 0 && sends && p.Scenario != bench.Storm && p.Routine == nil {
 		fs.IntVar(&p.Window, "window", p.Window, "closed loop: messages that each sender may have without an ack")
 	}
-	if p.Scenario == bench.Direct || p.Scenario == bench.Group {
+	if pairs || p.Scenario == bench.Connections {
+		fs.Float64Var(&p.ConnectMS, "connect-every", p.ConnectMS, "milliseconds from one new connection to the next (0: as fast as they are accepted)")
+		fs.IntVar(&p.Generators, "generators", p.Generators, "processes that make the load, each with a part of the users (0: as many as the limit of open files asks for)")
+	}
+	if timed {
 		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")
 		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second of all senders together; the latency of a message begins when it was due (0: closed loop)")
+		fs.Float64SliceVar(&p.Steps, "steps", nil, "open loop: several `RATES` one after the other, like 1000,2000,5000, for --seconds each")
 		fs.BoolVar(&r.knee, "find-max", false, "find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
 	}
-	if p.Scenario != bench.Cluster {
+	if timed {
 		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
 	}
+	if p.Scenario == bench.Glide1 {
+		fs.BoolVar(&p.Netns, "netns", false, "put clients and server into network namespaces that a link of 100 Mbit/s joins; needs root, and the programs ip and tc")
+	}
 	fs.StringVar(&p.Codec, "codec", p.Codec, "proto or json")
-	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp")
+	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp, or with TLS wss or tls")
 	fs.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the random texts and ids")
-	if p.Scenario == bench.Direct || p.Scenario == bench.Group {
+	if timed || pairs {
 		fs.StringVar(&p.OpLog, "oplog", "", "write what every connection sent and saw to `FILE`, for petrel check: as JSON if it ends in .jsonl, else in a binary form. It costs the load generator CPU")
 	}
 	r.addServer(cmd)
 	if p.Scenario != bench.Cluster {
 		fs.IntVar(&p.Nodes, "nodes", p.Nodes, "with --postgres: number of nodes to start, as one cluster; the receiver of a direct message is on another node than its sender")
 	}
+}
+
+// addRoutine adds the flags of what people do.
+func addRoutine(fs *pflag.FlagSet, h *bench.Routine) {
+	fs.Float64Var(&h.Direct, "direct", h.Direct, "messages to one other user, of each user who is online, in an hour")
+	fs.Float64Var(&h.Group, "group", h.Group, "messages to a group, of each user who is online, in an hour")
+	fs.IntVar(&h.Members, "group-members", h.Members, "members of a group who are online")
+	fs.Float64Var(&h.Logins, "logins", h.Logins, "times that each client goes away and comes back in an hour")
+	fs.Float64Var(&h.Opens, "opens", h.Opens, "conversations that each user opens in an hour, each with a page of history")
 }
 
 // addServer adds the flags that say what is measured and where the figures go.
@@ -127,7 +227,16 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	if err != nil {
 		return usage(err.Error(), "")
 	}
+	if err := r.preset(cmd); err != nil {
+		return err
+	}
 	p := r.params
+	if p.Netns {
+		if !bench.InNetns() {
+			return bench.RunInNetns(cmd.Context(), os.Args[1:])
+		}
+		defer bench.LeaveNetns()
+	}
 	if p.URL != "" {
 		if p.AdminURL, p.AdminKey, err = r.operator(cmd, c); err != nil {
 			return err
@@ -197,6 +306,7 @@ func newBenchCluster(c *cli) *cobra.Command {
 	}
 	r.addFlags(cmd)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "sizes to compare, with commas between them")
+	cmd.Flags().BoolVar(&r.apart, "apart", true, "with several nodes, measure also one server with the load of one node, and as many servers as nodes that make no cluster: what a cluster costs is the difference, on a machine whose processors they all share")
 	return cmd
 }
 
@@ -207,6 +317,9 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 	}
 	var table bench.Table
 	var red []error
+	if err := r.preset(cmd); err != nil {
+		return err
+	}
 	for _, n := range nodes {
 		p := r.params
 		p.Nodes, p.Command = n, commandLine(cmd)
@@ -225,9 +338,20 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 		if err := report.Clean(targets); err != nil {
 			red = append(red, fmt.Errorf("%d nodes: %w", n, err))
 		}
+		if n == 1 || !r.apart {
+			continue
+		}
+		e, err := bench.MeasureEfficiency(cmd.Context(), report, p)
+		if err != nil {
+			return fmt.Errorf("%d servers apart: %w", n, err)
+		}
+		table.Efficiency = append(table.Efficiency, e)
+		if err := e.Clean(); err != nil {
+			red = append(red, fmt.Errorf("%d servers apart: %w", n, err))
+		}
 	}
 	found := errors.Join(red...)
-	if err := r.write(&table, func(w io.Writer) error { return benchpage.Cluster(w, table.Runs, found) }, c); err != nil {
+	if err := r.write(&table, func(w io.Writer) error { return benchpage.Cluster(w, &table, found) }, c); err != nil {
 		return err
 	}
 	return r.verdict(found, false)

@@ -3,19 +3,23 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/petrel-im/petrel/bench"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
-// TestMain is the binary itself when a benchmark starts it as its server.
+// TestMain is the binary itself when a benchmark starts it as its server, as another load
+// generator, or once more in a network namespace.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
+	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "bench") {
 		main()
 		return
 	}
@@ -75,6 +79,70 @@ func validate(t *testing.T, report []byte) {
 	}
 }
 
+func TestBenchDoesPublishedTestsAtAScale(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.json")
+	petrel(t, nil, "bench", "direct", "--shape", "wildfire", "--scale", "0.00005", "--senders", "3", "--dir", t.TempDir(), "--json", name).
+		want(t, exitOK, "scale       0.005 %", "published   WildfireChat", "check       met")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate(t, b)
+	var report struct {
+		Params struct{ Senders, Receivers, Rounds int }
+	}
+	if err := json.Unmarshal(b, &report); err != nil || report.Params.Senders != 3 || report.Params.Receivers != 3 || report.Params.Rounds != 1 {
+		t.Errorf("%v of %+v", err, report) // the flag as it is, the rest scaled
+	}
+	for _, line := range [][]string{{"bench", "direct", "--shape", "round"}, {"bench", "glide-1", "--scale", "0"}, {"bench", "glide-2", "--interval", "9,5"}, {"bench", "quick", "--scale", "-1"}} {
+		petrel(t, nil, line...).want(t, exitUsage, "error usage")
+	}
+}
+
+// unlessBusy takes a run of an open loop that was overloaded, and has no other fault, as one
+// that was not: other tests run beside it.
+func (r result) unlessBusy() result {
+	if r.exit == exitViolated && strings.Contains(r.err, "the run was overloaded") && !strings.Contains(r.err, "a check has failed") && !strings.Contains(r.err, "is not clean") {
+		r.exit = exitOK
+	}
+	return r
+}
+
+func TestBenchSpeaksTLSFromSeveralProcesses(t *testing.T) {
+	for _, transport := range []string{"wss", "tls"} {
+		petrel(t, nil, "bench", "openim-load", "--clients", "60", "--peers", "2", "--messages", "300", "--interval", "20,40", "--generators", "2", "--transport", transport, "--dir", t.TempDir(),
+			"--target", "lost=0").unlessBusy().want(t, exitOK, "300 messages have reached their receivers, found 300", "of 300 messages, 300 deliveries")
+	}
+}
+
+func TestBenchHasALinkInNetworkNamespaces(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "bench", "glide-1", "--netns", "--clients", "5", "--rounds", "10", "--dir", t.TempDir(), "--json", "-")
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if os.Geteuid() != 0 {
+		if err == nil || !strings.Contains(errOut.String(), "need root") {
+			t.Errorf("%v: %s", err, errOut.String())
+		}
+		return
+	}
+	if busy := strings.Contains(errOut.String(), "error overloaded"); err != nil && !busy || !strings.Contains(string(out), `"netns": true`) || !strings.Contains(errOut.String(), "50 messages have reached their receivers, found 50") {
+		t.Fatalf("%v: %s", err, errOut.String())
+	}
+	left, err := exec.CommandContext(t.Context(), "ip", "netns", "list").Output()
+	if err != nil || strings.Contains(string(left), fmt.Sprintf("petrel-c-%d", cmd.Process.Pid)) {
+		t.Errorf("%v, namespaces are left: %s", err, left)
+	}
+}
+
+func TestBenchTellsTheStory(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "quick.html")
+	petrel(t, nil, "bench", "quick", "--scale", "0.02", "--seconds", "0.3", "--dir", t.TempDir(), "--html", page).unlessBusy().want(t, exitOK, "one to one", "a group", "The server was killed", "followed")
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"kind":"story"`) {
+		t.Errorf("the page is not of the story: %v", err)
+	}
+}
+
 func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 	for _, line := range [][]string{
 		{"bench", "direct", "--window", "0"},
@@ -112,7 +180,7 @@ func TestBenchDoesAsPeopleDo(t *testing.T) {
 	if err := json.Unmarshal(b, &report); err != nil || report.CursorMoves == 0 {
 		t.Errorf("%d cursor moves, %v, of %s", report.CursorMoves, err, b)
 	}
-	petrel(t, nil, "bench", "connect", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, exitOK, "3 idle")
+	petrel(t, nil, "bench", "connections", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, exitOK, "3 idle")
 }
 
 func TestClientsWhoLogInLateGetEverything(t *testing.T) {
@@ -174,5 +242,42 @@ func TestBenchClusterRunsNodesOnOneDatabase(t *testing.T) {
 	}
 	if err := json.Unmarshal(b, &table); err != nil || len(table.Runs) != 1 || table.Runs[0].Audit.Messages != 48 || len(table.Runs[0].Nodes) != 2 {
 		t.Errorf("%v, %+v of %s", err, table, b)
+	}
+}
+
+func TestBenchBringsAllBackAfterAKill(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "storm.html")
+	petrel(t, nil, "bench", "storm", "--kill", "--connections", "12", "--storms", "2", "--seconds", "0.5", "--warm-up", "0.3", "--rate", "100", "--dir", t.TempDir(), "--html", page).
+		want(t, exitOK, "return 2", "lost 0, duplicate 0, ghost 0, reordered 0")
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"name":"return"`) {
+		t.Errorf("the page has no storms: %v", err)
+	}
+}
+
+func TestConnectionsComeInSeveralProcesses(t *testing.T) {
+	petrel(t, nil, "bench", "connections", "--connections", "12", "--steps", "2", "--generators", "2", "--seconds", "0.3", "--dir", t.TempDir()).
+		want(t, exitOK, "connect 6 ", "connect 12 ", "user bytes")
+}
+
+func TestBenchSaysWhatUsersNeed(t *testing.T) {
+	name, page := filepath.Join(t.TempDir(), "estimate.json"), filepath.Join(t.TempDir(), "estimate.html")
+	petrel(t, nil, "bench", "estimate", "--users", "50000", "--json", name, "--html", page).want(t, exitOK, "5,000 connections", "notification", "commit_us")
+	petrel(t, nil, "bench", "estimate", "--costs", name).want(t, exitOK, "100,000 connections")
+	petrel(t, nil, "bench", "estimate", "--online", "2").want(t, exitUsage, "online is 2; allowed: 0 to 1")
+	petrel(t, nil, "bench", "estimate", "--costs", page).want(t, exitUsage, "estimate.html")
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"kind":"estimate"`) {
+		t.Errorf("the page is not of the estimate: %v", err)
+	}
+}
+
+func TestBenchMeasuresWhatStepsCost(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "costs.json")
+	petrel(t, nil, "bench", "estimate", "--measure", "--scale", "0.02", "--dir", t.TempDir(), "--json", name).want(t, exitOK, "commit_us")
+	costs, err := bench.ReadCosts(name)
+	if err == nil && (costs.Commit <= 0 || costs.Delivery == 0 || costs.Login <= 0 || costs.UserBytes == 0 || costs.Machine.Cores == 0) {
+		err = fmt.Errorf("something was not measured: %+v", costs)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,14 +86,22 @@ func newBenchPage(c *cli) *cobra.Command {
 			if len(runs) == 0 {
 				return usage(fmt.Sprintf("there is no report in %s", args[0]), "write one with petrel bench SCENARIO --json FILE")
 			}
-			var all []*bench.Report
-			for _, r := range runs {
-				all = append(all, r.Report)
+			if story, err := bench.ReadStory(args[0]); err == nil {
+				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Story(w, story, story.Clean()) })
 			}
-			if len(all) != 1 {
-				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Cluster(w, all, nil) })
+			var t bench.Table // a folder has none
+			if b, err := os.ReadFile(args[0]); err == nil {
+				_ = json.Unmarshal(b, &t) // it is a report, so it is JSON
 			}
-			return f.to(c, f.html, func(w io.Writer) error { return benchpage.Run(w, all[0], all[0].Clean(nil)) })
+			if len(t.Efficiency) > 0 || len(runs) != 1 {
+				t.Runs = nil
+				for _, r := range runs {
+					t.Runs = append(t.Runs, r.Report)
+				}
+				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Cluster(w, &t, nil) })
+			}
+			one := runs[0].Report
+			return f.to(c, f.html, func(w io.Writer) error { return benchpage.Run(w, one, one.Clean(nil)) })
 		}),
 	}
 	cmd.Flags().StringVar(&f.html, "html", "-", "write the page to `FILE`, - for the standard output")

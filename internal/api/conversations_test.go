@@ -13,6 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/share"
+	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -223,6 +224,57 @@ func TestOperatorReadsWithoutBeingAMember(t *testing.T) {
 	}
 }
 
+// fullOf is a queue in which as many reads of one account wait as may. Those of others
+// are read at once.
+func fullOf(t *testing.T, a im.Account) *share.Queue {
+	full := share.New(share.Options{Workers: 2, PerUser: 1, Waiting: 100, UserWaiting: 1})
+	ctx, stop := context.WithCancel(context.Background())
+	var ran sync.WaitGroup
+	ran.Go(func() { full.Run(ctx) })
+	t.Cleanup(func() { stop(); ran.Wait() })
+	taken := make(chan struct{})
+	full.Add(a, func() { close(taken); <-ctx.Done() })
+	<-taken
+	full.Add(a, func() {})
+	return full
+}
+
+// What reads a lot waits for the turn of its user, by whichever method it is asked for.
+func TestReadsOfUsersTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice")
+	id := w.group("", "team", "alice").Conv
+	alice := im.Account{Tenant: im.DefaultTenant, User: "alice"}
+	w.srv.o.Reads = fullOf(t, alice)
+	ctx := context.WithValue(t.Context(), callKey{}, &call{caller: &caller{identity: user.Identity{Account: alice}}})
+	for what, read := range map[string]func() error{
+		"GetHistory": func() error {
+			_, err := w.srv.GetHistory(ctx, connect.NewRequest(&petrelv1.GetHistory{Conv: id}))
+			return err
+		},
+		"Sync": func() error {
+			_, err := w.srv.Sync(ctx, connect.NewRequest(&petrelv1.Sync{}))
+			return err
+		},
+		"ListReceipts": func() error {
+			_, err := w.srv.ListReceipts(ctx, connect.NewRequest(&petrelv1.ListReceiptsRequest{Conv: id}))
+			return err
+		},
+		"ListReactions": func() error {
+			_, err := w.srv.ListReactions(ctx, connect.NewRequest(&petrelv1.ListReactionsRequest{Conv: id, Seq: 1}))
+			return err
+		},
+		"ListPins": func() error {
+			_, err := w.srv.ListPins(ctx, connect.NewRequest(&petrelv1.ListPinsRequest{Conv: id}))
+			return err
+		},
+	} {
+		if err := read(); im.CodeOf(err) != im.CodeOverloaded {
+			t.Errorf("%s: %v, want overloaded", what, err)
+		}
+	}
+}
+
 // What reads a lot with an admin key waits for the turn of this key.
 func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 	w := newWorld(t)
@@ -231,16 +283,7 @@ func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 	keys, err := w.admin.ListKeys(t.Context(), connect.NewRequest(&petrelv1.ListKeysRequest{}))
 	w.must(err)
 	key := im.Account{User: im.User("key " + keys.Msg.Keys[0].Id)}
-	full := share.New(share.Options{Workers: 2, PerUser: 1, Waiting: 100, UserWaiting: 1})
-	ctx, stop := context.WithCancel(t.Context())
-	var ran sync.WaitGroup
-	ran.Go(func() { full.Run(ctx) })
-	defer func() { stop(); ran.Wait() }()
-	taken := make(chan struct{})
-	full.Add(key, func() { close(taken); <-ctx.Done() })
-	<-taken
-	full.Add(key, func() {}) // as many as may wait of one key; others would be read at once
-	w.srv.o.Reads, w.srv.o.Audit = full, audit.New(audit.Options{}, w.store, "a")
+	w.srv.o.Reads, w.srv.o.Audit = fullOf(t, key), audit.New(audit.Options{}, w.store, "a")
 	for what, call := range map[string]func() error{
 		"GetHistory": func() error {
 			_, err := w.admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: id}}))

@@ -77,8 +77,10 @@ func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.L
 	if err != nil {
 		return nil, err
 	}
-	list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
-	return answered(&petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts()}, err)
+	return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) { // the cursors of all members are read
+		list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
+		return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts()}, err
+	}))
 }
 
 // reactRate is how often a user may change notes: beside what they send, which they

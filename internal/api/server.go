@@ -1,7 +1,7 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: front.go → admission.go (what its body may cost) → gate.go (who may) → once.go (repeats) →
+// The way of a call: front.go → admission.go (what its body may cost) → callers.go (who may) → once.go (repeats) →
 // trace.go (the audit log) → the method, in the file of its subject. methods.go is the table of all of them.
 // Spec: P-10, P-12.
 package api

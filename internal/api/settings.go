@@ -110,7 +110,7 @@ func isNumber(v string) bool {
 }
 
 // checkKnown refuses a value of a name that the server knows if it does not understand
-// it. Elsewhere than where it knows them, names are the application's.
+// it. Other names belong to the application.
 func checkKnown(m *petrelv1.ChangeSettingsRequest, name, v string) error {
 	k, ok := known[name]
 	if !ok || k.user != (m.User != "") || !k.user && m.Conv == "" {

@@ -150,10 +150,14 @@ func (a *App) clusterState(ctx context.Context) *petrelv1.ClusterState {
 	}
 	for i := range st.Nodes {
 		n := &st.Nodes[i]
+		owned := make([]uint32, len(n.Feeds))
+		for j, f := range n.Feeds {
+			owned[j] = uint32(f)
+		}
 		s.Nodes = append(s.Nodes, &petrelv1.ClusterNode{
 			Node: string(n.Node), Roles: strings.Split(n.Roles.String(), ","), Addresses: n.Addresses, Version: n.Release, Level: n.Level,
 			StartedMs: uint64(n.Started.UnixMilli()), Alive: n.Alive, Reachable: n.Reachable, Draining: n.Draining,
-			Owned: uint32(len(n.Feeds)), Share: uint32(n.Share), SilentMs: uint32(n.Silent.Milliseconds()), SkewMs: n.Skew.Milliseconds(),
+			Owned: uint32(len(n.Feeds)), Partitions: owned, Share: uint32(n.Share), SilentMs: uint32(n.Silent.Milliseconds()), SkewMs: n.Skew.Milliseconds(),
 		})
 	}
 	return s

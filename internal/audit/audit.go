@@ -1,7 +1,7 @@
 // Package audit keeps the audit log: who logged in and who was refused, and what
 // operators did. Each node appends to a chain of its own in the store. A record is
 // tied to the one before it by a hash with a key of the store, so a record that was
-// changed, removed or moved is noticed (read.go).
+// changed, removed or moved is noticed (chain.go, read.go).
 //
 // What an operator did is durable before it is answered (Append). What strangers and
 // users do is written within a second (Note), and what is refused is summed up

@@ -164,7 +164,7 @@ func (l *Log) present(ctx context.Context) (*head, error) {
 	return h, nil
 }
 
-// write writes some records behind the chain as one unit.
+// write writes some records at the end of the chain, as one unit.
 func (l *Log) write(ctx context.Context, batch []*item) (err error) {
 	var meant []byte // the hash of the head that a try of unknown outcome was to write
 	for range maxTries {
@@ -201,7 +201,7 @@ func (l *Log) write(ctx context.Context, batch []*item) (err error) {
 	return err
 }
 
-// chain makes the next links behind a head, and the head behind them.
+// chain makes the links that follow a head, and the head that follows them.
 func (l *Log) chain(last *head, batch []*item) (*head, []store.RecordPut, error) {
 	next := &head{}
 	h := &next.rec

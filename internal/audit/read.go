@@ -48,10 +48,10 @@ func (q *Query) fits(r *storepb.AuditRecord) bool {
 		}))
 }
 
-// List reads a page of the records of all nodes, oldest first: those behind the token
-// of another page, or, without one, from a time on. next is the token of the page behind
+// List reads a page of the records of all nodes, oldest first: those after the token
+// of another page, or, without one, from a time on. next is the token of the page after
 // it; empty: there are no more at present. It looks at MaxLooked records at most, so a page
-// may be short and have one behind it. A record that cannot be read is left out. Codes:
+// may be short and have one after it. A record that cannot be read is left out. Codes:
 // invalid.
 func (l *Log) List(ctx context.Context, q Query) (page []Stored, next []byte, err error) {
 	if l == nil {

@@ -175,7 +175,7 @@ type Cluster struct {
 	ownSeen  time.Time             // when it was seen to move
 	shares   map[store.Feed]im.Node
 	sharers  []im.Node                  // of whom shares was made, sorted
-	deaf     struct{ read, write bool } // the last one of the rows failed
+	deaf     struct{ read, write bool } // the last read of the rows failed; the last write of the own row did
 }
 
 // work is a run of a Cluster.

@@ -45,7 +45,7 @@ const (
 )
 
 // decideLocked begins whatever follows from what is known: it opens, closes,
-// hands over, or asks for a look at the store. It is called behind every
+// hands over, or asks for a look at the store. It is called after every
 // change, and at least twice a second.
 func (c *Cluster) decideLocked() { c.decideOnLocked(c.feeds...) }
 

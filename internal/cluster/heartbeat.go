@@ -39,7 +39,8 @@ func (c *Cluster) recordLocked() *storepb.Node {
 }
 
 // record encodes what this node says of itself. Only peers are told how far the
-// feeds have come: the store knows better, or has lost it.
+// feeds have come. In the row it would be useless: the same store has the feeds themselves,
+// and if a failover has lost some of their commits, it has lost such a row as well.
 func (c *Cluster) record(toPeers bool) []byte {
 	c.mu.Lock()
 	rec := c.recordLocked()
@@ -183,7 +184,7 @@ func (c *Cluster) looks(ctx context.Context) {
 // look asks the store for the holders of the feeds that should be here and that
 // nobody is known to have, and opens those that are free.
 //
-// The rows are read behind the holders: a node writes its row before it takes
+// The rows are read after the holders: a node writes its row before it takes
 // anything over, so a holder without a row is gone.
 func (c *Cluster) look(ctx context.Context) {
 	c.mu.Lock()

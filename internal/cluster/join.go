@@ -172,7 +172,7 @@ func (c *Cluster) enter(ctx context.Context, was []byte, alone bool) error {
 	return nil
 }
 
-// Leave takes this node's row out of the store, behind Run: the others need not
+// Leave takes this node's row out of the store, after Run: the others need not
 // find out that it is gone.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if c.o.Alone || c.row == nil {

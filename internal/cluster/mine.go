@@ -28,10 +28,9 @@ type read struct {
 }
 
 // Mine tells for each of the feeds the epoch in which this process is its
-// writer in the store, 0 if it is not. What was acked of a feed before the
-// call, by any node, is in the memory of an owner of that epoch. Memory alone
-// never tells: a process that was stopped for a while cannot know that another
-// one went on.
+// writer in the store, 0 if it is not. If Mine returns epoch e, an Owner of e has in
+// memory all that any node acked before the call. Memory alone never tells: a process
+// that was stopped for a while cannot know that another one went on.
 //
 // All who ask while a read is under way share the next one. Errors are those
 // of the store, and ctx's.

@@ -33,8 +33,8 @@ func (c *Cluster) Route(f store.Feed) (n im.Node, e im.Epoch, ok bool) {
 }
 
 // Wait returns the owner of a feed as soon as one in a higher epoch than seen
-// is known: what Route said when it turned out not to be true, or to be
-// nobody. The error is ctx's.
+// is known. seen is the epoch that Route returned, when what it said turned out to be
+// wrong, or when it knew nobody. The error is ctx's.
 func (c *Cluster) Wait(ctx context.Context, f store.Feed, seen im.Epoch) (im.Node, im.Epoch, error) {
 	for {
 		r := c.routes[f].Load()

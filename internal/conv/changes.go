@@ -29,8 +29,8 @@ import (
 type ChangeIndex struct {
 	pages []atomic.Pointer[changePage] // nil: nothing there was touched
 
-	// What changed up to here and is not in the index is not known: im.Pos. Nothing
-	// is known of a feed that was just taken over, until what was saved is loaded.
+	// A pos (im.Pos): changes at or below it may be missing from the index. After a
+	// takeover it is the newest one, until what was saved is loaded.
 	unknown atomic.Uint64
 
 	// The newest position in each page, and in each block of lines. What is not newer is

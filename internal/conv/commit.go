@@ -174,8 +174,8 @@ func (cm *committer) rollBack() error {
 	})
 }
 
-// answerOnly finishes a batch without rows, after the batches that its answers may
-// rest on: it holds all others back meanwhile (none, while commitsInFlight is 1).
+// answerOnly finishes a batch without rows. Its answers may rest on the batches before it,
+// so it waits until no other batch is under way.
 // No append tells whether this node still owns the feed, so the store is asked: a refusal
 // of what another owner has stored would never be taken back.
 func (cm *committer) answerOnly(b *batch) error {

@@ -107,8 +107,9 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 // blocker is who blocks u in a direct conversation; "": nobody does.
 func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser()) }
 
-// receiptsTo is up to which entry u is told how far the other user of a direct conversation
-// is, who blocks u: who is away has got nothing later either. nil: there is no limit.
+// receiptsTo limits what u is told of the cursors of the other user of a direct conversation,
+// if that one blocks u: to the entry that was the newest when the block began, as if the other
+// were away since then. nil: there is no limit.
 func (i *info) receiptsTo(u im.User) *uint64 {
 	if b := i.blockOf(u); b != nil {
 		return &b.Head

@@ -5,21 +5,30 @@
 // When that is durable, the heads are published, and the entries go to fan-out.
 // Readers see what is published, and nothing else.
 //
-// A file uses what is in files that come before it in the following list, and nothing of
-// those that come after it; a test in internal/lint finds cycles. The list goes from the
-// bottom to the top. Start at the top, with convs.go and owner.go at its end.
+// The files are listed from the top to the bottom: a file uses what is in files that come
+// after it in this list, and nothing of those before it. A test in internal/lint finds cycles.
 //
-// What all others stand on: options.go, refusal.go (what callers are told), signal.go
-// (what users tell each other and nobody stores), node.go (what all feeds of a node
-// share), inboxlag.go. A conversation: relations.go (what messages say of others),
-// send.go, hash.go (the tail, by which repeats are found), thread.go, members.go,
-// usercursor.go, withheld.go (what one user does not get of another), conversation.go. Those in memory: memory.go, queue.go (their sends),
-// outsider.go (who may not know that a conversation exists), signaller.go (their signals),
-// fetch.go (how they get into memory), intake.go. Questions: formerrow.go, reader.go,
-// damaged.go, quotes.go, history.go, state.go, mention.go (which entries name a user, also
-// for the committer). The cursors of users: cursor.go, receipts.go. How the committer makes a commit: batch.go, dedupe.go, rewrite.go,
-// admit.go. What happens when it is durable: changes.go, tenure.go (for how long the feed
-// is here), publish.go. Who drives all that: commit.go, owner.go, sync.go, refan.go, convs.go.
+//   - What drives all the rest: convs.go (all feeds of a node), trace.go (what an operator
+//     asks an owner), sync.go (what a sync asks an
+//     owner), owner.go (one feed), commit.go (its committer), refan.go (what a new owner
+//     pushes once more).
+//   - When a commit is durable: publish.go, tenure.go (for how long the feed is here),
+//     changes.go.
+//   - How the committer makes a commit: admit.go, rewrite.go, dedupe.go, batch.go.
+//   - Cursors and notes of users, which no entry is made for: receipts.go, cursor.go, tally.go
+//     (reactions and pins that are to be stored), tell.go (who is told of them).
+//   - Questions: mention.go (which entries name a user, also for the committer), state.go,
+//     history.go, reactions.go, pagenotes.go (the notes of a page), quotes.go, damaged.go,
+//     reader.go, formerrow.go.
+//   - How a conversation gets into memory, and what waits there: intake.go, examine.go (is
+//     the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
+//     know that a conversation exists), queue.go (sends), memory.go.
+//   - A conversation: conversation.go, withheld.go (what one user does not get of another),
+//     notestate.go, usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats
+//     are found), storednote.go, note.go.
+//   - What all others stand on: inboxlag.go, node.go (what all feeds of a node share),
+//     options.go, send.go, relations.go (what messages say of others), signal.go (what users
+//     tell each other and nobody stores), refusal.go (what callers are told).
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and
@@ -58,6 +67,10 @@ type Elsewhere struct {
 	// Confirm asks whether an Owner still owns its feed: nil, store.ErrStale, or
 	// store.ErrStalled.
 	Confirm func(ow *Owner) error
+
+	// ConfirmAll returns the epochs of those Owners of some feeds that are here and still
+	// own them. The store is asked once for all. The error is that of the store.
+	ConfirmAll func(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error)
 }
 
 // Convs are the conversations that this node owns.
@@ -175,7 +188,7 @@ func (cs *Convs) Run(ctx context.Context) error {
 	defer loading.Wait()
 	defer cs.node.loaders.stop()
 	delivering, stop := context.WithCancel(ctx)
-	loading.Go(func() { cs.node.signals.run(delivering, cs.signals) })
+	loading.Go(func() { cs.node.signals.run(delivering, cs.signals, cs.confirmAll) })
 	defer stop()
 	cs.mu.Lock()
 	cs.ctx, cs.wg = ctx, &wg
@@ -259,6 +272,20 @@ func (cs *Convs) confirm(ow *Owner) error {
 	return cs.elsewhere.Confirm(ow)
 }
 
+// confirmAll returns the epochs of those Owners of some feeds that still own them.
+func (cs *Convs) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error) {
+	if cs.elsewhere.ConfirmAll != nil {
+		return cs.elsewhere.ConfirmAll(feeds)
+	}
+	epochs := map[store.Feed]im.Epoch{}
+	for f := range feeds {
+		if ow := cs.Owner(f); ow != nil {
+			epochs[f] = ow.Epoch()
+		}
+	}
+	return epochs, nil
+}
+
 // Close gives a feed away: what it has taken is committed. It returns when
 // nothing of the feed is under way here, or when ctx ends. The cluster calls it.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
@@ -285,14 +312,13 @@ func (cs *Convs) left(ow *Owner) {
 	k.Flush()
 }
 
-// Reserve takes bytes of the node's budget for sends that are admitted and not
-// answered; false: they would exceed it. The budget is kept about: several callers
+// Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it. The budget is kept about: several callers
 // at the same time may exceed it a little. Whoever has the bytes gives them back by
 // Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }
 
 // Hold takes bytes of the budget whether or not they exceed it: for sends that
-// were admitted before.
+// were taken before.
 func (cs *Convs) Hold(bytes int) { cs.node.inFlight.Add(int64(bytes)) }
 
 // Release gives bytes back.
@@ -311,8 +337,8 @@ func (cs *Convs) MemoryBytes() (bytes, budget int64) {
 }
 
 // InboxLag is for how long a change of membership waits already until it is in the
-// inboxes of those concerned, of the feed that is the furthest behind; limit is from
-// when on no conversation begins.
+// inboxes of those concerned, of the feed in which it waits longest. Above limit no
+// conversation begins.
 func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	for _, ow := range cs.Owners() {
 		lag = max(lag, ow.InboxLag())
@@ -320,7 +346,8 @@ func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	return lag, cs.o.InboxLag
 }
 
-// SignalsDropped counts signals that reached nobody, because there were too many.
+// SignalsDropped counts signals that reached nobody, because there were too many, or
+// because the store did not confirm that the feed is still here.
 func (cs *Convs) SignalsDropped() uint64 { return cs.node.signals.dropped.Load() }
 
 // Evicted counts the conversations that left memory to make room for others.

@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// examiner looks whether those are outsiders who send to a conversation and are not known as
-// members of it. It does so before the conversation is looked for in memory, so a send to one
+// examiner asks the store whether a sender who is not known as a member of a conversation
+// is an outsider. It does so before the conversation is looked for in memory, so a send to one
 // that does not exist takes the same work as one to a conversation that is in memory.
 type examiner struct {
 	outsiders *outsiders

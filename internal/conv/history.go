@@ -22,7 +22,7 @@ type Extras struct {
 // History reads a page of entries: upwards from q.After, or, with q.Before set,
 // downwards from q.Before; both ends are exclusive. A q.Limit of 0 or above MaxPage
 // means MaxPage. With q.Around or q.AtMs it reads on both sides of a place. Entries outside of the user's stays are left out. Every read ends at
-// the published head. Codes: no_conversation. Spec: P-5.2.
+// the published head. Codes: no_conversation. Spec: P-5.2, P-8.3.
 func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
 	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {
@@ -88,8 +88,8 @@ func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by 
 	return h, nil
 }
 
-// readPart reads the first or the last rows of parts, which are what may be read of all.
-// It returns what of all the page covers.
+// readPart reads the first or the last rows of parts, the readable ranges inside all. It
+// returns which part of all the page covers.
 func (r *reader) readPart(ctx context.Context, c *conv, parts []stay, all stay, down bool, p *page) (from, to im.Seq, err error) {
 	read := r.readUp
 	if down {

@@ -67,7 +67,7 @@ func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
 }
 
 // reach is the first and last seq that u, who is or was a member, may read, given the
-// head.
+// head. Spec: P-8.3.
 func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq) {
 	i, known := m.find(u)
 	im.Assert(known && len(m.all[i].stays) > 0, "reach of %s, who never was a member", u)
@@ -79,7 +79,7 @@ func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq) {
 	return first, last
 }
 
-// stay is a range of seqs that a user may read, both ends included; it is empty
+// stay is a range of seqs that a user may read (P-8.3), both ends included; it is empty
 // when from > to. In the record of a member the last stay is still open: to is 0.
 type stay struct{ from, to im.Seq }
 
@@ -91,7 +91,7 @@ func (m *Members) staysOf(u im.User) []stay {
 	return nil
 }
 
-// readable are the parts of from..to that u may read, oldest first.
+// readable are the parts of from..to that u may read, oldest first. Spec: P-8.3.
 func (m *Members) readable(u im.User, from, to im.Seq) []stay {
 	i, ok := m.find(u)
 	if !ok {

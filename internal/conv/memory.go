@@ -118,7 +118,7 @@ func (m *memory) nextLocked() *conv {
 }
 
 // evictIdle forgets conversations that nobody used for a while. It looks at a sixteenth
-// of them.
+// of them, or at 10,000 if those are more.
 func (m *memory) evictIdle() {
 	limit := m.now().Add(-m.idleAfter).Unix()
 	m.mu.Lock()

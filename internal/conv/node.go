@@ -17,7 +17,7 @@ import (
 // conversations, the budgets of the node, and its counters.
 type node struct {
 	loaders     loaders
-	inFlight    atomic.Int64      // bytes of sends admitted and not answered
+	inFlight    atomic.Int64      // bytes of unanswered sends
 	sendBudget  int64             // for inFlight
 	convBytes   atomic.Int64      // of conversations in memory, about
 	convBudget  int64             // for convBytes

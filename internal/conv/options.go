@@ -25,7 +25,7 @@ type Options struct {
 	EditWindow, RecallWindow time.Duration
 
 	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
-	InFlightBytes int           // of sends admitted and not answered, on the whole node; 64 MiB
+	InFlightBytes int           // of unanswered sends, on the whole node; 64 MiB
 	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
 	InboxLag      time.Duration // no conversation begins while the inboxes are further behind; 30 seconds
 	MemoryBytes   int           // of conversations in memory, on the whole node; 128 MiB

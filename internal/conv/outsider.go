@@ -11,7 +11,7 @@ import (
 // An outsider is a user who never was a member of a conversation. What an outsider asks
 // of it and sends to it gets the answer of a conversation that does not exist, after
 // the same work: one look into the store for the outsider's record. The work is the same
-// whether the conversation is in memory, is not, or does not exist. Without the look, a
+// whether the conversation is in memory, is not, or does not exist. Without the look, an
 // outsider would learn by the time of the answer what the answer does not say: to load a
 // large group takes longer than to find that there is none. Spec: P-8.9.
 

@@ -96,9 +96,9 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipt
 	return list, nil
 }
 
-// ChangedAt is the position of the newest change of a conversation that a sync
-// of u tells of: its newest row or u's own cursor; and, unless it is empty, of peer's.
-// They may be some that are not durable yet. It loads nothing: of a conversation
+// ChangedAt returns two positions. pos is that of the newest change of a conversation that a
+// sync of u tells of: its newest row, or a move of u's own cursor. theirs is that of the
+// newest move of peer's cursor; without a peer it is 0. Both changes may be not durable yet. It loads nothing: of a conversation
 // that is not in memory only the newest row is read, which is what makes a sync
 // of thousands of them cheap.
 //

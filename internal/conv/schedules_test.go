@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -224,6 +225,19 @@ func TestF17RejoinKeepsTheFirstStay(t *testing.T) {
 	}
 	if got := bob.Got(); len(got) != 1 {
 		t.Errorf("bob was pushed %v", got)
+	}
+}
+
+// F17: to who was removed, a page says nothing of what was written afterwards, not even
+// how much there is.
+func TestF17APageSaysNothingOfWhatCameAfterAStay(t *testing.T) {
+	w := newWorld(t)
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Kick(key, "kick", "bob"))
+	w.MustSend(convtest.Message(key, "alice", "out", 1, "out"))
+	h, err := w.owner().History(t.Context(), conv.Query{Conv: key, User: "bob"}, &convpb.GetHistory{})
+	if err != nil || len(h.Rows) != 2 || h.Head != 2 || h.CoveredTo != 2 || h.More {
+		t.Errorf("bob, who was removed by entry 2, reads %d rows, head %d, covered to %d, more %t, %v", len(h.GetRows()), h.GetHead(), h.GetCoveredTo(), h.GetMore(), err)
 	}
 }
 

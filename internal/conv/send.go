@@ -184,9 +184,9 @@ func (s *Send) cut(done *petrelv1.MemberChange) {
 // owner can take s: Source or Refusal.
 func (s *Send) Forwards() bool { return s.Entry.Rel.GetForwardOf() != nil }
 
-// stored is the answer to s, which is the entry m now, with this row. It has what the
-// sender cannot know: nothing if s has no rel. Then counted is that of the entry before
-// it, or 1 more, so an ordinary ack is not longer for it. Spec: P-4.3.
+// stored is the answer to s, which is the entry m now, with this row. Without rel, counted
+// and threadN are left out: the client computes counted from the entry before. So an
+// ordinary ack is not longer for them. Spec: P-4.3.
 func (s *Send) stored(m *petrelv1.Message, row []byte) Result {
 	r := Result{Seq: im.Seq(m.Seq), TimeMs: m.TimeMs}
 	if s.Entry.Rel == nil {

@@ -3,7 +3,6 @@ package conv
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -30,7 +30,7 @@ const (
 // nobody waits for an answer.
 type Signal struct {
 	Key    im.Key
-	Signal *petrelv1.Signal // its head, id and time are set by the Owner
+	Signal *petrelv1.Signal // its head is set by the Owner; its id and its time by the node that the sender is connected to
 	Sender fanout.Asker
 }
 
@@ -46,18 +46,19 @@ func (s *Signal) matter() matter { return matter{s.Key, s.Signal.From, s.Signal.
 // signalRates are how many signals a conversation takes.
 type signalRates struct{ typing, others rate.Bucket }
 
-// outgoing is a signal that is to be delivered.
+// outgoing is a signal that is to be delivered. Who may get it is found out when it is.
 type outgoing struct {
-	fanout.Signal
-	to []im.User
+	feed       store.Feed
+	epoch      im.Epoch // of the Owner that has taken it
+	recipients func() (*fanout.Signal, []im.User)
 }
 
-// signals are those of all Owners of a node that are to be delivered. One goroutine does
+// signals are the signals of all Owners of a node that are to be delivered. One goroutine does
 // it: the walk through the members of a large group must hold up neither a committer nor
 // an event loop.
 type signals struct {
 	ready   chan struct{} // capacity 1; a token: there is something to deliver
-	dropped atomic.Uint64 // that reached nobody, because there were too many
+	dropped atomic.Uint64 // that reached nobody: there were too many, or the feed may be elsewhere
 
 	mu     sync.Mutex // tier 0; guards the fields below
 	queued map[matter]outgoing
@@ -83,43 +84,46 @@ func (g *signals) add(m matter, s outgoing) {
 	signal.Set(g.ready)
 }
 
-// take returns the oldest one.
-func (g *signals) take() (s outgoing, ok bool) {
+// take returns those that are queued, the oldest first.
+func (g *signals) take() []outgoing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.order) == 0 {
-		g.order = nil
-		return outgoing{}, false
+	list := make([]outgoing, len(g.order))
+	for i, m := range g.order {
+		list[i] = g.queued[m]
 	}
-	m := g.order[0]
-	g.order = g.order[1:]
-	s = g.queued[m]
-	delete(g.queued, m)
-	return s, true
+	g.queued, g.order = nil, nil
+	return list
 }
 
-// run delivers until ctx ends.
-func (g *signals) run(ctx context.Context, by *fanout.Signals) {
+// run delivers until ctx ends. owned is Convs.confirmAll.
+//
+// A node that stood still may have lost the feed meanwhile, with members who were removed
+// by its next owner. So the store is asked before the recipients are chosen, once for all
+// signals that wait. While the store does not answer, signals reach nobody. Spec: P-8.3.
+func (g *signals) run(ctx context.Context, by *fanout.Signals, owned func(map[store.Feed]bool) (map[store.Feed]im.Epoch, error)) {
 	for {
-		s, ok := g.take()
-		if ok {
-			by.Deliver(&s.Signal, s.recipients())
+		list := g.take()
+		if len(list) == 0 {
+			select {
+			case <-g.ready:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		feeds := map[store.Feed]bool{}
+		for _, s := range list {
+			feeds[s.feed] = true
+		}
+		epochs, err := owned(feeds)
+		for _, s := range list {
+			if err != nil || epochs[s.feed] != s.epoch {
+				g.dropped.Add(1)
+				continue
+			}
+			by.Deliver(s.recipients())
 			runtime.Gosched() // messages first
-			continue
-		}
-		select {
-		case <-g.ready:
-		case <-ctx.Done():
-			return
 		}
 	}
-}
-
-// recipients are who may get the signal. That somebody is typing is nothing to tell to
-// their own devices.
-func (s *outgoing) recipients() []im.User {
-	if s.Signal.Signal.Kind != Typing {
-		return s.to
-	}
-	return slices.DeleteFunc(slices.Clone(s.to), func(u im.User) bool { return string(u) == s.Signal.Signal.From })
 }

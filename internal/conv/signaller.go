@@ -1,11 +1,13 @@
 package conv
 
 import (
+	"slices"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 const (
@@ -15,8 +17,11 @@ const (
 
 // signaller passes on the signals to conversations of one feed that are in memory.
 type signaller struct {
-	node *node
-	now  func() time.Time
+	mem   *memory
+	node  *node
+	now   func() time.Time
+	feed  store.Feed
+	epoch im.Epoch // of the Owner
 }
 
 // loadedLocked goes on with the signals that have waited for the load of c. It is called
@@ -39,24 +44,36 @@ func (si *signaller) signalLocked(c *conv, s *Signal) {
 	if c.signalRates == nil {
 		c.signalRates = &signalRates{}
 	}
-	typing, now := s.Signal.Kind == Typing, si.now()
 	bucket, perSecond := &c.signalRates.others, signalsPerSecond
-	if typing {
+	if s.Signal.Kind == Typing {
 		bucket, perSecond = &c.signalRates.typing, typingPerSecond
 	}
-	if bucket.Take(now, rate.Per(perSecond, time.Second, perSecond)) > 0 {
+	if bucket.Take(si.now(), rate.Per(perSecond, time.Second, perSecond)) > 0 {
 		si.node.signals.dropped.Add(1)
 		return
 	}
+	s.Signal.Head = uint64(at.head)
+	si.node.signals.add(s.matter(), outgoing{si.feed, si.epoch, func() (*fanout.Signal, []im.User) { return si.recipients(c, s) }})
+}
+
+// recipients are who gets a signal of c, by what is published now: nobody, if its sender
+// was removed while it waited.
+func (si *signaller) recipients(c *conv, s *Signal) (*fanout.Signal, []im.User) {
+	if now := si.mem.find(s.Key); now != nil { // c may have left memory and come back
+		c = now
+	}
+	_, in := c.published()
+	from, typing := im.User(s.Signal.From), s.Signal.Kind == Typing
 	to := in.members.current
-	if in.blocker(from) != "" { // who learns nothing of it: their own devices get the signal. Spec: P-5.4
+	switch {
+	case in.members.Role(from) == 0:
+		to = nil
+	case in.blocker(from) != "": // who learns nothing of it: the sender's own devices get the signal. Spec: P-5.4
 		to = []im.User{from}
 	}
-	s.Signal.Head, s.Signal.TimeMs = uint64(at.head), uint64(now.UnixMilli())
-	si.node.signals.add(s.matter(), outgoing{
-		Signal: fanout.Signal{
-			Key: s.Key, Signal: s.Signal, Sender: s.Sender, Focused: typing || len(in.members.current) > LargeSignals,
-		},
-		to: to,
-	})
+	if typing { // it tells the sender's own devices nothing
+		to = slices.DeleteFunc(slices.Clone(to), func(u im.User) bool { return u == from })
+	}
+	focused := typing || len(in.members.current) > LargeSignals
+	return &fanout.Signal{Key: s.Key, Signal: s.Signal, Sender: s.Sender, Focused: focused}, to
 }

@@ -31,7 +31,7 @@ type tallyWrite struct {
 }
 
 // tallies change the notes of one feed's conversations: reactions and pins. They are no
-// entries, and move no head. Whoever changes a note reads before what it is, so the committer
+// entries, and move no head. Whoever changes a note reads first what it is now. So the committer
 // only takes what is to be written, with its next commit. When that is durable, it is
 // answered, and the teller tells it to others.
 type tallies struct {
@@ -182,7 +182,7 @@ func (t *tallies) note(ctx context.Context, c *conv, q im.Seq, x *tallyChange, f
 	return nil
 }
 
-// noteLocked applies f. waits: x is answered by a commit; else durable is the answer.
+// noteLocked applies f. If waits is true, a commit answers x; else durable is the answer.
 func (t *tallies) noteLocked(c *conv, q im.Seq, x *tallyChange, read storedNote, f noteChange) (durable *storepb.Note, waits bool, err error) {
 	switch {
 	case t.mem.sealed:

@@ -21,7 +21,7 @@ import (
 // two users of a direct conversation. It never changes; nil: none is.
 type hidden struct{ from [2]uint64 }
 
-// from is how many are withheld from the user of a side; -1: from nobody.
+// of is how many are withheld from the user of a side; -1: from nobody.
 func (h *hidden) of(side int) uint64 {
 	if h == nil || side < 0 {
 		return 0

@@ -6,10 +6,12 @@
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
 // names.go (entries that they get all the same),
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
-// and held.go (what may be lost). For other nodes: remote.go (what a delivery has
+// and heldsignals.go (what may be lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
-// users are online there), resync.go (users who may have missed something), and
-// revocations.go (a session gets nothing while nobody knows whether it is valid).
+// users are online there), resync.go (users who may have missed something), policy.go
+// (nodes tell each other who may see when a user is online), and revocations.go with
+// withhold.go (a session gets nothing while nobody knows whether it is valid). look.go says
+// to an operator how an outbox is.
 //
 // The package owns the online table and what waits for each connection. It may not
 // know what an entry means, who is a member, or which node owns a conversation: its
@@ -241,8 +243,10 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) 
 }
 
 // Reaches tells whether any of some users is online, here or at another node: whether
-// Deliver would give an entry to anybody. It chooses recipients as Deliver does, so
-// who is told nothing because of its answer may be told to sync later.
+// Deliver would give an entry to anybody. It counts as a choice of
+// recipients, as Deliver does. Example: a new owner asks it for an old entry and hears that
+// nobody is online. Then the announcement of another node arrives that a recipient has been
+// online there all the time. That session is told to sync.
 func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	if f.Remote != nil {
 		f.Remote.noteRecipientsChosen()

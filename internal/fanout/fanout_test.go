@@ -89,6 +89,8 @@ func show(t testing.TB, b []byte) []string {
 			all = append(all, "welcome")
 		case *petrelv1.ServerFrame_Lagged:
 			all = append(all, "lagged")
+		case *petrelv1.ServerFrame_History:
+			all = append(all, "history")
 		case *petrelv1.ServerFrame_Pong:
 			all = append(all, fmt.Sprintf("pong %d", f.Id))
 		default:

@@ -263,14 +263,17 @@ type Piece struct {
 	pooled bool
 }
 
-// Take gives the writer everything that is pending, and the reason to close the
-// connection after it, if there is one. The writer gives the piece back with Wrote.
+// Take gives the writer everything that is pending and may be written, and the reason to
+// close the connection after it, if there is one. The writer gives the piece back with Wrote.
 func (o *Outbox) Take() (p Piece, end *im.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dirty = false
 	if o.closed {
 		return Piece{}, nil
+	}
+	if (o.pending != nil || o.shared != nil) && o.heldLocked() {
+		o.withholdLocked()
 	}
 	if o.hintsDueLocked() {
 		o.writeHintsLocked()
@@ -284,7 +287,7 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 		p = Piece{o.shared, false}
 	}
 	o.pending, o.shared = nil, nil
-	if len(p.Bytes) > wire.LargeFrame && o.Large { // in this order: hello sets Large, and nothing before its answer is large
+	if len(p.Bytes) > wire.LargeFrame && o.Large { // len first: Large is set without a lock during the hello, before any large frame
 		p = p.announced(o.enc.Codec)
 	}
 	o.backlog += len(p.Bytes) // until Wrote says how much of it the transport still holds

@@ -11,9 +11,9 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// OnPresencePolicy has one called when another node says that a user has changed who may see
-// when they are online, of all watchers or of one, and all when it may have said so and was
-// not heard. Neither may block. It is called before the streams run.
+// OnPresencePolicy sets who hears of changes of who may see when a user is online. one is
+// called for each change that another node tells, with a watcher if it concerns only that
+// one. all is called when changes may have been missed. Neither may block. It is called before the streams run.
 func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User), all func()) {
 	n.streams.Handle(cluster.KindPresencePolicy, func(from im.Node, payload []byte) {
 		var m clusterpb.PresencePolicy

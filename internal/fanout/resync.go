@@ -14,7 +14,7 @@ const (
 	// sync. If all were told at once, all their syncs would come at once.
 	spreadTime = 5 * time.Second
 
-	burstSessions  = 256     // so many users are told at once; a pause follows if they have at least so many sessions
+	burstSessions  = 256     // users that are told at once; a pause follows if they have at least as many sessions
 	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table are told
 )
 

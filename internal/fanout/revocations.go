@@ -6,16 +6,19 @@ import (
 )
 
 // maxUnconfirmed is the time after the last moment at which a session is known to have
-// been valid. When it has passed, no new event is queued for the session. Events that
-// were queued before still take their time to the socket: that is what is left of the
-// 5 s after which nothing reaches a user whose tokens were revoked.
+// been valid. When it has passed, no new event is queued for the session, and what was
+// queued before is not given to its connection any more (Outbox.Take). What the connection
+// has got by then still takes its time to the socket: that is what is left of the 5 s
+// after which nothing reaches a user whose tokens were revoked. If the client reads
+// slowly, that takes longer; nobody can take back what the transport has.
 const maxUnconfirmed = 4 * time.Second
 
 // Revocations says up to which moment this node knows every revocation of tokens
 // that another node has told. Package session advances it.
 //
 // Moments are durations since NewRevocations. So a moment of this node can travel
-// to another node and back, whatever the clocks of the two say.
+// to another node and back, whatever the clocks of the two say. They do not count the time
+// in which the operating system was suspended.
 type Revocations struct {
 	began time.Time
 	known atomic.Int64 // a moment

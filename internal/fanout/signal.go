@@ -48,7 +48,7 @@ func NewSignals(t *Table, n *Nodes) *Signals {
 	return g
 }
 
-// Deliver owes a signal to sessions of users. Nothing waits for it, and what is lost
+// Deliver queues a signal for sessions of users. Nothing waits for it, and what is lost
 // stays lost. Spec: P-13.1.
 func (g *Signals) Deliver(s *Signal, to []im.User) {
 	if len(to) == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // tracked runs f in a bubble with a session that was valid at the start.
@@ -125,5 +126,39 @@ func TestValidityLastsFromTheLastConfirmation(t *testing.T) {
 		pass(5 * time.Second)
 		r.Advance(r.Now())
 		held("revocations known again", false)
+	})
+}
+
+// F17: what was queued before is not written either, when the process stood still
+// meanwhile. The client has to sync, and each of its requests has an answer: an ack stays,
+// and what says something of a conversation becomes an error.
+func TestF17WhatWaitsIsNotWrittenToAnUnconfirmedSession(t *testing.T) {
+	id := convs(1)[0]
+	tracked(t, func(f *Fan, r *Revocations, s *screen) {
+		queue := func() {
+			f.say("bob", entry(id, 1, "one"))
+			s.out.Answer(pong(7), &WakeUps{})
+			s.out.Answer(&petrelv1.ServerFrame{Id: 8, Body: &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Seq: 2}}}, &WakeUps{})
+			s.out.Answer(&petrelv1.ServerFrame{Id: 9, Body: &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Seq: 3, Message: &petrelv1.Message{Seq: 3}}}}, &WakeUps{})
+			s.out.Answer(&petrelv1.ServerFrame{Id: 10, Body: &petrelv1.ServerFrame_History{History: &petrelv1.HistoryPage{}}}, &WakeUps{})
+		}
+		queue()
+		s.want("at once", "1:one", "pong 7", "ack 2 of 8", "ack 3 of 9", "history")
+		queue()
+		pass(maxUnconfirmed + 1)
+		s.want("after 4 s", "pong 7", "ack 2 of 8", "store_stalled of 9", "store_stalled of 10", "lagged")
+		if !s.out.Resume() {
+			t.Error("the client need not sync")
+		}
+		r.Advance(r.Now())
+		f.say("bob", entry(id, 2, "two")) // alone, in a piece that other sessions share
+		pass(maxUnconfirmed + 1)
+		s.want("an event alone", "lagged")
+		r.Advance(r.Now())
+		s.out.Resume()
+		f.say("bob", entry(id, 3, "three"))
+		s.out.End(&im.Error{Code: im.CodeRevoked}, &WakeUps{})
+		pass(maxUnconfirmed + 1)
+		s.want("ended", "kick revoked")
 	})
 }

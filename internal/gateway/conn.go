@@ -86,24 +86,20 @@ func (c *conn) input(b []byte, r *reader) {
 		c.sess.ReadDone(&r.wakeUps)
 		c.noticeGreeting()
 	}
-	switch {
-	case ft != nil && ft != stopped:
+	if ft != nil && ft != stopped {
 		if ft.broken {
 			c.marks.Or(markBroken)
 		}
 		c.end(ft.err, r)
-	case c.deaf:
-	case ctl.op == opClose:
-		c.answerClose(ctl.payload[:ctl.n])
-	case ctl.op == opPing && !c.link.busy(maxUnread):
-		c.link.put(appendPong(nil, ctl.payload[:ctl.n]))
+		return
 	}
+	c.answer(&ctl)
 }
 
 // tooEarly counts a read of n bytes of a connection that is not welcomed. It has one hello to
 // say, with which others may come in one read: pings, and the frames that are refused. It
-// needs few reads for that. Others are taken from those that all strangers have together:
-// an event loop cannot let a connection wait, so it ends one that finds none.
+// needs few reads for that. Reads beyond freeReads come from one budget of all strangers.
+// An event loop cannot let a connection wait, so it ends one when that budget is used up.
 func (c *conn) tooEarly(n int) *im.Error {
 	if c.greeted() {
 		return nil
@@ -125,6 +121,17 @@ type control struct {
 	op      byte
 	n       uint8
 	payload [maxControl]byte
+}
+
+// answer answers the control frames of one read.
+func (c *conn) answer(ctl *control) {
+	switch {
+	case c.deaf:
+	case ctl.op == opClose:
+		c.answerClose(ctl.payload[:ctl.n])
+	case ctl.op == opPing && !c.link.busy(maxUnread):
+		c.link.put(appendPong(nil, ctl.payload[:ctl.n]))
+	}
 }
 
 // frame takes one frame of the peer.

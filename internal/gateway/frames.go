@@ -12,6 +12,7 @@ import (
 type framer struct {
 	framing wire.Framing
 	codec   codec
+	frags   uint16   // fragments of one message at most; 0: maxFragments
 	limit   int      // bytes of one message; the connection raises it after the hello
 	part    *partial // nil while nothing is incomplete
 }

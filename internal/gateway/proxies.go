@@ -13,7 +13,7 @@ const (
 	forwarded     = "Forwarded" // RFC 7239
 )
 
-// trusted tells whether the word of a peer is taken for whom it speaks for.
+// trusted tells whether we believe this peer's X-Forwarded-For.
 func (g *Gateway) trusted(a netip.Addr) bool {
 	return slices.ContainsFunc(g.access.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/binary"
 	"unicode/utf8"
 
@@ -132,7 +133,7 @@ func (f *framer) check(h *header, all bool) *fault {
 	if (h.op == opContinuation) != (frags > 0) {
 		return brokenFrame("the fragments of WebSocket messages are mixed up")
 	}
-	if frags == maxFragments {
+	if frags >= cmp.Or(int(f.frags), maxFragments) {
 		return brokenFrame("a WebSocket message has too many fragments")
 	}
 	if h.op != opContinuation {

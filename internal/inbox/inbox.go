@@ -28,6 +28,12 @@ import (
 )
 
 // Consumer carries changes of membership from the feed to the inboxes.
+//
+// It reads from its Owner without asking the store whether the feed is still here. A node
+// that stood still may go on with a feed that another node has by now. What it reads then is
+// old, but not wrong: it carries only entries that the Owner had published, and no entry of
+// members or of an inbox changes. The next owner's consumer carries the same ones, and
+// dedupe drops what comes second. The place of that one stays (save), so nothing is left out.
 type Consumer struct {
 	convs *conv.Convs
 	owner *conv.Owner // of the feed

@@ -77,7 +77,7 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if rec.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
 		return c.changes(ctx, key, 1, 1)
 	}
-	// What comes behind the head has its own entry in the feed, behind this.
+	// What comes after the head has its own entry in the feed, after this.
 	page, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: math.MaxUint64})
 	if err != nil {
 		return nil, err

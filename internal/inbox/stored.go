@@ -12,11 +12,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A long list is stored, so that neither a start of the server nor a page that finds
-// it gone from memory folds the whole inbox. What is stored is made from the inbox,
-// up to an entry, and may be thrown away at any time. Any node writes it, after it has
-// folded so many entries that the next one is to be spared that. Under a user's id in
-// the table Lists are
+// A long list is stored, so that the whole inbox need not be read when the server has
+// started, or when the list has left memory. It says what the inbox comes to up to one
+// entry. It can be thrown away at any time, and made from the inbox again. Any node writes
+// it when it has read many entries to make the list. Under a user's id in the table Lists are
 //
 //	user 0 'h'              storepb.List: the head, and which parts there are
 //	user 0 'p' name index   a part, as items.encode

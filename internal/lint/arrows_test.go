@@ -15,6 +15,9 @@ import (
 // a file understands it, and a change of it breaks nothing below.
 var layered = []string{"internal/conv", "internal/route"}
 
+// listed are those of them whose comment lists the files from the top to the bottom.
+var listed = []string{"internal/conv"}
+
 // arrow is that a file uses a name that another file of its package declares.
 type arrow struct{ from, to string }
 
@@ -33,6 +36,30 @@ func fileCycles(files []file) []string {
 			}
 		}
 	}
+	return found
+}
+
+// listOrder finds files that use something of one which stands before them in the list of
+// the package's comment.
+func listOrder(files []file) []string {
+	c := check(files, listed...)
+	var found []string
+	for _, dir := range listed {
+		place := map[string]int{}
+		for _, f := range goFiles(files) {
+			if _, a := f.parse(); f.dir() == dir && !f.isTest() && a.Doc != nil {
+				for i, m := range fileName.FindAllStringSubmatch(" "+a.Doc.Text(), -1) {
+					place[m[1]] = i + 1
+				}
+			}
+		}
+		for a, use := range c.arrows(dir) {
+			if from, to := place[a.from], place[a.to]; from > 0 && to > 0 && from > to {
+				found = append(found, fmt.Sprintf("%s: %s is in %s, which stands above %s in the list of the package's comment", c.set.Position(use.Pos()), use.Name, a.to, a.from))
+			}
+		}
+	}
+	slices.Sort(found)
 	return found
 }
 

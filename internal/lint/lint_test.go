@@ -89,6 +89,34 @@ var rules = []struct {
 		good: []file{{"go.mod", "module " + module + "\n\nrequire a v1.0.0\n"}},
 	},
 	{
+		name: "order of the list", rule: listOrder,
+		bad:  []file{{"internal/conv/x.go", "// Package conv: y.go, then x.go.\npackage conv\nfunc (o *Owner) f() { o.y() }\n"}},
+		good: []file{{"internal/conv/x.go", "// Package conv: x.go, then y.go.\npackage conv\nfunc (o *Owner) f() { o.y() }\n"}},
+		also: []file{{"internal/conv/y.go", "package conv\ntype Owner struct{}\nfunc (o *Owner) y() {}\n"}},
+	},
+	{
+		name: "lists of files", rule: fileLists,
+		bad: []file{
+			{"internal/conv/x.go", "// Package conv has a.go, b.go, c.go and d.go.\npackage conv\n"},
+			{"internal/conv/x.go", "// Package conv: a.go, b.go, c.go, e.go.\npackage conv\n"},
+		},
+		good: []file{
+			{"internal/conv/x.go", "// Package conv: a.go, b.go, c.go, d.go, e.go and other/f.go.\npackage conv\n"},
+			{"internal/conv/x.go", "// Package conv: begin with a.go and b.go, and then c.go.\npackage conv\n"},
+			{"internal/conv/e_test.go", "// Package conv: a.go, b.go, c.go, e.go.\npackage conv\n"},
+		},
+		also: []file{{"internal/conv/d.go", "package conv\n"}, {"internal/conv/d_linux.go", "package conv\n"}, {"internal/conv/e.go", "package conv\n"}, {"internal/conv/x_test.go", "package conv\n"}},
+	},
+	{
+		name: "map of the tree", rule: treeMap,
+		bad: []file{
+			{"docs/architecture.md", "```\ninternal/\n  conv/ the conversations\n```\n"},
+			{"docs/architecture.md", "```\ntest/ it has chaos/\ninternal/\n  conv/\n```\nAnd internal/wire/.\n"},
+		},
+		good: []file{{"docs/architecture.md", "```\ntest/ it has chaos/\ninternal/\n  conv/ and wire/\n```\n"}},
+		also: []file{{"internal/conv/x.go", "package conv\n"}, {"internal/wire/wiretest/x.go", "package wiretest\n"}, {"test/chaos/x.go", "package chaos\n"}},
+	},
+	{
 		name: "sizes", rule: sizes,
 		bad: []file{
 			{"internal/im/x.go", "package im\n" + strings.Repeat("\n", maxFileLines)},

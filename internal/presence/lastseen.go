@@ -3,6 +3,7 @@ package presence
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,7 @@ const (
 	writeAtOnce  = 512         // in one update of the store
 	writeEvery   = time.Second // from one update to the next
 	endTime      = 2 * time.Second
+	storeTries   = 3 // of one update, if other nodes store times of the same users
 	lastSeenSize = 8 // bytes of a record: Unix milliseconds, big endian
 )
 
@@ -112,17 +114,41 @@ func (p *Presence) writeSome(ctx context.Context) bool {
 	if len(list) == 0 {
 		return false
 	}
-	puts := make([]store.RecordPut, len(list))
-	for i, l := range list {
-		puts[i] = store.RecordPut{
-			Table: store.LastSeen, Tenant: l.account.Tenant, Key: []byte(l.account.User), Value: binary.BigEndian.AppendUint64(nil, l.ms),
-		}
+	err := p.raiseLastSeen(ctx, list)
+	for try := 1; try < storeTries && errors.Is(err, store.ErrChanged); try++ {
+		err = p.raiseLastSeen(ctx, list)
 	}
-	if err := p.o.Store.Update(ctx, puts); err != nil {
+	if err != nil {
 		p.Dropped.Add(uint64(len(list)))
 		p.o.Log.Warn("store when users were online last failed", "users", len(list), "err", err)
 	}
 	return true
+}
+
+// raiseLastSeen stores those of the times that are later than what is stored. A node that
+// stood still has older ones than the node to which its users went meanwhile.
+// ErrChanged: another node was quicker, and nothing is stored.
+func (p *Presence) raiseLastSeen(ctx context.Context, list []lastSeen) error {
+	latest := map[im.Account]uint64{}
+	for _, l := range list {
+		latest[l.account] = max(latest[l.account], l.ms)
+	}
+	var puts []store.RecordPut
+	for a, ms := range latest {
+		was, err := p.o.Store.Record(ctx, store.LastSeen, a.Tenant, []byte(a.User))
+		if err != nil {
+			return err
+		}
+		if len(was) != lastSeenSize || binary.BigEndian.Uint64(was) < ms {
+			puts = append(puts, store.RecordPut{
+				Table: store.LastSeen, Tenant: a.Tenant, Key: []byte(a.User), Value: binary.BigEndian.AppendUint64(nil, ms), Check: true, Was: was,
+			})
+		}
+	}
+	if len(puts) == 0 {
+		return nil
+	}
+	return p.o.Store.Update(ctx, puts)
 }
 
 // writeAtTheEnd stores the times of those whose sessions ended lately, as far as the time

@@ -48,8 +48,8 @@ func (p *Presence) policyChanged(a im.Account, watcher im.User) {
 	signal.Set(p.wake)
 }
 
-// hideBlocked hides those of whom it is not known any more whether they block who watches
-// them, and asks. What was read before does not count. Spec: P-5.4.
+// hideBlocked hides users from watchers whom they may block since a change, and has it read
+// whether they do. What was read before does not count. Spec: P-5.4.
 func (p *Presence) hideBlocked(s *step) {
 	p.mu.Lock()
 	changed := p.blocks

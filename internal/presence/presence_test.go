@@ -47,6 +47,8 @@ type accounts struct {
 	quiet    bool     // reads are not noted, and all users have direct conversations with each other
 	broken   error
 	slow     time.Duration // that a look for conversations takes
+
+	meanwhile func() // what another node writes after the next read of a record; nil: nothing
 }
 
 func (s *accounts) Record(_ context.Context, t store.Table, _ im.Tenant, key []byte) ([]byte, error) {
@@ -54,6 +56,10 @@ func (s *accounts) Record(_ context.Context, t store.Table, _ im.Tenant, key []b
 	defer s.mu.Unlock()
 	s.note("table %d of %s", t, key)
 	ms, ok := s.seen[im.User(key)]
+	if s.meanwhile != nil {
+		s.meanwhile()
+		s.meanwhile = nil
+	}
 	if !ok {
 		return nil, nil
 	}
@@ -75,6 +81,12 @@ func (s *accounts) Records(_ context.Context, t store.Table, _ im.Tenant, prefix
 func (s *accounts) Update(_ context.Context, puts []store.RecordPut) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, p := range puts {
+		ms, ok := s.seen[im.User(p.Key)]
+		if p.Check && (ok != (p.Was != nil) || ok && binary.BigEndian.Uint64(p.Was) != ms) {
+			return store.ErrChanged
+		}
+	}
 	s.updates = append(s.updates, len(puts))
 	for _, p := range puts {
 		s.seen[im.User(p.Key)] = binary.BigEndian.Uint64(p.Value)
@@ -640,6 +652,37 @@ func TestUsersAreStoredAsSeenInBatches(t *testing.T) {
 		n.end()
 		if seen, _ := w.store.written(); seen["u3"] == 0 {
 			t.Error("who left shortly before the end is not stored as seen")
+		}
+	})
+}
+
+// TestALaterTimeOfBeingOnlineStays: a node that stood still stores nothing older than what
+// another node has stored meanwhile, also if that one writes between its read and its write.
+func TestALaterTimeOfBeingOnlineStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.end()
+		n := w.nodes[0]
+		pass(12 * time.Minute)
+		later := uint64(time.Now().Add(time.Hour).UnixMilli())
+		before := func(u im.User) {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
+			w.store.seen[u] = later
+		}
+		n.connect(t, "u1").leave()
+		n.connect(t, "u1").leave()
+		n.connect(t, "u2").leave()
+		before("u1")
+		pass(time.Minute)
+		n.connect(t, "u3").leave()
+		w.store.mu.Lock()
+		w.store.meanwhile = func() { w.store.seen["u3"] = later }
+		w.store.mu.Unlock()
+		pass(time.Minute)
+		seen, _ := w.store.written()
+		if seen["u1"] != later || seen["u3"] != later || seen["u2"] == 0 {
+			t.Errorf("stored as seen: %v; want %d of u1 and u3, as another node has stored it, and u2 as well", seen, later)
 		}
 	})
 }

@@ -8,7 +8,8 @@ type voucher interface{ Vouched() }
 
 type voucherKey struct{}
 
-// WithVoucher returns a context of requests of which v is to be told who sent them.
+// WithVoucher returns a context of requests. v is told when a known caller has sent one of
+// them.
 func WithVoucher(ctx context.Context, v voucher) context.Context {
 	return context.WithValue(ctx, voucherKey{}, v)
 }

@@ -19,7 +19,7 @@ const (
 	resendAfter = 2 * time.Second        // without an answer; twice as long after each time
 	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
 	giveUpAlone = 2 * time.Second        // the same, where the store is out of reach as well: this node may be cut off from all
-	lookAgain   = 100 * time.Millisecond // after which all that waits is looked at without a reason
+	lookAgain   = 100 * time.Millisecond // between two looks at all that waits, even if nobody has woken the lanes
 	gather      = time.Millisecond       // between two rounds of packets: what comes meanwhile goes along
 )
 

@@ -190,6 +190,25 @@ func TestF14NothingPassesTheLaneByWhenTheFeedComes(t *testing.T) {
 	}
 }
 
+// F14: the feed has come here, and nobody has looked at its lane since, in which a send
+// waits. What is sent then waits there too.
+func TestF14NothingPassesTheLaneAfterTheFeedHasCome(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
+	first := two.Submit(convtest.Message(key, "alice", "k1", 1, "first"))
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	second := two.Submit(convtest.Message(key, "alice", "k2", 1, "second")) // the lane is looked at every 100 ms
+	for i, ch := range []chan conv.Result{first[0], second[0]} {
+		if r := two.Await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+			t.Errorf("send %d: %+v, want seq %d", i+1, r, i+2)
+		}
+	}
+}
+
 // F14: a send is given back, since its owner was not one for a moment. What is
 // sent behind it is not asked before it.
 func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {

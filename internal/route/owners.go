@@ -72,6 +72,45 @@ func (o *owners) stillOwns(ow *conv.Owner) error {
 	}
 }
 
+// confirmFeeds returns the Owners here of some feeds. The store is asked once about
+// all of them.
+func (o *owners) confirmFeeds(ctx context.Context, asked map[store.Feed]bool) (map[store.Feed]*conv.Owner, error) {
+	mine := map[store.Feed]*conv.Owner{}
+	var feeds []store.Feed
+	for f := range asked {
+		if ow := o.convs.Owner(f); ow != nil && !ow.Lost() {
+			mine[f] = ow
+			feeds = append(feeds, f)
+		}
+	}
+	if o.cluster == nil || len(feeds) == 0 {
+		return mine, nil
+	}
+	epochs, err := o.cluster.Mine(ctx, feeds)
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range feeds {
+		if mine[f].Epoch() != epochs[i] {
+			mine[f].Lose(store.ErrStale)
+			delete(mine, f)
+		}
+	}
+	return mine, nil
+}
+
+// stillOwn is conv.Elsewhere.ConfirmAll.
+func (o *owners) stillOwn(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	mine, err := o.confirmFeeds(ctx, feeds)
+	epochs := make(map[store.Feed]im.Epoch, len(mine))
+	for f, ow := range mine {
+		epochs[f] = ow.Epoch()
+	}
+	return epochs, err
+}
+
 // elsewhere is the other node that is said to own a feed; false: nobody knows of
 // one.
 func (o *owners) elsewhere(f store.Feed) (im.Node, im.Epoch, bool) {

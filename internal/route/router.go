@@ -1,7 +1,9 @@
 // Package route is the way to the owner of a conversation, wherever it is. Sends
 // whose owner is on another node wait in lanes (lane.go, forward.go) and go out
-// in packets (packet.go). Questions go to the owner by a call, on this node or
-// over the bus (call.go); a sync asks about many conversations at once (sync.go).
+// in packets (packet.go). A message that copies another one gets its text first (source.go).
+// Questions go to the owner by a call, on this node or over the bus (call.go); a sync asks
+// about many conversations at once (sync.go), and which of them may have changed
+// (candidates.go). What waits for answers runs in tasks (tasks.go).
 // Signals, which nobody answers, go their own way (signal.go). The
 // package knows which node owns what (owners.go, from cluster); what an owner does
 // with a send or a question is conv's. The tests are beside it: cluster_test.go starts
@@ -76,7 +78,7 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 		return r
 	}
 	r.forwarder = newForwarder(own, st, o.Streams, o.Nodes)
-	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.takeFrom, Confirm: own.stillOwns})
+	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.takeFrom, Confirm: own.stillOwns, ConfirmAll: own.stillOwn})
 	r.bus, r.streams, r.nodes = o.Bus, o.Streams, o.Nodes
 	o.Bus.Handle(callSubject, r.receive)
 	o.Streams.Handle(cluster.KindToSignal, r.signals.receive)

@@ -33,7 +33,7 @@ func (si *signaller) bring(key im.Key, s *petrelv1.Signal, session uint64) {
 		return
 	}
 	b, err := (&routepb.Signal{
-		Tenant: uint32(key.Tenant), Conv: key.Conv[:], From: s.From, Session: session, Kind: s.Kind, Data: s.Data, HoldMs: s.HoldMs,
+		Tenant: uint32(key.Tenant), Conv: key.Conv[:], From: s.From, Session: session, Kind: s.Kind, Data: s.Data, HoldMs: s.HoldMs, TimeMs: s.TimeMs,
 	}).MarshalVT()
 	if err == nil {
 		_, err = si.streams.Send(node, cluster.KindToSignal, b, stream.Hint{Optional: true})
@@ -60,7 +60,7 @@ func (si *signaller) receive(from im.Node, payload []byte) {
 	}
 	key := im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}
 	if ow := si.owners.convs.Owner(si.owners.convs.FeedOf(key.Conv)); ow != nil {
-		s := &petrelv1.Signal{From: m.From, Kind: m.Kind, Data: m.Data, HoldMs: m.HoldMs}
+		s := &petrelv1.Signal{From: m.From, Kind: m.Kind, Data: m.Data, HoldMs: m.HoldMs, TimeMs: m.TimeMs}
 		ow.Signal(newSignal(key, s, fanout.Asker{Node: from, ID: m.Session}))
 	}
 }

@@ -177,33 +177,6 @@ func (o *owners) confirmAll(ctx context.Context, asks []*convpb.Ask) (map[store.
 	return o.confirmFeeds(ctx, feeds)
 }
 
-// confirmFeeds returns the Owners here of some feeds. The store is asked once about
-// all of them.
-func (o *owners) confirmFeeds(ctx context.Context, asked map[store.Feed]bool) (map[store.Feed]*conv.Owner, error) {
-	mine := map[store.Feed]*conv.Owner{}
-	var feeds []store.Feed
-	for f := range asked {
-		if ow := o.convs.Owner(f); ow != nil && !ow.Lost() {
-			mine[f] = ow
-			feeds = append(feeds, f)
-		}
-	}
-	if o.cluster == nil || len(feeds) == 0 {
-		return mine, nil
-	}
-	epochs, err := o.cluster.Mine(ctx, feeds)
-	if err != nil {
-		return nil, err
-	}
-	for i, f := range feeds {
-		if mine[f].Epoch() != epochs[i] {
-			mine[f].Lose(store.ErrStale)
-			delete(mine, f)
-		}
-	}
-	return mine, nil
-}
-
 // readAtOnce is how many conversations of one question are read at once. In a cluster
 // those that are not in memory wait for the network of the store. An embedded store
 // needs the processor: more at once would only take it from messages.

@@ -9,7 +9,7 @@
 // queues.go. What all sessions of a node share: hub.go. How sessions end when their tokens
 // do: close.go (at once, by a request to all nodes), recheck.go (by asking the store),
 // revocations.go (how a node learns about revocations that other nodes made), drain.go
-// (clients are sent to other nodes).
+// (clients are sent to other nodes); encode.go (what nodes tell each other of it).
 //
 // The package owns the sessions from the hello to the end of the connection. It may
 // not know sockets, transports, or how a conversation is stored.

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// recheckDelay is how long the recheck of an account waits at least. It waits up
-	// to twice as long, and for the rechecks that are under way then. Whoever revokes tokens also ends the sessions by CloseUser or
-	// CloseDevice, which costs less.
+	// recheckDelay is how long the recheck of an account waits. It waits one to two times
+	// this delay, and then for the rechecks that are under way. Whoever revokes tokens also
+	// ends the sessions by CloseUser or CloseDevice, which costs less.
 	recheckDelay = 300 * time.Millisecond
 
 	// maxEnded is how many sessions that rechecks have ended are remembered, the newest;

@@ -55,7 +55,10 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 		return
 	}
 	// Copies: a signal may be held, and what was read at once with it must not live as long.
-	x := &petrelv1.Signal{From: string(s.Out.Account.User), Kind: strings.Clone(f.Kind), Data: bytes.Clone(f.Data), HoldMs: f.HoldMs}
+	// The time is taken here: an old call must not look new because its owner stood still.
+	x := &petrelv1.Signal{
+		From: string(s.Out.Account.User), Kind: strings.Clone(f.Kind), Data: bytes.Clone(f.Data), HoldMs: f.HoldMs, TimeMs: uint64(s.hub.o.Now().UnixMilli()),
+	}
 	s.hub.route.Signal(key, x, s.Out.ID)
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Signal{Signal: &petrelv1.Signaled{}}}, k)
 }

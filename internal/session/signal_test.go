@@ -136,7 +136,7 @@ func TestHeldSignalsComeAfterTheWelcome(t *testing.T) {
 			call = got[0]
 		}
 	}
-	if call.From != "alice" || call.Kind != "call" || call.Head != 1 || call.Id == 0 {
+	if call.From != "alice" || call.Kind != "call" || call.Head != 1 || call.Id == 0 || call.TimeMs != 1795262400000 {
 		t.Errorf("bob's tablet got %v, want the call of alice", call)
 	}
 	for i := range 2 {

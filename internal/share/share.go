@@ -47,9 +47,8 @@ type Queue struct {
 }
 
 // user is the jobs of one user. A user without jobs stays in the map until what they
-// used is paid off: or somebody who sends one job after the other would be a new user
-// each time. Time pays it off, so a user who has used little is
-// forgotten soon.
+// used is paid off by time. Otherwise somebody who sends one job after the other would be a
+// new user each time. A user who has used little is forgotten soon.
 type user struct {
 	account im.Account
 	jobs    []func() // oldest first

@@ -61,9 +61,8 @@ type Store interface {
 	Takeover(ctx context.Context, f Feed, holder uint64) (im.Epoch, im.Pos, error)
 
 	// Holders tells who may write the feeds, in their order. It decides: the
-	// answer was true at a moment after the call began, and what was acked to
-	// a holder before then is in it. Who finds itself there has in memory all
-	// that anybody was told of the feed.
+	// answer was true at a moment after the call began. If the caller is the
+	// holder, its memory has all that was acked for this feed.
 	Holders(ctx context.Context, feeds []Feed) ([]Holder, error)
 
 	// Append commits a batch and returns when the next call for its feed may

@@ -77,7 +77,7 @@ func (us *Users) AllowLookUp(a im.Account) error {
 // find all of them costs nothing. If one is missing, every name that was looked up counts
 // like a look-up by AllowLookUp, from the same bucket: who tries names gets no more
 // answers by one method than by another, and none by all of them together when the bucket
-// is empty. Without by the operator asks, who may know. With adding it refuses those who
+// is empty. If by is empty, the operator asks, and the limit does not apply. With adding it refuses those who
 // do not let others add them to groups. Codes: no_user, forbidden, rate_limited.
 // Spec: P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {

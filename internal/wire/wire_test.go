@@ -320,3 +320,28 @@ func TestEventsOfADamagedRowAreStillFrames(t *testing.T) {
 		t.Fatalf("frames %v, want one with 3 messages", frames)
 	}
 }
+
+// What was written is read back, frame by frame.
+func TestWrittenFramesAreReadBack(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, e wire.Encoding) {
+		var all []byte
+		var want []*petrelv1.ServerFrame
+		for i, size := range []int{0, 10, 125, 126, 1 << 10, 1 << 16} {
+			f := &petrelv1.ServerFrame{Id: uint64(i + 1), Body: &petrelv1.ServerFrame_Error{Error: &petrelv1.Error{Message: strings.Repeat("é\n", size)}}}
+			want, all = append(want, f), wire.AppendFrame(all, e, f)
+		}
+		_, stored := entries(7, 3)
+		events := wire.AppendEvents(nil, e, stored)
+		all = append(all, events...)
+		for _, w := range append(want, read(t, e, events)...) {
+			f, frame, rest, err := wire.Written(all, e)
+			if err != nil || !proto.Equal(f, w) || len(frame)+len(rest) != len(all) {
+				t.Fatalf("read %.100v, %d and %d of %d bytes, %v; want %.100v", f, len(frame), len(rest), len(all), err, w)
+			}
+			all = rest
+		}
+		if len(all) > 0 {
+			t.Errorf("%d bytes are left", len(all))
+		}
+	})
+}

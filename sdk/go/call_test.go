@@ -3,11 +3,16 @@ package petrel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
@@ -61,4 +66,88 @@ func TestCredentialsAskOnceForAnotherToken(t *testing.T) {
 			expect(t, "asked", d.asked, c.asked)
 		})
 	}
+}
+
+// Spec: S-19.2.
+func TestACallThatBrokeOffIsMadeAgain(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.caps = []string{capCall, capSignal}
+		s.conv("g1", "").add(text("bob", "one"))
+		var ids []string
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetSignal() != nil {
+				_ = ss.conn.Close() // the answer is lost
+				return true
+			}
+			q := f.GetCall()
+			if q == nil {
+				return false
+			}
+			r := new(petrelv1.CreateGroupRequest)
+			if err := proto.Unmarshal(q.GetProto(), r); err != nil {
+				t.Error(err)
+			}
+			if ids = append(ids, r.RequestId); len(ids) == 1 {
+				_ = ss.conn.Close() // the same
+				return true
+			}
+			ss.answer(f.Id, &petrelv1.CreateGroupResponse{Conv: "g2"})
+			return true
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		conv, err := c.CreateGroup(t.Context(), "title", "bob")
+		expect(t, "the group", fmt.Sprint(conv, " ", err), "g2 <nil>")
+		if len(ids) != 2 || ids[0] != ids[1] || ids[0] == "" {
+			t.Errorf("got requests %q, want one twice", ids)
+		}
+		expect(t, "a signal, which has no id", c.Signal(t.Context(), &petrelv1.SendSignal{Conv: "g1", Kind: "k"}), ErrConnectionLost)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+// Spec: S-19.1.
+func TestAtMostFourRequestsOfTheApplicationAreUnderWay(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.caps = []string{capCall}
+		var session *fakeSession
+		var open []uint64
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetCall() == nil {
+				return false
+			}
+			session, open = ss, append(open, f.Id)
+			return true
+		}
+		c := s.client(Options{})
+		var calls sync.WaitGroup
+		for range 6 {
+			calls.Go(func() {
+				if _, err := c.CreateGroup(t.Context(), "title"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.CreateGroup(late, "title"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a call without a connection: got %v, want the end of its context", err)
+		}
+		stop := run(c)
+		synctest.Wait()
+		for want := 4; want > 0; { // then one for each that is answered
+			s.mu.Lock()
+			got := open
+			open = nil
+			s.mu.Unlock()
+			expect(t, "requests under way", len(got), want)
+			for _, id := range got {
+				session.answer(id, &petrelv1.CreateGroupResponse{Conv: "g1"})
+			}
+			synctest.Wait()
+			want = min(4, want-2)
+		}
+		calls.Wait()
+		expect(t, "run", stop(), nil)
+	})
 }

@@ -345,6 +345,33 @@ func TestTicksFollowReceipts(t *testing.T) {
 	})
 }
 
+// Spec: S-18.3.
+func TestASnapshotDoesNotChange(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("d1", "bob")
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		settled(t, sendText(t, c, "d1", "hi"))
+		receipt := func(read uint64) {
+			s.sessions[0].write(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: &petrelv1.Events{
+				Receipts: []*petrelv1.Receipt{{Conv: "d1", User: "bob", Read: read}},
+			}}})
+			synctest.Wait()
+		}
+		receipt(1)
+		one, _ := c.Conversation("d1")
+		all, want := c.Messages("d1", 0, 0), fmt.Sprint(c.Messages("d1", 0, 0))
+		s.post("d1", &petrelv1.Message{From: "alice", Body: &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: 1, Body: &petrelv1.Edit_Text{Text: "edited"}}}})
+		receipt(2)
+		now, _ := c.Conversation("d1")
+		expect(t, "head and receipt", fmt.Sprint(now.Head, now.Receipts["bob"].GetRead(), c.Messages("d1", 0, 0)[0].GetText()), "2 2 edited")
+		expect(t, "those that were given before", fmt.Sprint(one.Head, one.Receipts["bob"].GetRead()), "1 1")
+		expect(t, "the messages that were given before", all, want)
+		expect(t, "run", stop(), nil)
+	})
+}
+
 func TestHintsLeaveAGapUntilTheFocusMoves(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		s.caps = []string{capFocus}

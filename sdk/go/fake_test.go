@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -152,6 +154,15 @@ func (ss *fakeSession) write(f *petrelv1.ServerFrame) {
 
 func (ss *fakeSession) fail(id uint64, e *petrelv1.Error) {
 	ss.write(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: e}})
+}
+
+// answer answers a call.
+func (ss *fakeSession) answer(id uint64, response proto.Message) {
+	b, err := proto.Marshal(response)
+	if err != nil {
+		ss.s.t.Error(err)
+	}
+	ss.write(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Answer{Answer: &petrelv1.Answer{Response: &petrelv1.Answer_Proto{Proto: b}}}})
 }
 
 func (ss *fakeSession) kick(k *petrelv1.Kick) {

@@ -118,8 +118,7 @@ func TestReactingShowsTheAnswer(t *testing.T) {
 				ss.fail(f.Id, &petrelv1.Error{Code: CodeForbidden})
 				return true
 			}
-			b, _ := proto.Marshal(&petrelv1.NoteResponse{Note: note(1, 1, 1, true)})
-			ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Answer{Answer: &petrelv1.Answer{Response: &petrelv1.Answer_Proto{Proto: b}}}})
+			ss.answer(f.Id, &petrelv1.NoteResponse{Note: note(1, 1, 1, true)})
 			return true
 		}
 		c := s.client(Options{Newest: 5})

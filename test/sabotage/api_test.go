@@ -14,9 +14,16 @@ var apiRules = []rule{
 		guards:  []guard{{"internal/api", "^TestReadsOfAdminKeysTakeTurns$"}},
 	},
 	{
+		name:  "receipts-out-of-turn",
+		holds: "who reads the receipts of a conversation waits for a turn, as with all that reads a lot",
+		patches: []patch{{"internal/api/message.go", `return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) {`,
+			`s = &Server{route: s.route}; return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) {`}},
+		guards: []guard{{"internal/api", "^TestReadsOfUsersTakeTurns$"}},
+	},
+	{
 		name:    "vouch-for-anybody",
 		holds:   "nobody is known before their token or key has been checked",
-		patches: []patch{{"internal/api/gate.go", `m := table[name]`, `rate.Vouch(ctx); m := table[name]`}},
+		patches: []patch{{"internal/api/callers.go", `m := table[name]`, `rate.Vouch(ctx); m := table[name]`}},
 		guards:  []guard{{"internal/api", "^TestNobodyIsVouchedForBeforeTheirTokenIsChecked$"}},
 	},
 	{

@@ -52,6 +52,21 @@ var checkerRules = []rule{
 		guards:  []guard{convicted("lost")},
 	},
 	{
+		name:  "page-with-a-hole",
+		holds: "a page of history goes on where it was asked to",
+		patches: []patch{{"internal/conv/history.go", `h := &convpb.History{Rows: p.rows,`, `if len(p.rows) > 3 {
+			p.rows = slices.Delete(p.rows, 1, 2)
+		}
+		h := &convpb.History{Rows: p.rows,`}},
+		guards: []guard{judged("gap")},
+	},
+	{
+		name:    "tell-an-old-head",
+		holds:   "a head is not below what was acked",
+		patches: []patch{{"internal/conv/history.go", `Head: uint64(last), FirstSeq`, `Head: uint64(max(last, 3) - 2), FirstSeq`}},
+		guards:  []guard{judged("stale")},
+	},
+	{
 		name:  "ack-another-seq",
 		holds: "an ack has the seq of its message",
 		patches: []patch{{"internal/fanout/deliver.go", `it.Sender.Reply(it.Ack, it.Err, &f.wakeUps)`, `ack := it.Ack
@@ -71,6 +86,12 @@ var checkerRules = []rule{
 			it.Sender.Reply(it.Ack, err, &f.wakeUps)`}},
 		guards: []guard{convicted("refused"), convicted("ghost"), convictedByClients},
 	},
+}
+
+// judged is the guard that fails if the checker finds something of a class in what clients do
+// with edits, recalls, pages, heads, cursors and members.
+func judged(class string) guard {
+	return guard{"test/verdict", "^TestTheOpLogIsClean$/^" + class + "$"}
 }
 
 // convicted is the guard that fails if the checker finds something of a class.

@@ -90,10 +90,25 @@ var convRules = []rule{
 			{"internal/conv/history.go", `return in.members.readable(by.User, from, to)`, `return []stay{{from, to}}`},
 		},
 		guards: []guard{
+			judged("leaked"),
 			{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^WebSocketJSON$"},
 			{"test/scenario", "^TestScenarios$/^membership$/^Pebble$/^TCPJSON$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
 		},
+	},
+	{
+		name:  "page-without-stays",
+		holds: "a page of history has only what was written during the stays of its reader",
+		patches: []patch{
+			{"internal/conv/history.go", `return in.members.readable(by.User, from, to)`, `return []stay{{from, to}}`},
+		},
+		guards: []guard{{"internal/conv", "^TestF17RejoinKeepsTheFirstStay$"}},
+	},
+	{
+		name:    "page-beyond-stays",
+		holds:   "a page of history begins and ends within the stays of its reader",
+		patches: []patch{{"internal/conv/history.go", `first, last = in.members.reach(by.User, at.head)`, `last = at.head`}},
+		guards:  []guard{{"internal/conv", "^TestF17APageSaysNothingOfWhatCameAfterAStay$"}},
 	},
 	{
 		name:    "outsider-is-told",
@@ -138,28 +153,6 @@ var convRules = []rule{
 		guards:  []guard{{"internal/im", "^TestDerivedIDsDiffer$"}},
 	},
 	{
-		name:  "trust-memory",
-		holds: "an owner asks the store whether it is one before it tells what it remembers",
-		patches: []patch{
-			{
-				"internal/route/owners.go",
-				`if ow.Lost() {
-				return conv.ErrNotOwner`,
-				`if true {
-				return nil`,
-			},
-			{"internal/route/sync.go", `if o.cluster == nil || len(feeds) == 0 {`, `if true {`},
-			{"internal/cluster/mine.go", `if c.o.Alone {`, `if true {`},
-		},
-		guards: []guard{
-			{"internal/route", "^TestF19AFormerOwnerReadsNothingFromMemory$"},
-			{"internal/route", "^TestF19AFormerOwnerTellsOtherNodes"},
-			{"internal/route", "^TestF19AFormerOwnerTellsNoNewsFromMemory$"},
-			{"internal/route", "^TestF19AFormerOwnerRefusesNothingFromMemory$"},
-			{"internal/cluster", "^TestF19StoppedNodeIsSucceededAndFindsOut$"},
-		},
-	},
-	{
 		name:    "no-refan",
 		holds:   "a new owner pushes what the former one committed and may not have pushed",
 		patches: []patch{{"internal/conv/convs.go", `if err := again.run(ctx); err != nil {`, `_ = again; if err := error(nil); err != nil {`}},
@@ -187,12 +180,6 @@ var convRules = []rule{
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerPushesNobody"}},
 	},
 	{
-		name:    "pass-fenced",
-		holds:   "no send passes one that an owner which lost its feed has not decided",
-		patches: []patch{{"internal/route/forward.go", `case ow != nil:`, `case false:`}},
-		guards:  []guard{{"internal/route", "^TestF5NothingPassesTheCommitOfAFencedOwner$"}},
-	},
-	{
 		name:    "show-rewrites-early",
 		holds:   "an edit or recall is not shown before it is durable",
 		patches: []patch{{"internal/conv/reader.go", `at < pos; {`, `at < pos && false; {`}},
@@ -208,7 +195,7 @@ var convRules = []rule{
 		name:    "leave-targets",
 		holds:   "an edit or recall changes the message that it aims at",
 		patches: []patch{{"internal/conv/rewrite.go", `t, edit := w.targets[0], w.targets[1]`, `t, edit := w.targets[0], w.targets[1]; if t != nil { return }`}},
-		guards:  []guard{{"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
+		guards:  []guard{judged("recalled"), {"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
 	},
 	{
 		name:    "recipients-of-the-batch",
@@ -250,7 +237,7 @@ var convRules = []rule{
 		name:    "cursors-go-back",
 		holds:   "a cursor moves forward only",
 		patches: []patch{{"internal/conv/usercursor.go", `if d.Read > c.Read {`, `if d.Read > 0 {`}},
-		guards:  []guard{{"internal/conv", "^TestF13CursorsMoveForward"}},
+		guards:  []guard{judged("cursor"), {"internal/conv", "^TestF13CursorsMoveForward"}},
 	},
 	{
 		name:  "cursor-above-head",
@@ -259,7 +246,7 @@ var convRules = []rule{
 			{"internal/conv/cursor.go", `min(m.Delivered, at.head)`, `m.Delivered`},
 			{"internal/conv/cursor.go", `min(m.Read, at.head)`, `m.Read`},
 		},
-		guards: []guard{{"internal/conv", "^TestCursorIsCut"}},
+		guards: []guard{judged("cursor"), {"internal/conv", "^TestCursorIsCut"}},
 	},
 	{
 		name:    "sync-without-cursors",
@@ -289,37 +276,10 @@ var convRules = []rule{
 		},
 	},
 	{
-		name:    "outlive-the-router",
-		holds:   "the way to the owners ends after the questions and moves that it began",
-		patches: []patch{{"internal/route/tasks.go", `_ = t.slots.Acquire(context.Background(), t.max)`, ``}},
-		guards:  []guard{{"internal/route", "^TestRunWaitsForWhatItBegan$"}},
-	},
-	{
-		name:    "ask-without-mark",
-		holds:   "an owner that is asked has applied what the asking node told it before",
-		patches: []patch{{"internal/route/call.go", `m.Mark = &routepb.Mark{Stream: mark.Stream, Num: mark.Num}`, `_ = mark`}},
-		guards:  []guard{{"internal/route", "^TestF2A"}},
-	},
-	{
 		name:    "refuse-unknown",
 		holds:   "a send whose commit may have happened is not refused",
 		patches: []patch{{"internal/conv/publish.go", `err == errRefusedBefore:`, `err == errRefusedBefore, errors.Is(err, store.ErrUnknown):`}},
 		guards:  []guard{{"internal/route", "^TestF6"}},
-	},
-	{
-		name:    "ask-again-behind",
-		holds:   "sends that are asked again keep their place before later ones",
-		patches: []patch{{"internal/route/lane.go", `return append(q.out, q.wait...)`, `return append(q.wait, q.out...)`}},
-		guards:  []guard{{"internal/route", "^TestF14NothingPassesWhat"}},
-	},
-	{
-		name:  "ask-ahead",
-		holds: "sends of a conversation wait until those before them are answered",
-		patches: []patch{
-			{"internal/route/lane.go", `if len(q.out) == 0 {`, `if true {`},
-			{"internal/route/forward.go", `if len(q.out) == 0 && known`, `if known`},
-		},
-		guards: []guard{{"internal/route", "^TestF14NothingIsAsked"}},
 	},
 	{
 		name:    "pass-lane",
@@ -330,7 +290,7 @@ var convRules = []rule{
 	{
 		name:    "type-by-its-letters",
 		holds:   "a type that is left out and text are one to dedupe",
-		patches: []patch{{"internal/conv/hash.go", `if t == "text" {`, `if t == "\x00" {`}},
+		patches: []patch{{"internal/conv/tail.go", `if t == "text" {`, `if t == "\x00" {`}},
 		guards:  []guard{{"internal/conv", "^TestTypeLeftOutAndTextAreOneToDedupe$"}},
 	},
 	{

@@ -4,7 +4,7 @@ var inboxRules = []rule{
 	{
 		name:    "believe-feeds",
 		holds:   "a sync token from the future of a feed refutes the store",
-		patches: []patch{{"internal/inbox/proof.go", `if holders[i].Pos < seen[f] {`, `if false {`}},
+		patches: []patch{{"internal/inbox/rewound.go", `if holders[i].Pos < seen[f] {`, `if false {`}},
 		guards: []guard{
 			{"internal/inbox", "^TestTokenOfALostMessageRefutesTheStore$"},
 			{"internal/inbox", "^TestTokenFromTheMiddleOfALostListRefutesTheStore$"},
@@ -13,7 +13,7 @@ var inboxRules = []rule{
 	{
 		name:    "believe-inbox",
 		holds:   "a sync token from the future of an inbox refutes the store",
-		patches: []patch{{"internal/inbox/proof.go", `if seen <= head {`, `if true {`}},
+		patches: []patch{{"internal/inbox/rewound.go", `if seen <= head {`, `if true {`}},
 		guards:  []guard{{"internal/inbox", "^TestTokenOfALostConversationRefutesTheStore$"}},
 	},
 	{
@@ -25,7 +25,7 @@ var inboxRules = []rule{
 	{
 		name:    "judge-by-the-owner",
 		holds:   "the store decides whether a token is ahead of it",
-		patches: []patch{{"internal/inbox/proof.go", `if holders[i].Pos < seen[f] {`, `if true {`}},
+		patches: []patch{{"internal/inbox/rewound.go", `if holders[i].Pos < seen[f] {`, `if true {`}},
 		guards:  []guard{{"internal/inbox", "^TestTokenAheadOfAnOwnerButNotOfTheStoreProvesNothing$"}},
 	},
 	{

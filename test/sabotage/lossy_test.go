@@ -20,9 +20,12 @@ var lossyRules = []rule{
 		guards: []guard{{"internal/conv", "^TestTypingIsNeverAfterItsOwnMessage$"}},
 	},
 	{
-		name:    "signals-of-outsiders",
-		holds:   "only who is a member signals",
-		patches: []patch{{"internal/conv/signaller.go", `if in.record == nil || in.members.Role(from) == 0 {`, `if in.record == nil {`}},
+		name:  "signals-of-outsiders",
+		holds: "only who is a member signals",
+		patches: []patch{
+			{"internal/conv/signaller.go", `if in.record == nil || in.members.Role(from) == 0 {`, `if in.record == nil || from == "" {`},
+			{"internal/conv/signaller.go", `case in.members.Role(from) == 0:`, `case false:`},
+		},
 		guards: []guard{
 			{"internal/conv", "^TestSignalsAreForMembersOnly$"},
 			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$/^TCPProto$"},
@@ -33,6 +36,30 @@ var lossyRules = []rule{
 		holds:   "a look for an outsider's standing refuses no send that needs none",
 		patches: []patch{{"internal/conv/outsider.go", `== u && s.needsStanding() {`, `== u {`}},
 		guards:  []guard{{"internal/conv", "^TestASignalOfAnOutsiderRefusesNoMessage$"}},
+	},
+	{
+		name:    "signals-from-memory",
+		holds:   "a node that has lost a feed tells no signal to those whom it remembers as members",
+		patches: []patch{{"internal/conv/convs.go", `if cs.elsewhere.ConfirmAll != nil {`, `if false {`}},
+		guards:  []guard{{"internal/route", "^TestF19AFormerOwnerTellsNobodyASignal$"}},
+	},
+	{
+		name:    "signals-seem-new",
+		holds:   "a signal has the time at which the node of its sender has read it",
+		patches: []patch{{"internal/conv/signaller.go", `s.Signal.Head = uint64(at.head)`, `s.Signal.Head, s.Signal.TimeMs = uint64(at.head), uint64(si.now().UnixMilli())`}},
+		guards:  []guard{{"internal/route", "^TestASignalKeepsItsTimeOnTheWayToTheOwner$"}},
+	},
+	{
+		name:    "seen-earlier",
+		holds:   "when a user was online last goes back by no node that stood still",
+		patches: []patch{{"internal/presence/lastseen.go", `binary.BigEndian.Uint64(was) < ms {`, `true {`}},
+		guards:  []guard{{"internal/presence", "^TestALaterTimeOfBeingOnlineStays$"}},
+	},
+	{
+		name:    "seen-unchecked",
+		holds:   "when a user was online last is stored only over what was read",
+		patches: []patch{{"internal/presence/lastseen.go", `Check: true, Was: was,`, `Check: false,`}},
+		guards:  []guard{{"internal/presence", "^TestALaterTimeOfBeingOnlineStays$"}},
 	},
 	{
 		name:    "signals-without-limit",
@@ -70,7 +97,7 @@ var lossyRules = []rule{
 	{
 		name:    "calls-ring-on",
 		holds:   "a later signal of its kind ends one that is held",
-		patches: []patch{{"internal/fanout/held.go", `return sameMatter(x.Signal, s) || !now.Before(x.until)`, `return !now.Before(x.until)`}},
+		patches: []patch{{"internal/fanout/heldsignals.go", `return sameMatter(x.Signal, s) || !now.Before(x.until)`, `return !now.Before(x.until)`}},
 		guards: []guard{
 			{"internal/fanout", "^TestHeldSignalsWaitForADevice$"}, {"internal/fanout", "^TestSignalsReachOtherNodes$"},
 			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$/^TCPProto$"},

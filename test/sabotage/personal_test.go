@@ -52,7 +52,7 @@ var personalRules = []rule{
 	{
 		name:    "signal-who-blocks",
 		holds:   "the signals of a blocked user reach their own devices only",
-		patches: []patch{{"internal/conv/signaller.go", `if in.blocker(from) != "" {`, `if from == "" {`}},
+		patches: []patch{{"internal/conv/signaller.go", `case in.blocker(from) != "":`, `case from == "":`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
 	},
 	{

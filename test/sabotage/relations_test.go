@@ -4,7 +4,7 @@ var relationRules = []rule{
 	{
 		name:    "hash-without-rel",
 		holds:   "the same client message id with another rel is a conflict",
-		patches: []patch{{"internal/conv/hash.go", `if m.Rel != nil {`, `if m.Rel != nil && len(m.Type) > 64 {`}},
+		patches: []patch{{"internal/conv/tail.go", `if m.Rel != nil {`, `if m.Rel != nil && len(m.Type) > 64 {`}},
 		guards:  []guard{{"internal/conv", "^TestEveryFieldOfARelIsHashed$"}, {"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
 	},
 	{

@@ -34,7 +34,7 @@ func all() []rule {
 	return slices.Concat(
 		postgresRules, clusterRules, gatewayRules, appRules, sessionRules, inboxRules, // whose guards wait longest
 		apiRules, auditRules, checkerRules, clauseRules(), convRules, decoderRules, fanoutRules, lossyRules, mentionRules, noteRules, pebbleRules,
-		personalRules, relationRules, sdkRules, streamRules, terminalRules, userRules, webRules)
+		personalRules, relationRules, routeRules, sdkRules, streamRules, terminalRules, userRules, webRules)
 }
 
 // find returns where in the text of its file the patch applies.

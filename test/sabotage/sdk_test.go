@@ -127,4 +127,108 @@ var sdkRules = []rule{
 		patches: []patch{{"sdk/go/outbox.go", `c.giveUp(o, &Error{Code: CodeNoTarget,`, `c.settle(o, Rejected, &Error{Code: CodeNoTarget,`}},
 		guards:  []guard{{"sdk/go", "^TestConformance$/^an-edit-that-was-tried-is-looked-for-and-not-sent$"}},
 	},
+	{
+		name:  "send-again-as-another",
+		holds: "the Go SDK sends a message again with its id",
+		patches: []patch{{"sdk/go/outbox.go", `f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}`, `s := proto.CloneOf(o.send)
+	if o.tried {
+		s.ClientMsgId = c.newID()
+	}
+	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: s}}`}},
+		guards: []guard{{"sdk/go", "^TestConformance$/^an-unanswered-message-is-sent-again-as-it-was$"}},
+	},
+	{
+		name:  "send-again-with-a-newer-after",
+		holds: "the Go SDK sends a message again with its after",
+		patches: []patch{{"sdk/go/outbox.go", `f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}`, `s := proto.CloneOf(o.send)
+	if after := c.headOf(o); o.tried && s.After != nil {
+		s.After = &after
+	}
+	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: s}}`}},
+		guards: []guard{{"sdk/go", "^TestConformance$/^an-unanswered-message-is-sent-again-as-it-was$"}},
+	},
+	{
+		name:    "forget-a-message-before-its-ack",
+		holds:   "the Go SDK keeps the row of a message until its ack has come",
+		patches: []patch{{"sdk/go/outbox.go", `lv.sends++`, "lv.sends++\nc.put(outgoingKey(o.id), nil)"}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^after-a-restart-everything-is-there-again$"}},
+	},
+	{
+		name:    "take-an-answer-twice",
+		holds:   "the Go SDK takes the answer to a request once",
+		patches: []patch{{"sdk/go/live.go", `q.answer(f)`, "q.answer(f)\nq.answer(f)"}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^a-page-and-its-token-are-one-write$"}},
+	},
+	{
+		name:    "show-an-entry-twice",
+		holds:   "the Go SDK shows an entry once",
+		patches: []patch{{"sdk/go/conversation.go", "v.entries = append(v.entries, &entry{m: m})\nc.keep(m)", "v.entries = append(v.entries, &entry{m: m}, &entry{m: m})\nc.keep(m)"}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^what-comes-from-an-earlier-connection-is-dropped$"}},
+	},
+	{
+		name:    "leave-a-gap",
+		holds:   "the Go SDK asks for what is missing when an entry shows it",
+		patches: []patch{{"sdk/go/conversation.go", "v.hold(m)\nc.touch(v)\nc.repair(v)", "v.hold(m)\nc.touch(v)"}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^a-gap-is-closed-before-what-comes-after-it-is-shown$"}},
+	},
+	{
+		name:    "read-backwards",
+		holds:   "in the Go SDK the user's own read cursor never goes back",
+		patches: []patch{{"sdk/go/cursor.go", `if r.Read > v.read {`, `if r.Read != v.read {`}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^cursors-of-others-and-of-other-devices-only-move-forward$"}},
+	},
+	{
+		name:    "stay-with-another-history",
+		holds:   "the Go SDK drops what it knows when the history id is another one",
+		patches: []patch{{"sdk/go/live.go", `if c.meta.History != w.HistoryId {`, `if c.meta.History == "" {`}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^another-history-id-drops-everything-but-what-is-to-be-sent$"}},
+	},
+	{
+		name:    "refresh-as-another-request",
+		holds:   "the Go SDK repeats a refresh whose answer is lost as the same request",
+		patches: []patch{{"sdk/go/token.go", `RequestId: f.have.RequestID}`, `RequestId: newID()}`}},
+		guards:  []guard{{"sdk/go", "^TestARefreshIsRepeatedWithItsRequestID$"}},
+	},
+	{
+		name:    "open-a-store-twice",
+		holds:   "a file of the Go SDK is open in one client at a time",
+		patches: []patch{{"sdk/go/lock_unix.go", `syscall.LOCK_EX|syscall.LOCK_NB`, `syscall.LOCK_SH|syscall.LOCK_NB`}},
+		guards:  []guard{{"sdk/go", "^TestFileBelongsToOneAndIsOfItsKind$"}},
+	},
+	{
+		name:    "forget-what-a-reader-has-not-taken",
+		holds:   "in the Go SDK changes merge for a reader who is slow",
+		patches: []patch{{"sdk/go/subscribe.go", `s.pending.merge(ch)`, `s.pending = *ch`}},
+		guards:  []guard{{"sdk/go", "^TestSlowReaderMissesNoChange$"}},
+	},
+	{
+		name:  "change-what-was-given",
+		holds: "a snapshot of the Go SDK does not change once it is given",
+		patches: []patch{{"sdk/go/snapshot.go", `s.Receipts = make(map[string]*petrelv1.Receipt, len(v.receipts))
+		for u, r := range v.receipts {
+			s.Receipts[u] = r
+		}`, `s.Receipts = v.receipts`}},
+		guards: []guard{{"sdk/go", "^TestASnapshotDoesNotChange$"}},
+	},
+	{
+		name:  "finish-a-message-too-early",
+		holds: "in the Go SDK a message that a loop has not finished comes again",
+		patches: []patch{{"sdk/go/incoming.go", `if !yield(m, nil) {`, `if err := r.store(m.Conv, r.convs[m.Conv]); err != nil {
+			return err
+		}
+		if !yield(m, nil) {`}},
+		guards: []guard{{"sdk/go", "^TestIncomingComesAgainUntilItIsFinished$"}},
+	},
+	{
+		name:    "ask-for-everything-at-once",
+		holds:   "the Go SDK has four requests of the application under way",
+		patches: []patch{{"sdk/go/client.go", `make(chan struct{}, maxAsked)`, `make(chan struct{}, 2*maxAsked)`}},
+		guards:  []guard{{"sdk/go", "^TestAtMostFourRequestsOfTheApplicationAreUnderWay$"}},
+	},
+	{
+		name:    "repeat-a-call-as-another",
+		holds:   "the Go SDK repeats a call that broke off with its request id",
+		patches: []patch{{"sdk/go/call.go", `setRequestID(request)`, ``}},
+		guards:  []guard{{"sdk/go", "^TestACallThatBrokeOffIsMadeAgain$"}},
+	},
 }

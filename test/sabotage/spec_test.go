@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,18 @@ func clauseRules() (all []rule) {
 	return all
 }
 
-// A clause that has vectors is broken once.
+// clientRules are the rules that break the clauses which no script can see.
+var clientRules = map[string]string{
+	"S-3.4":  "refresh-as-another-request",
+	"S-17.4": "open-a-store-twice",
+	"S-18.2": "forget-what-a-reader-has-not-taken",
+	"S-18.3": "change-what-was-given",
+	"S-18.4": "finish-a-message-too-early",
+	"S-19.1": "ask-for-everything-at-once",
+	"S-19.2": "repeat-a-call-as-another",
+}
+
+// Each clause is broken: a vector notices it, or, if no script can see it, a test of the SDK.
 func TestRulesBreakEachClauseOfAClient(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "sdk", "SPEC.md"))
 	if err != nil {
@@ -46,13 +58,15 @@ func TestRulesBreakEachClauseOfAClient(t *testing.T) {
 	}
 	n := 0
 	for _, m := range regexp.MustCompile(`(?ms)^\*\*(S-\d+\.\d+) (.*?)(?:\n\n|\z)`).FindAllStringSubmatch(string(b), -1) {
-		if client := strings.HasSuffix(strings.TrimSpace(m[2]), "*(client)*"); client == broken[m[1]] {
-			t.Errorf("clause %s: broken is %v, and a script can see it is %v", m[1], broken[m[1]], !client)
+		client := strings.HasSuffix(strings.TrimSpace(m[2]), "*(client)*")
+		byTest := slices.ContainsFunc(sdkRules, func(r rule) bool { return r.name == clientRules[m[1]] })
+		if client == broken[m[1]] || client != byTest {
+			t.Errorf("clause %s: a script can see it is %v, a vector notices a break is %v, another test does is %v", m[1], !client, broken[m[1]], byTest)
 		}
 		n++
 	}
-	if n < len(broken) {
-		t.Errorf("sdk/SPEC.md has %d clauses, and %d are broken", n, len(broken))
+	if n != len(broken)+len(clientRules) {
+		t.Errorf("sdk/SPEC.md has %d clauses, and %d are broken", n, len(broken)+len(clientRules))
 	}
 }
 

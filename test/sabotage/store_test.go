@@ -147,7 +147,7 @@ var pebbleRules = []rule{
 	{
 		name:    "end-at-damage",
 		holds:   "a table that a compaction cannot read is rewritten, and the store goes on",
-		patches: []patch{{"internal/store/pebblestore/mend.go", `	return s.mend(*t)`, `	s.out.fail(was); return was`}},
+		patches: []patch{{"internal/store/pebblestore/mendtable.go", `	return s.mend(*t)`, `	s.out.fail(was); return was`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
 	},
 	{
@@ -159,7 +159,7 @@ var pebbleRules = []rule{
 	{
 		name:    "mend-before-scar",
 		holds:   "a scar is durable before the table is replaced",
-		patches: []patch{{"internal/store/pebblestore/mend.go", `			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {`, `			if err := error(nil); err != nil || i < 0 {`}},
+		patches: []patch{{"internal/store/pebblestore/mendtable.go", `			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {`, `			if err := error(nil); err != nil || i < 0 {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
 	},
 	{
@@ -231,7 +231,7 @@ var pebbleRules = []rule{
 	{
 		name:    "guess-the-users",
 		holds:   "the users whom a repair gives a conversation are those whom its id proves",
-		patches: []patch{{"internal/store/pebblestore/participants.go", `if s.ids.Direct(c.Tenant, a, b) == c.Conv {`, `if s.ids.Direct(c.Tenant, a, b) != (im.ConvID{}) {`}},
+		patches: []patch{{"internal/store/pebblestore/repair_members.go", `if s.ids.Direct(c.Tenant, a, b) == c.Conv {`, `if s.ids.Direct(c.Tenant, a, b) != (im.ConvID{}) {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairFindsWhoseADirectConversationWas$"}},
 	},
 	{

@@ -102,7 +102,7 @@ var userRules = []rule{
 	{
 		name:    "stolen-passwords",
 		holds:   "a password in the operator's file of stolen ones is refused",
-		patches: []patch{{"internal/user/stolen.go", `case line[:hashDigits] < want:`, `case line[:hashDigits] <= want:`}, {"internal/user/stolen.go", `case line[:hashDigits] == want:`, `case false:`}},
+		patches: []patch{{"internal/user/leakedpasswords.go", `case line[:hashDigits] < want:`, `case line[:hashDigits] <= want:`}, {"internal/user/leakedpasswords.go", `case line[:hashDigits] == want:`, `case false:`}},
 		guards:  []guard{{"internal/user", "^TestStolenPasswordsAreRefused$"}},
 	},
 	{

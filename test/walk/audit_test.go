@@ -315,7 +315,11 @@ func (w *walk) ledger(d *device, truths map[string]*truth) {
 			}
 		}
 	}
-	last := map[string]uint64{}
+	type entry struct {
+		*composed
+		seq uint64
+	}
+	last := map[string]entry{} // by login and conversation
 	texts := map[string]bool{}
 	for _, other := range w.devices {
 		for _, m := range other.composed {
@@ -340,10 +344,10 @@ func (w *walk) ledger(d *device, truths map[string]*truth) {
 			continue
 		}
 		key := fmt.Sprint(m.login, " ", m.to)
-		if at[0].Seq < last[key] {
-			w.fail("%s: message %s is at %d, after a later one at %d", d.name, m.id, at[0].Seq, last[key])
+		if p := last[key]; at[0].Seq < p.seq {
+			w.fail("%s: %s: message %+v is at %d, and an earlier one, %+v, at %d", d.name, at[0].conv, m, at[0].Seq, p.composed, p.seq)
 		}
-		last[key] = at[0].Seq
+		last[key] = entry{m, at[0].Seq}
 	}
 	for _, at := range stored {
 		for _, p := range at {

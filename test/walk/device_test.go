@@ -135,6 +135,7 @@ func (d *device) reload(failed bool) {
 		if !failed && d.keep == 0 && last < v.last() && d.c.Status().History == d.shown.history {
 			d.fail("%s: seq %d was shown, and is not there after a restart, only %d", id, v.last(), last)
 		}
+		v.Read, v.Receipts = 0, nil // what was not synced is gone, and those of others are not stored
 		for len(v.told) > 0 && v.last() > last {
 			v.told = v.told[:len(v.told)-1]
 		}
@@ -332,6 +333,14 @@ func (d *device) lookAt(id string, closely bool) {
 	if !known {
 		delete(d.shown.convs, id)
 		return
+	}
+	if s.Read < v.Read {
+		d.fail("%s: read up to %d, and then up to %d", id, v.Read, s.Read)
+	}
+	for user, r := range v.Receipts {
+		if now := s.Receipts[user]; now.GetRead() < r.Read || now.GetDelivered() < r.Delivered {
+			d.fail("%s: %s was at %v, and then at %v", id, user, r, now)
+		}
 	}
 	v.Conversation, v.fresh = s, false
 	to := id

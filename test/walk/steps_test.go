@@ -48,6 +48,27 @@ func (w *walk) use(d *device) {
 	}
 }
 
+// whole waits until a device that is connected holds what it has heard of: it asks for what
+// is missing by itself.
+func (w *walk) whole(d *device) {
+	if d.net.isFrozen() {
+		return
+	}
+	d.c.FocusAll()
+	var missing string
+	if !d.wait(patience, func() bool {
+		missing = ""
+		for _, v := range d.c.Conversations() {
+			if v.Have < v.Head && !v.Left {
+				missing = fmt.Sprintf("%s has %d of %d", v.ID, v.Have, v.Head)
+			}
+		}
+		return missing == "" || !d.live() || !d.c.Status().Synced
+	}) {
+		w.fail("%s does not ask for what is missing: %s", d.name, missing)
+	}
+}
+
 // govern makes groups, and changes who is in them.
 func (w *walk) govern(d *device) {
 	if d.user != w.alice { // she owns all of them
@@ -147,6 +168,12 @@ func (w *walk) trouble(d *device) {
 // sendBeforeSync composes messages, and gives them time to go out, while the disk makes nothing
 // durable. None may go out: a loss of power follows, and then nobody sends them again.
 func (w *walk) sendBeforeSync(d *device) {
+	if !d.net.isFrozen() {
+		d.wait(time.Second, func() bool { return d.c.Status().Synced && d.sending(w.stay) == 0 }) // else they would wait for others
+	}
+	if d.c == nil || w.failed() {
+		return
+	}
 	d.disk.hold()
 	for range 3 {
 		w.texts++

@@ -255,6 +255,8 @@ func (w *walk) next() {
 		w.write(d)
 	case k < 560:
 		w.change(d)
+	case k < 563:
+		w.whole(d)
 	case k < 754:
 		w.use(d)
 	case k < 773:

@@ -39,15 +39,27 @@ async function kept(request) {
   return await cache.match(request, { ignoreVary: true }) ?? await caches.match(request, { ignoreVary: true }) ?? fetch(request)
 }
 
-// A notification brings the person to the conversation: in a tab that is open, if there is one.
+// What Web Push brings would be shown here, as src/notify.ts does for a tab that is open: with the
+// address of the conversation in `data`, and always something, or browsers take the right to it away.
+
+// A notification brings the person to the conversation: in a tab of the account that is open, if there is one.
 self.addEventListener('notificationclick', (event) => {
   event.notification.close()
   const { address } = event.notification.data
   event.waitUntil(self.clients.matchAll({ type: 'window' }).then(async (tabs) => {
-    const account = address.split('/')[1]
-    const tab = tabs.find((t) => new URL(t.url).hash.split('/')[1] === account)
-    if (!tab) return self.clients.openWindow(`/${address}`)
-    tab.postMessage({ kind: 'open', address })
-    return tab.focus()
+    for (const tab of tabs) if (await goes(tab, address)) return tab.focus()
+    return self.clients.openWindow(`/${address}`)
   }))
 })
+
+const answerMs = 300 // a tab that takes longer is frozen
+
+/** Has a tab go to a conversation, if it is one of that account. The worker cannot see that: the address of a tab is here the one at which it was opened. */
+function goes(tab, address) {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel()
+    port1.onmessage = ({ data }) => resolve(data)
+    setTimeout(() => resolve(false), answerMs)
+    tab.postMessage({ kind: 'open', address }, [port2])
+  })
+}

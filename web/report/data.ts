@@ -1,16 +1,30 @@
 // What `petrel bench` puts into the page, as it writes it to JSON: bench/report.go, bench/series.go,
 // bench/compare.
 
-export interface Percentiles { p50: number; p90: number; p99: number; p999: number; max: number }
+export interface Percentiles { p50: number; p90: number; p99: number; p999: number; max: number; mean: number }
 export interface Point { share: number; ms: number }
 
 export interface Second {
   at_s: number; phase: string; offered_per_s: number; accepted_per_s: number; delivered_per_s: number; unanswered: number; connections: number
   ack_ms: Percentiles; end_to_end_ms: Percentiles; rungs: number[]
-  servers: { cpu: number; postgres_cpu: number; generator_cpu: number; rss_bytes: number; pauses_ms: number; commit_p50_ms: number; commit_p99_ms: number }
+  servers: { cpu: number; postgres_cpu: number; generator_cpu: number; rss_bytes: number; disk_bytes: number; pauses_ms: number; commit_p50_ms: number; commit_p99_ms: number }
 }
 
+export interface Compared { name: string; unit: string; theirs: number; theirs_per_core: number; theirs_per_cpu_s: number; ours: number; ours_per_core: number; ours_per_cpu_s: number }
+export interface Beside { id: string; system: string; size: string; hardware: string; cores: number; busy_cores: number; source: string; habits: string[]; compared: Compared[] }
+export interface Check { name: string; want: number; got: number; ok: boolean }
+export interface Step { rate: number; from_s: number; to_s: number; offered_per_s: number; accepted_per_s: number; delivered_per_s: number; cpu: number; ack_ms: Percentiles; end_to_end_ms: Percentiles }
+
+export interface Task {
+  name: string; size: number; window: number; count: number; seconds: number; per_s: number; again: number; server_cpu_s: number; server_cpu_us: number; latency_ms: Percentiles
+  user_bytes: number; kernel_bytes: number; pauses_ms: number; idle_cpu: number; heartbeats: number; answer_ms: number; answer_p99_ms: number
+}
+export interface Floor { echo: Task; fan_out: Task; log: Task; accepted_per_cpu_s: number; share: number }
+export interface Work { accepted_per_cpu_s: number; total_accepted_per_cpu_s: number; messages_per_commit: number }
+export interface Efficiency { nodes: number; cluster: Work; alone: Work; apart: Work; of_alone: number; of_apart: number }
+
 export interface Report {
+  published?: Beside[]; checks?: Check[]; steps?: Step[]; tasks?: Task[]; floor?: Floor; drift?: { rss_bytes: number[]; ack_p99_ms: number[]; cpu: number[] }
   scenario: string; at: string; command: string; params: Record<string, unknown>
   raised_limits: { limit: string; from: number; to: number }[] | null
   overloaded: string[] | null; seconds: number; offered: number; accepted: number; delivered: number; rejected: number; unknown: number; accepted_per_s: number; delivered_per_s: number
@@ -34,10 +48,25 @@ export interface History { series: { scenario: string; machine: string; runs: Ru
 
 export interface Knee { rate: number; too_high: number; targets: string; runs: Report[]; missed: string[] }
 
+export interface Story {
+  runs: Report[]
+  reconnect: { params: { clients: number; senders: number }; seconds: number; kills: number; tried: number; failed: number; strangers: number; refused: number; unknowable: number; judged: { acked: number; deliveries: number; entries: number; findings: Record<string, number> } }
+}
+
+export interface Estimate {
+  plan: { users: number; online: number; routine: { direct_per_hour: number; group_per_hour: number; group_members: number; logins_per_hour: number; opens_per_hour: number }; busy_hours: number; size: number; days: number; load: number; node_cores: number }
+  costs: { machine: Report['machine']; [name: string]: unknown }
+  stages: { name: string; per_s: number; cpu_us: number; cores: number; formula: string }[]
+  connections: number; cores: number; nodes: number; memory_bytes: number; out_bits_per_s: number; disk_bytes: number; databases: number; formulas: string[]
+  against?: { clients: number; speed: number; sends_per_s: number; cores: number; estimated_cores: number; off: number }[]
+}
+
 /** What the page shows; problems is why a run is red, and nothing if it is not. */
 export type Data =
   | { kind: 'run'; report: Report; problems: string[] | null }
-  | { kind: 'cluster'; runs: Report[]; problems: string[] | null }
+  | { kind: 'cluster'; runs: Report[]; efficiency?: Efficiency[]; problems: string[] | null }
+  | { kind: 'estimate'; estimate: Estimate }
   | { kind: 'knee'; knee: Knee }
+  | { kind: 'story'; story: Story; problems: string[] | null }
   | { kind: 'comparison'; comparison: Comparison }
   | { kind: 'history'; history: History }

@@ -6,7 +6,7 @@ import type { Data } from './data.js'
 import { h } from './dom.js'
 import { textsOf, type Language } from './texts.js'
 import { drawComparison, drawHistory } from './sets.js'
-import { drawCluster, drawKnee, drawRun } from './run.js'
+import { drawCluster, drawEstimate, drawKnee, drawRun, drawStory } from './run.js'
 
 const data = JSON.parse(document.getElementById('data')!.textContent!) as Data
 const root = document.getElementById('report')!
@@ -29,7 +29,9 @@ function draw(): void {
   root.replaceChildren(page) // before charts are drawn, which need their width
   switch (data.kind) {
     case 'run': drawRun(page, x, choices, data.report, data.problems ?? []); break
-    case 'cluster': drawCluster(page, x, choices, data.runs, data.problems ?? []); break
+    case 'cluster': drawCluster(page, x, choices, data.runs, data.efficiency ?? [], data.problems ?? []); break
+    case 'story': drawStory(page, x, choices, data.story, data.problems ?? []); break
+    case 'estimate': drawEstimate(page, x, choices, data.estimate); break
     case 'knee': drawKnee(page, x, choices, data.knee); break
     case 'comparison': drawComparison(page, x, choices, data.comparison); break
     case 'history': drawHistory(page, x, choices, data.history); break
@@ -42,5 +44,5 @@ addEventListener('resize', fitCharts)
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
 // Paper is white.
 let shown = ''
-addEventListener('beforeprint', () => { shown = theme; theme = 'light'; draw() })
-addEventListener('afterprint', () => { theme = shown; draw() })
+addEventListener('beforeprint', () => { shown = theme; theme = 'light'; document.documentElement.classList.add('paper'); draw() })
+addEventListener('afterprint', () => { theme = shown; document.documentElement.classList.remove('paper'); draw() })

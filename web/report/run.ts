@@ -1,6 +1,8 @@
+import { beside, checks, reconnect, steps } from './beside.js'
 import { color, heat, lines } from './charts.js'
-import type { Knee, Percentiles, Report } from './data.js'
+import type { Efficiency, Estimate, Knee, Percentiles, Report, Story } from './data.js'
 import { h, table } from './dom.js'
+import { drift, efficiency, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
 export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly string[]): void {
@@ -22,15 +24,31 @@ function about(x: Texts, r: Report): string {
 }
 
 export function drawRun(page: HTMLElement, x: Texts, choices: HTMLElement, r: Report, problems: readonly string[]): void {
-  head(page, x, choices, `petrel bench ${r.scenario}`, 'report', about(x, r), problems)
+  const shape = r.params['shape'] ? ` --shape ${String(r.params['shape'])}` : ''
+  head(page, x, choices, `petrel bench ${r.scenario}${shape}`, 'report', about(x, r), problems)
   drawBody(page, x, r)
+}
+
+export function drawStory(page: HTMLElement, x: Texts, choices: HTMLElement, s: Story, problems: readonly string[]): void {
+  head(page, x, choices, 'petrel bench quick', 'report', about(x, s.runs[0]!), problems)
+  for (const [i, name] of (['story1', 'story2'] as const).entries()) {
+    page.append(h('h2', { class: 'chapter' }, x.t(name)))
+    drawBody(page, x, s.runs[i]!)
+  }
+  page.append(h('h2', { class: 'chapter' }, x.t('story3')), h('div', { class: 'cards' }, reconnect(x, s)))
 }
 
 function drawBody(page: HTMLElement, x: Texts, r: Report): void {
   if (r.generator.cpu_s > 0 && r.server.cpu_s > 0 && r.generator.cpu_s > (r.total.cpu_s || r.server.cpu_s) / 2) page.append(h('p', { class: 'note' }, x.t('half')))
+  const scale = Number(r.params['scale'] ?? 1)
+  if (scale !== 1) page.append(h('p', { class: 'note note-plain' }, x.t('scaled', x.number(100 * scale))))
   page.append(tiles(x, r))
   const cards = h('div', { class: 'cards' })
   page.append(cards)
+  cards.append(...beside(x, r), ...checks(x, r.checks ?? []))
+  steps(cards, x, r)
+  tasks(cards, x, r)
+  cards.append(...drift(x, r), ...floor(x, r))
   drawCharts(cards, x, r)
   page.append(h('div', { class: 'cards' }, audit(x, r), machine(x, r)))
 }
@@ -72,7 +90,8 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   if (all.length > 1 && some((s) => s.servers.cpu)) {
     chart(cards, x, 'cpu', x.t('cores'), 'cpuHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: '', lines: [one('server', 'chart-1', (s) => s.servers.cpu), ...(some((s) => s.servers.postgres_cpu) ? [one('database', 'chart-2', (s) => s.servers.postgres_cpu)] : []), one('generator', 'chart-3', (s) => s.servers.generator_cpu, true)] }))
     if (some((s) => s.servers.commit_p99_ms)) chart(cards, x, 'stops', 'ms', 'stopsHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'ms', lines: [one('commitP50', 'chart-1', (s) => s.servers.commit_p50_ms), one('commitP99', 'chart-3', (s) => s.servers.commit_p99_ms), one('pauses', 'chart-4', (s) => s.servers.pauses_ms)] }))
-    if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', true, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map((s) => s.servers.rss_bytes / 2 ** 20) }] }))
+    if (some((s) => s.servers.disk_bytes)) chart(cards, x, 'store', 'MB', 'storeHint', false, (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'MB', height: 150, lines: [{ name: x.t('store'), color: 'chart-2', values: all.map((s) => s.servers.disk_bytes / 2 ** 20) }] }))
+    if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', !some((s) => s.servers.disk_bytes), (into) => lines(into, x, { x: at, xName: x.t('time'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map((s) => s.servers.rss_bytes / 2 ** 20) }] }))
   }
 }
 
@@ -131,7 +150,7 @@ function machine(x: Texts, r: Report): HTMLElement {
     ...(r.disk.fdatasync_ms.p50 > 0 ? [[x.t('sync'), `${x.number(r.disk.fdatasync_ms.p50)} ms, ${x.t('p99')} ${x.number(r.disk.fdatasync_ms.p99)} ms`] as [string, string]] : []),
     ...(r.postgres ? [[x.t('database'), `${r.postgres.version}, CPU ${x.number(r.postgres.cpu_s)} s`] as [string, string]] : []),
     ...(r.raised_limits ?? []).map((l): [string, string] => [l.limit, `${x.t('from')} ${x.number(l.from)} ${x.t('to')} ${l.to < 0 ? x.t('none') : x.number(l.to)}`]),
-    ...Object.entries(r.params).filter(([, v]) => v !== '' && v !== 0 && v !== false && v !== null).map(([k, v]): [string, string] => [k, typeof v === 'object' ? JSON.stringify(v) : String(v)]),
+    ...Object.entries(r.params).filter(([k, v]) => v !== '' && !(k === 'scale' && v === 1) && v !== 0 && v !== false && v !== null).map(([k, v]): [string, string] => [k, typeof v === 'object' ? JSON.stringify(v) : String(v)]),
   ]
   return h('section', { class: 'card' }, h('h2', {}, x.t('machine')), table([], rows, true), r.command !== '' && [h('h2', {}, x.t('rerun')), h('pre', {}, r.command)])
 }
@@ -141,7 +160,7 @@ export function findings(r: Report, name: string): number {
   return r.audit.findings[name] ?? 0
 }
 
-export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], problems: readonly string[]): void {
+export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], beside: readonly Efficiency[], problems: readonly string[]): void {
   const first = runs[0]!
   head(page, x, choices, 'petrel bench cluster', 'report', about(x, first), problems)
   const share = (of: (r: Report) => number, r: Report) => of(first) > 0 ? `${x.number(100 * of(r) / of(first), 0)} %` : '–'
@@ -153,11 +172,17 @@ export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, r
       String(r.params['nodes']), x.number(r.accepted), `${x.number(r.seconds)} ${x.t('seconds')}`, x.number(r.accepted_per_s), x.number(own(r)), share(own, r), x.number(both(r)), share(both, r), x.number(r.server.messages_per_commit),
       ...['lost', 'duplicate'].map((name) => h('span', { class: findings(r, name) > 0 ? 'bad' : 'good' }, x.number(findings(r, name)))),
     ]))))
+  cards.append(...efficiency(x, beside))
   for (const r of runs) {
     const inner = h('div')
     const n = Number(r.params['nodes'])
     page.append(h('details', { ontoggle: () => { if (inner.childElementCount === 0) drawBody(inner, x, r) } }, h('summary', {}, n === 1 ? x.t('oneRun1') : x.t('oneRun', n)), inner)) // charts need a width
   }
+}
+
+export function drawEstimate(page: HTMLElement, x: Texts, choices: HTMLElement, e: Estimate): void {
+  head(page, x, choices, 'petrel bench estimate', 'e_kind', x.t('e_hint'))
+  estimate(page, x, e, tile)
 }
 
 export function drawKnee(page: HTMLElement, x: Texts, choices: HTMLElement, k: Knee): void {

@@ -7,6 +7,7 @@ import type { Key, Texts } from './texts.js'
 /** The figures by the names that Go gives them: bench/target.go. */
 const figures: Record<string, (r: Report) => number> = {
   p50: (r) => r.latency_ms.end_to_end.p50, p90: (r) => r.latency_ms.end_to_end.p90, p99: (r) => r.latency_ms.end_to_end.p99, p999: (r) => r.latency_ms.end_to_end.p999,
+  max: (r) => r.latency_ms.end_to_end.max, mean: (r) => r.latency_ms.end_to_end.mean, ack_mean: (r) => r.latency_ms.ack.mean,
   ack_p50: (r) => r.latency_ms.ack.p50, ack_p90: (r) => r.latency_ms.ack.p90, ack_p99: (r) => r.latency_ms.ack.p99, ack_p999: (r) => r.latency_ms.ack.p999,
   fdatasync_p99: (r) => r.disk.fdatasync_ms.p99, ...Object.fromEntries(['lost', 'duplicate', 'ghost', 'refused', 'reordered', 'altered', 'gap', 'leaked'].map((name) => [name, (r: Report) => findings(r, name)])),
   rejected: (r) => r.rejected, unknown: (r) => r.unknown, lagged: (r) => r.audit.lagged, accepted_per_s: (r) => r.accepted_per_s, delivered_per_s: (r) => r.delivered_per_s,

@@ -6,7 +6,7 @@ import { admitToken, openSession } from './account/session.js'
 import { isLoopback } from './page.js'
 import { addAccountRoute } from './sidebar/AccountMenu.js'
 import { applyTheme, subscribePreferences } from './preferences.js'
-import { go, route } from './route.js'
+import { go, parseRoute, route } from './route.js'
 
 applyTheme()
 subscribePreferences(applyTheme)
@@ -21,8 +21,11 @@ async function takeLink(): Promise<void> {
 
 if ('serviceWorker' in navigator) {
   addEventListener('load', () => void navigator.serviceWorker.register('/sw.js').catch(() => {})) // without it the page needs the network to open
-  navigator.serviceWorker.addEventListener('message', ({ data }: MessageEvent<{ readonly kind?: string; readonly address?: string }>) => {
-    if (data.kind === 'open' && data.address?.startsWith('#/')) location.hash = data.address
+  navigator.serviceWorker.addEventListener('message', ({ data, ports }: MessageEvent<{ readonly kind?: string; readonly address?: string }>) => {
+    if (data.kind !== 'open' || !data.address?.startsWith('#/')) return
+    const isOurs = parseRoute(data.address).account === route().account
+    if (isOurs) location.hash = data.address
+    ports[0]?.postMessage(isOurs)
   })
 }
 

@@ -1,103 +1,54 @@
-// What axe finds on all views, in both themes.
+// What axe finds on all views, and what of them does not fit into a narrow page.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import axe from 'axe-core'
-import { Person } from './browser.js'
-import { Server } from './server.js'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { profile } from './browser.js'
 import { Shared } from './shared.js'
+import { Stage } from './stage.js'
 
-describe('axe finds nothing serious', { timeout: 120_000 }, () => {
+/** All rules where all is seen; dark looks differ by their colours alone. */
+const looks: readonly { readonly name: string; readonly language: 'en' | 'zh'; readonly rules: readonly string[]; readonly options: BrowserContextOptions }[] = [
+  { name: 'light', language: 'en', rules: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'], options: { colorScheme: 'light', viewport: { width: 1300, height: 800 } } },
+  { name: 'dark', language: 'zh', rules: ['color-contrast'], options: { colorScheme: 'dark', viewport: { width: 320, height: 640 }, locale: 'zh-CN' } },
+]
+
+describe('axe finds nothing serious', { timeout: 900_000, concurrency: true }, () => {
   const shared = Shared.use()
-  let server: Server
-  let link = ''
-  let group = ''
+  let stage: Stage
 
   before(async () => {
-    server = await Server.start()
-    const demo = JSON.parse(await server.petrel('demo', '--json')) as { links: { user: string; url: string }[]; convs: { conv: string }[] }
-    link = demo.links.find((l) => l.user === 'alice')?.url ?? ''
-    group = demo.convs[0]?.conv ?? ''
+    stage = await Stage.open(shared.browser)
   })
-  after(() => server.stop())
+  after(() => stage.close())
 
-  /** Dark looks differ by their colours alone. */
-  async function findings(p: Person, rules: readonly string[]): Promise<string[]> {
-    const { violations } = await p.page.evaluate((runOnly) => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly, resultTypes: ['violations'] }), [...rules])
-    return violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html.slice(0, 200)} ${n.any[0]?.message ?? ''}`))
-  }
-
-  const all = ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa']
-  for (const [colorScheme, rules, viewport] of [['light', all, { width: 1300, height: 800 }], ['dark', ['color-contrast'], { width: 390, height: 780 }]] as const) {
-    test(`${colorScheme}, ${viewport.width} px`, async () => {
-      const person = await (await Person.open(shared.browser, link, { colorScheme, viewport, reducedMotion: 'reduce' })).ready()
-      const { page } = person
-      await page.evaluate(axe.source)
-      await page.locator('.chat-row').nth(4).waitFor()
+  for (const { name, language, rules, options } of looks) {
+    test(`on all views, ${name}, ${options.viewport?.width} px`, async () => {
+      const context = await profile(shared.browser, { permissions: ['clipboard-write'], ...options })
+      await context.addInitScript(axe.source)
+      const shown = await stage.enter(context, name, language)
       const found: string[] = []
-      const look = async (view: string): Promise<void> => {
-        await page.waitForFunction(() => document.getAnimations().every((a) => a.playState !== 'running')) // colours have arrived
-        found.push(...(await findings(person, rules)).map((f) => `${view}: ${f}`))
+      for (const [view, show] of Object.entries(stage.views)) {
+        if (view.startsWith('element')) continue // test/embed.test.ts looks at them
+        await show(shown)
+        await shown.p.waitForFunction(() => document.getAnimations().every((a) => a.playState !== 'running')) // colours have arrived
+        found.push(...[...await findings(shown.p, rules), ...await cutOff(shown.p)].map((f) => `${view}: ${f}`))
       }
-      /** Opens a part of a view, looks at it and closes it. */
-      const open = async (view: string, how: () => Promise<void>, shown: string): Promise<void> => {
-        await how()
-        await page.locator(shown).last().waitFor()
-        await look(view)
-        await page.keyboard.press('Escape')
-        await page.locator(shown).waitFor({ state: 'detached' })
-      }
-      const item = async (name: string): Promise<void> => page.getByRole('menuitem', { name, exact: true }).click()
-      await look('list')
-      await page.getByRole('searchbox').fill('bo')
-      await look('search')
-      await page.getByRole('searchbox').fill('')
-      await open('menu', () => person.press('Menu'), '.menu')
-      await open('keys', async () => {
-        await person.press('Menu')
-        await item('Keyboard')
-      }, 'dialog')
-      await open('new group', async () => {
-        await person.press('Menu')
-        await item('New group')
-      }, 'dialog')
-      await person.go('u/bob')
-      await page.locator('.message').first().waitFor()
-      await look('direct')
-      await person.field.fill('@')
-      await person.field.fill('smile :sm')
-      await look('completion')
-      await person.field.fill('')
-      await open('message menu', () => page.locator('.message .bubble').last().click({ button: 'right' }), '.menu')
-      await open('forward', async () => {
-        await page.locator('.message .bubble').last().click({ button: 'right' })
-        await item('Forward')
-      }, 'dialog')
-      await open('emoji', () => person.press('Emoji'), '.emoji-picker')
-      await person.go(`c/${group}`)
-      await page.locator('.message').first().waitFor()
-      await look('group')
-      await open('pins', async () => {
-        await page.locator('.chat-header').getByRole('button', { name: 'More' }).click()
-        await item('Pinned messages')
-      }, 'dialog')
-      await person.go(`c/${group}/info`)
-      await page.getByRole('complementary').locator('.row').nth(3).waitFor()
-      await look('info')
-      await open('add members', () => person.press('Add members'), 'dialog')
-      await person.go('settings')
-      await look('settings')
-      for (const name of ['Change the name', 'Change the password', 'Log out']) await open(name, () => person.press(name), 'dialog')
-      await person.go('devices')
-      await look('devices')
-      await page.evaluate(() => {
-        location.hash = '#/*'
-      })
-      await page.getByLabel('Password').waitFor()
-      await look('log in')
-      await person.press('Make a new account')
-      await look('sign up')
       assert.deepEqual(found, [])
-      await person.context.close()
+      await context.close()
     })
   }
 })
+
+async function findings(p: Page, rules: readonly string[]): Promise<string[]> {
+  const { violations } = await p.evaluate((runOnly) => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly, resultTypes: ['violations'] }), [...rules])
+  return violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html.slice(0, 200)} ${n.any[0]?.message ?? ''}`))
+}
+
+/** The buttons, fields and titles that are not within the width of the page. */
+function cutOff(p: Page): Promise<string[]> {
+  return p.evaluate(() => [...document.querySelectorAll<HTMLElement>('button, input, textarea, h1, h2, h3, .bubble')].filter((e) => {
+    const { left, right, width } = e.getBoundingClientRect()
+    return width > 0 && (left < -1 || right > innerWidth + 1)
+  }).map((e) => `out of the page: ${e.outerHTML.slice(0, 200)}`))
+}

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { build, type BuildOptions, type Plugin } from 'esbuild'
+import { emojiModule, emojiPrefix } from '../emojiModule.js'
 
 interface Rule {
   readonly file: string // from the folder web
@@ -37,6 +38,7 @@ const rules: readonly Rule[] = [
 
 /** What only a browser sees. */
 const seen: readonly Rule[] = [
+  { file: 'src/chat/ChatView.tsx', old: 'conv={id || conv}', new: 'conv={id}', guard: 'test/group.test.ts', by: 'of which this browser has not heard yet' },
   { file: 'ui/composing.ts', old: 'return key.isComposing || key.keyCode === 229', new: 'return false', guard: 'test/input.test.ts', by: 'in the composer' },
   { file: 'src/chat/ChatView.tsx', old: ' && !isComposing(e)', new: '', guard: 'test/input.test.ts', by: 'in the composer' },
   { file: 'src/sidebar/Sidebar.tsx', old: 'if (isComposing(e)) return', new: '', guard: 'test/input.test.ts', by: 'in the search and in every dialog' },
@@ -56,9 +58,18 @@ const seen: readonly Rule[] = [
   { file: 'src/chat/rows.ts', old: 'Math.max(newest, lines.length > 0 ? newest : o.composedMs)', new: 'o.composedMs', guard: 'test/offline.test.ts', by: 'wrong by -30 hours' },
   { file: 'src/connection.tsx', old: 'setLong(true)', new: 'setLong(false)', guard: 'test/offline.test.ts', by: 'one calm line' },
   { file: '../sdk/ts/src/core/sync.ts', old: 'c.convs.clear()\n', new: '', guard: 'test/offline.test.ts', by: 'a store that is put back' },
+  { file: 'src/chat/Timeline.tsx', old: "newest && newest.seq > begun.current", new: 'newest', guard: 'test/everybody.test.ts', by: 'announced once' },
+  { file: 'src/chat/roving.ts', old: "before.tabIndex = -1", new: 'before.tabIndex = 0', guard: 'test/everybody.test.ts', by: 'arrows go' },
+  { file: 'src/main.tsx', old: 'subscribePreferences(applyTheme)', new: 'void applyTheme', guard: 'test/everybody.test.ts', by: 'the theme' },
+  { file: 'src/chat/Body.tsx', old: 'rel="noopener noreferrer nofollow"', new: 'rel="opener"', guard: 'test/chat.test.ts', by: 'what others write is text' },
+  { file: 'src/chat/ChatView.tsx', old: "composer.current.insert(o.draft.text ?? '')", new: '', guard: 'test/chat.test.ts', by: 'the field grows' },
+  { file: 'src/chat/WhoDialog.tsx', old: 'client.whoReacted(v.id, m.seq).then(setReacted', new: 'client.whoReacted(v.id, m.seq).then(() => {}', guard: 'test/list.test.ts', by: 'reaction, pin' },
+  { file: 'src/main.tsx', old: "if (isOurs) location.hash = data.address", new: '', guard: 'test/notify.test.ts', by: 'title and icon' },
   { file: 'src/App.tsx', old: "if (state === 'live') lookForUpdate()", new: 'Promise.resolve()', guard: 'test/offline.test.ts', by: 'a newer one' },
   { file: 'src/info/GroupInfo.tsx', old: 'client.transferOwnership(v.id, menu.member.user)', new: "client.setRole(v.id, menu.member.user, 'admin')", guard: 'test/group.test.ts', by: 'an admin is made' },
   { file: 'src/chat/failure.ts', old: "not_member: 'errorNotMember', ", new: '', guard: 'test/group.test.ts', by: 'who is removed' },
+  { file: 'src/chat/MessageBubble.tsx', old: "onClick={() => actions.again(o)}", new: 'onClick={() => actions.discard(o)}', guard: 'test/group.test.ts', by: 'nobody can tell' },
+  { file: 'src/chat/members.ts', old: 'reads.set(key, read)', new: '', guard: 'test/group.test.ts', by: 'of a large group' },
   { file: 'src/chat/members.ts', old: "all: named.has('all')", new: 'all: false', guard: 'test/group.test.ts', by: 'mentions: of one' },
   { file: 'src/sidebar/ChatRow.tsx', old: 'client.archive(v.id, !archived)', new: 'Promise.resolve()', guard: 'test/list.test.ts', by: 'pinned, muted' },
   { file: 'src/chat/Reactions.tsx', old: 'onClick={() => react(m, emoji, mine)}', new: 'onClick={() => react(m, emoji, false)}', guard: 'test/list.test.ts', by: 'reaction, pin' },
@@ -67,6 +78,9 @@ const seen: readonly Rule[] = [
   { file: 'src/notify.ts', old: "if (!('locks' in navigator)) return f()", new: 'return f()', guard: 'test/notify.test.ts', by: 'title and icon' },
   { file: 'src/notify.ts', old: ' || v.personal.archived) return false', new: ') return false', guard: 'test/notify.test.ts', by: 'who has asked for none' },
   { file: 'ui/controls.tsx', old: ' aria-label={label} title={label} {...more} className={`icon-button', new: ' {...more} className={`icon-button', guard: 'test/axe.test.ts', by: 'light' },
+  { file: 'src/chat/ChatHeader.tsx', old: '<h1 className="cut" dir="auto">', new: '<h1 style={{ width: \'max-content\' }}>', guard: 'test/axe.test.ts', by: 'dark' },
+  { file: 'src/chat/ChatView.tsx', old: '<Composer chat=', new: '<Composer key={id} chat=', guard: 'test/input.test.ts', by: 'while all else changes' },
+  { file: 'src/chat/Completion.tsx', old: '(?<![A-Za-z0-9_@.:：/])', new: '(?<=^|\\s)', guard: 'test/input.test.ts', by: 'without a blank' },
   { file: 'src/connection.tsx', old: '}, [live])', new: '}, [live, state])', guard: 'test/looks.test.ts', by: 'a line says that there is no connection' },
   { file: 'ui/Dialog.tsx', old: 'writableOnPhone)?.focus()', new: 'writableOnPhone)', guard: 'test/looks.test.ts', by: 'a dialog begins in its first field' },
   { file: 'src/account/find.ts', old: 'small === typed || ', new: 'true || ', guard: 'test/looks.test.ts', by: 'a user name is in small letters' },
@@ -128,13 +142,13 @@ describe('broken rules', { timeout: 3_600_000 }, () => {
 /** The React of this package, also for the SDK. */
 const oneReact: Plugin = { name: 'react', setup: (b) => b.onResolve({ filter: /^react(-dom)?(\/|$)/ }, ({ path: name, pluginData }) => pluginData === 'again' ? undefined : b.resolve(name, { resolveDir: process.cwd(), kind: 'import-statement', pluginData: 'again' })) }
 
-/** One emoji in the place of all; none for tests in which the server has them no more. */
+/** All emojis; none for tests in which the server has them no more. */
 function emojis(guard: string): Plugin {
   return {
     name: 'emojis',
     setup: (b) => {
       b.onResolve({ filter: /^virtual:/ }, ({ path: name }) => ({ path: name, ...(guard === 'test/offline.test.ts' ? { external: true } : { namespace: 'emojis' }) }))
-      b.onLoad({ filter: /./, namespace: 'emojis' }, () => ({ contents: "export default [['⛵', 'sailboat', 'boat', 5]]" }))
+      b.onLoad({ filter: /./, namespace: 'emojis' }, ({ path: name }) => ({ contents: emojiModule('.', name.slice(emojiPrefix.length)) }))
     },
   }
 }

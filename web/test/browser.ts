@@ -1,8 +1,9 @@
 // Pages of the chat in Debian's Chromium, driven by Playwright.
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
 
-export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.test 127.0.0.1'] })
+/** `more` are arguments of Chromium. */
+export function launch(...more: readonly string[]): Promise<Browser> {
+  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.test 127.0.0.1', ...more] })
 }
 
 const broken = process.env['PETREL_BROKEN_PAGE'] // the script of a page that breaks a rule, in the place of its own
@@ -114,7 +115,8 @@ export async function showing(): Promise<string[]> {
   const open = all.filter((p) => !p.page.isClosed())
   return Promise.all(open.map(async (p) => {
     const text = await p.page.locator('body').innerText({ timeout: 2_000 }).catch((e: unknown) => `no text: ${String(e)}`)
-    return `${p.user} at ${p.page.url()} sees: ${text.replace(/\s*\n\s*/g, ' | ')}`
+    const typed = await p.page.evaluate(() => [...document.querySelectorAll('textarea')].map((f) => f.value).join(' | ')).catch(() => '')
+    return `${p.user} at ${p.page.url()} sees: ${text.replace(/\s*\n\s*/g, ' | ')}${typed && `, and has typed: ${typed}`}`
   }))
 }
 

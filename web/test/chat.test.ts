@@ -105,7 +105,63 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await search.press('Escape')
     await emoji.waitFor({ state: 'detached' })
     assert.equal(await yara.field.evaluate((f) => f === document.activeElement), true)
+    // One is put where the person writes; with a colon they need no picker.
+    await yara.field.fill('to  you')
+    await yara.field.evaluate((f) => (f as HTMLTextAreaElement).setSelectionRange(3, 3))
+    await yara.press('Emoji')
+    await search.fill('sailboat')
+    await emoji.getByRole('button', { name: 'sailboat' }).click()
+    assert.equal(await yara.field.inputValue(), 'to ⛵️ you')
+    await yara.field.press('End')
+    await yara.field.pressSequentially(' :anch')
+    await yara.page.getByRole('option', { name: 'anchor' }).first().waitFor()
+    await yara.field.press('Enter')
+    assert.equal(await yara.field.inputValue(), 'to ⛵️ you ⚓️ ')
     await yara.context.close()
+  })
+
+  test('the field grows with its lines and scrolls from then on; a long text goes whole, and one that is too long goes back into the field', async () => {
+    const [user = ''] = await shared.users('walt')
+    const p = await shared.open(user, { route: `u/${user}` })
+    const height = async (): Promise<number> => (await p.field.boundingBox())?.height ?? 0
+    const one = await height()
+    await p.field.pressSequentially('first line')
+    await p.field.press('Shift+Enter')
+    await p.field.pressSequentially('second line')
+    assert.ok(await height() > one + 15)
+    const pasted = Array.from({ length: 800 }, (_, i) => `line ${i} of a text that somebody has pasted`).join('\n') // 34 KB
+    await p.field.press('Shift+Enter')
+    await p.page.evaluate((text) => document.execCommand('insertText', false, text), pasted) // as a paste does
+    assert.ok(await height() < 400)
+    await p.field.press('Enter')
+    await p.page.locator('.message .body', { hasText: 'line 799 of a text' }).waitFor()
+    assert.equal((await p.texts())[0], `first line\nsecond line\n${pasted}`)
+    await p.page.getByRole('img', { name: /Sent|Read/ }).first().waitFor()
+    const tooLong = 'word '.repeat(12_000).trim()
+    await p.field.fill(tooLong)
+    await p.field.press('Enter')
+    await p.page.getByText('The message is too long.').waitFor()
+    await p.press('Edit')
+    await p.page.getByText('The message is too long.').waitFor({ state: 'detached' })
+    assert.equal(await p.field.inputValue(), tooLong)
+    await p.context.close()
+  })
+
+  test('what others write is text, and a link opens in a tab of its own that knows nothing of this one', async () => {
+    const [user = '', peer = ''] = await shared.users('xara', 'yves')
+    const text = '<img src=x onerror="document.title=1"> [click](javascript:alert(1)) <b>bold</b> https://chat.test/a_(b).'
+    await shared.server.sendAs(peer, { user, text })
+    const p = await shared.open(user, { route: `u/${peer}` })
+    const body = p.page.locator('.message .body')
+    await body.waitFor()
+    assert.deepEqual([await body.textContent(), await body.locator('img, b').count()], [text, 0])
+    const link = body.locator('a')
+    assert.deepEqual([await link.count(), await link.getAttribute('href')], [1, 'https://chat.test/a_(b)'])
+    await p.context.route('https://chat.test/**', (route) => route.fulfill({ contentType: 'text/html', body: '<p>elsewhere' }))
+    const [other] = await Promise.all([p.context.waitForEvent('page'), link.click()])
+    await other.waitForLoadState()
+    assert.deepEqual(await other.evaluate(() => [opener, document.referrer]), [null, ''])
+    await p.context.close()
   })
 
   test('after a dialog the focus is where it was', async () => {

@@ -62,6 +62,20 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([anna, bert, cora].map((p) => p.context.close()))
   })
 
+  test('a message to a group of which this browser has not heard yet is sent', async () => {
+    const [ines = '', jana = ''] = await shared.users('ines', 'jana')
+    const p = await shared.open(ines)
+    await p.context.setOffline(true)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    const { conv } = await shared.server.admin('AdminService/CreateGroup', { title: 'New', members: [{ user: ines }, { user: jana }] }) as { conv: string }
+    await p.go(`c/${conv}`)
+    await p.say('early')
+    await p.message('early').getByRole('img', { name: 'On its way' }).waitFor()
+    await p.context.setOffline(false)
+    await p.stored('early')
+    await p.context.close()
+  })
+
   test('who is removed while the group is open can neither write nor read on, and what they sent in vain says so', async () => {
     const { conv, users } = await shared.group('Club', 'dirk', 'elsa')
     const wire = await proxy(shared.server.url, '', (text) => text)
@@ -116,5 +130,60 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await finn.choose('@all come', 'Who has read it')
     await finn.page.getByRole('dialog').locator('.row', { hasText: gala.user }).getByText('Read').waitFor()
     await Promise.all([finn.context.close(), gala.context.close()])
+  })
+
+  test('a message of which nobody can tell whether it was sent says so, and goes again only if the person wants', async () => {
+    const { conv, users: [, iris = ''] } = await shared.group('Fog', 'hugo', 'iris')
+    const p = await shared.open(iris)
+    let lost = 0
+    await p.page.routeWebSocket(/\/v1\/ws/, (ws) => { // the message goes out, and the connection ends before anybody can tell what became of it
+      const there = ws.connectToServer()
+      ws.onMessage((m) => {
+        if (lost > 0 || !String(m).includes('in the fog')) return there.send(m)
+        lost++
+        void shared.server.admin('AdminService/ChangeMembers', { conv, change: { removed: [iris] } }).then(() => Promise.all([ws.close({ code: 4000 }), there.close()]))
+      })
+    })
+    await p.page.reload()
+    await p.ready()
+    await p.go(`c/${conv}`)
+    await p.say('in the fog')
+    await p.message('in the fog').getByRole('img', { name: 'Nobody can tell whether it was sent' }).waitFor()
+    await p.message('in the fog').getByText('If you send it again, it may be there twice.').waitFor()
+    await shared.server.admin('AdminService/ChangeMembers', { conv, change: { added: [{ user: iris }] } })
+    await p.field.waitFor()
+    await p.page.reload()
+    await p.message('in the fog').getByText('If you send it again').waitFor() // it is still not known
+    await p.press('Send again')
+    await p.stored('in the fog')
+    assert.deepEqual([lost, await p.texts()], [1, ['in the fog']])
+    await p.context.close()
+  })
+
+  test('of a large group a part is drawn, who leads comes first, others are found by name, and its members are read once', async () => {
+    const { conv, users } = await shared.group('Fleet', ...Array.from({ length: 130 }, (_, i) => `sailor${i}of`))
+    const [owner = ''] = users
+    const p = await shared.open(users[120] ?? '')
+    let reads = 0
+    await p.page.routeWebSocket(/\/v1\/ws/, (ws) => {
+      const there = ws.connectToServer()
+      ws.onMessage((m) => {
+        if (String(m).includes('ListMembers')) reads++
+        there.send(m)
+      })
+    })
+    await p.page.reload()
+    await p.go(`c/${conv}/info`)
+    const lines = p.page.getByRole('complementary').locator('li')
+    await lines.first().waitFor()
+    assert.equal(await lines.count(), 100)
+    assert.match(await lines.first().textContent() ?? '', new RegExp(`@${owner}.*owner`))
+    await p.press('Show 30 more')
+    assert.equal(await lines.count(), 130)
+    assert.equal(reads, 1)
+    await p.page.getByRole('searchbox', { name: 'Search members' }).fill('@sailor99of')
+    await lines.filter({ hasText: 'sailor99of' }).waitFor()
+    assert.equal(await lines.count(), 1)
+    await p.context.close()
   })
 })

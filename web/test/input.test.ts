@@ -62,7 +62,7 @@ describe('input methods', { timeout: 120_000, concurrency: 3 }, () => {
   })
 
   test('in the search and in every dialog nothing is chosen, sent or closed', async () => {
-    const { conv, users: [kim = ''] } = await shared.group('Names', 'kim', 'leo')
+    const { conv, users: [kim = ''] } = await shared.group('Names', 'kim', ...Array.from({ length: 21 }, (_, i) => `leo${i}of`)) // so many that they can be searched
     const p = await shared.open(kim, { route: `c/${conv}/info` })
     const typist = { p, devtools: await p.context.newCDPSession(p.page) }
     await shared.server.sendAs(kim, { conv, text: 'to be forwarded' })
@@ -78,6 +78,7 @@ describe('input methods', { timeout: 120_000, concurrency: 3 }, () => {
     }
     await inDialog(() => p.choose('to be forwarded', 'Forward'), 'Search')
     const info = p.page.getByRole('complementary')
+    await compose(typist, info.getByRole('searchbox', { name: 'Search members' }), info)
     await inDialog(() => info.getByRole('button', { name: 'Rename' }).click(), 'Name of the group')
     await inDialog(() => info.getByRole('button', { name: 'Add members' }).click(), 'Add by user name')
     await inDialog(async () => {
@@ -110,6 +111,66 @@ describe('input methods', { timeout: 120_000, concurrency: 3 }, () => {
     await compose(typist, p.page.getByLabel('Name of the device'), p.page.getByRole('dialog'))
     await p.press('Close', 'dialog')
     assert.equal(await p.page.locator('.settings').getByText('你好').count(), 0)
+    await p.context.close()
+  })
+
+  test('a word that is being composed stays as it is while all else changes: the first message comes, others do, the connection goes and comes', async () => {
+    const [nils = '', omar = ''] = await shared.users('nils', 'omar')
+    const p = await shared.open(nils, { route: `u/${omar}` })
+    const devtools = await p.context.newCDPSession(p.page)
+    await p.page.getByText(`Write the first message to @${omar}`).waitFor() // there is no conversation yet
+    await p.field.focus()
+    await devtools.send('Input.imeSetComposition', { text: 'nihao', selectionStart: 5, selectionEnd: 5 })
+    await p.field.evaluate((f) => {
+      for (const event of ['compositionend', 'blur']) f.addEventListener(event, () => f.setAttribute('data-disturbed', event))
+      f.setAttribute('data-same', '')
+    })
+    const { conv, seq } = await shared.server.sendAs(omar, { user: nils, text: 'the first one' })
+    await p.message('the first one').waitFor()
+    await shared.server.sendAs(omar, { conv, edit: { target: String(seq), text: 'the first one, edited' } })
+    await p.message('the first one, edited').waitFor()
+    const elsewhere = await shared.open(nils, { route: `u/${omar}` }) // another device
+    await elsewhere.choose('the first one, edited', 'Pin')
+    await p.page.locator('.pin-bar').waitFor()
+    await elsewhere.say('of another device')
+    await p.message('of another device').waitFor()
+    await p.context.setOffline(true)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor()
+    await p.context.setOffline(false)
+    await p.page.locator('.connection').waitFor({ state: 'detached' })
+    await p.page.evaluate(() => navigator.serviceWorker.dispatchEvent(new Event('controllerchange')))
+    assert.deepEqual(await p.field.evaluate((f) => [(f as HTMLTextAreaElement).value, f.hasAttribute('data-same'), f.getAttribute('data-disturbed'), f === document.activeElement]), ['nihao', true, null, true])
+    await devtools.send('Input.insertText', { text: '你好' })
+    assert.equal(await p.field.inputValue(), '你好')
+    await p.field.press('Enter')
+    await p.stored('你好')
+    await Promise.all([p.context.close(), elsewhere.context.close()])
+  })
+
+  test('members and emojis are offered without a blank before the sign, as Chinese is written, and not within addresses, times and links', async () => {
+    const { conv, users: [pam = '', quentin = ''] } = await shared.group('Offers', 'pam', 'quentin')
+    const p = await shared.open(pam, { route: `c/${conv}`, options: { locale: 'zh-CN' } })
+    await p.page.getByText('2 位成员').first().waitFor()
+    const offers = p.page.getByRole('option')
+    for (const text of [`请@${quentin.slice(0, 4)}`, '很好：笑', '，:微笑']) {
+      await p.field.fill('')
+      await p.field.pressSequentially(text)
+      await offers.first().waitFor()
+      await p.field.press('Escape')
+    }
+    for (const text of [`pam@${quentin.slice(0, 4)}`, 'at 12:30', 'https://ab']) {
+      await p.field.fill('')
+      await p.field.pressSequentially(text)
+      await p.page.waitForTimeout(100) // for what is not to come
+      assert.equal(await offers.count(), 0, text)
+    }
+    await p.field.fill('')
+    await p.field.pressSequentially(`请@${quentin.slice(0, 4)}`)
+    await offers.first().waitFor()
+    await p.field.press('Enter')
+    await p.field.pressSequentially('看一下')
+    await p.field.press('Enter')
+    await p.page.locator('.message .mention', { hasText: `@${quentin}` }).waitFor()
     await p.context.close()
   })
 })

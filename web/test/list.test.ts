@@ -53,6 +53,10 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await here.stored('my own')
     await there.message('of the other one').locator('.bubble').click({ button: 'right' })
     await there.page.getByRole('menuitemcheckbox', { name: 'React with 🎉' }).click()
+    await here.message('of the other one').locator('.reaction[aria-pressed="true"]', { hasText: '🎉' }).waitFor()
+    await here.choose('of the other one', 'Who reacted')
+    await here.page.getByRole('dialog').locator('.row', { hasText: user }).getByText('🎉').waitFor()
+    await here.press('Close', 'dialog')
     await here.message('of the other one').locator('.reaction[aria-pressed="true"]', { hasText: '🎉' }).click() // takes it away
     await there.message('of the other one').locator('.reaction').waitFor({ state: 'detached' })
     await there.choose('of the other one', 'Pin')

@@ -5,6 +5,7 @@ import { type Person, profile } from './browser.js'
 import { Shared } from './shared.js'
 
 declare let tones: number // that were played
+declare let badge: number // of the installed page
 
 describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
   const shared = Shared.use()
@@ -13,7 +14,8 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
   async function listener(user: string): Promise<Person> {
     const context = await profile(shared.browser, { permissions: ['notifications'] })
     await context.addInitScript(() => {
-      Object.assign(globalThis, { tones: 0 })
+      Object.assign(globalThis, { tones: 0, badge: 0 })
+      Object.assign(navigator, { setAppBadge: async (n: number) => void Object.assign(globalThis, { badge: n }) })
       const start = OscillatorNode.prototype.start
       OscillatorNode.prototype.start = function (when) {
         tones++
@@ -45,6 +47,12 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     assert.deepEqual(await notices(p), [text])
   }
 
+  /** Waits until so many tones were played. */
+  async function heard(p: Person, n: number): Promise<void> {
+    await p.page.waitForFunction((n) => tones >= n, n, { timeout: 10_000 }).catch(() => {}) // what is said then is how many there were
+    assert.equal(await p.page.evaluate(() => tones), n)
+  }
+
   const icon = (p: Person): Promise<string | null> => p.page.locator('link[rel="icon"]').getAttribute('href')
 
   test('title and icon count what is unread; a notification and a sound tell of it once in all tabs, and respect mute', async () => {
@@ -61,6 +69,7 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([hide(one), hide(two)])
     await shared.server.sendAs(peer, { user, text: '**hello** you' })
     for (const p of [one, two]) await p.page.waitForFunction(() => document.title.startsWith('(2) '))
+    assert.equal(await one.page.evaluate(() => badge), 2)
     await noticed(one, `${peer}: hello you`)
     const played = async (): Promise<number> => await one.page.evaluate(() => tones) + await two.page.evaluate(() => tones)
     assert.equal(await played(), 2) // the two tones of one sound
@@ -80,11 +89,18 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     await shared.server.sendAs(peer, { user, text: 'muted' })
     await one.row(peer).getByText('muted').waitFor()
     assert.deepEqual(await notices(one), [`${peer}: silently`])
+    // The notification leads to the conversation in the tab that is open, where all is read then.
+    await two.page.close()
     await hide(one, false)
-    await one.go(`u/${peer}`)
+    const worker = one.context.serviceWorkers()[0] ?? await one.context.waitForEvent('serviceworker')
+    await worker.evaluate(async () => {
+      const here = globalThis as unknown as { readonly registration: ServiceWorkerRegistration }
+      const [notification] = await here.registration.getNotifications()
+      dispatchEvent(Object.assign(new Event('notificationclick'), { notification, waitUntil: (done: Promise<unknown>) => void done.catch(() => {}) })) // no person has clicked, so the tab does not get the focus
+    })
     await one.message('muted').waitFor()
     await one.page.waitForFunction(() => !document.title.startsWith('('))
-    assert.equal(await icon(one), '/icon.svg')
+    assert.deepEqual([await icon(one), await one.page.evaluate(() => badge), await notices(one)], ['/icon.svg', 0, []])
     await one.context.close()
   })
 
@@ -98,7 +114,7 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     await hide(p)
     await shared.server.sendAs(kurt, { user: jill, text: 'second' })
     await p.row(kurt).getByText('second').waitFor()
-    await p.page.waitForFunction(() => tones === 2) // the sound is on by itself
+    await heard(p, 2) // the sound is on by itself
     assert.deepEqual(await notices(p), [])
     await hide(p, false)
     await p.row(kurt).click({ button: 'right' })
@@ -108,7 +124,7 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     await shared.server.sendAs(kurt, { user: jill, text: 'archived' })
     await shared.server.sendAs(kurt, { conv, text: 'a group' })
     await p.row('Noise').getByText('a group').waitFor()
-    await p.page.waitForFunction(() => tones === 4) // of the group alone
+    await heard(p, 4) // of the group alone
     await p.context.close()
   })
 })

@@ -135,6 +135,23 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     })
   }
 
+  test('without a network the worker answers for the page and its files, and for nothing else', async () => {
+    const [user = ''] = await shared.users('zita')
+    const { page, context } = await shared.open(user)
+    await page.waitForFunction(() => navigator.serviceWorker.controller?.state === 'activated')
+    await context.setOffline(true)
+    const answers = await page.evaluate(async () => {
+      const ask = (path: string): Promise<number> => fetch(path).then((a) => a.status, () => 0)
+      const script = document.querySelector('script')?.src ?? ''
+      return {
+        own: await Promise.all(['/', script, '/manifest.webmanifest'].map(ask)),
+        others: await Promise.all(['/v1/ws', '/v1/anything', '/petrel.v1.AuthService/Login', '/docs', '/openapi.json', '/readyz', '/admin/', '/embed/petrel-chat.js'].map(ask)),
+      }
+    })
+    assert.deepEqual(answers, { own: [200, 200, 200], others: [0, 0, 0, 0, 0, 0, 0, 0] })
+    await context.close()
+  })
+
   test('the page says when the server has a newer one, and loads it when the person wants', async () => {
     let version = ''
     const front = await proxy(shared.server.url, '/sw.js', (text) => text.replace(/const version = ["']/, `$&${version}`))

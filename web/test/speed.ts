@@ -2,6 +2,7 @@
 // prints medians: `npm run speed -- [times]`, 9 by itself. Beside them it prints what the machine
 // needs at least: for a page that reads one row from a database, and has React draw it.
 import { build } from 'esbuild'
+import type { Page } from 'playwright-core'
 import { launch, Person } from './browser.js'
 import { Server } from './server.js'
 import { quantile, textOf } from './walk.js'
@@ -38,8 +39,7 @@ function watch(line: string): void {
   }).observe(document, { childList: true, subtree: true })
 }
 
-async function measure(person: Person, withMessages: boolean): Promise<Opening> {
-  const { page } = person
+async function measure(page: Page, withMessages: boolean): Promise<Opening> {
   await page.waitForFunction((mark) => performance.getEntriesByName('first-contentful-paint').length > 0 && performance.getEntriesByName(mark).length > 0, withMessages ? 'petrel-messages' : 'petrel-script')
   return page.evaluate(() => {
     const at = (name: string): number => performance.getEntriesByName(name)[0]?.startTime ?? 0
@@ -65,7 +65,7 @@ const first: Opening[] = []
 for (let i = 0; i < times; i++) {
   const context = await browser.newContext({ serviceWorkers: 'block' })
   const person = await Person.open(context, server.url)
-  first.push(await measure(person, false))
+  first.push(await measure(person.page, false))
   const sizes = await person.page.evaluate(() => performance.getEntriesByType('resource').map((e) => ({ name: e.name, bytes: (e as PerformanceResourceTiming).encodedBodySize })))
   loaded.script = sizes.filter((s) => s.name.endsWith('.js')).reduce((n, s) => n + s.bytes, 0)
   loaded.all = sizes.reduce((n, s) => n + s.bytes, 0)
@@ -111,17 +111,26 @@ const person = await (await Person.open(browser, links['alice'] ?? '')).ready()
 await person.page.goto(`${server.url}/#/alice/c/${conv}`)
 await person.page.locator('.message').first().waitFor()
 await person.page.waitForFunction(() => navigator.serviceWorker.controller !== null || navigator.serviceWorker.ready.then(() => true))
-await person.page.addInitScript(watch, shownLine)
-for (const [name, offline] of [['with the network', false], ['without the network', true]] as const) {
-  await person.context.setOffline(offline)
+await person.context.addInitScript(watch, shownLine)
+const { context } = person
+const address = person.page.url()
+/** Opens the chat in a tab of its own, which has nothing in memory of what it needs, or again in the one that is open. */
+async function openAgain(inNewTab: boolean): Promise<Opening> {
+  const page = inNewTab ? await context.newPage() : person.page
+  const isShown = page.waitForEvent('console', (m) => m.text() === shownLine)
+  await (inNewTab ? page.goto(address, { waitUntil: 'commit' }) : page.reload({ waitUntil: 'commit' }))
+  await isShown
+  const opening = await measure(page, true)
+  if (inNewTab) await page.close()
+  return opening
+}
+for (const [name, offline, inNewTab] of [['in a new tab', false, true], ['in a new tab, without the network', true, true], ['after a reload', false, false], ['after a reload, without the network', true, false]] as const) {
+  await context.setOffline(offline)
+  if (inNewTab) await person.page.goto('about:blank') // only one tab is open, as with the others
+  else if (person.page.url() !== address) await person.page.goto(address)
   const again: Opening[] = []
-  for (let i = 0; i < times; i++) {
-    const isShown = person.page.waitForEvent('console', (m) => m.text() === shownLine)
-    await person.page.reload({ waitUntil: 'commit' })
-    await isShown
-    again.push(await measure(person, true))
-  }
-  console.log(`a chat that the browser keeps, ${name}: messages are painted ${round(again.map((o) => o.shown - o.script))} ms after the script began (slowest ${Math.round(Math.max(...again.map((o) => o.shown - o.script)))}), ${round(again.map((o) => o.shown))} ms after the reload`)
+  for (let i = 0; i < times; i++) again.push(await openAgain(inNewTab))
+  console.log(`a chat that the browser keeps, ${name}: messages are painted ${round(again.map((o) => o.shown - o.script))} ms after the script began (slowest ${Math.round(Math.max(...again.map((o) => o.shown - o.script)))}), ${round(again.map((o) => o.shown))} ms after the page was asked for`)
 }
 await browser.close()
 await server.stop()

@@ -4,10 +4,10 @@ import type { en } from '../src/i18n/en.js'
 import type { Person } from './browser.js'
 import type { Server } from './server.js'
 import type { Shop } from './shop.js'
-import type { Wire, World } from './world.js'
+import { fateless, type Wire, type World } from './world.js'
 
 /** A name of this host of which no browser knows that it is. */
-export const insecureHost = 'insecure.example'
+export const insecureHost = 'insecure.test'
 
 /** What a view needs after its last step, in ms. */
 export const settleMs = 250
@@ -25,7 +25,7 @@ export interface Shown {
   readonly olga: string // a user who is in this context only
 }
 
-type View = (s: Shown) => Promise<unknown>
+export type View = (s: Shown) => Promise<unknown>
 
 /** Somebody new, who knows nobody and has logged in with a phone. */
 export async function registerOlga(url: string, user: string): Promise<void> {
@@ -326,6 +326,12 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await to('alice/u/nobody')
       await p.locator('.failure').waitFor()
       await p.locator('.failure-tools .button').first().hover()
+    },
+    'unknown': async ({ p, to, olga, t }) => {
+      await to(`alice/u/${olga}`) // nobody has written there
+      await field(p).fill(fateless)
+      await field(p).press('Enter')
+      await p.getByText(t('unknowableAgain')).waitFor()
     },
     'toast': async ({ p, to, t }) => {
       await to(mixed)

@@ -14,6 +14,9 @@ const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
+/** A message of which the server says that it cannot tell any more whether it is stored. */
+export const fateless = 'Shall we meet at the boat?'
+
 /** What there is for alice to see. */
 export interface World {
   readonly link: (user: string) => string
@@ -155,7 +158,10 @@ export async function makeWorld(server: Server): Promise<World> {
         const there = page.connectToServer()
         const end = (): void => void Promise.all([page.close({ code: 4000 }), there.close()])
         open.add(end)
-        page.onMessage((m) => there.send(m))
+        page.onMessage((m) => {
+          if (String(m).includes(fateless)) page.send(JSON.stringify({ id: (JSON.parse(String(m)) as { id: string }).id, error: { code: 'too_old' } }))
+          else there.send(m)
+        })
         there.onMessage((m) => page.send(typeof m === 'string' ? dated(m, times) : m))
       })
       return {

@@ -29,9 +29,11 @@ export function hueOf(id: string): number {
   return hues[(hash >>> 8) % hues.length] ?? 0
 }
 
-const signs = new Intl.Segmenter()
+const letter = /^[\p{L}\p{N}](?!\p{M})/u // one that has no marks
+let signs: Intl.Segmenter | undefined // made when it is needed: a page that opens would wait for it
 
 function initial(name: string): string {
-  const first = signs.segment(name.trim())[Symbol.iterator]().next().value?.segment ?? '?'
+  const text = name.trim()
+  const first = letter.exec(text)?.[0] ?? (signs ??= new Intl.Segmenter()).segment(text)[Symbol.iterator]().next().value?.segment ?? '?'
   return first.toLocaleUpperCase()
 }

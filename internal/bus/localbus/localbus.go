@@ -38,7 +38,7 @@ type message struct {
 	from    im.Node
 	subject bus.Subject
 	payload []byte
-	reply   chan []byte // capacity 1: what comes behind the answer is dropped; nil for a Send
+	reply   chan []byte // capacity 1: what comes after the answer is dropped; nil for a Send
 }
 
 // Join adds a node. Its messages wait until it runs.

@@ -24,8 +24,8 @@ const (
 )
 
 // pair is this node's part of the two streams between it and a peer: what there
-// is to send, what came, and the agreement on when both began. It is free of
-// I/O and clocks; its caller keeps others out.
+// is to send, what came, and the agreement on when both began. It has no
+// I/O and no clock. The caller holds the lock.
 //
 // Each end names the pair by a random number of its own. An end that has no pair,
 // or hears from one it does not know, makes a new name and says it; whoever

@@ -47,7 +47,7 @@ type Options struct {
 func (o *Options) forget() int { return int(o.Forget / o.Beacon) }
 
 // Mark is the place of a frame: a number in a stream. It may travel in a request
-// to the same node, so that the request is served behind the frame.
+// to the same node, so that the request is served after the frame.
 type Mark struct {
 	Stream uint64
 	Num    uint64 // 1, 2, 3, …

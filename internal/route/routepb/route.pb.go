@@ -274,6 +274,7 @@ type Signal struct {
 	Kind          string                 `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
 	Data          []byte                 `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
 	HoldMs        uint32                 `protobuf:"varint,7,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
+	TimeMs        uint64                 `protobuf:"varint,8,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when the sender read it from the connection
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,6 +354,13 @@ func (x *Signal) GetData() []byte {
 func (x *Signal) GetHoldMs() uint32 {
 	if x != nil {
 		return x.HoldMs
+	}
+	return 0
+}
+
+func (x *Signal) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
 	}
 	return 0
 }
@@ -580,7 +588,7 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x18\n" +
 	"\atickets\x18\x02 \x03(\x04R\atickets\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"\xa3\x01\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"\xbc\x01\n" +
 	"\x06Signal\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
@@ -588,7 +596,8 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\asession\x18\x04 \x01(\x04R\asession\x12\x12\n" +
 	"\x04kind\x18\x05 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04data\x18\x06 \x01(\fR\x04data\x12\x17\n" +
-	"\ahold_ms\x18\a \x01(\rR\x06holdMs\"\xa7\x01\n" +
+	"\ahold_ms\x18\a \x01(\rR\x06holdMs\x12\x17\n" +
+	"\atime_ms\x18\b \x01(\x04R\x06timeMs\"\xa7\x01\n" +
 	"\x04Call\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +

@@ -20,7 +20,7 @@ import (
 )
 
 // damage is what a running store knows of tables that cannot be read. What meets it
-// fails alone. mend.go then rewrites the table: each read of the block would meet the
+// fails alone. mendtable.go then rewrites the table: each read of the block would meet the
 // damage again, at the cost of milliseconds, and a compaction would try for ever.
 type damage struct {
 	log *slog.Logger

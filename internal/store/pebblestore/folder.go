@@ -37,7 +37,7 @@ func (p place) expect(o Options) error {
 		return fmt.Errorf("open %s: %w: the configuration names store %s in store.id, and the folder holds none; mount its volume, or remove store.id to make a new store",
 			p.dir, ErrNoStore, hex(o.StoreID))
 	}
-	if m, err := o.markOfOld(); err != nil {
+	if m, err := o.markWithoutStore(); err != nil {
 		return err
 	} else if m != nil {
 		return fmt.Errorf("open %s: %w: the mark %s is of store %s, and the folder holds none; mount its volume, or delete the mark to make a new store", p.dir, ErrNoStore, o.Mark, m.Store)
@@ -54,8 +54,8 @@ func (p place) expect(o Options) error {
 	return nil
 }
 
-// markOfOld is the store mark of a folder without a store.
-func (o Options) markOfOld() (*mark, error) {
+// markWithoutStore is the store mark of a folder that has no store in it.
+func (o Options) markWithoutStore() (*mark, error) {
 	if o.Mark == "" {
 		return nil, nil
 	}

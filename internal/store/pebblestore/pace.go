@@ -37,7 +37,7 @@ type pace struct {
 	rate  atomic.Uint64 // bytes per second up to then
 }
 
-// hurry is called by who waits for tables, and relax by who does no longer.
+// hurry is called when somebody begins to wait for tables, and relax when the wait ends.
 func (p *pace) hurry() { p.ease.Add(-1) }
 func (p *pace) relax() { p.ease.Add(1) }
 

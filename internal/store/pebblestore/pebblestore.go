@@ -16,7 +16,7 @@
 // manifest is missing, cut, damaged, or another one; a marker or the witness is
 // gone; a table is missing or has another size. The start is refused, and
 // nothing is changed. A damaged block of a table is noticed by whatever reads
-// it, which fails alone. mend.go then rewrites the table without the block, and
+// it, which fails alone. mendtable.go then rewrites the table without the block, and
 // scar.go keeps the keys damaged that it had. scrub.go reads all tables once a
 // week. salvage.go is what Repair does with damaged tables.
 //

@@ -123,7 +123,7 @@ const (
 )
 
 // judge tells what became of a statement that ended with err. An answer of
-// severity ERROR has rolled the transaction back; FATAL may come behind the
+// severity ERROR has rolled the transaction back; FATAL may come after the
 // commit, during the wait for the standby.
 func judge(err error) verdict {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {

@@ -25,8 +25,8 @@
 // A commit has returned without a warning: it is on the disk, and on the
 // standby if synchronous_standby_names says so. A commit that was not answered,
 // or answered with a warning, is of unknown outcome: the takeover that settles
-// it waits for its row lock, and is durable behind it. With an asynchronous
-// standby, what was acked since it fell behind is lost by a failover.
+// it waits for its row lock, and is durable after it. With an asynchronous
+// standby, what was acked and has not reached it is lost by a failover.
 package pgstore
 
 import (

@@ -18,8 +18,7 @@ import (
 )
 
 // feedLost is the state of a feed in a database that lacks commits: it takes no
-// batches and no takeovers until the history has another id (Renew). It is beyond
-// those of package store, which callers never meet.
+// batches and no takeovers until the history has another id (Renew). Callers never see this state.
 const feedLost = store.FeedSealed + 1
 
 // seen is how far each feed is known to have come: the highest commit that is

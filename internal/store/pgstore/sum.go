@@ -54,7 +54,7 @@ func (s *sums) of(a address, value []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, s.key), castagnoli, value)
 }
 
-// ofDedupe is the checksum of a filed seq.
+// ofDedupe is the checksum of a row of the table dedupe: the seq of a stored send.
 func (s *sums) ofDedupe(c im.Key, hash uint64, slot uint32, seq uint64) uint32 {
 	s.value = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(s.value[:0], slot), seq)
 	return s.of(address{kind: kindDedupe, conv: c, n: hash}, s.value)

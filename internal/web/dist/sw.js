@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "7f0dfc6842c4d00f"
-const files = ["/","/assets/EmojiPicker-B6m0Frys.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-DBA536xV.js","/assets/index-Cjdpyxp6.css","/assets/index-DjuYFDKp.js","/assets/zh-C3wMEqps.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "c358ac6628853212"
+const files = ["/","/assets/EmojiPicker-BYyeJKrq.js","/assets/EmojiPicker-QfF2t_2H.css","/assets/en-DBA536xV.js","/assets/index-BINsbLBD.js","/assets/index-DyTLh8O-.css","/assets/zh-C3wMEqps.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
@@ -39,15 +39,27 @@ async function kept(request) {
   return await cache.match(request, { ignoreVary: true }) ?? await caches.match(request, { ignoreVary: true }) ?? fetch(request)
 }
 
-// A notification brings the person to the conversation: in a tab that is open, if there is one.
+// What Web Push brings would be shown here, as src/notify.ts does for a tab that is open: with the
+// address of the conversation in `data`, and always something, or browsers take the right to it away.
+
+// A notification brings the person to the conversation: in a tab of the account that is open, if there is one.
 self.addEventListener('notificationclick', (event) => {
   event.notification.close()
   const { address } = event.notification.data
   event.waitUntil(self.clients.matchAll({ type: 'window' }).then(async (tabs) => {
-    const account = address.split('/')[1]
-    const tab = tabs.find((t) => new URL(t.url).hash.split('/')[1] === account)
-    if (!tab) return self.clients.openWindow(`/${address}`)
-    tab.postMessage({ kind: 'open', address })
-    return tab.focus()
+    for (const tab of tabs) if (await goes(tab, address)) return tab.focus()
+    return self.clients.openWindow(`/${address}`)
   }))
 })
+
+const answerMs = 300 // a tab that takes longer is frozen
+
+/** Has a tab go to a conversation, if it is one of that account. The worker cannot see that: the address of a tab is here the one at which it was opened. */
+function goes(tab, address) {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel()
+    port1.onmessage = ({ data }) => resolve(data)
+    setTimeout(() => resolve(false), answerMs)
+    tab.postMessage({ kind: 'open', address }, [port2])
+  })
+}

@@ -2833,7 +2833,7 @@ type Signal struct {
 	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
 	Head          uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`                   // of the conversation when the server took the signal. Clause P-13.3
 	Id            uint64                 `protobuf:"varint,6,opt,name=id,proto3" json:"id,omitempty"`                       // a random number of the server: a client drops a signal that it has already
-	TimeMs        uint64                 `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when the server took it
+	TimeMs        uint64                 `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when the node of the sender read it
 	HoldMs        uint32                 `protobuf:"varint,8,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"` // as sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

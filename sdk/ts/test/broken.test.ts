@@ -5,10 +5,16 @@ import { describe, test } from 'node:test'
 import { context } from 'esbuild'
 import { broken, type Broken } from './broken.js'
 import { type Border, play } from './conformance.js'
+import { planted } from './planted.js'
 import { clauses, vectors } from './vectors.js'
 
+/** Breaks of clauses, and planted faults that a script can see. */
+const all: readonly (Omit<Broken, 'clause'> & { readonly clause?: string; readonly what?: string })[] = [
+  ...broken, ...planted.flatMap(({ file, vector, ...p }) => vector === undefined ? [] : [{ ...p, file: basename(file), vector }]),
+]
+
 /** The text of the file with the break, or why it cannot be made. */
-function patched(b: Broken): string {
+function patched(b: Omit<Broken, 'clause'>): string {
   const source = readFileSync(`src/core/${b.file}`, 'utf8')
   const quoted = b.old.split('\n').map((line) => line.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('\\n\\s*')
   const found = [...source.matchAll(new RegExp(quoted, 'g'))]
@@ -22,18 +28,18 @@ describe('broken', () => {
   })
 
   test('a vector notices each break', async (t) => {
-    let now: Broken | undefined
+    let now: Omit<Broken, 'clause'> | undefined
     const core = await context({
       entryPoints: ['src/core/index.ts'], bundle: true, format: 'esm', target: 'es2022', write: false, logLevel: 'silent',
       plugins: [{ name: 'break', setup: (b) => b.onLoad({ filter: /src\/core\/\w+\.ts$/ }, ({ path }) => (now && basename(path) === now.file ? { contents: patched(now), loader: 'ts' } : undefined)) }],
     })
-    for (const b of broken) {
-      await t.test(`${b.clause}: ${b.vector}`, async () => {
+    for (const b of all) {
+      await t.test(`${b.clause ?? b.what}: ${b.vector}`, async () => {
         now = b
         const { outputFiles } = await core.rebuild()
         const border = await import(`data:text/javascript;base64,${Buffer.from(outputFiles?.[0]?.contents ?? []).toString('base64')}`) as Border
         const vector = vectors.find((v) => v.name === b.vector)
-        assert.ok(vector && vector.clauses.includes(b.clause), `the vector is not about ${b.clause}`)
+        assert.ok(vector && (b.clause === undefined || vector.clauses.includes(b.clause)), `the vector is not about ${b.clause}`)
         assert.notDeepEqual(play(border, vector), [], 'no step failed')
       })
     }

@@ -45,10 +45,11 @@ describe('client', { timeout: 60_000 }, () => {
     const changes = client.changes()
     const first = (await changes.next()).value
     assert.ok(first?.list && first.status && first.conversations.has('g1'))
+    await client.send({ user: 'zoe', text: 'hello' })
     for (let seq = 2; seq < 50; seq++) server.push({ events: entry(seq, 'x') })
     await until(client, () => client.messages('g1').length === 49)
     const next = (await changes.next()).value
-    assert.deepEqual([...next?.conversations ?? []], ['g1'])
+    assert.deepEqual([[...next?.conversations ?? []], next?.pending], [['g1'], true])
     const stop = new AbortController()
     const rest = client.changes(stop.signal)
     await rest.next()
@@ -117,7 +118,25 @@ describe('client', { timeout: 60_000 }, () => {
     await client.close()
   })
 
-  test('a store that fails ends the run, and what was not stored is not told', async () => {
+  test('what was not stored is not told', async () => {
+    const inner = memoryStore()
+    let fails = false
+    const server = new FakeServer()
+    const client = new Client({ url: 'ws://a', token: 't', transport: server, store: { ...inner, write: (rows, durable) => fails ? Promise.reject(new Error('disk full')) : inner.write(rows, durable) } })
+    const run = client.run()
+    await until(client, () => client.status().synced)
+    const told: string[] = []
+    client.subscribe((c) => told.push(...c.conversations))
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.deepEqual(told.splice(0), ['g1'])
+    fails = true
+    server.push({ events: entry(2, 'x') })
+    await assert.rejects(run, (e) => isPetrelError(e) && e.kind === 'store')
+    assert.deepEqual(told, [])
+    await client.close()
+  })
+
+  test('a store that fails ends the run', async () => {
     const inner = memoryStore()
     let fails = false
     const store: Store = { ...inner, write: (rows, durable) => fails ? Promise.reject(new Error('disk full')) : inner.write(rows, durable) }
@@ -217,6 +236,29 @@ describe('client', { timeout: 60_000 }, () => {
     void client.close()
     await soon(ended)
   }))
+
+  test('a message that a loop has not finished comes again, and no other', async () => {
+    const store = memoryStore()
+    const server = new FakeServer()
+    const next = async (finish: number): Promise<string[]> => { // of a new process, which finishes so many
+      const client = new Client({ url: 'ws://a', token: 't', transport: server, store })
+      const end = client.connect()
+      await until(client, () => client.status().synced)
+      for (const [seq, text] of [[2, 'second'], [3, 'third']] as const) server.push({ events: entry(seq, text) })
+      const texts: string[] = []
+      for await (const m of client.incoming()) {
+        texts.push(m.text ?? '')
+        if (texts.length > finish) break
+      }
+      end()
+      await client.close()
+      return texts
+    }
+    assert.deepEqual(await next(0), ['first'])
+    assert.deepEqual(await next(1), ['first', 'second'])
+    assert.deepEqual(await next(1), ['second', 'third'])
+    assert.deepEqual(await next(0), ['third'])
+  })
 
   test('a call that broke off is made again with the same requestId', () => connected(async (client, server) => {
     const calls: string[] = []

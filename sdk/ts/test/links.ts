@@ -7,6 +7,12 @@ export type Fault = 'push lost' | 'frame doubled' | 'frame overtaken' | 'answer 
 
 type Handler = ((event: never) => void) | null
 
+/**
+ * What a server may say on a connection that the client has given up: that another login has taken
+ * the place of this one. A client that takes it for the word of its newer connection ends.
+ */
+const replaced = '{"kick":{"code":"replaced"}}'
+
 const holdMs = 5 // how long a frame waits for one that may overtake it
 
 export class Links {
@@ -170,8 +176,11 @@ class Link {
   }
 
   #give(data: string): void {
-    if (this.#left) this.#links.note('frame of a stale socket')
     const f = (this.#left ? this.#late : this.onmessage) as ((e: object) => void) | null
+    if (this.#left) {
+      this.#links.note('frame of a stale socket')
+      f?.({ data: replaced })
+    }
     f?.({ data })
   }
 }

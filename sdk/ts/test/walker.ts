@@ -46,6 +46,8 @@ interface Composed {
 interface View {
   readonly told: number[] // seqs, in the order in which they came
   begun: number // the seq with which the page has begun, or begun anew
+  read: number // how far the user has read
+  readers: ReadonlyMap<string, number> // how far others have
   readonly ids: Map<string, number>
   isStale: boolean // something has changed since all was read
   all: readonly Message[]
@@ -128,8 +130,12 @@ class Page {
       this.views.delete(conv)
       return
     }
-    const view = this.views.get(conv) ?? { told: [], begun: 0, ids: new Map<string, number>(), isStale: true, all: [] }
+    const view = this.views.get(conv) ?? { told: [], begun: 0, read: 0, readers: new Map<string, number>(), ids: new Map<string, number>(), isStale: true, all: [] }
     this.views.set(conv, view)
+    assert.ok(v.read >= view.read, `${conv}: read up to ${view.read}, and then up to ${v.read}`)
+    view.read = v.read
+    for (const [user, read] of view.readers) assert.ok((v.receipts.get(user)?.read ?? 0) >= read, `${conv}: ${user} had read up to ${read}, and then up to ${v.receipts.get(user)?.read}`)
+    view.readers = new Map([...v.receipts].map(([user, r]) => [user, r.read]))
     for (const m of this.client.messages(conv, view.told.at(-1) ?? 0)) {
       assert.ok(m.seq > (view.told.at(-1) ?? 0), `${conv}: seq ${m.seq} was shown after ${view.told.at(-1)}`)
       if (m.seq > (view.told.at(-1) ?? 0) + 1) view.begun = m.seq
@@ -170,7 +176,10 @@ class Page {
       } else if (o.state === 'unknowable') { // the log tells
         this.open.delete(m.id)
         queueMicrotask(() => this.client.discard(m.id))
-      } else if (o.state === 'sent') m.seen = true // its entry is not there yet
+      } else if (o.state === 'sent') { // its entry is not there yet
+        m.seen = true
+        this.#walk.sentWithoutEntry(this)
+      }
     }
   }
 }
@@ -211,6 +220,7 @@ class Disk {
   /** Whoever runs writes no more. */
   crash(): void {
     this.#life++
+    this.failed = true
   }
 }
 
@@ -242,6 +252,7 @@ export class Walk {
   #wantsOut = false // alice logs out as soon as one of her tabs is live and none is frozen
   #isLeaving = false // alice logs out: what she still composes may be lost
   #loseAnswer = false
+  #crashesSoon = false // the bot crashes when a message of it is stored whose entry is not there yet
   #calls = 0
 
   constructor(server: Server, seed: number) {
@@ -274,6 +285,14 @@ export class Walk {
   /** Whether a page looks at what becomes of a message. */
   isOpen(id: string): boolean {
     return this.#tabs.some((p) => p.open.has(id)) || this.#bot?.open.has(id) === true
+  }
+
+  /** A message of a page is stored, and entries before it are missing. */
+  sentWithoutEntry(page: Page): void {
+    if (!this.#crashesSoon || page !== this.#bot) return
+    this.#crashesSoon = false
+    this.#note('crash before an entry')
+    this.#disk.crash() // the next step restarts it
   }
 
   async begin(): Promise<void> {
@@ -422,9 +441,10 @@ export class Walk {
   async #next(): Promise<void> {
     const bot = this.#bot as Page
     if (this.#disk.failed) await this.#restartBot(false)
-    for (const p of [...this.#tabs]) {
-      const code = p.client.status().error
-      if (code?.kind === 'store') this.#reload(p)
+    for (const p of [...this.#tabs, this.#bot as Page]) {
+      const { error } = p.client.status()
+      if (error?.code === 'replaced') return this.fail(`${p.name} takes what came over an earlier connection`)
+      if (error?.kind === 'store' && p !== this.#bot) this.#reload(p)
     }
     const page = this.#random(3) === 0 ? bot : this.#one(this.#tabs)
     if (page === this.#frozen) {
@@ -438,6 +458,7 @@ export class Walk {
     const k = this.#random(1000)
     if (k < 330) await this.#write(page)
     else if (k < 380) this.#change(page)
+    else if (k < 385) await this.#whole(page)
     else if (k < 700) this.#use(page)
     else if (k < 960) this.#disturb(page)
     else await this.#trouble(page)
@@ -540,6 +561,17 @@ export class Walk {
     }
   }
 
+  /** Waits until a page that is connected has what it has heard of: it asks for what is missing by itself. */
+  async #whole(page: Page): Promise<void> {
+    page.client.focus()
+    const since = Date.now()
+    const isLess = (): boolean => page.client.status().synced && page.client.conversations().some((v) => v.have < v.head)
+    await this.#until(() => {
+      if (Date.now() - since > 5000) this.#thawAll() // the walk stands still, and nobody else does
+      return !isLess()
+    }, () => `${page.name} of ${this.#who()} does not ask for what is missing: ${JSON.stringify(page.client.conversations().map((v) => [v.id, v.have, v.head]))}`)
+  }
+
   /** A call beside the walk. What it asks for may not be there any more. */
   #call(of: Promise<unknown>): void {
     this.#calls++
@@ -587,9 +619,12 @@ export class Walk {
       this.#note(isBot ? 'restart' : page === leader ? 'leader reloaded' : 'tab reloaded')
       if (isBot) await this.#restartBot(false)
       else this.#reload(page)
-    } else if (k < 16 && isBot) {
+    } else if (k < 14 && isBot) {
       this.#note('crash')
       await this.#restartBot(true)
+    } else if (k < 16 && isBot) {
+      this.#crashesSoon = true
+      page.links.arm('push lost', 2)
     } else if (k < 24 && isBot) {
       this.#note('disk')
       this.#disk.fail(this.#one(['before', 'after']))
@@ -632,16 +667,17 @@ export class Walk {
     for (const m of this.#composed) if (!m.seen) m.sure = false
     const others = this.#tabs.filter((p) => p !== page)
     try {
-      await Promise.race([page.client.logout(), moment(5000).then(() => Promise.reject(new Error('logout takes 5 s')))])
+      await Promise.race([page.client.logout(), moment(patienceMs).then(() => Promise.reject(new Error('it does not end')))])
     } catch (why) {
       if (!isPetrelError(why)) this.fail(`log out: ${String(why)}`)
       await page.client.forget()
     }
+    const hasEnded = ({ error }: ReturnType<Client['status']>): boolean => error?.kind === 'store' || error?.code === 'revoked' || error?.code === 'unauthenticated'
     for (const p of others) {
-      await this.#until(() => ['revoked', 'unauthenticated'].includes(p.client.status().error?.code ?? ''), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`, 10_000)
+      await this.#until(() => hasEnded(p.client.status()), () => `${p.name} goes on after a logout: ${JSON.stringify(p.client.status())}`)
     }
     const isLeft = async (): Promise<boolean> => (await this.#factory.databases()).some((db) => db.name === `petrel:${this.#account}`)
-    for (const end = Date.now() + 10_000; await isLeft() && Date.now() < end;) await moment() // the server has told the others too: each of them removes it, and opens it for that
+    for (const end = Date.now() + patienceMs; await isLeft() && Date.now() < end;) await moment() // the server has told the others too: each of them removes it, and opens it for that
     for (const p of this.#tabs) {
       this.#browser.kill(p.name)
       this.#end(p)
@@ -685,6 +721,7 @@ export class Walk {
     this.#thaw()
     this.#disk.works()
     this.#loseAnswer = false
+    this.#crashesSoon = false
     if (this.#disk.failed) await this.#restartBot(false)
     for (const p of this.#tabs) p.database.next = ''
     for (const p of [...this.#tabs]) if (p.client.status().error?.kind === 'store') this.#reload(p)

@@ -13,7 +13,7 @@ const unlimited = Object.fromEntries([
 /** What long walks must have met. */
 const disturbances = [
   'push lost', 'frame doubled', 'frame overtaken', 'answer lost', 'cut before a write', 'cut after a write', 'frame of a stale socket', 'cut', 'leader frozen', 'tab frozen', 'tab thawed', 'link frozen', 'restart',
-  'leader reloaded', 'tab reloaded', 'crash', 'disk', 'database', 'token expired', 'refresh whose answer is lost', 'logged out',
+  'leader reloaded', 'tab reloaded', 'crash', 'crash before an entry', 'disk', 'database', 'token expired', 'refresh whose answer is lost', 'logged out',
 ]
 
 /** Walks with the seeds from first on, each of so many steps. It returns what is wrong: nothing. */

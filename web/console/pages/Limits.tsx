@@ -2,7 +2,7 @@ import { type ReactElement, useState } from 'react'
 import { Button, Spinner } from '../../ui/index.js'
 import { call, CallError, useCall } from '../call.js'
 import { bytes } from '../formats.js'
-import { type Key, type Translation, useTranslation } from '../i18n/index.js'
+import { type Translation, useTranslation } from '../i18n/index.js'
 import { Change, type Changed } from '../parts/Change.js'
 import { Trouble } from '../parts/Trouble.js'
 import type { ServerLimitsJson } from '../wire/types_gen.js'
@@ -43,13 +43,12 @@ export function Limits(): ReactElement {
         <form onSubmit={(e) => { e.preventDefault(); void preview() }}>
           <div className="table-box"><table className="table">
             <caption className="unseen">{t('limits')}</caption>
-            <thead><tr><th scope="col">{t('limit')}</th><th scope="col" className="end">{t('now')}</th><th scope="col">{t('newValue')}</th><th scope="col" className="wide">{t('meaning')}</th></tr></thead>
+            <thead><tr><th scope="col" className="wide">{t('limit')}</th><th scope="col" className="end">{t('now')}</th><th scope="col">{t('newValue')}</th></tr></thead>
             <tbody>{limits.map((name) => (
               <tr key={name}>
-                <th scope="row">{t(`limit_${name}`)}</th>
+                <th scope="row" className="wide">{t(`limit_${name}`)}<br /><span className="quiet">{t(`about_${name}` )}</span></th>
                 <td className="end">{say(answer[name], tr)}{name.endsWith('Bytes') && Number(answer[name]) > 0 && <span className="quiet"> {bytes(answer[name], tr)}</span>}</td>
                 <td><input className="field-input" inputMode="numeric" aria-label={t('newValueOf', { name: t(`limit_${name}`) })} aria-invalid={wrong(name)} value={typed[name] ?? ''} placeholder={answer[name] ?? '0'} onChange={(e) => setTyped({ ...typed, [name]: e.target.value.trim() || undefined } as typeof typed)} /></td>
-                <td className="wide quiet">{t(`about_${name}` as Key)}</td>
               </tr>
             ))}</tbody>
           </table></div>

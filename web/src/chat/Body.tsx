@@ -21,7 +21,7 @@ function draw(piece: Piece, i: number): ReactElement | string {
     case 'code':
       return <code key={i}>{piece.text}</code>
     case 'block':
-      return <pre key={i} tabIndex={-1}><code>{piece.text}</code></pre>
+      return <pre key={i} tabIndex={0}><code>{piece.text}</code></pre>
     case 'link':
       return <a key={i} href={piece.to} target="_blank" rel="noopener noreferrer nofollow">{piece.text}</a>
     case 'mention':

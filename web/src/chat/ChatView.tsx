@@ -34,7 +34,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const toast = useToast()
   const v = useChat(conv, peer)
   const pending = usePendingOf(conv, peer)
-  const { state } = useStatus()
+  const { state, synced } = useStatus()
   const [intent, setIntent] = useState<Intent>(undefined)
   const [open, setOpen] = useState<Open>(undefined)
   const timeline = useRef<TimelineControl>(null)
@@ -68,6 +68,11 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         client.discard(o.id)
         void client.send(o.draft).catch(said)
       },
+      change: (o) => {
+        if (!composer.current) return // in a group that the person is no member of any more
+        composer.current.insert(o.draft.text ?? '')
+        client.discard(o.id)
+      },
       discard: (o) => client.discard(o.id),
       openUser: (user) => go({ account: session.user, user }),
     }
@@ -76,7 +81,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const close = useCallback(() => setOpen(undefined), [])
   const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' ? undefined : is), []) // what it has opened stays
   const lastOwn = useCallback((): Message | undefined => client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded), [client, id, session.user])
-  const writable = v ? !v.left : true
+  const writable = v ? !v.left : conv === '' || !synced // a group may be new here: an own list that is not that of the server says nothing
   return (
     <ChatContext value={actions}>
       <div className="chat" onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
@@ -85,7 +90,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
         {writable
-          ? <Composer chat={peer ? `@${peer}` : id} conv={id} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
+          ? <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
           : <p className="composer-none">{t('notMember')}</p>}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}

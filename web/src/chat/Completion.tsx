@@ -28,9 +28,15 @@ export interface Completed {
   readonly from: number
 }
 
-const word = /(^|[\s(（，。、])([@:])([\p{L}\p{N}._+-]*)$/u
+/** A sign that begins a name, and what of it is written. Chinese and Japanese have no blank before it; addresses, times and links have letters or digits there. */
+const word = /(?<![A-Za-z0-9_@.:：/])([@:：])([\p{L}\p{N}._+-]*)$/u
 
-/** Offers members after @, and emojis after : and two letters. */
+/** Whether enough of an emoji's name is written: two letters, or one Chinese sign. */
+function isEnough(part: string): boolean {
+  return part.length >= 2 || /\p{Script=Han}/u.test(part)
+}
+
+/** Offers members after @, and emojis after : and a part of their name. */
 export function useCompletion(members: readonly MemberRef[], me: string, mayAll: boolean) {
   const [state, setState] = useState<Offered | undefined>(undefined)
   const { names } = useSession()
@@ -47,7 +53,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
       if (state) close()
       return
     }
-    const [, , sign, written = ''] = found
+    const [, sign, written = ''] = found
     const from = f.selectionStart - written.length - 1
     const turn = ++asked.current
     const offer = (offers: readonly Offer[]): void => {
@@ -60,7 +66,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
         ...some.map(({ user }): Offer => ({ key: user, text: `@${user} `, user, label: user })),
         ...(mayAll && members.length > 0 && 'all'.startsWith(part) ? [{ key: '*', text: '@all ', label: t('mentionAll') }] : []),
       ])
-    } else if (part.length >= 2) {
+    } else if (isEnough(part)) {
       loadEmoji(language).then(({ search }) => offer(search(part).map((e) => ({ key: e.sign, text: `${e.sign} `, emoji: e.sign, label: e.label }))), () => offer([])) // the word can be written without
     } else close()
   }

@@ -17,6 +17,8 @@ export type Intent = { readonly kind: 'reply' | 'edit'; readonly message: Messag
 
 export interface ComposerControl {
   readonly focus: () => void
+  /** Puts a text where the person writes. */
+  readonly insert: (text: string) => void
 }
 
 interface ComposerProps {
@@ -47,7 +49,6 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const [Picker, setPicker] = useState<ComponentType<EmojiPickerProps>>() // once it is loaded
   const members = useMembers(conversation?.kind === 'group' ? conversation : undefined)
   const completion = useCompletion(members, user, conversation?.role === 'owner' || conversation?.role === 'admin')
-  useImperativeHandle(control, () => ({ focus: () => field.current?.focus() }), [])
 
   const grow = useCallback(() => {
     const f = field.current
@@ -138,6 +139,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     changed()
     f.focus()
   }
+  useImperativeHandle(control, () => ({ focus: () => field.current?.focus(), insert }))
   const complete = (c: Completed): void => {
     insert(c.text, c.from)
     completion.close()

@@ -7,7 +7,7 @@ import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace, selectedText }
 import { onRest } from '../press.js'
 import { useChatActions } from './actions.js'
 import { Body } from './Body.js'
-import { failureText } from './failure.js'
+import { failureText, isTooLong } from './failure.js'
 import { isEmojiOnly } from './marks.js'
 import { QuoteBlock } from './QuoteBlock.js'
 import { Reactions } from './Reactions.js'
@@ -93,7 +93,7 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
     <span className="meta">
       {pinned && <span role="img" aria-label={t('pinned')} title={t('pinned')} className="meta-pin"><Icon name="pin" small /></span>}
       {edited && <span>{t('edited')}</span>}
-      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms, translation)}</time>
+      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms)}</time>
       {fate && <Ticks fate={fate} />}
     </span>
   )
@@ -109,7 +109,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
   const large = !failed && text !== undefined && isEmojiOnly(text) && !draft.replyTo
   return (
     <div className={shape(true, first, last, large, false)}>
-      <div className={failed ? 'bubble bubble-failed' : 'bubble'}>
+      <div className={state === 'rejected' ? 'bubble bubble-failed' : failed ? 'bubble bubble-unknown' : 'bubble'}>
         {draft.forward && <div className="forwarded"><Icon name="forward" small />{t('forwarded')}</div>}
         {draft.replyTo !== undefined && conv !== '' && <QuoteBlock conv={conv} seq={draft.replyTo} onOpen={actions.jumpTo} />}
         <div className="bubble-text">
@@ -120,7 +120,9 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
           <div className="failure" role="alert">
             <p>{failureText(o, t)}</p>
             <div className="failure-tools">
-              {state === 'rejected' && <Button small onClick={() => actions.again(o)}>{t('retry')}</Button>}
+              {isTooLong(o) && draft.text !== undefined
+                ? <Button small onClick={() => actions.change(o)}>{t('edit')}</Button>
+                : <Button small onClick={() => actions.again(o)}>{t(state === 'rejected' ? 'retry' : 'sendAgain')}</Button>}
               <Button small look="danger" onClick={() => actions.discard(o)}>{t('discard')}</Button>
             </div>
           </div>

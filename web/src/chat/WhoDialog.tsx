@@ -21,7 +21,7 @@ export function WhoDialog({ kind, message: m, conversation: v, onClose }: { read
   const delivered = receipts.filter((r) => r.read < m.seq && r.delivered >= m.seq)
   return (
     <Dialog title={t(kind === 'read' ? 'whoRead' : 'whoReacted')} closeLabel={t('close')} onClose={onClose}>
-      <div className="dialog-body dialog-list">
+      <div className="dialog-body dialog-list" tabIndex={0}>
         {kind === 'reacted' && <ul>{reacted.map((r) => <UserLine key={r.user} user={r.user} note={r.emojis.join(' ')} />)}</ul>}
         {kind === 'read' && read.length + delivered.length === 0 && <p className="quiet row">{t('nobodyYet')}</p>}
         {kind === 'read' && <ul>{read.map((r) => <UserLine key={r.user} user={r.user} note={t('fateRead')} />)}{delivered.map((r) => <UserLine key={r.user} user={r.user} note={t('fateDelivered')} />)}</ul>}

@@ -13,6 +13,7 @@ export interface ChatActions {
   readonly jumpTo: (seq: number) => void // or tells the person why not
   readonly chooseDay: (ms: number) => void // for a jump; ms is the day that is shown now
   readonly again: (o: Outgoing) => void
+  readonly change: (o: Outgoing) => void // its text goes back into the field
   readonly discard: (o: Outgoing) => void
   readonly openUser: (user: string) => void
 }

@@ -25,7 +25,12 @@ export function thrownText(why: unknown, t: Translation['t']): string {
 
 /** Why a message is not stored, or that nobody knows. */
 export function failureText(o: Outgoing, t: Translation['t']): string {
-  if (o.state === 'unknowable') return t('unknowable')
+  if (o.state === 'unknowable') return t(o.draft.edit || o.draft.recall ? 'unknowable' : 'unknowableAgain')
   const reason = errorText(o.error?.code ?? '', t)
   return o.draft.edit ? t('editRefused', { reason }) : o.draft.recall ? t('recallRefused', { reason }) : reason
+}
+
+/** Whether a message can be sent only if its text is made shorter. */
+export function isTooLong(o: Outgoing): boolean {
+  return o.state === 'rejected' && reasons[o.error?.code as keyof typeof reasons] === 'errorTooLarge'
 }

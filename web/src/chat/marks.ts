@@ -61,11 +61,15 @@ function split(text: string, pattern: RegExp, make: (match: readonly [string, ..
   return pieces
 }
 
-const onlyEmoji = new RegExp('^(?:\\p{RGI_Emoji}\\s*){1,3}$', 'v')
+const word = /(?!ℹ)\p{L}/u // the one sign that is a letter and an emoji
+const ascii = /^[\x00-\x7f]*$/
+let onlyEmoji: RegExp | undefined // made when it is needed: it knows some 3,700 emojis, and a chat that opens would wait for it
 
 /** Whether a text is one to three emojis and nothing else: they are drawn large. */
 export function isEmojiOnly(text: string): boolean {
-  return text.length <= 60 && onlyEmoji.test(text)
+  if (text.length > 60 || word.test(text) || ascii.test(text)) return false
+  onlyEmoji ??= new RegExp('^(?:\\p{RGI_Emoji}\\s*){1,3}$', 'v')
+  return onlyEmoji.test(text)
 }
 
 /** A text on one line, without its marks. */

@@ -1,4 +1,4 @@
-import type { Conversation, MemberRef } from '@petrel-im/sdk'
+import type { Client, Conversation, MemberRef } from '@petrel-im/sdk'
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { useEffect, useState } from 'react'
 
@@ -13,11 +13,27 @@ export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
   const [all, setAll] = useState<{ readonly conv: string; readonly members: readonly MemberRef[] }>({ conv: '', members: none })
   useEffect(() => {
     if (conv === '' || !live) return undefined
-    const over = new AbortController()
-    client.members(conv, { signal: over.signal }).then((members) => setAll({ conv, members }), () => {}) // the next change or connection asks again
-    return () => over.abort()
+    let over = false
+    readMembers(client, conv, changed).then((members) => {
+      if (!over) setAll({ conv, members })
+    }, () => {}) // the next change or connection asks again
+    return () => {
+      over = true
+    }
   }, [client, conv, changed, live])
   return all.conv === conv ? all.members : none
+}
+
+const underWay = new WeakMap<Client, Map<string, Promise<readonly MemberRef[]>>>()
+
+/** Reads the members as they are after an entry that changed them. Title, field and info of a group want them at the same time: it is one read then. */
+function readMembers(client: Client, conv: string, changed: number): Promise<readonly MemberRef[]> {
+  const reads = underWay.get(client) ?? new Map<string, Promise<readonly MemberRef[]>>()
+  underWay.set(client, reads)
+  const key = `${conv} ${changed}`
+  const read = reads.get(key) ?? client.members(conv).finally(() => reads.delete(key))
+  reads.set(key, read)
+  return read
 }
 
 /** The members whom a text names with @, at most 50, and whether it names all. */

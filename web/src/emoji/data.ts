@@ -11,7 +11,7 @@ export interface EmojiData {
   readonly search: (words: string) => readonly Emoji[]
 }
 
-/** What vite.config.ts makes of emojibase-data: sign, label, tags, group. */
+/** What emojiModule.ts makes of emojibase-data: sign, label, tags, group. */
 type Packed = readonly (readonly [sign: string, label: string, tags: string, group: number])[]
 
 const loads: Readonly<Record<Language, () => Promise<{ default: Packed }>>> = {

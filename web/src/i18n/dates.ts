@@ -1,6 +1,6 @@
 import type { Translation } from './index.js'
 
-const formats = new Map<string, Intl.DateTimeFormat>()
+const formats = new Map<string, Intl.DateTimeFormat>() // made when they are needed: a page that opens would wait for the first one
 
 function format(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   const key = tag + JSON.stringify(options)
@@ -12,9 +12,14 @@ function format(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTime
   return made
 }
 
-/** The time of day. */
-export function timeOf(ms: number, { tag }: { readonly tag: string }): string {
-  return format(tag, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }).format(ms)
+/** The time of day, which both languages write in the same way. */
+export function timeOf(ms: number): string {
+  const d = new Date(ms)
+  return `${twoDigits(d.getHours())}:${twoDigits(d.getMinutes())}`
+}
+
+function twoDigits(n: number): string {
+  return String(n).padStart(2, '0')
 }
 
 /** A number that is the same for two times of one day here. */
@@ -33,13 +38,13 @@ export function dateOf(ms: number, { tag, t }: Translation, now = Date.now()): s
 
 /** As short as it can be said: the time, the day of the week, or the date. */
 export function shortDate(ms: number, translation: Translation, now = Date.now()): string {
-  if (dayOf(ms) === dayOf(now)) return timeOf(ms, translation)
+  if (dayOf(ms) === dayOf(now)) return timeOf(ms)
   if (now - ms < 6 * 86_400_000) return format(translation.tag, { weekday: 'short' }).format(ms)
   const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
   return format(translation.tag, sameYear ? { month: 'short', day: 'numeric' } : { year: 'numeric', month: 'numeric', day: 'numeric' }).format(ms)
 }
 
 /** Date and time. */
-export function fullDate(ms: number, { tag }: { readonly tag: string }): string {
+export function fullDate(ms: number, { tag }: Translation): string {
   return format(tag, { dateStyle: 'medium', timeStyle: 'short' }).format(ms)
 }

@@ -16,10 +16,11 @@ export interface TranslationOf<Key extends string> {
 }
 
 export function translationOf<Key extends string>(language: Language, texts: Readonly<Record<Key, Text>>): TranslationOf<Key> {
-  const plural = new Intl.PluralRules(tags[language])
+  let plural: Intl.PluralRules | undefined // made when it is needed: that takes 2 ms
+  const isOne = (n: number): boolean => (plural ??= new Intl.PluralRules(tags[language])).select(n) === 'one'
   const t: TranslationOf<Key>['t'] = (key, values) => {
     const text = texts[key]
-    const form = typeof text === 'string' ? text : plural.select(Number(values?.['n'])) === 'one' ? text.one ?? text.other : text.other
+    const form = typeof text === 'string' ? text : isOne(Number(values?.['n'])) ? text.one ?? text.other : text.other
     return values ? fill(form, values) : form
   }
   return { language, tag: tags[language], t }

@@ -1,13 +1,13 @@
 import type { Conversation, MemberRef } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { type ReactElement, useState } from 'react'
-import { Avatar, Button, Dialog, Icon, Menu, MenuItem, type MenuPlace, RowButton, useToast } from '../../ui/index.js'
-import { useName } from '../account/names.js'
+import { Button, Dialog, Menu, MenuItem, type MenuPlace, RowButton, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useMembers } from '../chat/members.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
+import { MemberList } from './MemberList.js'
 import { UserPicker } from './UserPicker.js'
 
 interface Question {
@@ -37,7 +37,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
       <section className="info-part">
         {members.length > 0 && <h3 className="info-title">{t('memberCount', { n: members.length })}</h3>}
         {leads && <RowButton icon="add" onClick={() => setAdding(true)}>{t('addMembers')}</RowButton>}
-        <ul>{members.map((m) => <li key={m.user}><MemberLine member={m} me={user} onSelect={(at) => setMenu({ member: m, at })} /></li>)}</ul>
+        <MemberList members={members} onSelect={(member, at) => setMenu({ member, at })} />
       </section>
       <section className="info-part">
         {(!owns || members.length === 1) && <RowButton icon="exit" danger onClick={() => setQuestion({ text: t('leaveQuestion', { title: v.title }), yes: 'leave', act: () => client.leaveGroup(v.id) })}>{t('leaveGroup')}</RowButton>}
@@ -57,24 +57,6 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
       {question && <ConfirmDialog {...question} onClose={() => setQuestion(undefined)} />}
     </>
   )
-}
-
-const roleNames: Readonly<Record<string, Key>> = { owner: 'owner', admin: 'admin' }
-
-function MemberLine({ member: m, me, onSelect }: { readonly member: MemberRef; readonly me: string; readonly onSelect: (at: MenuPlace) => void }): ReactElement {
-  const { t } = useTranslation()
-  const name = useName(m.user)
-  const role = roleNames[m.role]
-  const inner = (
-    <>
-      <Avatar id={m.user} name={name} size={40} />
-      <span className="row-text"><span className="cut info-name" dir="auto">{name}</span><span className="row-note cut">@{m.user}</span></span>
-      {m.role === 'owner' && <Icon name="crown" small />}
-      {role && <span className="quiet">{t(role)}</span>}
-    </>
-  )
-  if (m.user === me) return <div className="row">{inner}</div>
-  return <button type="button" className="row" aria-haspopup="menu" onClick={(e) => onSelect({ x: e.clientX || e.currentTarget.getBoundingClientRect().left + 60, y: e.clientY || e.currentTarget.getBoundingClientRect().bottom })}>{inner}</button>
 }
 
 function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly members: readonly MemberRef[]; readonly onClose: () => void }): ReactElement {

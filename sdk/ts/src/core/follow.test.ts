@@ -91,3 +91,41 @@ test('who takes over does not send what another tab has sent and removed', () =>
   core.lead(c, [{ key: 'meta', value: { user: 'alice', device: 'd', history: 'h', inbox: 'i', token: '', synced: false } }])
   assert.deepEqual(core.pending(c, 'g1'), [])
 })
+
+/** The core of a tab that follows and knows the group g1. */
+function following(): core.Core {
+  const c = core.newCore({ url: 'ws://a', speaks: ['ws'], device: 'd', client: 'test', stored: true, keep: 500, newest: 20, manualDelivered: true }, () => 0, () => 'id', 1e12)
+  core.open(c, [])
+  core.follow(c)
+  core.start(c)
+  welcomed(c, 1, 'h')
+  core.frame(c, 1, core.decode({ id: '2', sync: { token: 'AQ==', convs: [{ conv: 'g1', kind: 'CONV_KIND_GROUP', head: '0', joined: '1', firstSeq: '1' }] } }))
+  core.stored(c, core.prepare(c))
+  core.takeOutputs(c)
+  return c
+}
+
+function welcomed(c: core.Core, conn: number, historyId: string): void {
+  core.tokenCame(c, 'token')
+  core.opened(c, conn)
+  core.frame(c, conn, core.decode({ id: '1', welcome: { user: 'alice', inbox: 'i', historyId, capabilities: [] } }))
+}
+
+test('a tab that follows does not remove the row of a message that another one sends', () => {
+  const c = following()
+  core.mirror(c, [{ key: 'o/k', value: { send: { conv: 'g1', user: '', clientMsgId: 'k', type: '', text: 'hi', needs: [], after: 0 }, n: 1, composedMs: 1e12, look: false, stale: false } }], false)
+  assert.deepEqual(core.pending(c, 'g1').map(({ id }) => id), ['k'])
+  core.frame(c, 1, core.decode({ events: { messages: [{ conv: 'g1', seq: '1', from: 'alice', clientMsgId: 'k', timeMs: '1', counted: '1', text: 'hi' }] } }))
+  assert.deepEqual([core.pending(c, 'g1'), core.messages(c, 'g1').map((m) => m.clientMsgId)], [[], ['k']])
+  assert.deepEqual(outbox(c), [])
+})
+
+test('a tab that follows drops what it knows when the history is another one', () => {
+  const c = following()
+  assert.ok(core.conversation(c, 'g1'))
+  core.closed(c, 1, core.failure('link', 'cut'))
+  core.wakeUp(c)
+  core.step(c)
+  welcomed(c, 2, 'h2')
+  assert.equal(core.conversation(c, 'g1'), undefined)
+})

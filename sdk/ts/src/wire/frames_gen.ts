@@ -855,7 +855,7 @@ export interface SignalJson {
   readonly head?: Decimal
   /** a random number of the server: a client drops a signal that it has already */
   readonly id?: Decimal
-  /** when the server took it */
+  /** when the node of the sender read it */
   readonly timeMs?: Decimal
   /** as sent */
   readonly holdMs?: number

@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Routine is what a user who is online does in an hour. The defaults are a guess at a busy hour of an
+// application of which chat is the main part: nobody has published such figures with their source.
+type Routine struct {
+	Direct  float64 `json:"direct_per_hour"` // messages to one other user
+	Group   float64 `json:"group_per_hour"`  // messages to a group
+	Members int     `json:"group_members"`   // members of it who are online
+	Logins  float64 `json:"logins_per_hour"` // times that the application comes to the front and connects again
+	Opens   float64 `json:"opens_per_hour"`  // conversations that are opened, so that a page of history is read
+}
+
+func usualRoutine() *Routine {
+	return &Routine{Direct: 12, Group: 3, Members: 50, Logins: 4, Opens: 20}
+}
+
+// Check says what is wrong with h.
+func (h *Routine) Check() error {
+	for _, v := range []struct {
+		name string
+		is   float64
+	}{{"direct", h.Direct}, {"group", h.Group}, {"logins", h.Logins}, {"opens", h.Opens}} {
+		if v.is < 0 || v.is > 1e6 {
+			return fmt.Errorf("%s is %g; allowed: 0 to 1,000,000 in an hour", v.name, v.is)
+		}
+	}
+	if h.Direct+h.Group == 0 {
+		return fmt.Errorf("users send nothing: direct or group must be above 0")
+	}
+	if h.Members < 2 || h.Members > 100_000 {
+		return fmt.Errorf("group-members is %d; allowed: 2 to 100,000", h.Members)
+	}
+	return nil
+}
+
+// follow fills in what follows from habits: every client writes to some others and to its group in
+// turn, so often to each that the shares are right.
+func (p *Params) follow(h *Routine) {
+	const most = 20 // messages of a turn
+	p.Members = min(h.Members, p.Connections)
+	share := h.Direct / (h.Direct + h.Group)
+	if p.Peers = int(math.Round(share / (1 - share))); share > float64(most)/(most+1) || p.Peers > most {
+		p.Peers = most
+	}
+	p.Peers = min(max(p.Peers, 1), max(1, (p.Connections-1)/2)) // two users have one conversation, in which one of them sends
+	if h.Direct == 0 {
+		p.Peers = 0
+	}
+	p.Rate = float64(p.Connections) * (h.Direct + h.Group) / 3600 * p.Speed
+}
+
+// circle is group i: its first connection, and how many there are.
+func (p *Params) circle(i int) (first, members int) {
+	first = i * p.Members
+	return first, min(p.Members, p.Connections-first)
+}
+
+// circles is how many groups there are.
+func (p *Params) circles() int {
+	if p.Routine.Group == 0 {
+		return 0
+	}
+	return (p.Connections + p.Members - 1) / p.Members
+}
+
+// pastime is what clients do beside sending.
+type pastime struct {
+	logins, opens float64 // in a second, of all clients
+	gone, opened  uint64  // since the start
+}
+
+// beside counts what clients did.
+type beside struct{ moved, pages uint64 }
+
+const (
+	stride   = 7919 // a prime: who does something next is not who is next
+	openPage = 50   // messages
+)
+
+// live has those clients go away, or open a conversation, whose turn it is.
+func (g *generator) live(now int64) {
+	h, since := g.habits, float64(now-g.started)/1e9
+	for ; float64(h.gone) < h.logins*since; h.gone++ {
+		if c := g.conns[h.gone*stride%uint64(len(g.conns))]; c.fd >= 0 && !g.staying.Load() {
+			g.lose(c, wentAway)
+		}
+	}
+	for ; float64(h.opened) < h.opens*since; h.opened++ {
+		c := g.conns[h.opened*stride%uint64(len(g.conns))]
+		v := c.sender.peers[h.opened%uint64(len(c.sender.peers))].book
+		if st := v.stream(c.index); c.fd >= 0 && v.id != "" && st.Next() > 1 {
+			after := st.Next() - 1
+			g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{
+				Conv: v.id, After: after - min(after, openPage), Limit: openPage,
+			}}})
+		}
+	}
+}
+
+// mixed is the scenarios Mixed and Soak.
+func (r *run) mixed(ctx context.Context) error {
+	g := r.gen
+	s, stop := r.bringBack(ctx)
+	defer stop()
+	if _, err := until(ctx, r, time.After(seconds(r.p.WarmUp))); err != nil {
+		return err
+	}
+	back, again := s.back.Load(), s.again.Load()
+	if err := r.enter(ctx, measuring); err != nil {
+		return err
+	}
+	if _, err := until(ctx, r, time.After(seconds(r.p.Seconds))); err != nil {
+		return err
+	}
+	back, again = s.back.Load()-back, s.again.Load()-again
+	r.living = func() { // when the window has ended
+		took := float64(g.end.at-g.begin.at) / 1e9
+		task := func(name string, n uint64, times *hdrhistogram.Histogram) {
+			t := Task{Name: name, Count: n, Seconds: round(took, 1000), PerS: round(float64(n)/took, 10)}
+			if times != nil {
+				t.Latency = percentiles(times)
+			}
+			if name == taskReturn {
+				t.Again = again
+			}
+			r.report.Tasks = append(r.report.Tasks, t)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		task(taskSend, g.end.accepted-g.begin.accepted, g.ackTime.all)
+		task(taskDelivered, g.end.delivered-g.begin.delivered, g.endToEnd.all)
+		task(taskReceipt, g.at1.moved-g.at0.moved, nil)
+		task(taskReturn, uint64(back), s.times)
+		task(taskHistory, g.at1.pages-g.at0.pages, g.errand.times)
+	}
+	return r.everybodyIsBack(ctx)
+}
+
+// everybodyIsBack ends the comings and goings.
+func (r *run) everybodyIsBack(ctx context.Context) error {
+	r.gen.staying.Store(true)
+	for end := time.Now().Add(returnLimit); r.gen.away.Load() > 0; {
+		if time.Now().After(end) {
+			return fmt.Errorf("%d clients are not back after %s", r.gen.away.Load(), returnLimit)
+		}
+		if _, err := until(ctx, r, time.After(10*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Drift is how a long run has changed its server: from the second quarter of the measured window, when
+// all caches are warm, to the last one. Medians over the seconds.
+type Drift struct {
+	Memory [2]float64 `json:"rss_bytes"`
+	Ack    [2]float64 `json:"ack_p99_ms"`
+	CPU    [2]float64 `json:"cpu"` // cores
+}
+
+const (
+	driftShare  = 0.2      // of memory, that is no finding
+	driftMemory = 32 << 20 // bytes; less is no finding
+)
+
+// drift is that of the series.
+func drift(series []Second) *Drift {
+	var window []Second
+	for _, s := range series {
+		if s.Phase == "measure" {
+			window = append(window, s)
+		}
+	}
+	d := &Drift{}
+	for i, part := range [][]Second{window[len(window)/4 : len(window)/2], window[len(window)-len(window)/4:]} {
+		pick := func(of func(*Second) float64) float64 {
+			var all []float64
+			for n := range part {
+				if v := of(&part[n]); v > 0 {
+					all = append(all, v)
+				}
+			}
+			slices.Sort(all)
+			if len(all) == 0 {
+				return 0
+			}
+			return all[len(all)/2]
+		}
+		d.Memory[i] = pick(func(s *Second) float64 { return float64(s.Servers.RSSBytes) })
+		d.Ack[i] = pick(func(s *Second) float64 { return s.Ack.P99 })
+		d.CPU[i] = pick(func(s *Second) float64 { return s.Servers.CPU })
+	}
+	return d
+}
+
+// problem says whether the server has grown.
+func (d *Drift) problem() error {
+	if grown := d.Memory[1] - d.Memory[0]; grown > max(driftMemory, driftShare*d.Memory[0]) {
+		return fmt.Errorf("the server's memory grew from %.0f MB in the second quarter of the run to %.0f MB in the last", d.Memory[0]/(1<<20), d.Memory[1]/(1<<20))
+	}
+	return nil
+}

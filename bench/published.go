@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Published is a test that somebody has published, and what came out of it. All of them are
+// in published.json: a new one is an entry there, and a shape in scenarios.go.
+type Published struct {
+	ID       string            `json:"id"`
+	Scenario string            `json:"scenario"` // of ours, which does the same
+	Shape    string            `json:"shape,omitempty"`
+	System   string            `json:"system"`
+	Size     string            `json:"size"`       // what it sent
+	Hardware string            `json:"hardware"`   // as its publisher names it
+	Cores    float64           `json:"cores"`      // of the server and its database
+	Busy     float64           `json:"busy_cores"` // of those, in use during the test; 0: it is not published
+	Source   string            `json:"source"`     // its address
+	Figures  []PublishedFigure `json:"figures"`
+	Habits   []string          `json:"habits"` // of its clients, that make its figures look better: keys of Habits
+}
+
+// PublishedFigure is one of those by which runs are compared: see Figures.
+type PublishedFigure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// Habits are what the clients of a published test do, or leave out, and the clients of this
+// load generator do not.
+var Habits = map[string]string{
+	"send_only":        "the clients that send take no messages in",
+	"one_watcher":      "one receiver of all looks at what it gets",
+	"no_receipts":      "no client tells what it has received or read",
+	"counts_only":      "clients count messages and do not look for repeats: a lost one and a doubled one cancel out",
+	"ack_before_store": "a send is answered when it is in a queue, before the database has it",
+	"no_store":         "nothing is stored: a wait of 20 ms stands in for the database",
+	"peak":             "the figure is the peak, not the mean of the run",
+}
+
+//go:embed published.json
+var publishedJSON []byte
+
+// AllPublished are the published tests, as published.json has them.
+func AllPublished() []Published {
+	var all []Published
+	d := json.NewDecoder(bytes.NewReader(publishedJSON))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&all); err != nil {
+		panic(fmt.Sprintf("published.json: %v", err)) // a part of the program
+	}
+	return all
+}
+
+// Beside is a published test next to the run that did the same.
+type Beside struct {
+	Published
+	Compared []Compared `json:"compared"`
+}
+
+// Compared is one figure of both. Only rates are divided: per core of the whole machine,
+// and per core that was in use, which is a CPU-second. 0: it is not known.
+type Compared struct {
+	Name          string  `json:"name"`
+	Unit          string  `json:"unit"`
+	Theirs        float64 `json:"theirs"`
+	TheirsPerCore float64 `json:"theirs_per_core"`
+	TheirsPerCPU  float64 `json:"theirs_per_cpu_s"`
+	Ours          float64 `json:"ours"`
+	OursPerCore   float64 `json:"ours_per_core"` // the load generator has a part of the cores, if it is on the same machine
+	OursPerCPU    float64 `json:"ours_per_cpu_s"`
+}
+
+// beside puts r next to the tests of its scenario and shape.
+func (r *Report) beside() (all []Beside) {
+	for _, p := range AllPublished() {
+		if p.Scenario != r.Scenario || p.Shape != r.Params.Shape {
+			continue
+		}
+		b := Beside{Published: p, Compared: []Compared{}}
+		for _, f := range p.Figures {
+			i := slices.IndexFunc(figures, func(known Figure) bool { return known.Name == f.Name })
+			if i < 0 {
+				panic("published.json: there is no figure " + f.Name) // a part of the program
+			}
+			ours, measured := figures[i].Measured(r)
+			if !measured {
+				continue
+			}
+			c := Compared{Name: f.Name, Unit: figures[i].Unit, Theirs: f.Value, Ours: ours}
+			if c.Unit == perSecond {
+				c.divide(&p, r)
+			}
+			b.Compared = append(b.Compared, c)
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// divide shares the rates among the cores.
+func (c *Compared) divide(p *Published, r *Report) {
+	c.TheirsPerCore = round(c.Theirs/p.Cores, 10)
+	if p.Busy > 0 {
+		c.TheirsPerCPU = round(c.Theirs/p.Busy, 10)
+	}
+	if r.Machine.Cores > 0 {
+		c.OursPerCore = round(c.Ours/float64(r.Machine.Cores), 10)
+	}
+	cpu := r.Server.CPU
+	if r.Total.CPU > 0 {
+		cpu = r.Total.CPU
+	}
+	if cpu > 0 {
+		c.OursPerCPU = round(c.Ours*r.Seconds/cpu, 10)
+	}
+}
+
+// text writes a published test and ours for people.
+func (b *Beside) text(line func(name, format string, args ...any)) {
+	line("published", "%s, %s: %s; %s", b.System, b.Size, b.Hardware, b.Source)
+	or := func(v float64) string {
+		if v == 0 {
+			return "–"
+		}
+		return number(v)
+	}
+	for _, c := range b.Compared {
+		if c.Unit != perSecond {
+			line("", "%-17s theirs %s %s   ours %s %s", c.Name, number(c.Theirs), c.Unit, number(c.Ours), c.Unit)
+			continue
+		}
+		line("", "%-17s theirs %s, per core %s, per CPU-second %s   ours %s, per core %s, per CPU-second %s", c.Name,
+			or(c.Theirs), or(c.TheirsPerCore), or(c.TheirsPerCPU), or(c.Ours), or(c.OursPerCore), or(c.OursPerCPU))
+	}
+	var habits []string
+	for _, h := range b.Habits {
+		habits = append(habits, Habits[h])
+	}
+	line("", "there: %s", strings.Join(habits, "; "))
+}
+
+// number writes one with as many digits as mean something.
+func number(v float64) string {
+	if v >= 100 || v == float64(int64(v)) {
+		return count(v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}

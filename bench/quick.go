@@ -1,0 +1,136 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Quick is the scenario that shows in twenty seconds what a server does: people write to
+// each other, a group has many members, the server is killed and its clients come back, and
+// the checker judges what everybody saw.
+const Quick = "quick"
+
+// QuickParams are what such a run does.
+type QuickParams struct {
+	Scale      float64
+	Seconds    float64        // of each of the first two parts
+	Dir        string         // where the temporary folders are made; empty: the system's
+	ServeArgs  []string       // further arguments of the servers
+	Executable string         // of the servers; empty: this program
+	Command    string         // that asks for this, for the report
+	Progress   func(Progress) // is told of every step; may be nil
+}
+
+// Story is what it found, in its order.
+type Story struct {
+	Runs      []*Report          `json:"runs"` // one to one, and a group
+	Reconnect *ReliabilityReport `json:"reconnect"`
+}
+
+// DefaultQuick are the parameters with which it takes twenty seconds.
+func DefaultQuick() QuickParams { return QuickParams{Scale: 1, Seconds: 3} }
+
+const (
+	quickRate     = 5000
+	quickMembers  = 500
+	quickClients  = 20
+	quickMessages = 150
+)
+
+// RunQuick does it, with servers of its own.
+func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
+	s := &Story{}
+	for _, scenario := range []string{Direct, Group} {
+		one := DefaultParams(scenario)
+		one.Seconds, one.WarmUp = p.Seconds, min(1, p.Seconds)
+		if one.Members = quickMembers; scenario == Direct {
+			one.Members, one.Rate = 0, quickRate*p.Scale
+		}
+		one = one.Scaled(p.Scale)
+		one.Dir, one.ServeArgs, one.Executable, one.Command, one.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command, p.Progress
+		r, err := Run(ctx, one)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", scenario, err)
+		}
+		s.Runs = append(s.Runs, r)
+	}
+	late := DefaultReliability()
+	late.Clients, late.Senders, late.Messages = quickClients, quickClients/2, max(40, int(quickMessages*p.Scale))
+	late.IntervalMS, late.LateS, late.KillS = 20, 1, 1.5
+	late.Dir, late.ServeArgs, late.Executable, late.Command, late.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command, p.Progress
+	var err error
+	if s.Reconnect, err = RunReliability(ctx, late); err != nil {
+		return nil, fmt.Errorf("%s: %w", OpenIMReliability, err)
+	}
+	return s, nil
+}
+
+// ReadStory reads what WriteJSON has written.
+func ReadStory(file string) (*Story, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var s Story
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if len(s.Runs) != 2 || s.Reconnect == nil {
+		return nil, fmt.Errorf("%s is no report of the scenario %s", file, Quick)
+	}
+	return &s, nil
+}
+
+// Clean says what is wrong with any part.
+func (s *Story) Clean() error {
+	errs := []error{s.Reconnect.Clean()}
+	for _, r := range s.Runs {
+		errs = append(errs, r.Clean(nil))
+	}
+	return errors.Join(errs...)
+}
+
+// WriteJSON writes the story as one JSON value.
+func (s *Story) WriteJSON(w io.Writer) error { return WriteJSON(w, s) }
+
+// WriteText writes the story for people: a sentence for each part.
+func (s *Story) WriteText(w io.Writer) error {
+	var b strings.Builder
+	say := func(title, format string, args ...any) {
+		fmt.Fprintf(&b, "%-13s %s\n", title, fmt.Sprintf(format, args...))
+	}
+	pairs, group, back := s.Runs[0], s.Runs[1], s.Reconnect
+	e := pairs.Latency.EndToEnd
+	say("one to one", "%d people wrote to %d others, %s messages a second, each due at its time. Half arrived within %.2f ms, 99 %% within %.2f ms.",
+		pairs.Params.Senders, pairs.Params.Receivers, count(pairs.AcceptedPerS), e.P50, e.P99)
+	say("", "Each was on the disk before its sender got an answer. One second of the server's CPU does %s of them.", count(pairs.Server.AcceptedPerCPU))
+	say("a group", "%d of %d members wrote as fast as answers came: %s messages a second, and %s deliveries.",
+		group.Params.Senders, group.Params.Members, count(group.AcceptedPerS), count(group.DeliveredPerS))
+	say("", "One second of the server's CPU does %s deliveries.", count(group.Server.DeliveredPerCPU))
+	say("reconnect", "%d clients of the Go SDK logged in, %d of them wrote. The server was killed %d times with SIGKILL and started again.",
+		back.Params.Clients, back.Params.Senders, back.Kills)
+	say("", "%s messages were tried, %s acked, %d failed; %s of %s to a group of strangers were refused.", count(float64(back.Tried)),
+		count(float64(back.Judged.Acked)), back.Failed, count(float64(back.Refused+back.Unknowable)), count(float64(back.Strangers)))
+	var messages, deliveries, read uint64
+	for _, r := range s.Runs {
+		messages, deliveries, read = messages+r.Audit.Messages, deliveries+r.Audit.Deliveries, read+r.Audit.HistoryRead
+	}
+	say("the checker", "followed %s messages to %s screens, and read %s entries back from the histories.", count(float64(messages+back.Judged.Acked)),
+		count(float64(deliveries+back.Judged.Deliveries)), count(float64(read+back.Judged.Entries)))
+	if err := s.Clean(); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			say("", "%s", strings.TrimSpace(line))
+		}
+	} else {
+		say("", "Nothing was lost, doubled, invented, altered or out of order.")
+	}
+	m := pairs.Machine
+	say("machine", "%d × %s, %s; one sync of the disk %.2f ms", m.Cores, m.CPU, m.Go, pairs.Disk.Fdatasync.P50)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

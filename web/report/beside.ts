@@ -1,0 +1,50 @@
+import { lines } from './charts.js'
+import type { Check, Report, Story } from './data.js'
+import { h, table } from './dom.js'
+import type { Key, Texts } from './texts.js'
+
+/** A published test and this run: their figures beside ours, and what their clients leave out. */
+export function beside(x: Texts, r: Report): HTMLElement[] {
+  const rate = (v: number) => v > 0 ? x.number(v) : '–'
+  const measure = (v: number, unit: string) => `${x.number(v)} ${unit === 'bytes' ? 'B' : unit}`
+  return (r.published ?? []).map((p) => h('section', { class: 'card wide' }, h('h2', {}, x.t('published'), h('small', {}, p.system)), h('p', { class: 'quiet' }, x.t('publishedHint')),
+    table([x.t('figure'), x.t('theirs'), x.t('perCore'), x.t('perCpuSecond'), x.t('ours'), x.t('perCore'), x.t('perCpuSecond')], p.compared.map((c) => [x.t(`f_${c.name}` as Key),
+      ...(c.unit === '1/s' ? [rate(c.theirs) + x.t('perSecond'), rate(c.theirs_per_core), rate(c.theirs_per_cpu_s), rate(c.ours) + x.t('perSecond'), rate(c.ours_per_core), rate(c.ours_per_cpu_s)]
+        : [measure(c.theirs, c.unit), '', '', measure(c.ours, c.unit), '', ''])])),
+    table([], [
+      [x.t('whatSent'), p.size], [x.t('theirMachine'), p.hardware], [x.t('theirCores'), `${x.number(p.cores)}${p.busy_cores > 0 ? ` (${x.t('inUse', x.number(p.busy_cores))})` : ''}`],
+      [x.t('source'), h('a', { href: p.source, rel: 'noreferrer' }, p.source)],
+    ], true),
+    h('h2', {}, x.t('habits')), h('ul', {}, p.habits.map((name) => h('li', {}, x.t(`h_${name}` as Key)))), h('p', { class: 'quiet' }, x.t(r.params['receipts'] ? 'ourHabitsReceipts' : 'ourHabits'))))
+}
+
+/** The criteria of a counted run. */
+export function checks(x: Texts, all: readonly Check[]): HTMLElement[] {
+  if (all.length === 0) return []
+  return [h('section', { class: 'card wide' }, h('h2', {}, x.t('checks')), h('p', { class: 'quiet' }, x.t('checksHint')),
+    table(['', x.t('wanted'), x.t('found'), x.t('verdict')], all.map((c) => [x.t(`c_${c.name}` as Key), x.number(c.want), x.number(c.got), h('span', { class: c.ok ? 'good' : 'bad' }, x.t(c.ok ? 'met' : 'failed'))])))]
+}
+
+/** The rates of an open loop that goes up step by step. */
+export function steps(cards: HTMLElement, x: Texts, r: Report): void {
+  const all = r.steps ?? []
+  if (all.length === 0) return
+  const place = h('div')
+  cards.append(h('section', { class: 'card wide' }, h('h2', {}, x.t('steps')), h('p', { class: 'quiet' }, x.t('stepsHint')), place,
+    table([x.t('rate'), x.t('accepted') + x.t('perSecond'), x.t('delivered') + x.t('perSecond'), x.t('p50'), x.t('p99'), x.t('p999'), x.t('serverCores')], all.map((s) => [
+      x.number(s.rate) + x.t('perSecond'), x.number(s.accepted_per_s), x.number(s.delivered_per_s), ...[s.end_to_end_ms.p50, s.end_to_end_ms.p99, s.end_to_end_ms.p999].map((v) => `${x.number(v)} ms`), x.number(s.cpu)]))))
+  if (all.length > 1) {
+    const line = (name: Key, tint: string, of: (s: typeof all[number]) => number) => ({ name: x.t(name), color: tint, values: all.map(of) })
+    lines(place, x, { x: all.map((s) => s.rate), xName: x.t('rate'), xAxis: (v) => x.number(v), unit: 'ms', log: true, lines: [line('p50', 'chart-1', (s) => s.end_to_end_ms.p50), line('p99', 'chart-3', (s) => s.end_to_end_ms.p99)] })
+  }
+}
+
+/** The last part of the scenario quick: clients come back after the server was killed. */
+export function reconnect(x: Texts, s: Story): HTMLElement {
+  const c = s.reconnect, bad = (n: number) => h('span', { class: n > 0 ? 'bad' : 'good' }, x.number(n))
+  return h('section', { class: 'card wide' }, h('p', { class: 'quiet' }, x.t('reconnectHint')), table([], [
+    [x.t('clients'), x.number(c.params.clients)], [x.t('kills'), x.number(c.kills)], [x.t('tried'), x.number(c.tried)], [x.t('f_acked'), x.number(c.judged.acked)], [x.t('noAck'), bad(c.failed)],
+    [x.t('strangers'), `${x.number(c.refused + c.unknowable)} / ${x.number(c.strangers)}`], [x.t('deliveries'), x.number(c.judged.deliveries)], [x.t('readBack'), x.number(c.judged.entries)],
+    ...Object.entries(c.judged.findings).filter(([name, n]) => n > 0 || ['lost', 'duplicate', 'ghost', 'reordered'].includes(name)).map(([name, n]) => [x.t(name as Key), bad(n)]),
+  ]))
+}

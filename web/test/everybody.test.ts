@@ -1,0 +1,152 @@
+// People with a keyboard alone, a screen reader, large letters, another language, or no wish for motion.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Locator } from 'playwright-core'
+import { Person } from './browser.js'
+import { Shared } from './shared.js'
+
+describe('everybody', { timeout: 120_000, concurrency: 3 }, () => {
+  const shared = Shared.use()
+
+  test('messages are items of a list: arrows go from one to the next, Enter opens the menu of one, and one of all is a stop of Tab', async () => {
+    const [user = '', peer = ''] = await shared.users('kaya', 'liam')
+    for (const text of ['one', 'two', 'three']) await shared.server.sendAs(peer, { user, text })
+    const { page, context } = await shared.open(user, { route: `u/${peer}` })
+    const stops = page.locator('.timeline li[tabindex="0"]')
+    await stops.filter({ hasText: 'three' }).waitFor()
+    assert.deepEqual([await page.locator('[role="log"]').count(), await stops.count()], [0, 1])
+    assert.equal(await stops.evaluate((e) => e.parentElement?.tagName), 'OL')
+    await stops.focus()
+    const at = (): Promise<string> => page.evaluate(() => document.activeElement?.querySelector('.body')?.textContent ?? document.activeElement?.className ?? '')
+    await page.keyboard.press('ArrowUp')
+    assert.equal(await at(), 'two')
+    await page.keyboard.press('Home')
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('End')
+    await page.keyboard.press('ArrowUp')
+    assert.equal(await at(), 'two')
+    assert.equal(await stops.count(), 1)
+    await page.keyboard.press('Enter')
+    await page.getByRole('menuitem', { name: 'Reply' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('menu').waitFor({ state: 'detached' })
+    assert.equal(await at(), 'two')
+    await page.keyboard.press('Enter')
+    await page.getByRole('menuitem', { name: 'Reply' }).press('Enter')
+    await page.locator('.intent', { hasText: 'two' }).waitFor()
+    assert.match(await at(), /composer-field/)
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Control+k')
+    assert.equal(await page.getByRole('searchbox').evaluate((f) => f === document.activeElement), true)
+    await context.close()
+  })
+
+  test('what others write is announced once and politely, and what is loaded or written here is not', async () => {
+    const [user = '', peer = ''] = await shared.users('mara', 'noel')
+    for (let i = 0; i < 60; i++) await shared.server.sendAs(peer, { user, text: `before ${i}` })
+    const p = await shared.open(user, { route: `u/${peer}` })
+    await p.message('before 0').or(p.message('before 59')).first().waitFor()
+    await p.page.evaluate(() => {
+      const said: string[] = []
+      const live = [...document.querySelectorAll('[aria-live]')]
+      new MutationObserver(() => said.push(...live.map((e) => e.textContent ?? '').filter((text) => text !== ''))).observe(document.body, { subtree: true, childList: true, characterData: true })
+      Object.assign(globalThis, { said, polite: live.every((e) => e.getAttribute('aria-live') === 'polite') })
+    })
+    await p.page.locator('.timeline-view').evaluate((v) => v.scrollTo(0, 0))
+    await p.message('before 0').waitFor()
+    await p.say('of my own')
+    await p.stored('of my own')
+    await shared.server.sendAs(peer, { user, text: '**hello** you' })
+    await p.page.locator('[aria-live]', { hasText: `${peer}: hello you` }).waitFor({ state: 'attached' })
+    const [said, polite] = await p.page.evaluate(() => [[...new Set((globalThis as unknown as { said: string[] }).said)], (globalThis as unknown as { polite: boolean }).polite] as const)
+    assert.deepEqual(said, [`${peer}: hello you`])
+    assert.equal(polite, true)
+    await p.context.close()
+  })
+
+  test('the theme is that of the system, or the one that the person chooses, also after a reload', async () => {
+    const [user = ''] = await shared.users('odin')
+    const { page, context } = await shared.open(user, { route: 'settings', options: { colorScheme: 'dark' } })
+    const papers = { light: 'rgb(255, 255, 255)', dark: 'rgb(24, 34, 45)' }
+    const shows = (theme: 'light' | 'dark'): Promise<unknown> => page.waitForFunction((paper) => getComputedStyle(document.body).backgroundColor === paper, papers[theme])
+    await shows('dark')
+    await page.emulateMedia({ colorScheme: 'light' })
+    await shows('light')
+    await page.getByRole('radio', { name: 'Dark' }).check()
+    await shows('dark')
+    await page.reload()
+    await page.getByRole('radio', { name: 'Dark', checked: true }).waitFor()
+    await shows('dark')
+    await page.getByRole('radio', { name: 'Light' }).check()
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await shows('light')
+    await page.getByRole('radio', { name: 'System' }).check()
+    await shows('dark')
+    await context.close()
+  })
+
+  test('who wants no motion sees none', async () => {
+    const [user = ''] = await shared.users('pina')
+    const longest = async (reducedMotion: 'reduce' | 'no-preference'): Promise<number> => {
+      const { page, context } = await shared.open(user, { route: 'settings', options: { reducedMotion } })
+      await page.evaluate(() => {
+        const seen = { ms: 0 }
+        const look = (): void => {
+          for (const a of document.getAnimations()) seen.ms = Math.max(seen.ms, Number(a.effect?.getComputedTiming().duration ?? 0))
+          requestAnimationFrame(look)
+        }
+        look()
+        Object.assign(globalThis, { seen })
+      })
+      await page.getByRole('switch', { name: 'Sound' }).click()
+      await page.getByRole('switch', { name: 'Sound', checked: false }).waitFor()
+      await page.waitForTimeout(100)
+      const ms = await page.evaluate(() => (globalThis as unknown as { seen: { ms: number } }).seen.ms)
+      await context.close()
+      return ms
+    }
+    assert.ok(await longest('no-preference') > 50)
+    assert.ok(await longest('reduce') < 1)
+  })
+
+  test('at 200 % a laptop has room for messages and the field, and long names leave room for the time', async () => {
+    const [user = '', peer = ''] = await shared.users('rosa', 'silvio')
+    const name = 'ThisNameHasNoBlankInItAndIsAsLongAsTheServerLetsAnybodyHaveOne12'
+    const answer = await fetch(`${shared.server.url}/petrel.v1.AccountService/UpdateAccount`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${shared.server.tokens[peer] ?? ''}` }, body: JSON.stringify({ displayName: name }),
+    })
+    assert.ok(answer.ok, await answer.text())
+    for (let i = 0; i < 20; i++) await shared.server.sendAs(peer, { user, text: `line ${i}` })
+    const p = await shared.open(user, { route: `u/${peer}`, options: { viewport: { width: 640, height: 360 }, deviceScaleFactor: 2 } })
+    await p.page.getByRole('heading', { name }).waitFor()
+    const heightOf = async (what: Locator): Promise<number> => {
+      const box = await what.boundingBox()
+      assert.ok(box && box.x >= 0 && box.y >= 0 && box.x + box.width <= 640 && box.y + box.height <= 360, `${String(what)}: ${JSON.stringify(box)}`)
+      return box.height
+    }
+    for (const what of [p.field, p.page.locator('.chat-header h1'), p.page.locator('.chat-row time').first()]) await heightOf(what)
+    assert.ok(await heightOf(p.page.locator('.timeline-view')) >= 200)
+    await p.context.close()
+  })
+
+  test('two people chat in Chinese, from signing up to what the ticks say', async () => {
+    const [hua, ming] = await Promise.all(['hua', 'ming'].map(async (name) => {
+      const user = shared.name(name)
+      const p = await Person.open(shared.browser, shared.server.url, { locale: 'zh-CN' })
+      await p.press('注册新账号')
+      await p.page.getByLabel('用户名').fill(user)
+      await p.page.getByLabel('密码').fill('这是一个很长的密码')
+      await p.press('注册')
+      return p.ready()
+    })) as [Person, Person]
+    await hua.page.getByRole('searchbox').fill(`@${ming.user}`)
+    await hua.page.locator('.people-row').click()
+    await hua.say('你好，小明')
+    await hua.message('你好，小明').getByRole('img', { name: '已送达' }).waitFor()
+    await ming.row(hua.user).getByText('1 条未读消息').waitFor({ state: 'attached' })
+    await ming.row(hua.user).click()
+    await hua.message('你好，小明').getByRole('img', { name: '已读' }).waitFor()
+    assert.equal(await hua.page.evaluate(() => document.documentElement.lang), 'zh-CN')
+    await Promise.all([hua.context.close(), ming.context.close()])
+  })
+})
