@@ -46,7 +46,7 @@ func (s *Server) turnedAway(d Door, m *method) *im.Error {
 // about them, and what else is in rest.
 func (s *Server) Handler(d Door, rest *http.ServeMux) http.Handler {
 	if d == Inside {
-		rest.HandleFunc("GET /setup", SetupPage)
+		rest.HandleFunc("GET /setup", toEnrollment)
 	}
 	rest.HandleFunc("GET /openapi.json", serveDescription)
 	rest.HandleFunc("GET /docs", serveDocs)

@@ -42,7 +42,7 @@ func TestOperatorsMethodsAreBehindTheirOwnDoor(t *testing.T) {
 		}
 		backEnds = true
 	}
-	for d, want := range map[Door]int{Public: http.StatusNotFound, Inside: http.StatusOK} {
+	for d, want := range map[Door]int{Public: http.StatusNotFound, Inside: http.StatusFound} {
 		res := httptest.NewRecorder()
 		w.srv.Handler(d, http.NewServeMux()).ServeHTTP(res, httptest.NewRequest(http.MethodGet, "/setup", nil))
 		if res.Code != want {

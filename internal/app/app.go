@@ -80,7 +80,8 @@ type App struct {
 	presence  *presence.Presence
 	hub       *session.Hub
 	api       *api.Server
-	site      *web.Site // nil: the web chat is not served
+	site      *web.Site    // nil: the web chat is not served
+	console   *web.Console // nil: there is no listen.admin
 	gateway   *gateway.Gateway
 	admin     *gateway.Admin // nil: there is none
 	watch     watch
@@ -200,6 +201,11 @@ func (a *App) open(ctx context.Context) error {
 	a.hub.AttachCalls(a.api.Call)
 	if a.site, err = a.webChat(); err != nil {
 		return err
+	}
+	if a.cfg.Listen.Admin != "" {
+		if a.console, err = web.NewConsole(); err != nil {
+			return err
+		}
 	}
 	if err := a.listen(); err != nil {
 		return err

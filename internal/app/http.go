@@ -24,6 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/web"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -76,12 +77,16 @@ func (a *App) publicHandler() http.Handler {
 	if a.site != nil {
 		a.site.Register(mux)
 	}
+	if a.console != nil {
+		web.RedirectConsole(mux, a.adminURL)
+	}
 	return a.api.Handler(api.Public, mux)
 }
 
 // adminHandler is everything on listen.admin.
 func (a *App) adminHandler() http.Handler {
 	mux := a.pages()
+	a.console.Register(mux)
 	if a.cfg.Metrics.Enabled {
 		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(metrics.Set{
 			Values: slices.Concat(a.values(), a.clusterValues(), a.reloadValues()), Times: a.times(), Counts: a.counts(),

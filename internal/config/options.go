@@ -26,7 +26,7 @@ func options(c *Config) []option {
 		address("listen.tcp", &c.Listen.TCP, "127.0.0.1:8081",
 			"Address of the protocol over plain TCP. Empty: the server does not listen there."),
 		address("listen.admin", &c.Listen.Admin, "127.0.0.1:8082",
-			"Address of HTTP for operators. It serves /setup, /metrics, /debug/pprof/ (with an admin key of the scope server), the methods that need an admin key, /docs, /healthz, /readyz and /version. "+
+			"Address of HTTP for operators. It serves the console at /admin/, /setup, /metrics, /debug/pprof/ (with an admin key of the scope server), the methods that need an admin key, /docs, /healthz, /readyz and /version. "+
 				"On an address that only this host can reach it speaks HTTP without TLS, also if TLS is on. Empty: the server does not listen there."),
 		live(boolean("listen.back_ends", &c.Listen.BackEnds, true,
 			"Serve the methods of the scopes users, tokens, conversations and messages on listen.http too, for the back ends of applications. false: only on listen.admin. The methods of the scopes server, backup and admin are always on listen.admin only.")),

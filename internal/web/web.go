@@ -1,5 +1,6 @@
-// Package web serves the web chat: files that the folder web/ of the tree was built to,
-// which are in the program. The page talks to the server through the public API alone.
+// Package web serves the web chat, and the console of operators at an address of its own: files
+// that the folder web/ of the tree was built to, which are in the program. Both pages talk to the
+// server through its API alone.
 package web
 
 import (
@@ -77,6 +78,9 @@ func newSite(dist fs.FS, o Options) (*Site, error) {
 	}
 	s := &Site{o: o, files: map[string]file{}}
 	err := fs.WalkDir(dist, ".", func(name string, d fs.DirEntry, err error) error {
+		if name == consoleFolder {
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() || path.Ext(name) == ".br" || path.Ext(name) == ".gz" {
 			return err
 		}
@@ -192,15 +196,21 @@ func isSource(host string) bool {
 
 func (s *Site) serveFile(w http.ResponseWriter, r *http.Request, name string, f file) {
 	h := w.Header()
-	if f.everLiving {
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	}
 	if f.forAll { // the same for everybody, and without it no page of another origin can load a module; who may connect is listen.origins
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}
 	if name == workerPath { // it fetches for the page, so it has the policy of the page
 		h.Set("Content-Security-Policy", s.policy())
+	}
+	f.serve(w, r)
+}
+
+// serve sends the file in the smallest form that the reader accepts.
+func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	if f.everLiving {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	content, tag := f.plain, f.tag
 	if len(f.gzip) > 0 {

@@ -1,5 +1,6 @@
 // Builds the page into internal/web/dist, or into the folder that the first argument names, and
-// <petrel-chat> into embed/ there and into embed/dist, the package for other people's builds.
+// <petrel-chat> into embed/ there and into embed/dist, the package for other people's builds. The
+// console of operators goes into admin/.
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createHash } from 'node:crypto'
@@ -13,6 +14,7 @@ const smallestPacked = 1024 // bytes; what is smaller fits into one packet anywa
 rmSync(out, { recursive: true, force: true })
 await build({ configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', build: { outDir: out } })
 await build({ configFile: path.join(web, 'vite.embed.config.ts'), logLevel: 'warn', build: { outDir: path.join(out, 'embed') } })
+await build({ configFile: path.join(web, 'vite.console.config.ts'), logLevel: 'warn', build: { outDir: path.join(out, 'admin') } })
 rmSync(path.join(web, 'embed', 'dist'), { recursive: true, force: true })
 cpSync(path.join(out, 'embed'), path.join(web, 'embed', 'dist'), { recursive: true })
 
@@ -20,7 +22,7 @@ const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter(
 
 // The worker keeps what the page needs at its start; its own content changes with each build of the page.
 const worker = path.join(out, 'sw.js')
-const ofPage = files.filter((f) => !f.startsWith(`embed${path.sep}`))
+const ofPage = files.filter((f) => !f.startsWith(`embed${path.sep}`) && !f.startsWith(`admin${path.sep}`))
 const kept = ['/', ...ofPage.filter((f) => f !== 'sw.js' && f !== 'index.html').map((f) => `/${f}`)]
 const version = createHash('sha256')
 for (const f of ofPage) version.update(f).update(readFileSync(path.join(out, f)))

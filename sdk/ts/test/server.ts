@@ -30,11 +30,31 @@ export class Server {
 
   /** `settings` are variables of its environment. */
   static async start(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
-    const s = new Server(await Promise.all([freeAddress(), freeAddress(), freeAddress()]), settings)
-    await s.run()
-    const code = readFileSync(path.join(s.folder, 'data', 'setup-link'), 'utf8').trim().split('#k=')[1]
+    const s = await Server.startNew(settings)
+    const code = s.setupLink.split('#k=')[1]
     s.#key = (await s.admin('SetupService/Redeem', { code }) as { adminKey: string }).adminKey
     return s
+  }
+
+  /** The same, but nobody has used its setup link. `admin` works after somebody has, and told the key. */
+  static async startNew(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
+    const s = new Server(await Promise.all([freeAddress(), freeAddress(), freeAddress()]), settings)
+    await s.run()
+    return s
+  }
+
+  /** Where operators find the server. */
+  get operators(): string {
+    return this.#operators
+  }
+
+  /** What the server has printed for the first operator. */
+  get setupLink(): string {
+    return readFileSync(path.join(this.folder, 'data', 'setup-link'), 'utf8').trim()
+  }
+
+  set key(key: string) {
+    this.#key = key
   }
 
   /** Starts the process, again after a kill at the same addresses. */

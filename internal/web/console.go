@@ -1,0 +1,119 @@
+package web
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+)
+
+// ConsolePath is where the console is, at the address of operators only: the origin of the chat
+// never holds the key of an operator.
+const ConsolePath = "/admin/"
+
+const (
+	consoleFolder = "admin" // of the files that were built
+	consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+// Console serves the files of the console.
+type Console struct {
+	files map[string]file // by the path of the request, such as "/admin/assets/index-3f2a.js"
+	index file
+}
+
+// NewConsole reads the files of the console that were built.
+func NewConsole() (*Console, error) {
+	dist, err := fs.Sub(built, "dist")
+	if err != nil {
+		return nil, err
+	}
+	return newConsole(dist)
+}
+
+func newConsole(dist fs.FS) (*Console, error) {
+	c := &Console{files: map[string]file{}}
+	err := fs.WalkDir(dist, consoleFolder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(name) == ".br" || path.Ext(name) == ".gz" {
+			return err
+		}
+		f, err := readFile(dist, name)
+		if err == nil {
+			c.files["/"+name] = f
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the files of the console: %w; run make web", err)
+	}
+	index, ok := c.files[ConsolePath+"index.html"]
+	if !ok {
+		return nil, fmt.Errorf("read the files of the console: there is no index.html; run make web")
+	}
+	c.index = index
+	delete(c.files, ConsolePath+"index.html")
+	return c, nil
+}
+
+// Register adds the console to mux: the path of each file, and the page at every other path
+// under /admin/, because the page keeps in its address what it shows.
+func (c *Console) Register(mux *http.ServeMux) {
+	toConsole := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, ConsolePath, http.StatusFound) }
+	mux.HandleFunc("GET /{$}", toConsole)
+	mux.HandleFunc("GET /admin", toConsole)
+	mux.HandleFunc("GET "+ConsolePath, c.serveIndex)
+	mux.HandleFunc("GET "+ConsolePath+"assets/", http.NotFound) // a page of an older release asks for what is gone
+	for name, f := range c.files {
+		mux.HandleFunc("GET "+name, func(w http.ResponseWriter, r *http.Request) { f.serve(w, r) })
+	}
+}
+
+// serveIndex serves the page, which is asked for again each time: it names the files.
+func (c *Console) serveIndex(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", consolePolicy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY") // for browsers that do not know frame-ancestors
+	send(w, r, "text/html; charset=utf-8", c.index.plain, tagOf(append([]byte(consolePolicy), c.index.plain...)))
+}
+
+// RedirectConsole leads from /admin/ at the address of the chat to the console at the address
+// of operators, for a browser on the host itself: at any other one nobody is told where the
+// operators are. operators is the URL of their address, such as http://127.0.0.1:8082. It is
+// called for each request; if its host is not a loopback one, there is nothing to lead to.
+func RedirectConsole(mux *http.ServeMux, operators func() string) {
+	redirect := func(w http.ResponseWriter, r *http.Request) {
+		to, err := url.Parse(operators())
+		from, _, notPeer := net.SplitHostPort(r.RemoteAddr)
+		asked := (&url.URL{Host: r.Host}).Hostname()
+		if err != nil || notPeer != nil || !isLoopback(to.Hostname()) || !isLoopback(from) || !isLoopback(asked) || forwarded(r) {
+			http.NotFound(w, r)
+			return
+		}
+		to.Path = r.URL.Path
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, to.String(), http.StatusFound)
+	}
+	mux.HandleFunc("GET /admin", redirect)
+	mux.HandleFunc("GET "+ConsolePath, redirect)
+}
+
+// forwarded tells whether a proxy has sent the request: the browser may be anywhere then.
+func forwarded(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// isLoopback tells whether a host is this one.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

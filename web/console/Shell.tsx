@@ -1,0 +1,92 @@
+import { type ReactElement, useEffect, useRef } from 'react'
+import { Icon, IconButton, isComposing, Logo } from '../ui/index.js'
+import { useAddress } from './address.js'
+import { call } from './call.js'
+import { useTranslation } from './i18n/index.js'
+import { useLive } from './live.js'
+import { pages } from './pages.js'
+import { Link } from './parts/Facts.js'
+import { Looks } from './parts/Looks.js'
+import { end, may, type Session } from './session.js'
+
+/** The frame of all pages: where one can go, and how the servers are. */
+export function Shell({ session }: { readonly session: Session }): ReactElement {
+  const { t } = useTranslation()
+  const { page, id } = useAddress()
+  const allowed = pages.filter((p) => may(p.scope, session))
+  const shown = pages.find((p) => p.page === page)
+  const main = useRef<HTMLElement>(null)
+  const logOut = (): void => void call('OperatorService/LogOut', {}).catch(() => {}).finally(() => end('everywhere')) // without an answer it ends by itself within half an hour
+  useEffect(() => {
+    main.current?.scrollTo(0, 0)
+  }, [page, id])
+  useEffect(() => {
+    const key = (e: KeyboardEvent): void => {
+      if (e.key !== '/' || isComposing(e) || e.ctrlKey || e.metaKey || e.altKey || (e.target as Element).closest('input, textarea, select, dialog')) return
+      const field = document.querySelector<HTMLInputElement>('main input')
+      if (!field) return
+      e.preventDefault()
+      field.focus()
+    }
+    addEventListener('keydown', key)
+    return () => removeEventListener('keydown', key)
+  }, [])
+  return (
+    <div className="shell">
+      <a className="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current?.focus() }}>{t('skip')}</a>
+      <aside className="side">
+        <div className="brand"><Logo size={28} /><span>{t('consoleTitle')}</span></div>
+        <nav aria-label={t('pages')}>
+          {allowed.map((p) => (
+            <Link key={p.page} page={p.page} current={p.page === page} className="nav"><Icon name={p.icon} small /><span>{t(p.title)}</span>{p.page === '' && <Health />}</Link>
+          ))}
+        </nav>
+        <div className="side-foot">
+          <Looks />
+          <div className="who"><Icon name="person" small /><span className="cut"><b>{session.name}</b><br /><span className="quiet">{(session.scopes ?? []).join(', ')}</span></span><IconButton small icon="exit" label={t('logOut')} onClick={logOut} /></div>
+        </div>
+      </aside>
+      <main className="main" id="main" ref={main} tabIndex={-1}>
+        {shown && may(shown.scope, session) ? <shown.View key={page} /> : shown ? (page === '' && allowed[0] ? <First page={allowed[0].page} /> : <Nothing text={t('mayNot', { scope: shown.scope })} />) : <Nothing text={t('noPage')} />}
+      </main>
+      {may('server', session) && <Title />}
+    </div>
+  )
+}
+
+function Nothing({ text }: { readonly text: string }): ReactElement {
+  return <div className="page"><p className="empty">{text}</p></div>
+}
+
+/** For an operator who may not see the overview. */
+function First({ page }: { readonly page: string }): ReactElement {
+  const view = pages.find((p) => p.page === page)
+  return view ? <view.View /> : <></>
+}
+
+/** How bad it is: unanswered calls are the worst, because nothing else is known then. */
+export function useVerdict(): 'well' | 'degraded' | 'critical' | 'unknown' {
+  const { overview, error } = useLive()
+  if (error) return 'critical'
+  if (!overview) return 'unknown'
+  return overview.verdict === 'VERDICT_CRITICAL' ? 'critical' : overview.verdict === 'VERDICT_DEGRADED' ? 'degraded' : 'well'
+}
+
+function Health(): ReactElement {
+  const { t } = useTranslation()
+  const verdict = useVerdict()
+  return <span className={`dot dot-${verdict}`} role="img" aria-label={t(`verdict_${verdict}`)} />
+}
+
+/** The title of the tab says how it is: many have the console open behind others. */
+function Title(): ReactElement {
+  const { t } = useTranslation()
+  const verdict = useVerdict()
+  const { page, id } = useAddress()
+  const name = id || t(pages.find((p) => p.page === page)?.title ?? 'consoleTitle')
+  const sign = verdict === 'critical' ? '🔴 ' : verdict === 'degraded' ? '🟡 ' : ''
+  useEffect(() => {
+    document.title = `${sign}${name} · ${t('consoleTitle')}`
+  }, [sign, name, t])
+  return <></>
+}

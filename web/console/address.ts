@@ -1,0 +1,74 @@
+/**
+ * What the console shows, as the part of its address behind /admin/:
+ *
+ *   /admin/                      the overview;  ?node=n2  with what that node reports
+ *   /admin/users?prefix=al       a list, with what narrows it and where its page begins
+ *   /admin/users/alice           one thing of it
+ *   /admin/enroll#k=CODE         where somebody becomes an operator
+ *
+ * All state that is worth sending to a colleague is in it, so Back and reload keep it.
+ */
+import { useSyncExternalStore } from 'react'
+
+export interface Address {
+  readonly page: string // '': the overview
+  readonly id: string // '': all
+  readonly query: Readonly<Record<string, string>>
+}
+
+const base = '/admin/'
+
+export function parseAddress(path: string, search: string): Address {
+  const [page = '', id = ''] = path.slice(base.length).split('/').map(decode)
+  return { page, id, query: Object.fromEntries(new URLSearchParams(search)) }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return ''
+  }
+}
+
+export function addressOf(page: string, id = '', query: Readonly<Record<string, string>> = {}): string {
+  const filled = Object.entries(query).filter(([, value]) => value !== '')
+  return base + [page, ...(id ? [id] : [])].map(encodeURIComponent).join('/') + (filled.length > 0 ? `?${new URLSearchParams(filled).toString()}` : '')
+}
+
+const moved = 'petrel-moved'
+
+/** Goes to an address of the console; replacing: Back does not come to the present one. */
+export function go(to: string, replacing = false): void {
+  if (to === location.pathname + location.search) return
+  history[replacing ? 'replaceState' : 'pushState'](null, '', to)
+  dispatchEvent(new Event(moved))
+}
+
+/** Changes what narrows the present page; '' takes a value away. */
+export function narrow(change: Readonly<Record<string, string>>, replacing = false): void {
+  const { page, id, query } = address()
+  go(addressOf(page, id, { ...query, ...change }), replacing)
+}
+
+let known: { readonly href: string; readonly address: Address } | undefined
+
+/** The address now, the same object while it stays. */
+export function address(): Address {
+  const href = location.pathname + location.search
+  if (known?.href !== href) known = { href, address: parseAddress(location.pathname, location.search) }
+  return known.address
+}
+
+function subscribe(f: () => void): () => void {
+  addEventListener('popstate', f)
+  addEventListener(moved, f)
+  return () => {
+    removeEventListener('popstate', f)
+    removeEventListener(moved, f)
+  }
+}
+
+export function useAddress(): Address {
+  return useSyncExternalStore(subscribe, address)
+}

@@ -1,0 +1,53 @@
+// How the console writes numbers and times.
+import type { Translation } from './i18n/index.js'
+
+const numbers = new Map<string, Intl.NumberFormat>()
+
+function format(tag: string, options: Intl.NumberFormatOptions): Intl.NumberFormat {
+  const key = tag + JSON.stringify(options)
+  let made = numbers.get(key)
+  if (!made) numbers.set(key, made = new Intl.NumberFormat(tag, options))
+  return made
+}
+
+/** A number with no more digits than can be read at a glance. */
+export function number(v: number, { tag }: Translation): string {
+  return format(tag, { maximumFractionDigits: Math.abs(v) < 10 ? 1 : 0 }).format(v)
+}
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+export function bytes(v: number | string | undefined, { tag }: Translation): string {
+  let n = Number(v ?? 0)
+  let unit = 0
+  while (n >= 1024 && unit < units.length - 1) {
+    n /= 1024
+    unit++
+  }
+  return `${format(tag, { maximumFractionDigits: n < 10 && unit > 0 ? 1 : 0 }).format(n)} ${units[unit]}`
+}
+
+export function ms(v: number | undefined, tr: Translation): string {
+  return v ? v >= 10_000 ? `${number(v / 1000, tr)} s` : `${number(v, tr)} ms` : '–'
+}
+
+/** A day and a time with seconds, as it is here. */
+export function time(at: number | string | undefined, { tag }: Translation): string {
+  const n = Number(at ?? 0)
+  return n === 0 ? '–' : new Intl.DateTimeFormat(tag, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' }).format(n)
+}
+
+/** The time of day with seconds. */
+export function clock(at: number | string | undefined, { tag }: Translation): string {
+  const n = Number(at ?? 0)
+  return n === 0 ? '–' : new Intl.DateTimeFormat(tag, { timeStyle: 'medium', hourCycle: 'h23' }).format(n)
+}
+
+/** How long something has been, in its two largest units. */
+export function span(ofMs: number, { t }: Translation): string {
+  const s = Math.max(0, Math.floor(ofMs / 1000))
+  if (s < 60) return t('seconds', { n: s })
+  if (s < 3600) return t('minutes', { n: Math.floor(s / 60) })
+  if (s < 86_400) return t('hours', { n: Math.floor(s / 3600), m: Math.floor(s % 3600 / 60) })
+  return t('days', { n: Math.floor(s / 86_400), h: Math.floor(s % 86_400 / 3600) })
+}

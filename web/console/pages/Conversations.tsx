@@ -1,0 +1,56 @@
+import type { ReactElement } from 'react'
+import { useAddress } from '../address.js'
+import { call, useCall } from '../call.js'
+import { number, time } from '../formats.js'
+import { type Translation, useTranslation } from '../i18n/index.js'
+import { Link, Mark } from '../parts/Facts.js'
+import { Filter } from '../parts/Filter.js'
+import { type Column, Listing, type Page } from '../parts/Table.js'
+import type { ConversationInfoJson, ListConversationsResponseJson } from '../wire/types_gen.js'
+import { Conversation } from './Conversation.js'
+
+const convLength = 21 // signs of a conversation id
+
+/** Groups by the beginning of their title, or any conversation by its id; and one of them. */
+export function Conversations(): ReactElement {
+  const { id } = useAddress()
+  return id === '' ? <List /> : <Conversation conv={id} key={id} />
+}
+
+export function stateOf(c: ConversationInfoJson, { t }: Translation): ReactElement {
+  if (c.unknown) return <Mark look="warn">{t('unknownState')}</Mark>
+  if (c.dissolved) return <Mark look="quiet">{t('dissolved')}</Mark>
+  return c.frozen ? <Mark look="bad">{t('frozen')}</Mark> : <Mark look="good">{t('open')}</Mark>
+}
+
+function columnsOf(tr: Translation, tenant: string): readonly Column<ConversationInfoJson>[] {
+  const { t } = tr
+  const known = (c: ConversationInfoJson, v: string | number | undefined): string => c.unknown ? '–' : number(Number(v ?? 0), tr)
+  return [
+    { title: t('groupTitle'), wide: true, cell: (c) => <Link page="conversations" id={c.conv ?? ''} query={{ tenant }}>{c.title || c.conv}</Link>, text: (c) => c.title ?? '' },
+    { title: t('conversationId'), cell: (c) => <code>{c.conv}</code>, text: (c) => c.conv ?? '' },
+    { title: t('state'), cell: (c) => stateOf(c, tr), text: (c) => c.unknown ? 'unknown' : c.dissolved ? 'dissolved' : c.frozen ? 'frozen' : 'open' },
+    { title: t('members'), end: true, cell: (c) => known(c, c.members), text: (c) => c.members ?? '' },
+    { title: t('head'), end: true, cell: (c) => known(c, c.head), text: (c) => Number(c.head ?? 0) },
+    { title: t('lastEntry'), cell: (c) => time(c.lastMs, tr), text: (c) => c.lastMs ? new Date(Number(c.lastMs)).toISOString() : '' },
+    { title: t('owner'), cell: (c) => `${c.owner || '–'} · ${c.partition ?? 0}`, text: (c) => c.owner ?? '' },
+  ]
+}
+
+function List(): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const { prefix = '', tenant = '', from = '' } = useAddress().query
+  const isId = prefix.length === convLength && !/\s/.test(prefix)
+  const pageOf = (a: ListConversationsResponseJson): Page<ConversationInfoJson> => ({ rows: a.conversations ?? [], next: a.token ?? '' })
+  const request = (at: string, limit = 50): object => ({ tenant, titlePrefix: prefix, limit, ...(at ? { token: at } : {}) })
+  const { answer, error } = useCall('AdminService/ListConversations', request(from))
+  return (
+    <div className="page">
+      <header className="page-head"><h1>{t('conversations')}</h1></header>
+      <div className="filters"><Filter name="prefix" label={t('searchTitle')} /><Filter name="tenant" label={t('tenantFilter')} /></div>
+      {isId && <p><Link page="conversations" id={prefix} query={{ tenant }}>{t('openById', { conv: prefix })}</Link></p>}
+      <Listing name="conversations" label={t('conversations')} columns={columnsOf(tr, tenant)} keyOf={(c) => c.conv ?? ''} empty={t('noConversations')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListConversations', request(at, 200)))} />
+    </div>
+  )
+}

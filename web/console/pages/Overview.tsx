@@ -1,0 +1,221 @@
+import { type ReactElement, type ReactNode, useMemo } from 'react'
+import { Icon, Spinner } from '../../ui/index.js'
+import { narrow, useAddress } from '../address.js'
+import { bytes, clock, ms, number, span } from '../formats.js'
+import { type Key, named, type Translation, useTranslation } from '../i18n/index.js'
+import { type Live, useLive } from '../live.js'
+import { Chart } from '../parts/Chart.js'
+import { Facts, Link, Mark, Part } from '../parts/Facts.js'
+import { type Column, Table } from '../parts/Table.js'
+import { useVerdict } from '../Shell.js'
+import type { IncidentJson, NodeReportJson, SampleJson } from '../wire/types_gen.js'
+
+/** What an operator leaves open all day: how it is, what to do, and how it was in the last hour. */
+export function Overview(): ReactElement {
+  const tr = useTranslation()
+  const live = useLive()
+  const { overview } = live
+  if (!overview) return <div className="page"><h1>{tr.t('overview')}</h1>{live.error ? <Silence live={live} /> : <Spinner label={tr.t('loading')} />}</div>
+  const last = live.samples.at(-1)
+  return (
+    <div className="page">
+      <h1 className="unseen">{tr.t('overview')}</h1>
+      <Verdict live={live} />
+      {live.error ? <Silence live={live} /> : <Incidents incidents={overview.incidents ?? []} now={Number(overview.timeMs)} />}
+      <Strip last={last} nodes={overview.nodes ?? []} />
+      <Charts samples={live.samples} />
+      <Nodes nodes={overview.nodes ?? []} now={Number(overview.timeMs)} partitions={overview.partitions ?? 0} unowned={overview.unowned ?? []} misplaced={overview.misplaced ?? 0} />
+      <Refused nodes={overview.nodes ?? []} />
+    </div>
+  )
+}
+
+function Verdict({ live }: { readonly live: Live }): ReactElement {
+  const tr = useTranslation()
+  const verdict = useVerdict()
+  const all = live.overview?.nodes ?? []
+  const answered = all.filter((n) => n.answered).length
+  return (
+    <div className={`verdict verdict-${verdict}`} role="status">
+      <Icon name={verdict === 'well' ? 'check' : 'alert'} />
+      <strong>{tr.t(`verdict_${verdict}`)}</strong>
+      <span>{live.error ? '' : tr.t('nodesAnswer', { n: all.length, m: answered })}</span>
+      <span className="space" />
+      <span className="verdict-time">{clock(live.overview?.timeMs, tr)}</span>
+    </div>
+  )
+}
+
+/** No node answers, as far as this browser knows. */
+function Silence({ live }: { readonly live: Live }): ReactElement {
+  const tr = useTranslation()
+  return <div className="trouble" role="alert"><Icon name="alert" small /><span>{tr.t('noAnswerSince', { time: clock(live.sinceMs, tr) })} {live.error && live.error.code !== 'network' && named(tr, 'error', live.error.code)}</span></div>
+}
+
+/** The server says what happened in English; elsewhere its code and its values are put into words. */
+function textOf(i: IncidentJson, tr: Translation): string {
+  const known = named(tr, 'incident', i.code ?? '')
+  if (tr.language === 'en') return i.text || known
+  return [known + (i.node ? `（${i.node}）` : ''), ...i.details ?? []].join(' · ')
+}
+
+const placeOf: Readonly<Record<string, readonly [string, Key]>> = {
+  greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
+  node_apart: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], disk_slow: ['log', 'log'], not_ready: ['log', 'log'],
+}
+
+function Incidents({ incidents, now }: { readonly incidents: readonly IncidentJson[]; readonly now: number }): ReactElement {
+  const tr = useTranslation()
+  if (incidents.length === 0) return <p className="quiet nothing-wrong">{tr.t('noIncidents')}</p>
+  return (
+    <ul className="incidents" aria-label={tr.t('incidents')}>
+      {incidents.map((i) => {
+        const code = i.code ?? ''
+        const place = placeOf[code]
+        return (
+          <li key={`${code} ${i.node} ${i.details?.join(' ')}`} className={i.severity === 'VERDICT_CRITICAL' ? 'incident-critical' : 'incident-degraded'}>
+            <details>
+              <summary>
+                <Mark look={i.severity === 'VERDICT_CRITICAL' ? 'bad' : 'warn'}>{tr.t(i.severity === 'VERDICT_CRITICAL' ? 'verdict_critical' : 'verdict_degraded')}</Mark>
+                <span className="incident-text">{textOf(i, tr)}</span>
+                <span className="quiet">{tr.t('since', { time: clock(i.sinceMs, tr), span: span(now - Number(i.sinceMs ?? now), tr) })}</span>
+              </summary>
+              <p>{named(tr, 'todo', code) === code ? '' : named(tr, 'todo', code)} {place && <Link page={place[0]}>{tr.t(place[1])}</Link>}</p>
+            </details>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+function Metric({ name, value, note }: { readonly name: string; readonly value: string; readonly note?: string }): ReactElement {
+  return <div className="metric"><dt>{name}</dt><dd>{value}{note !== undefined && <span className="quiet"> {note}</span>}</dd></div>
+}
+
+function Strip({ last, nodes }: { readonly last: SampleJson | undefined; readonly nodes: readonly NodeReportJson[] }): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const n = (v: number | undefined): string => number(v ?? 0, tr)
+  const sync = Math.max(0, ...nodes.map((node) => node.storage?.syncMs ?? 0))
+  return (
+    <dl className="strip">
+      <Metric name={t('connections')} value={n(last?.connections)} />
+      <Metric name={t('offered')} value={n(last?.offered)} note={t('perSecond')} />
+      <Metric name={t('accepted')} value={n(last?.accepted)} note={t('perSecond')} />
+      <Metric name={t('delivered')} value={n(last?.delivered)} note={t('perSecond')} />
+      <Metric name={t('refusedRate')} value={n(last?.refused)} note={t('perSecond')} />
+      <Metric name={t('ackP99')} value={ms(last?.ackP99Ms, tr)} note={`p50 ${ms(last?.ackP50Ms, tr)}`} />
+      <Metric name={t('commitP99')} value={ms(last?.commitP99Ms, tr)} note={`p50 ${ms(last?.commitP50Ms, tr)}`} />
+      <Metric name={t('sync')} value={ms(sync, tr)} />
+      <Metric name={t('waiting')} value={n(last?.waiting)} />
+      <Metric name={t('cpu')} value={n(last?.cpu)} note={t('cores')} />
+    </dl>
+  )
+}
+
+function Charts({ samples }: { readonly samples: readonly SampleJson[] }): ReactElement {
+  const { t } = useTranslation()
+  const times = useMemo(() => samples.map((s) => Number(s.timeMs) / 1000), [samples])
+  const of = (f: (s: SampleJson) => number | undefined): number[] => samples.map((s) => f(s) ?? 0)
+  const measured = (f: (s: SampleJson) => number | undefined): (number | null)[] => samples.map((s) => f(s) || null) // 0: nothing was measured
+  return (
+    <section className="charts" aria-label={t('lastHour')}>
+      <Chart title={t('sends')} unit={t('perSecond')} times={times} lines={[{ name: t('offered'), color: 'chart-2', values: of((s) => s.offered) }, { name: t('accepted'), color: 'chart-1', values: of((s) => s.accepted) }, { name: t('refusedRate'), color: 'chart-3', values: of((s) => s.refused) }]} />
+      <Chart title={t('delivered')} unit={t('perSecond')} times={times} lines={[{ name: t('delivered'), color: 'chart-1', values: of((s) => s.delivered) }]} />
+      <Chart title={t('latency')} unit="ms" times={times} lines={[{ name: t('ackP99'), color: 'chart-2', values: measured((s) => s.ackP99Ms) }, { name: t('commitP99'), color: 'chart-1', values: measured((s) => s.commitP99Ms) }]} />
+      <Chart title={t('connections')} unit="" times={times} lines={[{ name: t('connections'), color: 'chart-1', values: of((s) => s.connections) }]} />
+    </section>
+  )
+}
+
+function stateOf(n: NodeReportJson, tr: Translation): ReactNode {
+  if (!n.answered) return <Mark look="bad">{tr.t(n.alive ? 'stateSilent' : 'stateGone')}</Mark>
+  if (n.draining) return <Mark look="warn">{tr.t('stateDraining')}</Mark>
+  if (n.storage && !n.storage.writable) return <Mark look="bad">{tr.t('stateReadOnly')}</Mark>
+  return <Mark look="good">{tr.t('stateUp')}</Mark>
+}
+
+interface NodesProps { readonly nodes: readonly NodeReportJson[]; readonly now: number; readonly partitions: number; readonly unowned: readonly number[]; readonly misplaced: number }
+
+function Nodes({ nodes, now, partitions, unowned, misplaced }: NodesProps): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const { node: chosen = '' } = useAddress().query
+  const columns: readonly Column<NodeReportJson>[] = [
+    { title: t('node'), cell: (n) => <button type="button" className="link" aria-expanded={n.node === chosen} onClick={() => narrow({ node: n.node === chosen ? '' : n.node ?? '' }, true)}>{n.node}</button> },
+    { title: t('state'), cell: (n) => stateOf(n, tr) },
+    { title: t('running'), cell: (n) => n.answered ? `${span(now - Number(n.startedMs ?? now), tr)}, ${n.version ?? ''}` : n.silentSinceMs ? t('silentSince', { time: clock(n.silentSinceMs, tr) }) : '–' },
+    { title: t('partitions'), end: true, cell: (n) => n.answered ? n.partitions ?? 0 : '–' },
+    { title: t('connections'), end: true, cell: (n) => n.answered ? number(n.now?.connections ?? 0, tr) : '–' },
+    { title: t('acceptedPerS'), end: true, cell: (n) => n.answered ? number(n.now?.accepted ?? 0, tr) : '–' },
+    { title: t('ackP99'), end: true, cell: (n) => ms(n.now?.ackP99Ms, tr) },
+    { title: t('commitP99'), end: true, cell: (n) => ms(n.now?.commitP99Ms, tr) },
+    { title: t('sync'), end: true, cell: (n) => ms(n.storage?.syncMs, tr) },
+    { title: t('cpu'), end: true, cell: (n) => n.answered ? number(n.cpu ?? 0, tr) : '–' },
+    { title: t('memory'), end: true, cell: (n) => n.answered ? bytes(n.rssBytes, tr) : '–' },
+  ]
+  const shown = nodes.find((n) => n.node === chosen)
+  return (
+    <Part title={t('nodes')}>
+      <Table label={t('nodes')} columns={columns} rows={nodes} keyOf={(n) => n.node ?? ''} empty={t('loading')} />
+      {partitions > 0 && <p className="quiet">{[t('partitionsOf', { n: partitions }), ...unowned.length > 0 ? [t('unownedCount', { n: unowned.length })] : [], ...misplaced > 0 ? [t('misplacedCount', { n: misplaced })] : []].join(' · ')}</p>}
+      {shown?.answered && <Inside node={shown} />}
+    </Part>
+  )
+}
+
+/** A gauge with what it may be at most. */
+function Bar({ name, value, limit, text }: { readonly name: string; readonly value: number; readonly limit: number; readonly text: string }): ReactElement {
+  return <div className="bar"><span className="cut" title={name}>{name}</span>{limit > 0 ? <meter aria-label={name} min={0} max={limit} high={limit * 0.8} value={Math.min(value, limit)} /> : <span />}<span className="end">{text}</span></div>
+}
+
+function Inside({ node }: { readonly node: NodeReportJson }): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const amount = (name: string, v: number): string => /memory|bytes|disk/.test(name) ? bytes(v, tr) : number(v, tr)
+  const of = (g: { readonly name?: string; readonly value?: number; readonly limit?: number }): ReactElement => {
+    const [name, value, limit] = [g.name ?? '', g.value ?? 0, g.limit ?? 0]
+    return <Bar key={name} name={name.replaceAll('_', ' ')} value={value} limit={limit} text={limit > 0 ? `${amount(name, value)} / ${amount(name, limit)}` : amount(name, value)} />
+  }
+  const s = node.storage
+  return (
+    <div className="inside">
+      <section><h3>{t('queuesOf', { node: node.node ?? '' })}</h3>{(node.queues ?? []).map(of)}</section>
+      <section><h3>{t('budgets')}</h3>{(node.budgets ?? []).map(of)}</section>
+      {s && (
+        <section>
+          <h3>{t('storage')}</h3>
+          <Facts of={[
+            [t('kind'), s.kind === 'postgres' ? 'PostgreSQL' : t('embedded')], [t('writable'), s.writable ? t('yes') : s.why || t('no')], [t('diskUsed'), bytes(s.diskBytes, tr)], [t('diskFree'), bytes(s.freeBytes, tr)],
+            ...(s.databases ?? []).map((d) => [t('database', { n: d.number ?? 0 }), d.up ? t('partitionsOf', { n: d.partitions ?? 0 }) : t('down')] as const),
+            ...(s.damage ?? []).length > 0 ? [[t('damage'), <ul key="d">{s.damage?.map((d) => <li key={d}>{d}</li>)}</ul>] as const] : [],
+          ]} />
+        </section>
+      )}
+      {(node.loud ?? []).length > 0 && <section><h3>{t('loud')}</h3>{node.loud?.map((l) => <div className="bar" key={`${l.user} ${l.address} ${l.code}`}>{l.user ? <Link page="users" id={l.user} query={l.tenant && l.tenant !== 'default' ? { tenant: l.tenant } : {}}>{l.user}</Link> : <span>{l.address}</span>}<span>{l.code}</span><span className="end">{l.count}</span></div>)}</section>}
+    </div>
+  )
+}
+
+function Refused({ nodes }: { readonly nodes: readonly NodeReportJson[] }): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const byCode = new Map<string, { code: string; calls: number; frames: number }>()
+  for (const r of nodes.flatMap((n) => n.refused ?? [])) {
+    const of = byCode.get(r.code ?? '') ?? { code: r.code ?? '', calls: 0, frames: 0 }
+    byCode.set(of.code, { code: of.code, calls: of.calls + Number(r.calls ?? 0), frames: of.frames + Number(r.frames ?? 0) })
+  }
+  const rows = [...byCode.values()].sort((a, b) => b.calls + b.frames - a.calls - a.frames)
+  if (rows.length === 0) return <></>
+  return (
+    <Part title={t('refusedByCode')}>
+      <Table label={t('refusedByCode')} rows={rows} keyOf={(r) => r.code} empty="" columns={[
+        { title: t('code'), cell: (r) => <Link page="refusals" query={{ code: r.code }}>{r.code}</Link> },
+        { title: t('meaning'), wide: true, cell: (r) => named(tr, 'error', r.code) === r.code ? '' : named(tr, 'error', r.code) },
+        { title: t('frames'), end: true, cell: (r) => number(r.frames, tr) },
+        { title: t('calls'), end: true, cell: (r) => number(r.calls, tr) },
+      ]} />
+    </Part>
+  )
+}

@@ -1,0 +1,50 @@
+import type { ReactElement } from 'react'
+import { useAddress } from '../address.js'
+import { call, useCall } from '../call.js'
+import { clock } from '../formats.js'
+import { named, type Translation, useTranslation } from '../i18n/index.js'
+import { Link } from '../parts/Facts.js'
+import { Filter } from '../parts/Filter.js'
+import { type Column, Listing, Table } from '../parts/Table.js'
+import type { RefusalJson } from '../wire/types_gen.js'
+
+const lookMs = 3000
+
+function columnsOf(tr: Translation): readonly Column<RefusalJson>[] {
+  const { t } = tr
+  return [
+    { title: t('time'), cell: (r) => clock(r.timeMs, tr), text: (r) => new Date(Number(r.timeMs ?? 0)).toISOString() },
+    { title: t('code'), cell: (r) => <span title={named(tr, 'error', r.code ?? '')}>{r.code}</span>, text: (r) => r.code ?? '' },
+    { title: t('what'), cell: (r) => r.what, text: (r) => r.what ?? '' },
+    { title: t('user'), cell: (r) => r.user ? <Link page="users" id={r.user} query={r.tenant && r.tenant !== 'default' ? { tenant: r.tenant } : {}}>{r.user}</Link> : <span className="quiet">{t('nobody')}</span>, text: (r) => r.user ?? '' },
+    { title: t('address'), cell: (r) => r.address, text: (r) => r.address ?? '' },
+    { title: t('node'), cell: (r) => r.node, text: (r) => r.node ?? '' },
+    { title: t('times'), end: true, cell: (r) => r.count ?? 1, text: (r) => Number(r.count ?? 1) },
+    { title: t('more'), wide: true, cell: (r) => <>{r.clientMsgId && <Link page="trace" query={{ user: r.user ?? '', clientMsgId: r.clientMsgId, conv: r.conv ?? '' }}>{t('traceIt')}</Link>} {r.text}</>, text: (r) => [r.conv, r.clientMsgId, r.text].filter(Boolean).join(' ') },
+  ]
+}
+
+const keyOf = (r: RefusalJson): string => [r.node, r.timeMs, r.user, r.code, r.what, r.clientMsgId, r.address].join(' ')
+
+export function RefusalTable({ refusals }: { readonly refusals: readonly RefusalJson[] }): ReactElement {
+  const tr = useTranslation()
+  return <Table label={tr.t('refusals')} columns={columnsOf(tr)} rows={refusals} keyOf={keyOf} empty={tr.t('noRefusals')} />
+}
+
+/** What clients were refused in the last hour, on all nodes. */
+export function Refusals(): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const { code = '', user = '', tenant = '' } = useAddress().query
+  const request = { code, user, tenant, limit: 200 }
+  const { answer, error } = useCall('AdminService/ListRefusals', request, lookMs)
+  return (
+    <div className="page">
+      <header className="page-head"><h1>{t('refusals')}</h1></header>
+      <p className="quiet">{t('refusalsText')}</p>
+      <div className="filters"><Filter name="code" label={t('codeFilter')} /><Filter name="user" label={t('userFilter')} /></div>
+      {(answer?.silent ?? []).length > 0 && <p className="trouble">{t('silentNodesText', { nodes: answer?.silent?.join(', ') ?? '' })}</p>}
+      <Listing name="refusals" label={t('refusals')} columns={columnsOf(tr)} keyOf={keyOf} empty={t('noRefusals')} page={answer && { rows: answer.refusals ?? [], next: '' }} error={error} load={async () => ({ rows: (await call('AdminService/ListRefusals', { ...request, limit: 1000 })).refusals ?? [], next: '' })} />
+    </div>
+  )
+}

@@ -1,0 +1,68 @@
+import { type ReactElement, useState } from 'react'
+import { Button, Choices, Field } from '../../ui/index.js'
+import { call, useCall } from '../call.js'
+import { named, useTranslation } from '../i18n/index.js'
+import { Change, Once } from '../parts/Change.js'
+import { Link } from '../parts/Facts.js'
+import { Table } from '../parts/Table.js'
+import { Trouble } from '../parts/Trouble.js'
+import type { TenantSummaryJson } from '../wire/types_gen.js'
+
+const registrations = ['REGISTRATION_UNSPECIFIED', 'REGISTRATION_OPEN', 'REGISTRATION_INVITATION', 'REGISTRATION_CLOSED'] as const
+type Registration = typeof registrations[number]
+const dayS = 86_400
+
+/** Who may make an account, by tenant. */
+export function Tenants(): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const { answer, error, again } = useCall('AdminService/ListTenants', {})
+  const [asking, setAsking] = useState<{ readonly what: 'registration' | 'invite'; readonly of: TenantSummaryJson }>()
+  const say = (n: number | undefined): string => named(tr, 'registration', registrations[n ?? 0] ?? '')
+  const close = (): void => {
+    setAsking(undefined)
+    again()
+  }
+  return (
+    <div className="page">
+      <header className="page-head"><h1>{t('tenants')}</h1></header>
+      <p className="quiet">{t('tenantsText')}</p>
+      {error && <Trouble error={error} />}
+      <Table label={t('tenants')} rows={answer?.tenants ?? []} keyOf={(x) => x.tenant ?? ''} empty={t('loading')} columns={[
+        { title: t('tenant'), cell: (x) => <Link page="users" query={{ tenant: x.tenant === 'default' ? '' : x.tenant ?? '' }}>{x.tenant}</Link> },
+        { title: t('registrationSet'), cell: (x) => say(x.registration) }, { title: t('registrationNow'), wide: true, cell: (x) => say(x.effective) },
+        { title: t('action'), end: true, cell: (x) => <><Button small onClick={() => setAsking({ what: 'registration', of: x })}>{t('change')}</Button><Button small onClick={() => setAsking({ what: 'invite', of: x })}>{t('invite')}</Button></> },
+      ]} />
+      {asking?.what === 'registration' && <Register of={asking.of} onClose={close} />}
+      {asking?.what === 'invite' && <Invite tenant={asking.of.tenant ?? ''} onClose={close} />}
+    </div>
+  )
+}
+
+function Register({ of, onClose }: { readonly of: TenantSummaryJson; readonly onClose: () => void }): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const before = registrations[of.registration ?? 0] ?? 'REGISTRATION_UNSPECIFIED'
+  const [to, setTo] = useState<Registration>(before === 'REGISTRATION_UNSPECIFIED' ? 'REGISTRATION_CLOSED' : before)
+  return (
+    <Change title={t('registrationTitle', { tenant: of.tenant ?? '' })} changes={[{ name: t('registrationSet'), from: named(tr, 'registration', before), to: named(tr, 'registration', to) }]} ready={to !== before} action={t('change')} done={t('doneChanged')} run={(requestId) => call('AdminService/SetRegistration', { tenant: of.tenant ?? '', registration: to, requestId })} onClose={onClose}>
+      <Choices label={t('registrationSet')} value={to} of={registrations.slice(1).map((r) => [r, named(tr, 'registration', r)] as const)} onChange={setTo} />
+    </Change>
+  )
+}
+
+function Invite({ tenant, onClose }: { readonly tenant: string; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const [uses, setUses] = useState('1')
+  const [days, setDays] = useState('7')
+  const [code, setCode] = useState('')
+  if (code !== '') return <Once title={t('invite')} text={t('inviteOnce')} secret={code} onClose={onClose} />
+  const ready = /^\d+$/.test(uses) && Number(uses) >= 1 && Number(uses) <= 10_000 && /^\d+$/.test(days) && Number(days) >= 1 && Number(days) <= 366
+  const run = async (requestId: string): Promise<void> => setCode((await call('AdminService/CreateInvitation', { tenant, uses: Number(uses), ttlS: String(Number(days) * dayS), requestId })).code ?? '')
+  return (
+    <Change title={t('invite')} text={t('inviteText', { tenant })} changes={[{ name: t('inviteChange'), from: '–', to: t('inviteTo', { n: Number(uses) || 0, d: days }) }]} ready={ready} action={t('create')} done={t('doneCode')} run={run} onClose={onClose} onDone={() => {}}>
+      <Field label={t('inviteUses')} inputMode="numeric" value={uses} onChange={(e) => setUses(e.target.value)} />
+      <Field label={t('inviteDays')} inputMode="numeric" value={days} onChange={(e) => setDays(e.target.value)} />
+    </Change>
+  )
+}

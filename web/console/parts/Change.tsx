@@ -1,0 +1,84 @@
+import { type ReactElement, type ReactNode, useRef, useState } from 'react'
+import { Button, Dialog, toast } from '../../ui/index.js'
+import { CallError } from '../call.js'
+import { useTranslation } from '../i18n/index.js'
+import { Trouble } from './Trouble.js'
+
+/** One value that a change sets. */
+export interface Changed {
+  readonly name: string
+  readonly from: string
+  readonly to: string
+}
+
+interface ChangeProps {
+  readonly title: string
+  readonly text?: string // what it means for the people concerned
+  readonly changes?: readonly Changed[]
+  readonly action: string // on the button
+  readonly danger?: boolean
+  readonly ready?: boolean // false: a field is not filled in yet
+  readonly done: string // told afterwards
+  readonly children?: ReactNode // fields
+  /** Does it. A retry after an answer that was lost has the same request id, so it happens once. */
+  readonly run: (requestId: string) => Promise<unknown>
+  readonly onClose: () => void
+  readonly onDone?: () => void // instead of onClose, after it was done
+}
+
+/** Asks before something is changed, and shows what. */
+export function Change({ title, text, changes = [], action, danger, ready = true, done, children, run, onClose, onDone = onClose }: ChangeProps): ReactElement {
+  const { t } = useTranslation()
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState<CallError>()
+  const id = useRef(crypto.randomUUID())
+  const go = async (): Promise<void> => {
+    setBusy(true)
+    setError(undefined)
+    try {
+      await run(id.current)
+      toast(done)
+      onDone()
+    } catch (e) {
+      setError(e instanceof CallError ? e : new CallError('internal', String(e)))
+      if (e instanceof CallError && e.code !== 'network') id.current = crypto.randomUUID() // it was refused: the next try is another one
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <Dialog
+      title={title} closeLabel={t('close')} onClose={onClose}
+      foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look={danger ? 'danger-primary' : 'primary'} disabled={busy || !ready} onClick={() => void go()}>{busy ? t('working') : action}</Button></>}
+    >
+      <div className="dialog-body">
+        {text !== undefined && <p>{text}</p>}
+        {children}
+        {changes.length > 0 && (
+          <table className="changes">
+            <caption className="unseen">{t('whatChanges')}</caption>
+            <thead><tr><th scope="col">{t('what')}</th><th scope="col">{t('now')}</th><th scope="col">{t('afterwards')}</th></tr></thead>
+            <tbody>{changes.map((c) => <tr key={c.name}><th scope="row">{c.name}</th><td>{c.from}</td><td className="to">{c.to}</td></tr>)}</tbody>
+          </table>
+        )}
+        {error && <Trouble error={error} />}
+      </div>
+    </Dialog>
+  )
+}
+
+/** A secret that is shown once. */
+export function Once({ title, text, secret, onClose }: { readonly title: string; readonly text: string; readonly secret: string; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  return (
+    <Dialog title={title} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" onClick={onClose}>{t('haveKept')}</Button>}>
+      <div className="dialog-body"><p>{text}</p><Secret secret={secret} /></div>
+    </Dialog>
+  )
+}
+
+export function Secret({ secret }: { readonly secret: string }): ReactElement {
+  const { t } = useTranslation()
+  const copy = (): void => void navigator.clipboard.writeText(secret).then(() => toast(t('copied')), () => {}) // the text can be marked by hand
+  return <div className="secret"><code>{secret}</code>{'clipboard' in navigator && <Button small onClick={copy}>{t('copy')}</Button>}</div>
+}

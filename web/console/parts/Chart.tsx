@@ -1,0 +1,86 @@
+import { type ReactElement, useEffect, useRef } from 'react'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+import { usePreferences } from '../../src/preferences.js'
+import { number } from '../formats.js'
+import { useTranslation } from '../i18n/index.js'
+
+export interface Line {
+  readonly name: string
+  readonly color: string // a token
+  readonly values: readonly (number | null)[]
+}
+
+interface ChartProps {
+  readonly title: string
+  readonly unit: string
+  readonly times: readonly number[] // Unix seconds
+  readonly lines: readonly Line[]
+}
+
+const heightPx = 150
+const secondsUpToS = 600 // of a shorter time the axis shows seconds
+
+/** A token as a canvas takes it: light-dark() is resolved on an element only. */
+function color(name: string): string {
+  const probe = document.createElement('span')
+  probe.style.color = `var(--${name})`
+  document.body.appendChild(probe)
+  const c = getComputedStyle(probe).color
+  probe.remove()
+  return c
+}
+
+/** Lines over the last hour. It is made anew for another language or theme only; values are put into it. */
+export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
+  const tr = useTranslation()
+  const { theme } = usePreferences()
+  const box = useRef<HTMLDivElement>(null)
+  const chart = useRef<uPlot>(undefined)
+  const data = [times, ...lines.map((l) => l.values)] as unknown as uPlot.AlignedData
+  const newest = useRef(data)
+  newest.current = data
+  const made = JSON.stringify([tr.tag, theme, unit, lines.map((l) => [l.name, l.color])])
+  useEffect(() => {
+    const element = box.current
+    if (!element) return undefined
+    const [, , , series] = JSON.parse(made) as [string, string, string, [string, string][]]
+    const draw = (): void => {
+      chart.current?.destroy()
+      const quiet = color('text-quiet')
+      const axis: uPlot.Axis = { stroke: quiet, grid: { stroke: color('line'), width: 1 }, ticks: { show: false }, font: `12px ${getComputedStyle(document.body).fontFamily}` }
+      const at = new Intl.DateTimeFormat(tr.tag, { timeStyle: 'short', hourCycle: 'h23' })
+      const told = (v: number | null | undefined): string => v === null || v === undefined ? '–' : `${number(v, tr)} ${unit}` // the newest one, while no pointer asks for another
+      const exact = new Intl.DateTimeFormat(tr.tag, { timeStyle: 'medium', hourCycle: 'h23' })
+      chart.current = new uPlot({
+        width: element.clientWidth || 300, height: heightPx, ms: 1e-3,
+        scales: { y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        axes: [{ ...axis, space: 80, values: (u, all) => all.map((v) => ((u.scales['x']?.max ?? 0) - (u.scales['x']?.min ?? 0) < secondsUpToS ? exact : at).format(v * 1000)) }, { ...axis, size: 52, values: (_u, all) => all.map((v) => number(v, tr)) }],
+        series: [
+          { value: (_u, v: number | null) => v === null ? '' : exact.format(v * 1000), label: tr.t('time') },
+          ...series.map(([label, token]) => ({ label, stroke: color(token), width: 1.5, points: { show: false }, spanGaps: false, value: (u: uPlot, v: number | null, line: number) => told(v ?? (u.cursor.idx == null ? u.data[line]?.at(-1) : undefined)) })),
+        ],
+        cursor: { y: false, drag: { x: false, y: false } }, legend: { live: true },
+      }, newest.current, element)
+    }
+    draw()
+    const fit = new ResizeObserver(() => chart.current?.setSize({ width: element.clientWidth, height: heightPx }))
+    fit.observe(element)
+    const scheme = matchMedia('(prefers-color-scheme: dark)')
+    scheme.addEventListener('change', draw)
+    return () => {
+      scheme.removeEventListener('change', draw)
+      fit.disconnect()
+      chart.current?.destroy()
+      chart.current = undefined
+    }
+  }, [made, tr, unit])
+  useEffect(() => chart.current?.setData(newest.current), [times])
+  const last = lines.map((l) => `${l.name} ${number(l.values.at(-1) ?? 0, tr)} ${unit}`).join(', ')
+  return (
+    <figure className="chart" role="img" aria-label={`${title}: ${last}`}>
+      <figcaption>{title} <span className="quiet">{unit}</span></figcaption>
+      <div ref={box} />
+    </figure>
+  )
+}

@@ -1,0 +1,17 @@
+import type { ReactElement } from 'react'
+import { Icon } from '../../ui/index.js'
+import type { CallError } from '../call.js'
+import { named, useTranslation } from '../i18n/index.js'
+
+/** Why something could not be shown or done. What no text is for is said as the server said it. */
+export function Trouble({ error }: { readonly error: CallError }): ReactElement {
+  const tr = useTranslation()
+  const text = named(tr, 'error', error.code)
+  const said = error.code === 'network' || error.message === '' ? '' : error.message
+  return (
+    <div className="trouble" role="alert">
+      <Icon name="alert" small />
+      <span>{text}{said !== '' && <span className="quiet"> {said}</span>}{error.retryAfterS > 0 && ` ${tr.t('retryAfter', { n: error.retryAfterS })}`}</span>
+    </div>
+  )
+}

@@ -1,0 +1,284 @@
+// Operators at the console, against a server with people, groups and things that went wrong.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { after, before, describe, test } from 'node:test'
+import axe from 'axe-core'
+import type { Locator } from 'playwright-core'
+import { Person } from './browser.js'
+import { type ConsoleWorld, makeConsoleWorld } from './consoleWorld.js'
+import { digitsOf, makeOperator, openConsole, operatorPassword } from './operator.js'
+import { Server } from './server.js'
+import { Shared } from './shared.js'
+
+describe('the console', { timeout: 300_000 }, () => {
+  const shared = Shared.use()
+  let w: ConsoleWorld
+  before(async () => {
+    w = await makeConsoleWorld(shared.browser)
+  })
+  after(() => w.server.stop())
+
+  const open = (page = '', options = {}): Promise<Person> => openConsole(shared.browser, w.server, w.session, page, options)
+  const cell = (p: Person, text: string | RegExp): Locator => p.page.getByRole('cell', { name: text }).first()
+  const record = async (event: string): Promise<{ operator?: string; details?: { name: string; value: string }[] } | undefined> => {
+    const { records = [] } = await w.server.admin('AdminService/ListAudit', { event, who: 'carol', limit: 1000 }) as { records?: { operator?: string }[] }
+    return records.at(-1)
+  }
+  /** Presses the button of a dialog that asks, having seen what it says of the change. */
+  const confirm = async (p: Person, button: string, from: string, to: string): Promise<void> => {
+    const row = p.page.getByRole('dialog').locator('.changes tbody tr').first()
+    assert.equal(await row.locator('td').nth(0).textContent(), from)
+    assert.equal(await row.locator('td').nth(1).textContent(), to)
+    await p.press(button, 'dialog')
+    await p.page.getByRole('dialog').waitFor({ state: 'detached' })
+  }
+
+  test('the setup link makes the first operator, who can log in again', async () => {
+    const server = await Server.startNew()
+    try {
+      const p = await Person.open(shared.browser, server.setupLink, { viewport: { width: 768, height: 900 } })
+      await p.page.getByLabel('Name').fill('olga')
+      assert.ok(!p.page.url().includes('#k='), 'the code is in the history of the browser')
+      assert.match(new URL(p.page.url()).pathname, /^\/admin\/enroll$/)
+      const secret = (await p.page.locator('.factor code').textContent()) ?? ''
+      await p.page.getByLabel('New password').fill(operatorPassword)
+      await p.page.getByLabel('Six digits').fill(digitsOf(secret))
+      await p.press('Become an operator')
+      await p.page.getByRole('heading', { name: 'Keep this key' }).waitFor()
+      assert.match((await p.page.locator('.secret code').textContent()) ?? '', /^pk_/)
+      await p.press('I have kept it')
+      await p.page.getByText('All is well').waitFor()
+      await p.page.reload()
+      await p.page.getByText('All is well').waitFor()
+      const second = await p.context.newPage() // another tab is given the session
+      await second.goto(`${server.operators}/admin/limits`)
+      await second.getByRole('heading', { name: 'Limits' }).waitFor()
+      await p.press('Log out')
+      await p.page.getByRole('textbox', { name: 'Password' }).waitFor()
+      await second.getByRole('textbox', { name: 'Password' }).waitFor()
+      await p.page.getByLabel('Name', { exact: true }).fill('olga')
+      await p.page.getByRole('textbox', { name: 'Password' }).fill(operatorPassword)
+      await p.page.getByLabel('Six digits').fill('000000')
+      await p.press('Log in')
+      await p.page.getByText('Name, password, digits or key are wrong.').waitFor()
+      await p.page.getByLabel('Six digits').fill(digitsOf(secret, Date.now() + 30_000)) // the others were used
+      await p.press('Log in')
+      await p.page.getByText('All is well').waitFor()
+      await p.context.close()
+    } finally {
+      await server.stop()
+    }
+  })
+
+  test('a session that ended asks to log in, and keeps the address', async () => {
+    const session = await makeOperator(w.server, 'ende')
+    const p = await openConsole(shared.browser, w.server, session, 'users?prefix=user1')
+    await cell(p, 'user10').waitFor()
+    await w.server.admin('AdminService/ChangeOperator', { name: 'ende', disabled: true })
+    await p.page.getByRole('link', { name: 'user10' }).click()
+    await p.page.getByText('Your session has ended.').waitFor()
+    assert.equal(new URL(p.page.url()).pathname, '/admin/users/user10')
+    await p.context.close()
+  })
+
+  test('an operator sees the pages of their scopes alone', async () => {
+    const p = await openConsole(shared.browser, w.server, await makeOperator(w.server, 'dora', ['users']))
+    await p.page.getByRole('heading', { name: 'Users' }).waitFor()
+    assert.deepEqual((await p.page.getByRole('navigation').getByRole('link').allTextContents()).sort(), ['Tenants', 'Users'])
+    await p.page.goto(`${w.server.operators}/admin/audit`)
+    await p.page.getByText('This needs the scope admin').waitFor()
+    await p.context.close()
+  })
+
+  test('the overview says how it is, and what a node has', async () => {
+    const p = await open()
+    await p.page.getByText('All is well').waitFor()
+    assert.match(await p.page.title(), /^Overview · Petrel console$/)
+    assert.equal(await p.page.locator('.chart canvas').count(), 4)
+    await p.page.getByRole('button', { name: w.node, exact: true }).click()
+    await p.page.getByText(`What waits on ${w.node}`).waitFor()
+    assert.equal(new URL(p.page.url()).searchParams.get('node'), w.node)
+    await cell(p, 'frozen').waitFor() // what was refused, by code
+    await p.page.route('**/GetOverview', (route) => route.abort())
+    await p.page.locator('.verdict-critical').waitFor({ timeout: 5000 })
+    await p.page.getByText('No node has answered').waitFor()
+    await p.page.unroute('**/GetOverview')
+    await p.page.getByText('All is well').waitFor()
+    await p.context.close()
+  })
+
+  test('users are found, paged, walked through by keyboard, and saved', async () => {
+    const p = await open('users')
+    await cell(p, 'alice').waitFor()
+    await p.page.keyboard.press('/')
+    await p.page.keyboard.type('user')
+    await p.page.waitForURL(/prefix=user/)
+    await p.press('Next page')
+    await cell(p, 'user55').waitFor()
+    await p.page.goBack()
+    await cell(p, 'user00').waitFor()
+    await p.page.getByRole('link', { name: 'user00' }).focus()
+    await p.page.keyboard.press('ArrowDown')
+    await p.page.keyboard.press('Enter')
+    await p.page.getByRole('heading', { name: 'user01' }).waitFor()
+    await p.page.goBack()
+    const [file] = await Promise.all([p.page.waitForEvent('download'), p.press('CSV')])
+    const lines = readFileSync(await file.path(), 'utf8').trim().split('\r\n')
+    assert.equal(lines.length, 61) // a head, and all pages
+    assert.match(lines[1] ?? '', /^user00,,offline,operator,/)
+    await p.context.close()
+  })
+
+  test('a user is created, logged out, disabled and enabled, each after a question', async () => {
+    const p = await open('users')
+    await p.press('Create a user')
+    await p.page.getByLabel('User id').fill('erin')
+    await confirm(p, 'Create', '–', 'erin').catch(async (e: unknown) => { // the dialog goes on with the token
+      if (!(await p.page.getByText('It is shown only now.').isVisible())) throw e
+    })
+    await p.press('I have kept it', 'dialog')
+    await p.page.getByRole('heading', { name: 'erin' }).waitFor()
+    await p.press('Disable')
+    await confirm(p, 'Disable', 'enabled', 'disabled')
+    await p.page.locator('.facts').first().getByText('disabled').waitFor()
+    assert.equal((await record('DisableUser'))?.operator, 'carol')
+    await p.press('Enable')
+    await confirm(p, 'Enable', 'disabled', 'enabled')
+    await p.press('Set the password')
+    await p.page.getByLabel('New password').fill('a password for erin')
+    await confirm(p, 'Set the password', 'none', 'as typed')
+    assert.equal((await record('SetPassword'))?.operator, 'carol')
+    await p.context.close()
+  })
+
+  test('a conversation is frozen and thawed, its members change, and its history needs a reason', async () => {
+    const p = await open('conversations?prefix=harbour')
+    await p.page.getByRole('link', { name: 'Harbour office' }).click()
+    await cell(p, 'bob').waitFor()
+    await p.press('Freeze')
+    await confirm(p, 'Freeze', 'open', 'frozen')
+    await p.press('Thaw')
+    await confirm(p, 'Thaw', 'frozen', 'open')
+    await p.page.getByRole('row', { name: /bob/ }).getByRole('button', { name: 'Change the role' }).click()
+    await p.page.getByRole('combobox', { name: 'Role' }).selectOption('ROLE_ADMIN')
+    await confirm(p, 'Change the role', 'member', 'admin')
+    await p.page.getByRole('row', { name: /bob/ }).getByText('admin', { exact: true }).waitFor()
+    assert.equal(await p.page.getByText('The crane is free').count(), 0)
+    await p.press('Read the history')
+    assert.ok(await p.page.getByRole('dialog').getByRole('button', { name: 'Read the history' }).isDisabled())
+    await p.page.getByLabel('Reason').fill('ticket 17')
+    await p.press('Read the history', 'dialog')
+    await p.page.getByText('The crane is free').waitFor()
+    assert.ok((await record('GetHistory'))?.details?.some((d) => d.value === 'ticket 17'))
+    await p.context.close()
+  })
+
+  test('a trace tells what arrived, what waits, what was refused, and why somebody is away', async () => {
+    const p = await open('trace')
+    await p.page.getByLabel('Sender', { exact: true }).fill('alice')
+    await p.page.getByLabel('Client message id').fill(w.clientMsgId)
+    await p.press('Trace')
+    await p.page.getByRole('row', { name: /^bob/ }).getByText(/delivered|read/).first().waitFor()
+    await p.page.getByRole('row', { name: /^dave/ }).getByText('offline', { exact: true }).waitFor()
+    await p.page.goto(`${w.server.operators}/admin/trace?user=alice&clientMsgId=${w.refused}`)
+    await p.page.getByText('A server refused it').waitFor()
+    await cell(p, 'frozen').waitFor()
+    await p.page.getByRole('radio', { name: 'A user is not connected' }).check()
+    await p.page.getByLabel('User id').fill('dave')
+    await p.press('Trace')
+    await p.page.getByText('never logged in').waitFor()
+    await p.context.close()
+  })
+
+  test('limits show what changes before they do', async () => {
+    const p = await open('limits')
+    await p.page.getByLabel('New value of: Connections of a user').fill('7')
+    await p.press('Show what changes')
+    await confirm(p, 'Apply', '10', '7')
+    await p.page.getByRole('row', { name: /^Connections of a user/ }).getByRole('cell', { name: '7', exact: true }).first().waitFor()
+    assert.equal((await record('SetLimits'))?.operator, 'carol')
+    await p.context.close()
+  })
+
+  test('keys and operators are made once, and end', async () => {
+    const p = await open('keys')
+    await p.press('Create an admin key')
+    await p.page.getByLabel('Name').fill('shop')
+    await p.page.getByRole('checkbox', { name: /^users/ }).check()
+    await p.press('Create', 'dialog')
+    assert.match((await p.page.locator('.secret code').textContent()) ?? '', /^pk_/)
+    await p.press('I have kept it', 'dialog')
+    await p.page.getByRole('row', { name: /^shop/ }).getByRole('button', { name: 'Revoke' }).click()
+    await confirm(p, 'Revoke', 'users', 'revoked')
+    await p.page.getByRole('row', { name: /^shop/ }).waitFor({ state: 'detached' })
+    await p.page.getByRole('link', { name: 'Operators' }).click()
+    await p.press('Invite an operator')
+    await p.page.getByLabel('Name').fill('fred')
+    await p.page.getByRole('checkbox', { name: /^server/ }).check()
+    await p.press('Invite', 'dialog')
+    const link = (await p.page.locator('.secret code').textContent()) ?? ''
+    await p.press('I have kept it', 'dialog')
+    const fred = await Person.open(shared.browser, link)
+    await fred.page.getByText('Welcome, fred').waitFor()
+    await fred.context.close()
+    await p.page.getByRole('row', { name: /^fred/ }).getByRole('button', { name: 'Remove' }).click()
+    await confirm(p, 'Remove', 'server', 'removed')
+    await p.context.close()
+  })
+
+  test('the audit log is searched, and its chain verified', async () => {
+    await w.server.admin('AdminService/DisableUser', { user: 'user59' })
+    const p = await open('audit?event=DisableUser&about=user59')
+    await p.page.getByRole('row', { name: /DisableUser/ }).first().waitFor()
+    assert.equal(await p.page.getByRole('row', { name: /CreateGroup/ }).count(), 0)
+    await p.press('Verify')
+    await p.page.getByText(/^Whole: \d+ records read$/).waitFor()
+    await p.context.close()
+  })
+
+  test('log, refusals, cluster, tenants and backups show what there is', async () => {
+    const p = await open('log?contains=store')
+    await cell(p, /store is open/).waitFor()
+    for (const [page, text] of [['Refusals', 'frozen'], ['Cluster', w.node], ['Tenants', 'default'], ['Backups', 'never']] as const) {
+      await p.page.getByRole('navigation').getByRole('link', { name: page }).click()
+      await cell(p, text).waitFor()
+    }
+    await p.context.close()
+  })
+
+  const pages = ['', `?node=`, 'users', 'users/bob', 'conversations', 'conversations/', 'trace', 'trace/', 'refusals', 'log', 'audit', 'limits', 'tenants', 'operators', 'keys', 'cluster', 'backups']
+  for (const colorScheme of ['light', 'dark'] as const) {
+    for (const locale of ['en-US', 'zh-CN']) {
+      test(`axe finds nothing serious: ${colorScheme}, ${locale}`, async () => {
+        const p = await open('', { colorScheme, locale, viewport: { width: 768, height: 900 }, reducedMotion: 'reduce' })
+        const found: string[] = []
+        const look = async (view: string): Promise<void> => {
+          const { violations } = await p.page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] }))
+          found.push(...violations.flatMap((v) => v.nodes.map((n) => `${view}: ${v.id}: ${n.html.slice(0, 160)} ${n.any[0]?.message ?? ''}`)))
+          if (await p.page.evaluate(() => document.documentElement.scrollWidth > innerWidth || (document.querySelector('main')?.scrollWidth ?? 0) > (document.querySelector('main')?.clientWidth ?? 0))) found.push(`${view}: wider than the window`)
+        }
+        for (const page of pages) {
+          const to = page === '?node=' ? `?node=${w.node}` : page === 'conversations/' ? `conversations/${w.conv}` : page === 'trace/' ? `trace?conv=${w.conv}&seq=${w.seq}` : page
+          await p.page.goto(`${w.server.operators}/admin/${to}`)
+          await p.page.locator('main :is(td, dd, input)').first().waitFor()
+          await p.page.waitForFunction(() => !/Loading…|加载中/.test(document.querySelector('main')?.textContent ?? ''))
+          await p.page.evaluate(axe.source)
+          await look(to)
+        }
+        await p.page.goto(`${w.server.operators}/admin/limits`)
+        await p.page.locator('main input').first().fill('9')
+        await p.page.locator('main button[type=submit]').click()
+        await p.page.getByRole('dialog').locator('td').first().waitFor()
+        await p.page.evaluate(axe.source)
+        await look('a question')
+        await p.page.keyboard.press('Escape')
+        await p.page.locator('.who button').click()
+        await p.page.locator('input[type=password]').waitFor()
+        await look('log in')
+        w = { ...w, session: await makeOperator(w.server, `carol-${colorScheme}-${locale}`.toLowerCase()) } // that one has logged out
+        assert.deepEqual(found, [])
+        await p.context.close()
+      })
+    }
+  }
+})

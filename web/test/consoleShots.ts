@@ -1,0 +1,33 @@
+// Makes pictures of all pages of the console: light and dark, English and Chinese, wide and 768 px.
+// `node scripts/run.mjs test/consoleShots.ts FOLDER [parts of names …]`
+import { mkdirSync } from 'node:fs'
+import path from 'node:path'
+import { launch } from './browser.js'
+import { makeConsoleWorld } from './consoleWorld.js'
+import { openConsole } from './operator.js'
+
+const [folder = 'shots', ...only] = process.argv.slice(2)
+mkdirSync(folder, { recursive: true })
+const browser = await launch()
+const world = await makeConsoleWorld(browser)
+const pages = { overview: '', overviewNode: '?node=' + world.node, users: 'users', user: 'users/bob', userAway: 'users/dave', conversations: 'conversations', conversation: `conversations/${world.conv}`, trace: `trace?conv=${world.conv}&seq=${world.seq}`, traceRefused: `trace?user=alice&clientMsgId=${world.refused}`, traceUser: 'trace?of=user&user=dave', refusals: 'refusals', log: 'log', audit: 'audit', limits: 'limits', tenants: 'tenants', operators: 'operators', keys: 'keys', cluster: 'cluster', backups: 'backups' } as const
+const sizes = { wide: { width: 1440, height: 900 }, narrow: { width: 768, height: 1024 } } as const
+for (const [size, viewport] of Object.entries(sizes)) {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    for (const locale of ['en-US', 'zh-CN']) {
+      const names = Object.entries(pages).map(([name, page]) => ({ page, file: `${name}-${size}-${colorScheme}-${locale.slice(0, 2)}` })).filter(({ file }) => only.length === 0 || only.some((part) => file.includes(part)))
+      if (names.length === 0) continue
+      const person = await openConsole(browser, world.server, world.session, '', { viewport, colorScheme, locale })
+      for (const { page, file } of names) {
+        await person.page.goto(`${world.server.operators}/admin/${page}`)
+        await person.page.locator('main h1').waitFor()
+        await person.page.waitForTimeout(900) // the calls of the page have been answered
+        await person.page.screenshot({ path: path.join(folder, `${file}.png`) })
+      }
+      for (const trouble of person.trouble) console.error(`${size} ${colorScheme} ${locale}: ${trouble}`)
+      await person.context.close()
+    }
+  }
+}
+await browser.close()
+await world.server.stop()
