@@ -21,12 +21,13 @@ export function forElement(css: string, file: string): string {
   return out
 }
 
-/** Asks the element what was asked of the window: its width. Other conditions, as of the pointer, stay. */
+/** Asks the element what was asked of the window: its width and height. Other conditions, as of the pointer, stay. */
 function inContainer(css: string): string {
-  return css.replace(/@media ([^{]*width[^{]*)(\{(?:[^{}]|\{[^{}]*\})*\})/g, (_, question: string, block: string) => {
+  return css.replace(/@media ([^{]*(?:width|height)[^{]*)(\{(?:[^{}]|\{[^{}]*\})*\})/g, (_, question: string, block: string) => {
     const parts = question.trim().split(' and ')
-    const others = parts.filter((part) => !part.includes('width'))
-    const inner = `@container petrel ${parts.filter((part) => part.includes('width')).join(' and ')} ${block}`
+    const isSize = (part: string): boolean => /width|height/.test(part)
+    const others = parts.filter((part) => !isSize(part))
+    const inner = `@container petrel ${parts.filter(isSize).join(' and ')} ${block}`
     return others.length > 0 ? `@media ${others.join(' and ')} { ${inner} }` : inner
   })
 }

@@ -133,7 +133,7 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_entries_stored_total", Help: "Entries that this node made durable.", Counter: true, Read: count(a.convs.Accepted)},
 		{Name: "petrel_sends_repeated_total", Help: "Sends that were stored already and were answered with the first seq.", Counter: true, Read: count(a.convs.Repeats)},
 		{Name: "petrel_events_delivered_total", Help: "Events that were put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
-		{Name: "petrel_signals_dropped_total", Help: "Signals that reached nobody, because there were too many, or because the store did not confirm that the node still owns their conversation.", Counter: true, Read: count(a.convs.SignalsDropped)},
+		{Name: "petrel_signals_dropped_total", Help: "Signals that reached nobody, because there were too many, or because the store did not confirm which node owns the conversation.", Counter: true, Read: count(a.convs.SignalsDropped)},
 		{Name: "petrel_presence_watched_users", Help: "Users whose presence sessions of this node watch.", Read: func() float64 { return float64(a.presence.Watching.Load()) }},
 		{Name: "petrel_presence_told_total", Help: "Presences that were put into outboxes.", Counter: true, Read: count(a.presence.Told.Load)},
 		{Name: "petrel_presence_dropped_total", Help: "Times of being online last that were not stored.", Counter: true, Read: count(a.presence.Dropped.Load)},

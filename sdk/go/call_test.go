@@ -137,12 +137,12 @@ func TestAtMostFourRequestsOfTheApplicationAreUnderWay(t *testing.T) {
 		synctest.Wait()
 		for want := 4; want > 0; { // then one for each that is answered
 			s.mu.Lock()
-			got := open
+			got, answering := open, session
 			open = nil
 			s.mu.Unlock()
 			expect(t, "requests under way", len(got), want)
 			for _, id := range got {
-				session.answer(id, &petrelv1.CreateGroupResponse{Conv: "g1"})
+				answering.answer(id, &petrelv1.CreateGroupResponse{Conv: "g1"})
 			}
 			synctest.Wait()
 			want = min(4, want-2)

@@ -365,7 +365,7 @@ func TestASnapshotDoesNotChange(t *testing.T) {
 		s.post("d1", &petrelv1.Message{From: "alice", Body: &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: 1, Body: &petrelv1.Edit_Text{Text: "edited"}}}})
 		receipt(2)
 		now, _ := c.Conversation("d1")
-		expect(t, "head and receipt", fmt.Sprint(now.Head, now.Receipts["bob"].GetRead(), c.Messages("d1", 0, 0)[0].GetText()), "2 2 edited")
+		expect(t, "head and receipt", fmt.Sprintf("%d %d %s", now.Head, now.Receipts["bob"].GetRead(), c.Messages("d1", 0, 0)[0].GetText()), "2 2 edited")
 		expect(t, "those that were given before", fmt.Sprint(one.Head, one.Receipts["bob"].GetRead()), "1 1")
 		expect(t, "the messages that were given before", all, want)
 		expect(t, "run", stop(), nil)

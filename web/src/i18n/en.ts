@@ -214,6 +214,7 @@ export const en = {
   errorInvalid: 'The server does not take this as it is.',
   errorHandle: 'A user name has letters, digits, and . _ - but no blank',
   errorServerBusy: 'The server cannot take this now. It is tried again.',
+  errorFrozen: 'The operator of the server lets nobody write here at the moment.',
   errorTooLate: 'It is too late to do this.',
   errorNoDevice: 'The device is not there any more.',
   errorServer: 'The server has failed. Try again later.',

@@ -214,6 +214,7 @@ export const zh: Texts = {
   errorInvalid: '服务器不接受此内容。',
   errorHandle: '用户名只能包含字母、数字和 . _ -，不能有空格',
   errorServerBusy: '服务器暂时无法处理，会自动重试。',
+  errorFrozen: '服务器管理员已暂停此会话的发言。',
   errorTooLate: '已超过允许操作的时间。',
   errorNoDevice: '该设备已不存在。',
   errorServer: '服务器出错，请稍后再试。',
