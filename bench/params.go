@@ -26,7 +26,7 @@ type Params struct {
 	Messages    int      `json:"messages"`          // openim-load: in all
 	Times       int      `json:"times"`             // login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
 	Levels      int      `json:"levels"`            // connections: in how many equal steps they come
-	AtOnce      int      `json:"at_once"`           // login: how many come at a time; sync, history: how many receivers ask at a time
+	AtOnce      int      `json:"at_once"`           // login: how many come at a time; sync, read: how many receivers ask at a time
 	Kill        bool     `json:"kill"`              // storm: by a kill of the server, which is started again; else by the network
 	Lists       int      `json:"lists"`             // connections, login, storm: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
 	Routine     *Routine `json:"routine,omitempty"` // mixed, soak: what each client does

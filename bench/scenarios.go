@@ -22,7 +22,7 @@ const (
 	Login       = "login"       // connections come, some at a time, again and again
 	Storm       = "storm"       // all connections are lost at once and come back, while half of them write to the others
 	Sync        = "sync"        // receivers ask for their lists of conversations, again and again
-	History     = "history"     // receivers read their conversations page by page
+	History     = "read"        // receivers read their conversations page by page
 	Mixed       = "mixed"       // clients do what people do, in proportion
 	Soak        = "soak"        // the same for long; the server must not grow, nor get slower
 	Limit       = "limit"       // what the machine does without a chat server

@@ -30,7 +30,7 @@ func newBench(c *cli) *cobra.Command {
 		newBenchScenario(c, bench.Login, "Clients log in, some at a time, again and again", "  petrel bench login --connections 10000 --lists 100"),
 		newBenchScenario(c, bench.Storm, "All connections are lost at once and come back", "  petrel bench storm --connections 15000 --storms 20\n  petrel bench storm --kill"),
 		newBenchScenario(c, bench.Sync, "Clients ask for their lists of conversations", "  petrel bench sync --senders 500"),
-		newBenchScenario(c, bench.History, "Clients read their conversations page by page", "  petrel bench history --rounds 1000"),
+		newBenchScenario(c, bench.History, "Clients read their conversations page by page", "  petrel bench read --rounds 1000"),
 		newBenchScenario(c, bench.Mixed, "Clients do what people do: write, read, come and go", "  petrel bench mixed --clients 5000 --speed 30"),
 		newBenchScenario(c, bench.Soak, "The same for long: the server must not grow", "  petrel bench soak --seconds 28800"),
 		newBenchLimit(c), newBenchEstimate(c),

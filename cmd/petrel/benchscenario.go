@@ -106,7 +106,11 @@ func newBenchQuick(c *cli) *cobra.Command {
 // newBenchFollower is how a run starts the other processes that make its load.
 func newBenchFollower(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "follower", Hidden: true, Args: cobra.NoArgs,
-		RunE: command(func(cmd *cobra.Command, _ []string) error { return bench.Follow(cmd.Context(), c.in, bare(c.out)) }),
+		Use:     "follower",
+		Short:   "Make a part of the load of a run, as the run says on standard input",
+		Example: "  petrel bench openim-load --generators 2 # is two processes, of which the other one is: petrel bench follower",
+		Hidden:  true,
+		Args:    cobra.NoArgs,
+		RunE:    command(func(cmd *cobra.Command, _ []string) error { return bench.Follow(cmd.Context(), c.in, c.out) }),
 	}
 }
