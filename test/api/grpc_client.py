@@ -50,7 +50,7 @@ def main():
         request = GetMessageClass(method.input_type).FromString(base64.b64decode(call["request"]))
         answer_class = GetMessageClass(method.output_type)
         metadata = [("authorization", "Bearer " + call["token"])] if call["token"] else []
-        operators = call["method"].startswith(("petrel.v1.AdminService/", "petrel.v1.SetupService/"))
+        operators = call["method"].startswith(("petrel.v1.AdminService/", "petrel.v1.OperatorService/", "petrel.v1.SetupService/"))
         invoke = (admin if operators else channel).unary_unary(
             "/" + call["method"],
             request_serializer=lambda m: m.SerializeToString(),

@@ -87,6 +87,45 @@ func (p *parties) key() string {
 	return r.Msg.Info.Id
 }
 
+// operator makes an operator who has not enrolled, and returns their code.
+func (p *parties) operator() string {
+	p.t.Helper()
+	r, err := p.srv.Admin.CreateOperator(p.t.Context(), connect.NewRequest(&petrelv1.CreateOperatorRequest{Name: p.name("op"), Scopes: []string{"users"}}))
+	if err != nil {
+		p.t.Fatalf("make an operator: %v", err)
+	}
+	return r.Msg.Code
+}
+
+// session is one of an operator, begun with the admin key.
+func (p *parties) session() string {
+	p.t.Helper()
+	r, err := p.srv.Call(p.t.Context(), imtest.ByJSON, "petrel.v1.OperatorService/LogIn", "", &petrelv1.OperatorLogInRequest{Key: p.srv.Key()})
+	if err != nil {
+		p.t.Fatalf("log in: %v", err)
+	}
+	m := r.ProtoReflect()
+	return m.Get(m.Descriptor().Fields().ByName("token")).String()
+}
+
+// listed gives the group a title of its own, and returns it when the list of groups shows it.
+func (p *parties) listed() string {
+	p.t.Helper()
+	title := p.name("list") + "."
+	p.must("petrel.v1.ConversationService/RenameGroup", p.token("alice", "desk"), &petrelv1.RenameGroupRequest{Conv: p.conv, Title: title})
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		r, err := p.srv.Admin.ListConversations(p.t.Context(), connect.NewRequest(&petrelv1.ListConversationsRequest{TitlePrefix: title}))
+		switch {
+		case err != nil:
+			p.t.Fatalf("list groups: %v", err)
+		case len(r.Msg.Conversations) > 0:
+			return title
+		case time.Now().After(end):
+			p.t.Fatal("the list of groups does not show the title")
+		}
+	}
+}
+
 const secret = "a secret that the provider and the server share"
 
 // jwt is a token of the identity provider.
@@ -282,6 +321,72 @@ var rows = map[string]row{
 	"AdminService/DissolveGroup": {request: func(p *parties) proto.Message {
 		return &petrelv1.AdminDissolveGroupRequest{Conv: p.conv, RequestId: "r1"}
 	}},
+	"AdminService/GetOverview": {request: fixed(&petrelv1.GetOverviewRequest{}), masks: []protoreflect.Name{
+		"verdict", "incidents", "samples", "time_ms", "now", "queues", "budgets", "refused", "storage", "cpu", "rss_bytes", "loud"}},
+	"AdminService/ListRefusals": {request: func(p *parties) proto.Message {
+		p.registered("errs")
+		_, err := p.srv.Call(p.t.Context(), imtest.ByJSON, "petrel.v1.AuthService/Login", "", &petrelv1.LoginRequest{User: p.name("errs"), Password: "a guess", Device: &petrelv1.DeviceRef{Id: "d"}})
+		if im.CodeOf(err) != im.CodeBadCredentials {
+			p.t.Fatalf("a guess: %v", err)
+		}
+		return &petrelv1.ListRefusalsRequest{User: p.name("errs")}
+	}},
+	"AdminService/ReadLog":       {request: fixed(&petrelv1.ReadLogRequest{Limit: 1})},
+	"AdminService/PreviewLimits": {request: fixed(&petrelv1.ServerLimits{WindowSends: 66})},
+	"AdminService/ListTenants":   {request: fixed(&petrelv1.ListTenantsRequest{})},
+	"AdminService/ListSessions": {request: func(p *parties) proto.Message {
+		c := p.srv.Dial(wire.WebSocket, wire.Proto, p.token("bob", "phone"), "phone")
+		p.t.Cleanup(func() { _ = c.Close() })
+		return &petrelv1.ListSessionsRequest{User: p.name("bob"), Conv: p.conv}
+	}, masks: []protoreflect.Name{"pending_bytes"}},
+	"AdminService/TraceUser": {request: func(p *parties) proto.Message {
+		p.token("bob", "phone")
+		return &petrelv1.TraceUserRequest{User: p.name("bob")}
+	}},
+	"AdminService/ListConversations": {request: func(p *parties) proto.Message {
+		return &petrelv1.ListConversationsRequest{TitlePrefix: p.listed()}
+	}},
+	"AdminService/GetConversation": {request: func(p *parties) proto.Message { return &petrelv1.AdminGetConversationRequest{Conv: p.conv} }},
+	"AdminService/FreezeConversation": {request: func(p *parties) proto.Message {
+		return &petrelv1.FreezeConversationRequest{Conv: p.conv, Frozen: true, RequestId: "r1"}
+	}},
+	"AdminService/TraceMessage": {request: func(p *parties) proto.Message {
+		return &petrelv1.TraceMessageRequest{Conv: p.conv, Seq: p.message()}
+	}},
+	"AdminService/NoteBackup": {request: fixed(&petrelv1.NoteBackupRequest{Backup: &petrelv1.BackupInfo{Name: "noted", MadeMs: 2, Commit: 1}})},
+	"AdminService/ListBackups": {request: func(p *parties) proto.Message {
+		p.must("petrel.v1.AdminService/NoteBackup", p.srv.Key(), &petrelv1.NoteBackupRequest{Backup: &petrelv1.BackupInfo{Name: "listed", Folder: "海燕", MadeMs: 1, Commit: 1, Sound: true}})
+		return &petrelv1.ListBackupsRequest{}
+	}},
+	"AdminService/ListOperators": {request: func(p *parties) proto.Message { p.operator(); return &petrelv1.ListOperatorsRequest{} }},
+	"AdminService/CreateOperator": {request: func(p *parties) proto.Message {
+		return &petrelv1.CreateOperatorRequest{Name: p.name("op"), Scopes: []string{"users"}, RequestId: p.name("r")}
+	}},
+	"AdminService/ChangeOperator": {request: func(p *parties) proto.Message {
+		p.operator()
+		return &petrelv1.ChangeOperatorRequest{Name: p.name("op"), Scopes: []string{"server"}, Disabled: true, RequestId: p.name("r")}
+	}},
+	"AdminService/ResetOperator": {request: func(p *parties) proto.Message {
+		p.operator()
+		return &petrelv1.ResetOperatorRequest{Name: p.name("op"), RequestId: p.name("r")}
+	}},
+	"AdminService/RemoveOperator": {request: func(p *parties) proto.Message {
+		p.operator()
+		return &petrelv1.RemoveOperatorRequest{Name: p.name("op"), RequestId: p.name("r")}
+	}},
+
+	"OperatorService/BeginEnrollment": {
+		request: func(p *parties) proto.Message { return &petrelv1.BeginEnrollmentRequest{Code: p.operator()} },
+		masks:   []protoreflect.Name{"secret", "secret_uri", "secret_png"},
+	},
+	"OperatorService/Enroll": {request: fixed(&petrelv1.EnrollRequest{ // a code works once
+		Code: "used", Name: "olga", Password: "correct horse battery", Secret: "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", Digits: "123456"}), code: im.CodeSetupClosed},
+	"OperatorService/LogIn": {
+		request: func(p *parties) proto.Message { return &petrelv1.OperatorLogInRequest{Key: p.srv.Key()} }, // digits work once
+		masks:   []protoreflect.Name{"token", "expires_ms"},
+	},
+	"OperatorService/GetSession": {request: fixed(&petrelv1.GetOperatorSessionRequest{}), as: (*parties).session},
+	"OperatorService/LogOut":     {request: fixed(&petrelv1.OperatorLogOutRequest{}), as: (*parties).session, ends: true},
 }
 
 func (p *parties) must(method, credential string, req proto.Message) {
@@ -341,10 +446,13 @@ func (p *parties) same(name string, r row) {
 	credential, req := as(p), r.request(p)
 	var first proto.Message
 	for i, way := range append(slices.Clone(ways), byPython) {
-		if r.ends && i > 0 {
+		switch {
+		case r.ends && i > 0 && r.as != nil:
+			credential = r.as(p)
+		case r.ends && i > 0:
 			credential = p.token("alice", fmt.Sprint("device", i))
 		}
-		callable := service != "AdminService" && service != "AuthService" && service != "SetupService"
+		callable := !slices.Contains([]string{"AdminService", "AuthService", "OperatorService", "SetupService"}, service)
 		byCall := way == byCallJSON || way == byCallProto
 		token := credential
 		if byCall && !callable {
