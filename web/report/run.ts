@@ -50,7 +50,7 @@ function drawBody(page: HTMLElement, x: Texts, r: Report): void {
   tasks(cards, x, r)
   cards.append(...drift(x, r), ...floor(x, r))
   drawCharts(cards, x, r)
-  page.append(h('div', { class: 'cards' }, audit(x, r), machine(x, r)))
+  page.append(h('div', { class: 'cards' }, r.scenario !== 'limit' && audit(x, r), machine(x, r)))
 }
 
 function tile(name: string, value: string, unit: string, below: string): HTMLElement {
