@@ -339,7 +339,7 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	empty, full := &none.Tasks[0], &idle.Tasks[0]
 	c.Base = round(empty.IdleCPU, 10_000)
 	c.Idle = round(math.Max(0, 1e6*(full.IdleCPU-empty.IdleCPU)/float64(full.Count)), 100)
-	c.UserBytes, c.KernelBytes = full.UserBytes, round(full.KernelBytes/2, 10) // both ends are here
+	c.UserBytes, c.KernelBytes = math.Max(0, full.UserBytes), round(math.Max(0, full.KernelBytes)/2, 10) // both ends are here
 	c.BaseBytes = float64(none.Server.RSSBytes)
 	c.DiskBytes = round(math.Max(0, many.Server.DiskBytesPerMessage-float64(many.Params.Size)), 10)
 	// What a message costs is its own part, and a part of its commit. Two rates with different batches tell
