@@ -38,6 +38,7 @@ func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 		{"GET", "/", "", "", 200, 200},
 		{"GET", "/sw.js", "", "", 200, 404},
 		{"GET", "/setup", "", "", 404, 200},
+		{"GET", "/admin/users", "", "", 200, 200}, // of this host: the address of clients leads to that of operators
 		{"GET", "/metrics", "", "", 404, 200},
 		{"GET", "/debug/pprof/", "", "", 404, 401},
 		{"GET", "/debug/pprof/heap", "Bearer wrong", "", 404, 401},
