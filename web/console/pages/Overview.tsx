@@ -21,10 +21,10 @@ export function Overview(): ReactElement {
     <div className="page">
       <h1 className="unseen">{tr.t('overview')}</h1>
       <Verdict live={live} />
-      {live.error ? <Silence live={live} /> : <Incidents incidents={overview.incidents ?? []} now={Number(overview.timeMs)} />}
+      {live.error ? <Silence live={live} /> : <Incidents incidents={overview.incidents ?? []} now={Number(overview.timeMs ?? Date.now())} />}
       <Strip last={last} nodes={overview.nodes ?? []} />
       <Charts samples={live.samples} />
-      <Nodes nodes={overview.nodes ?? []} now={Number(overview.timeMs)} partitions={overview.partitions ?? 0} unowned={overview.unowned ?? []} misplaced={overview.misplaced ?? 0} />
+      <Nodes nodes={overview.nodes ?? []} now={Number(overview.timeMs ?? Date.now())} partitions={overview.partitions ?? 0} unowned={overview.unowned ?? []} misplaced={overview.misplaced ?? 0} />
       <Refused nodes={overview.nodes ?? []} />
     </div>
   )
