@@ -259,6 +259,8 @@ describe('the console', { timeout: 600_000 }, () => {
         dispatchEvent(new Event('petrel-moved'))
       }, `/admin/${to}`)
       const look = async (view: string): Promise<void> => {
+        await p.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))) // it has been drawn
+        await p.page.waitForFunction(() => document.getAnimations().every((a) => a.playState !== 'running')) // colours have arrived
         const { violations } = await p.page.evaluate((runOnly) => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly, resultTypes: ['violations'] }), [...rules])
         found.push(...violations.flatMap((v) => v.nodes.map((n) => `${view}: ${v.id}: ${n.html.slice(0, 160)} ${n.any[0]?.message ?? ''}`)))
         if (await p.page.evaluate(() => document.documentElement.scrollWidth > innerWidth || (document.querySelector('main')?.scrollWidth ?? 0) > (document.querySelector('main')?.clientWidth ?? 0))) found.push(`${view}: wider than the window`)
