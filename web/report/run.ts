@@ -122,7 +122,7 @@ function drawCurve(cards: HTMLElement, x: Texts, r: Report): void {
   const xs = [...new Set(known.flatMap(([, , c]) => c!.map((p) => place(p.share))))].sort((a, b) => a - b)
   const share = (v: number) => `${x.number(100 * (1 - 10 ** -v), Math.max(0, Math.ceil(v) - 1))} %`
   chart(cards, x, 'curve', 'ms', 'curveHint', false, (into) => lines(into, x, {
-    x: xs, xName: x.t('share'), unit: 'ms', log: true, xAxis: share, xTicks: [0, 1, 2, 3, 4, 5, 6, 7].filter((v) => v <= xs.at(-1)!),
+    x: xs, xName: x.t('share'), unit: 'ms', log: true, xAxis: share, xTicks: (xs.at(-1)! < 5 ? [0, 1, 2, 3, 4] : [0, 1, 2, 4, 6]).filter((v) => v <= xs.at(-1)!),
     lines: known.map(([name, tint, c]) => { const by = new Map(c!.map((p) => [place(p.share), p.ms])); return { name: x.t(name), color: tint, values: xs.map((v) => by.get(v) ?? null) } }),
   }))
 }
