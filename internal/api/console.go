@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -77,9 +78,10 @@ type Refusal struct {
 	Send    *petrelv1.Send // of a send; else nil
 }
 
-// noteRefusal tells of a refusal.
+// noteRefusal tells of a refusal, unless the caller has ended the call: then e says nothing of
+// the server.
 func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
-	if s.o.Refused == nil {
+	if s.o.Refused == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	c := callOf(ctx)
