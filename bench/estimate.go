@@ -327,7 +327,7 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	none := m.run(Connections, func(q *Params) { q.Connections, q.Seconds = 1, 20*p.Scale })
 	few := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 500 })
 	many := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 4000 })
-	group := func(q *Params) { q.Members, q.Senders, q.Rate = m.users(100), m.users(20), 100 }
+	group := func(q *Params) { q.Members, q.Senders, q.Rate = max(20, m.users(100)), m.users(20), 100 } // so many that deliveries show in a short run too
 	fan := m.run(Group, group)
 	read := m.run(Group, func(q *Params) { group(q); q.Receipts = true })
 	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = m.users(2000), 5, 2 })
@@ -348,13 +348,14 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	part := func(r *Report) float64 { return 1 / math.Max(1, r.Server.MessagesPerCommit) }
 	a, b := part(few), part(many)
 	c.CommitTime = round(math.Max(0, 1e3*(1/b-1)/many.AcceptedPerS), 1000)
-	if a-b > 0.05 {
-		c.Commit = round(math.Max(0, (each(few)-each(many))/(a-b)), 100)
+	if commit := (each(few) - each(many)) / (a - b); a-b > 0.05 && commit > 0 { // else what is known of it stays
+		c.Commit = round(commit, 100)
 	}
 	message := each(many) - c.Commit*b // one send and one delivery
 	n := float64(fan.Params.Members) - 1
-	c.Delivery = round((each(fan)-c.Commit*part(fan)-message)/(n-1), 100)
-	if c.Send = round(message-c.Delivery, 100); c.Send < 0 { // nothing of a message is its own: all is shared in the commit
+	c.Delivery = (each(fan) - c.Commit*part(fan) - message) / (n - 1)
+	c.Delivery = round(math.Max(0, math.Min(c.Delivery, each(many))), 100) // a message has one, so it takes no more than all of it
+	if c.Send = round(message-c.Delivery, 100); c.Send < 0 {               // nothing of a message is its own: all is shared in the commit
 		c.Send, c.Commit = 0, round(math.Max(0, (each(many)-c.Delivery)/b), 100)
 	}
 	moves := float64(read.CursorMoves) / (read.Seconds + read.Params.WarmUp) * read.Seconds // the warm-up has some too

@@ -47,7 +47,9 @@ func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 	if refusal == nil && len(rest) > 0 {
 		refusal = errBusy()
 	}
-	in.node.refuseAll(rest, refusal, k)
+	if refusal != nil {
+		in.node.refuseAll(rest, refusal, k)
+	}
 	return true
 }
 

@@ -220,11 +220,23 @@ func TestTraceInAFrozenNode(t *testing.T) {
 		return state(w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"}), "bob") == "WRITTEN"
 	})
 	defer w.nodes[1].Freeze()()
+	// Both at once: after some seconds another node owns what the frozen one did.
+	own := make(chan *petrelv1.TraceMessageResponse, 1)
+	go func() {
+		defer close(own)
+		r, err := w.nodes[0].Admin.TraceMessage(t.Context(), connect.NewRequest(&petrelv1.TraceMessageRequest{Conv: owned[frozen], Seq: 1}))
+		if err == nil {
+			own <- r.Msg
+		}
+	}()
 	r := w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"})
 	if s := state(r, "bob"); s != "SILENT_NODE" || r.Recipients[0].Silent != frozen || !slices.Contains(r.Silent, frozen) {
 		t.Errorf("bob at the frozen node: %s, %v", s, r)
 	}
-	r = w.trace(&petrelv1.TraceMessageRequest{Conv: owned[frozen], Seq: 1})
+	r = <-own
+	if r == nil {
+		t.Fatal("a message in the frozen node: no answer")
+	}
 	if r.Outcome != petrelv1.TraceOutcome_TRACE_OUTCOME_NO_ANSWER || !strings.Contains(r.Text, frozen) {
 		t.Errorf("a message in the frozen node: %v", r)
 	}

@@ -51,7 +51,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), clientTime)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, bin, "--config-file", filepath.Join(root, "test/foreign/python/schemathesis.toml"), "run", "http://"+c.at+"/openapi.json",
-				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", c.tags, "SetupService", "--max-examples", cmp.Or(os.Getenv("PETREL_EXAMPLES"), "20"), "--workers", "1", "--continue-on-failure", "--no-color")
+				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", c.tags, "OperatorService", c.tags, "SetupService", "--max-examples", cmp.Or(os.Getenv("PETREL_EXAMPLES"), "20"), "--workers", "1", "--continue-on-failure", "--no-color")
 			// One worker: Python 3.11 loses count of its own recursion when two threads
 			// parse at the same time, and that is no finding.
 			cmd.Dir = t.TempDir() // it keeps examples where it runs

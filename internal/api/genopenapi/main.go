@@ -158,7 +158,7 @@ func field(typ, name string, p object, needed bool) {
 	// Numbers of 64 bits are written as strings, and read in either form. All
 	// but limits are unsigned.
 	switch {
-	case p["format"] == "int64" && typ == "ServerLimits":
+	case p["format"] == "int64" && (typ == "ServerLimits" || typ == "LimitChange" || typ == "TraceUserResponse" && name == "connectionsLimit"):
 		p["pattern"], p["maximum"] = limits, 1<<30
 	case p["format"] == "int64":
 		delete(p, "format")
