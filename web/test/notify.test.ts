@@ -111,6 +111,8 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
     await hide(p, false) // another page of the test may have the focus
     await shared.server.sendAs(kurt, { user: jill, text: 'first' })
     await p.row(kurt).getByText('first').waitFor()
+    await p.page.waitForFunction(() => document.title.startsWith('(1) ')) // what has drawn the row was told to what tells the person, too
+    assert.equal(await p.page.evaluate(() => tones), 0) // they look at the page
     await hide(p)
     await shared.server.sendAs(kurt, { user: jill, text: 'second' })
     await p.row(kurt).getByText('second').waitFor()

@@ -160,7 +160,7 @@ describe('a long conversation', { timeout: 120_000 }, () => {
   })
 
   test('older messages that come late move nothing in view, also if the first one before had a name above it', async () => {
-    const { page, context } = await Person.open(browser, links['alice'] ?? '')
+    const { page, context } = await (await Person.open(browser, links['alice'] ?? '')).ready() // logged in, before the page is loaded again
     let held: (() => void)[] | undefined // requests for older messages, which are on their way
     await page.routeWebSocket(/\/v1\/ws/, (ws) => {
       const there = ws.connectToServer()
