@@ -43,7 +43,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test walks pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts clean
+.PHONY: help serve build web shots test walks gateways pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -111,6 +111,10 @@ test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other langua
 walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
 	go test -count=1 -vet=off -v ./$(APART)
 	cd sdk/ts && node scripts/walks.mjs
+
+# By itself, because it looks at times.
+gateways: $(TS) hosts ## how long clients of both SDKs wait when their gateway goes, twice for each way
+	go test -count=1 -vet=off -v -run '^TestChaos$$/^gateways$$' ./test/chaos -args -times=2
 
 pages: build $(TS) $(WEB) $(CHROMIUM) ## all tests of the web chat, in Chromium against the server
 	cd web && node scripts/test.mjs

@@ -16,7 +16,7 @@ var faults = []fault{
 	{name: "kill-node", long: 100, ci: true, run: killNode},
 	{name: "pause-node", long: 20, ci: true, run: pauseNode},
 	{name: "drain-node", long: 20, ci: true, run: drainNode},
-	{name: "gateways", long: 20, ci: true, run: gateways},
+	{name: "gateways", long: 20, run: gateways}, // make gateways: it looks at times
 	{name: "kill-postgres", long: 20, run: killPostgres},
 	{name: "rolling-restart", long: 5, run: rollingRestart},
 	{name: "failover", long: 3, once: true, run: failover},
