@@ -327,7 +327,7 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	none := m.run(Connections, func(q *Params) { q.Connections, q.Seconds = 1, 20*p.Scale })
 	few := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 500 })
 	many := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 4000 })
-	group := func(q *Params) { q.Members, q.Senders, q.Rate = max(20, m.users(100)), m.users(20), 100 } // so many that deliveries show in a short run too
+	group := func(q *Params) { q.Members, q.Senders, q.Rate = max(100, m.users(100)), m.users(20), 100 } // so many that deliveries show in a short run too
 	fan := m.run(Group, group)
 	read := m.run(Group, func(q *Params) { group(q); q.Receipts = true })
 	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = m.users(2000), 5, 2 })

@@ -80,6 +80,7 @@ func validate(t *testing.T, report []byte) {
 }
 
 func TestBenchDoesPublishedTestsAtAScale(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "report.json")
 	petrel(t, nil, "bench", "direct", "--shape", "wildfire", "--scale", "0.00005", "--senders", "3", "--dir", t.TempDir(), "--json", name).
 		want(t, exitOK, "scale       0.005 %", "published   WildfireChat", "check       met")
@@ -109,6 +110,7 @@ func (r result) unlessBusy() result {
 }
 
 func TestBenchSpeaksTLSFromSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"wss", "tls"} {
 		petrel(t, nil, "bench", "openim-load", "--clients", "60", "--peers", "2", "--messages", "300", "--interval", "20,40", "--generators", "2", "--transport", transport, "--dir", t.TempDir(),
 			"--target", "lost=0").unlessBusy().want(t, exitOK, "300 messages have reached their receivers, found 300", "of 300 messages, 300 deliveries")
@@ -116,6 +118,7 @@ func TestBenchSpeaksTLSFromSeveralProcesses(t *testing.T) {
 }
 
 func TestBenchHasALinkInNetworkNamespaces(t *testing.T) {
+	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "bench", "glide-1", "--netns", "--clients", "5", "--rounds", "10", "--dir", t.TempDir(), "--json", "-")
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
@@ -136,6 +139,7 @@ func TestBenchHasALinkInNetworkNamespaces(t *testing.T) {
 }
 
 func TestBenchTellsTheStory(t *testing.T) {
+	t.Parallel()
 	page := filepath.Join(t.TempDir(), "quick.html")
 	petrel(t, nil, "bench", "quick", "--scale", "0.02", "--seconds", "0.3", "--dir", t.TempDir(), "--html", page).unlessBusy().want(t, exitOK, "one to one", "a group", "The server was killed", "followed")
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"kind":"story"`) {
@@ -167,6 +171,7 @@ func TestBenchRunsAgainstARunningServer(t *testing.T) {
 }
 
 func TestBenchDoesAsPeopleDo(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "report.json")
 	petrel(t, nil, "bench", "direct", "--receipts", "--senders", "2", "--receivers", "2", "--seconds", "1.5", "--warm-up", "0", "--dir", t.TempDir(), "--json", name).
 		want(t, exitOK, "moves, durable", "lost 0, duplicate 0, ghost 0, reordered 0")
@@ -225,6 +230,7 @@ func TestBenchFindsTheHighestRate(t *testing.T) {
 }
 
 func TestBenchClusterRunsNodesOnOneDatabase(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "table.json")
 	petrel(t, nil, "bench", "cluster", "--nodes", "2", "--senders", "3", "--receivers", "4", "--rounds", "2", "--postgres", pgtest.Shared(t).New(t),
 		"--dir", t.TempDir(), "--json", name).want(t, exitOK, "per CPU-s of the nodes", "lost 0, duplicate 0, ghost 0, reordered 0, 48 read")
@@ -246,6 +252,7 @@ func TestBenchClusterRunsNodesOnOneDatabase(t *testing.T) {
 }
 
 func TestBenchBringsAllBackAfterAKill(t *testing.T) {
+	t.Parallel()
 	page := filepath.Join(t.TempDir(), "storm.html")
 	petrel(t, nil, "bench", "storm", "--kill", "--connections", "12", "--storms", "2", "--seconds", "0.5", "--warm-up", "0.3", "--rate", "100", "--dir", t.TempDir(), "--html", page).
 		want(t, exitOK, "return 2", "lost 0, duplicate 0, ghost 0, reordered 0")
@@ -255,6 +262,7 @@ func TestBenchBringsAllBackAfterAKill(t *testing.T) {
 }
 
 func TestConnectionsComeInSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	petrel(t, nil, "bench", "connections", "--connections", "12", "--steps", "2", "--generators", "2", "--seconds", "0.3", "--dir", t.TempDir()).
 		want(t, exitOK, "connect 6 ", "connect 12 ", "user bytes")
 }
