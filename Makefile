@@ -74,7 +74,7 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
 LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/ts test/web test/chaos test/foreign test/passenger test/authz test/sabotage test/crash internal/lint test/flood internal/bus/stream test/way
+UNRACED  := test/ts test/chaos test/foreign test/passenger test/bench test/web test/authz test/sabotage test/crash internal/lint test/flood internal/bus/stream test/way
 APART    := test/walk
 BUSY_UNRACED := test/scenario internal/store/pebblestore
 packages  = $(addprefix ./,$(1))
