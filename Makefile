@@ -63,7 +63,7 @@ build: ## build the binary, build/bin/petrel
 # that use a core by themselves run one after the other, BUSY and then BUSY_UNRACED, beside
 # three of the others. LONG ones begin first, so that nothing runs alone at the end. UNRACED
 # names those that wait longest and those about nodes first, and late the one that runs a
-# dozen programs at a time. -vet=off because `make vet` finds more, -ldflags because the
+# dozen programs at a time. APART are `make walks` and a part of `make check`. -vet=off because `make vet` finds more, -ldflags because the
 # symbols are half of what it takes to link sixty test programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
@@ -74,8 +74,8 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
 LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/ts test/chaos test/foreign test/passenger test/bench test/web test/authz test/sabotage test/crash internal/lint test/flood internal/bus/stream test/way
-APART    := test/walk
+UNRACED  := test/ts test/chaos test/foreign test/passenger test/bench test/web test/authz test/sabotage test/crash test/flood internal/bus/stream test/way
+APART    := test/walk internal/lint
 BUSY_UNRACED := test/scenario internal/store/pebblestore
 packages  = $(addprefix ./,$(1))
 
@@ -109,7 +109,7 @@ test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other langua
 	} | go run ./test/report -show 'seed [0-9]|kills='
 
 walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
-	go test -count=1 -vet=off -v ./$(APART)
+	go test -count=1 -vet=off -v ./test/walk
 	cd sdk/ts && node scripts/walks.mjs
 
 # By itself, because it looks at times.
@@ -187,7 +187,7 @@ long: crash chaos-cluster build $(TS) $(WEB) $(CHROMIUM) ## the long counts of w
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger
-	go test -count=1 -timeout 0 -v ./$(APART) -args -seeds 1000
+	go test -count=1 -timeout 0 -v ./test/walk -args -seeds 1000
 	cd sdk/ts && node scripts/walks.mjs 1 1000
 	cd sdk/ts && PETREL_TABS=100 PETREL_IDLE_SECONDS=600 npm run --silent test chromium
 	cd web && npm run --silent broken

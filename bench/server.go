@@ -46,6 +46,10 @@ const (
 // startChild starts executable on folder dir and waits until it listens. Only
 // conf and args configure it, not the environment and no other file.
 func startChild(ctx context.Context, executable, dir, conf string, args []string) (*child, error) {
+	dir, err := filepath.Abs(dir) // the server runs in it
+	if err != nil {
+		return nil, fmt.Errorf("prepare a server: %w", err)
+	}
 	file := filepath.Join(dir, "petrel.toml")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, fmt.Errorf("prepare a server: %w", err)
