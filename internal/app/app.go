@@ -1,5 +1,24 @@
 // Package app is the composition root: it makes the parts of a server from a
 // configuration, starts them in order, and stops them in the reverse one.
+//
+// Begin with app.go, which has the start, the run and the end. The other files:
+//
+//   - What the parts get: accounts.go and web.go (options that follow from the
+//     configuration), budgets.go (who may have how much memory), files.go (who may have how
+//     many open files), folder.go (nobody else may enter the data folder).
+//   - The store and the other nodes: node.go (a node of a cluster), operate.go (what
+//     operators ask of nodes: drain, resume, rebalance), cutoff.go (a node that reaches
+//     nobody sends its clients away), stopall.go (a store that has gone back to an earlier
+//     state ends all nodes).
+//   - What is served over HTTP: http.go (the handlers of both addresses), console.go (what
+//     the console asks of all nodes), incidents.go (what is wrong), figures.go (what
+//     /metrics and /version show), audit.go (the audit log).
+//   - While it runs: announce.go (what it says at its start and its end), readiness.go
+//     (whether it should get clients), reload.go (a changed configuration), memory.go (what
+//     a busy time leaves behind goes back to the system).
+//
+// The package knows all parts, and none of them may know it. It decides nothing about
+// messages.
 package app
 
 import (

@@ -63,7 +63,7 @@ func options(c *Config) []option {
 		live(text("cluster.bus_ca_file", &c.Cluster.CAFile, "", "PEM file with the root certificates that sign the certificates of the other nodes.")),
 		boolean("cluster.patient", &c.Cluster.Patient, false, "When other nodes are alive in the database but cannot be reached on the bus, wait for them at the start. Otherwise the server gives up with an error."),
 
-		size("limits.body", &l.BodyBytes, 48*kib, 1, 128*kib, "Largest text or data of a message. The largest frame of a client follows from it: seven times as much and 4KiB, so that every body fits with all the escapes of JSON."),
+		size("limits.body", &l.BodyBytes, 48*kib, 1, 128*kib, "Largest text or data of a message. The largest frame of a client follows from it: seven times as much and 8KiB, and at least 64KiB, so that every body fits with all the escapes of JSON."),
 		count("limits.history_messages", &l.HistoryMessages, 200, 1, 200, "Most messages in one page of history."),
 
 		duration("limits.hello_timeout", &l.HelloTimeout, 10*time.Second, 100*time.Millisecond, 10*time.Minute,

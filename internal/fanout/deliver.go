@@ -4,7 +4,7 @@
 //
 // Read the files in this order. For one node: deliver.go, table.go, outbox.go,
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
-// names.go (entries that they get all the same),
+// names.go (entries that name a user: these come whole, also outside the focus),
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
 // and heldsignals.go (what may be lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which

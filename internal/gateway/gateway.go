@@ -1,6 +1,28 @@
 // Package gateway holds the clients' connections: it listens, turns bytes into
 // frames for their sessions, writes what waits in their outboxes, and enforces
-// what a connection may cost. Spec: P-1, P-2.5, P-7, P-9.
+// what a connection may cost. It also listens for operators.
+//
+// Begin with gateway.go, which has the listeners for clients and what all connections
+// share. The other files, in the order in which a connection meets them:
+//
+//   - Whether it may come: barren.go (addresses that are shut out for some seconds),
+//     limits.go (how many connections there are, and may be), refusals.go (who finds no room
+//     is told so).
+//   - What comes before the protocol: arrived.go with proxyheader.go (the header in which a
+//     proxy names the client, and the TLS handshake), door.go (HTTP gets connections that
+//     have both behind them).
+//   - HTTP: handshake.go (the HTTP servers, and the upgrade to WebSocket), hosts.go (names
+//     under which the server is called), browsers.go (pages that may call it), proxies.go
+//     (the client of a request that came through proxies), throttle.go (how fast strangers
+//     may send).
+//   - A connection of a client: conn.go (what is read becomes frames for the session),
+//     frames.go with tcp.go and ws.go (where a frame ends).
+//   - Who reads and writes its socket: loop.go (one of the event loops, without TLS) with
+//     wheel.go (their timers), or stream.go (a goroutine of its own).
+//   - The listener of operators: admin.go.
+//
+// The package owns the sockets, and the limits of how many there are. It may not know what
+// a frame means: the session does. Spec: P-1, P-2.5, P-7, P-9.
 package gateway
 
 import (

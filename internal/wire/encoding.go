@@ -1,8 +1,8 @@
 // Package wire encodes and decodes the frames between clients and server, in two
 // codecs (JSON and protobuf) and two framings (WebSocket and TCP).
 //
-// Read encoding.go first. Then decode.go is what comes from clients, with outline.go and
-// surrogate.go for frames that are refused: their ids, and halves of characters. events.go,
+// Read encoding.go first. Then decode.go is what comes from clients. For frames that are
+// refused, outline.go finds the id, and surrogate.go finds half surrogates. events.go,
 // with the frames that every message causes, errors.go and large.go are what goes to clients;
 // written.go reads it back. url.go finds secrets in URLs. reader.go and writer.go are JSON
 // without reflection, which is the same as that of protojson.

@@ -4,11 +4,12 @@
 // and in order.
 //
 // A [Client] works while its Run does. [Client.Send] takes a message at once and
-// settles it later; what changes is told by a [Subscription], which never holds
-// more than the names of what changed, and read as snapshots: [Client.Conversations],
-// [Client.Messages]. With a [Store] all this outlives the process. A bot is a loop
-// over [Client.Incoming].
+// settles it later. A [Subscription] tells the names of what has changed, and never
+// the contents. Read the contents with [Client.Conversations] and [Client.Messages].
+// With a [Store] all this outlives the process. A bot is a loop over
+// [Client.Incoming].
 //
-// The clauses in these pages (P-4.7) are those of the protocol,
-// proto/README.md in the server's source.
+// P-4.7 and the like are clauses of the protocol, proto/README.md in the server's
+// source. S-5.8 and the like are clauses of sdk/SPEC.md, which says what every SDK
+// does.
 package petrel

@@ -112,6 +112,35 @@ func TestEchoAnswersOnceWhenItIsKilled(t *testing.T) {
 	}
 }
 
+// Messages of two conversations have the same seqs, and each gets its answer.
+func TestEchoAnswersInEachConversation(t *testing.T) {
+	s := imtest.Start(t, imtest.Options{})
+	tokens := s.Users("", "alice", "bob", "carol")
+	url := s.URL(wire.WebSocket)
+	const messages = 10
+	writers := []*device{run(t, petrel.Options{URL: url, Token: petrel.StaticToken(tokens[0])}), run(t, petrel.Options{URL: url, Token: petrel.StaticToken(tokens[2])})}
+	for range messages {
+		for _, w := range writers {
+			w.synced().send(petrel.Draft{User: "bob", Text: "hi"})
+		}
+	}
+	echo := example(t, "echo", url, tokens[1])
+	var said bytes.Buffer
+	echo.Stderr = &said
+	if err := echo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range writers {
+		w.until("the answers", func() bool { return len(w.texts(w.Direct("bob"))) >= 2*messages })
+	}
+	if err := echo.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := echo.Wait(); err != nil {
+		t.Errorf("echo: %v\n%s", err, said.String())
+	}
+}
+
 func TestReadmeShowsTheExample(t *testing.T) {
 	folder := filepath.Join("..", "..", "sdk", "go")
 	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))

@@ -5,6 +5,6 @@ const [, , url, file] = process.argv
 const client = new Client({ url, token: process.env.PETREL_TOKEN, webSocket: WebSocket, store: fileStore(file) })
 await client.while(async () => {
   for await (const m of client.incoming()) {
-    await client.send({ conv: m.conv, id: `echo-${m.seq}`, text: `You said: ${m.text ?? '…'}` })
+    await client.send({ conv: m.conv, id: `echo-${m.conv}-${m.seq}`, text: `You said: ${m.text ?? '…'}` })
   }
 })

@@ -63,7 +63,7 @@ test('a bot answers each message once', limit, () => clients(['carol', 'bob'], a
   const bot = (async () => {
     for await (const m of carol.incoming(stop.signal)) {
       answered.push(m)
-      await carol.send({ conv: m.conv, id: `echo-${m.seq}`, text: `You said: ${m.text}` })
+      await carol.send({ conv: m.conv, id: `echo-${m.conv}-${m.seq}`, text: `You said: ${m.text}` })
     }
   })()
   await until(carol, () => carol.status().synced)

@@ -1,7 +1,7 @@
 // The package as an application gets it: packed, installed into a folder of its own, and used from outside.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, test } from 'node:test'
@@ -21,8 +21,25 @@ export async function use(): Promise<string> {
 `
 const imports = `import { browserStore, Client, isPetrelError, type Outgoing, version } from '@petrel-im/sdk'\n`
 
+/** What the application has where the guide shows a piece of code. */
+const application = `import type { Client as C, Conversation, Message, Outgoing } from '@petrel-im/sdk'
+declare global {
+  const client: C, conv: string, device: string, password: string, token: string
+  function showList(all: readonly Conversation[]): void
+  function showMessages(all: readonly Message[], pending: readonly Outgoing[]): void
+}
+`
+
+/** The pieces of code in the guide, as modules. */
+function pieces(): readonly string[] {
+  const guide = readFileSync('../../docs/guide/typescript.md', 'utf8')
+  const found = [...guide.matchAll(/```js\n([^]*?)```/g)].map(([, text]) => `${text}export {}\n`)
+  assert.equal(found.length, 5)
+  return found
+}
+
 describe('the package', { timeout: 300_000 }, () => {
-  test('it is imported, required, and has types for both, without a window', () => {
+  test('it is imported, required, and has types for both, without a window; the code in the guide fits them', () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'petrel-pack-'))
     const run = (command: string, ...args: string[]): string => {
       try {
@@ -54,7 +71,12 @@ describe('the package', { timeout: 300_000 }, () => {
     const tsc = path.resolve('node_modules/.bin/tsc')
     const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--types', 'node']
     run(tsc, ...strict, '--module', 'node16', '--moduleResolution', 'node16', '--lib', 'es2022,dom', 'esm.mts', 'cjs.cts')
-    run(tsc, ...strict, '--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', 'bundled.ts')
+    file('application.ts', application)
+    const guide = pieces().map((text, i) => {
+      file(`guide${i}.ts`, text)
+      return `guide${i}.ts`
+    })
+    run(tsc, ...strict, '--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', 'bundled.ts', 'application.ts', ...guide)
     rmSync(folder, { recursive: true })
   })
 })

@@ -29,7 +29,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			if _, err := client.Send(petrel.Draft{Conv: m.Conv, ID: fmt.Sprint("echo-", m.Seq), Text: "You said: " + m.GetText()}); err != nil {
+			if _, err := client.Send(petrel.Draft{Conv: m.Conv, ID: fmt.Sprint("echo-", m.Conv, "-", m.Seq), Text: "You said: " + m.GetText()}); err != nil {
 				return err
 			}
 		}
