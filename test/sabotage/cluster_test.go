@@ -32,6 +32,12 @@ var clusterRules = []rule{
 		guards:  []guard{{"internal/cluster", "^TestF19Claims"}},
 	},
 	{
+		name:    "lose-unheard",
+		holds:   "a feed whose owner is lost before it is open is opened again",
+		patches: []patch{{"internal/cluster/feeds.go", `o.lostIn = max(o.lostIn, e)`, `_ = e`}},
+		guards:  []guard{{"internal/cluster", "^TestFeedThatIsLostBeforeItIsOpenIsOpenedAgain$"}},
+	},
+	{
 		name:    "expire-through-outage",
 		holds:   "an outage of the database does not make a node look dead",
 		patches: []patch{{"internal/cluster/peers.go", `steady := gap <= steadyGap && (joining || now.Sub(c.ownSeen) <= steadyOwn)`, `steady := gap <= steadyGap || true`}},
