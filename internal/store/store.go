@@ -215,7 +215,11 @@ const (
 	FeedOpen   FeedState = 0
 	FeedMoving FeedState = 1 // it is copied to another database, and takes batches still
 	FeedSealed FeedState = 2 // it takes none: it is, or is about to be, somewhere else
+	FeedLost   FeedState = 3 // it takes none: its database lacks commits that were acked. Stores keep it to themselves: they have failed (ErrRewound)
 )
+
+// Takes tells whether a feed in the state takes batches and takeovers.
+func (s FeedState) Takes() bool { return s < FeedSealed }
 
 // Batch is what one commit adds to one feed; all of its conversations are of
 // partitions of that feed. It is accepted only if the feed stands at From and

@@ -58,7 +58,7 @@ var clusterRules = []rule{
 	{
 		name:    "open-sealed",
 		holds:   "nobody opens a feed that moves to another database",
-		patches: []patch{{"internal/cluster/heartbeat.go", `if h.State == store.FeedSealed {`, `if false {`}},
+		patches: []patch{{"internal/cluster/heartbeat.go", `if !h.State.Takes() {`, `if false {`}},
 		guards:  []guard{{"internal/cluster", "^TestF27"}},
 	},
 }
