@@ -32,6 +32,7 @@ var (
 	ErrStalled = errors.New("store does not answer")     // nothing was written or read; it ends when the store answers again
 	ErrUnknown = errors.New("outcome of commit unknown") // of an append: only a Takeover of its feed settles it
 	ErrCorrupt = errors.New("stored data is damaged")
+	ErrTrimmed = errors.New("feed is trimmed")                         // from ScanFeed: the commits are no longer kept
 	ErrRewound = errors.New("store has gone back to an earlier state") // it holds less than clients were told; comes with ErrFailed
 	ErrFailed  = errors.New("store has failed")                        // a write or sync error came before: outcome unknown, nothing more is served
 )
@@ -171,9 +172,6 @@ type Store interface {
 	Stats() Stats
 	Close() error
 }
-
-// ErrTrimmed is returned by ScanFeed for commits that are no longer kept.
-var ErrTrimmed = errors.New("feed is trimmed")
 
 // Info is the identity of a store.
 type Info struct {
