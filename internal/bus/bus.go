@@ -1,7 +1,8 @@
 // Package bus is the contract of the transport between nodes. It carries no
-// truth: anything it loses is noticed by the stream numbers of the packages
-// that use it, and repaired from the store. bus/localbus implements it inside
-// one process; bustest decides whether an implementation is one.
+// truth. What it loses is noticed, by the numbers of the streams that bus/stream
+// makes of it or because an answer is missing, and repaired from the store.
+// Clusters run on bus/natsbus. bus/localbus is a bus inside one process, of tests
+// and of a cluster of one node. bustest decides whether an implementation is one.
 package bus
 
 import (
@@ -51,7 +52,7 @@ type Bus interface {
 	Send(to im.Node, s Subject, payload []byte) error
 
 	// Request sends and waits for the handler's answer, until ctx ends. A
-	// subject without a handler answers nothing. An error of Request leaves
+	// subject without a handler answers at once, with nothing. An error of Request leaves
 	// open whether the handler ran.
 	Request(ctx context.Context, to im.Node, s Subject, payload []byte) ([]byte, error)
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,6 +28,7 @@ type feed struct {
 	id       store.Feed
 	phase    phase
 	epoch    im.Epoch       // of phases open and closing
+	lostIn   im.Epoch       // of phase opening: the highest epoch that was lost meanwhile
 	released im.Epoch       // up to here this process serves no epoch; of phase none
 	looked   bool           // the store said that it is not free, and there is no news since
 	again    time.Time      // not opened before
@@ -154,7 +156,7 @@ func (c *Cluster) phaseLocked(f *feed, p phase) {
 // openLocked begins to open a feed.
 func (c *Cluster) openLocked(f *feed) {
 	w := c.work
-	f.looked, f.again = false, time.Now().Add(reopenWait)
+	f.looked, f.again, f.lostIn = false, time.Now().Add(reopenWait), 0
 	c.phaseLocked(f, opening)
 	w.wg.Go(func() { c.open(w, f) })
 }
@@ -173,11 +175,17 @@ func (c *Cluster) open(w *work, f *feed) {
 	c.mu.Lock()
 	asked := f.asked
 	f.asked = nil
+	if err == nil {
+		c.Takeovers.Add(1)
+		if f.lostIn == e {
+			c.Losses.Add(1)
+			e, err = 0, errLostAtOnce
+		}
+	}
 	if err != nil {
 		f.released = everything
 		c.phaseLocked(f, none)
 	} else {
-		c.Takeovers.Add(1)
 		f.epoch, f.keep = e, time.Now().Add(settleTime)
 		c.claimLocked(f.id, c.self, e)
 		c.phaseLocked(f, open)
@@ -197,6 +205,8 @@ func (c *Cluster) open(w *work, f *feed) {
 		c.log.Warn("open feed failed", "feed", f.id, "err", err)
 	}
 }
+
+var errLostAtOnce = errors.New("its owner was lost before it was known that it is open")
 
 // callTime bounds calls of Owners: a connection that hangs must not keep a feed
 // for ever. Alone, there is nobody else who could have it.
@@ -314,12 +324,19 @@ func parseFeedEpoch(b []byte) (store.Feed, im.Epoch, bool) {
 
 // Lost is told by an owner whose commit was refused as stale, or has an unknown
 // outcome: it has thrown away what it knew of the feed in epoch e, and calls
-// nothing for it any more. If the feed should be here, it is opened again.
+// nothing for it any more. If the feed should be here, it is opened again. An owner
+// commits as soon as it is there, so Lost may come before Owners.Open has returned.
 func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.own[f]
-	if o == nil || o.phase != open || o.epoch != e {
+	switch {
+	case o == nil:
+		return
+	case o.phase == opening:
+		o.lostIn = max(o.lostIn, e) // the owner before may have been late to say so
+		return
+	case o.phase != open || o.epoch != e:
 		return
 	}
 	c.Losses.Add(1)

@@ -272,7 +272,7 @@ func (c *Cluster) wantedLocked() []store.Feed {
 // without disturbing anybody. A holder that is alive and says nothing of the
 // epoch is just opening it.
 func (c *Cluster) freeLocked(f store.Feed, h store.Holder) bool {
-	if h.State == store.FeedSealed {
+	if !h.State.Takes() {
 		return false
 	}
 	p := c.peers[h.Holder]

@@ -58,7 +58,7 @@ func (c *Cluster) Mine(ctx context.Context, feeds []store.Feed) ([]im.Epoch, err
 		return nil, fmt.Errorf("read holders of %d feeds: %w", len(feeds), r.err)
 	}
 	for i, f := range feeds {
-		if h := r.holders[f]; h.Holder == c.incarnation && h.State != store.FeedSealed {
+		if h := r.holders[f]; h.Holder == c.incarnation && h.State.Takes() {
 			epochs[i] = h.Epoch
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 var (
@@ -48,6 +49,8 @@ type schedule struct {
 var ids = []im.Node{"a", "b", "c", "d"}
 
 func (s *schedule) run() {
+	of := s.dice.IntN(50)
+	s.doomed = func(f store.Feed, e im.Epoch) bool { return (int(f)+7*int(e))%50 == of }
 	s.three()
 	for range 40 {
 		s.fault()

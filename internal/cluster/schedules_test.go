@@ -214,6 +214,20 @@ func feedOf(owner im.Node, nodes ...im.Node) store.Feed {
 	panic("no feed")
 }
 
+// An owner commits as soon as it is there, so it may be lost before the cluster knows that
+// the feed is open. Nobody looked after such a feed any more.
+func TestFeedThatIsLostBeforeItIsOpenIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.doomed = func(_ store.Feed, e im.Epoch) bool { return e == 1 }
+		a := w.start("a", nil)
+		w.settled(5 * time.Second)
+		if n := a.c.Losses.Load(); n != im.Partitions {
+			t.Errorf("%d feeds were lost, want %d", n, im.Partitions)
+		}
+	})
+}
+
 func TestTakeoverThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

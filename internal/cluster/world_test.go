@@ -29,7 +29,8 @@ type world struct {
 	net *localbus.Net
 	log *lines
 
-	planned atomic.Bool // nobody takes over what another one has open
+	planned atomic.Bool                     // nobody takes over what another one has open
+	doomed  func(store.Feed, im.Epoch) bool // owners that are lost before their Open has returned; nil: none
 
 	mu     sync.Mutex
 	nodes  map[im.Node]*node // that run; of two with one id, the younger
@@ -210,7 +211,12 @@ func (n *node) takeover(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if e, ok := n.open[f]; ok {
 		n.w.t.Errorf("%s: feed %d opened while open in epoch %d", n.id, f, e)
 	}
-	n.open[f] = e
+	if doomed := n.w.doomed; doomed != nil && doomed(f, e) {
+		n.c.Lost(f, e)
+		n.c.Lost(f, e-1) // the owner before is late to say so
+	} else {
+		n.open[f] = e
+	}
 	return e, nil
 }
 
@@ -252,7 +258,7 @@ func (n *node) commits(ctx context.Context) {
 				continue
 			}
 			n.mu.Lock()
-			thrown := n.open[f] == open[f] && !n.busy[f]
+			thrown := n.open[f] == open[f]
 			if thrown {
 				delete(n.open, f)
 			}

@@ -113,6 +113,32 @@ func TestAfterDecidesHowFarARepeatIsLookedFor(t *testing.T) {
 	}
 }
 
+// Who was removed could count the entries that followed: the refusals of an after have the
+// head. Spec: P-4.7, P-8.3.
+func TestRefusalsOfAnAfterTellAFormerMemberNothingNew(t *testing.T) {
+	w := newWorld(t)
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Message(key, "alice", "first", 1, "hello"))
+	removed := w.MustSend(convtest.Kick(key, "kick", "alice"))
+	w.fill(key, 10_010)
+	w.restart() // the tail is empty now
+	for _, x := range []struct {
+		after int
+		code  im.Code
+		head  im.Seq
+	}{{1, im.CodeBehind, removed}, {int(removed), im.CodeNotMember, 0}, {12_000, im.CodeNotMember, 0}} {
+		r := w.Send(convtest.Message(key, "alice", "first", x.after, "hello"))
+		convtest.WantCode(t, r, x.code)
+		if r.Err != nil && r.Err.Head != x.head {
+			t.Errorf("after %d: %s names head %d, want %d", x.after, x.code, r.Err.Head, x.head)
+		}
+	}
+	w.MustSend(convtest.Add(key, "back", "alice"))
+	if r := w.Send(convtest.Message(key, "alice", "first", 1, "hello")); r.Err == nil || r.Err.Head != 10_014 {
+		t.Errorf("a member again is answered %+v, want behind with head 10014", r)
+	}
+}
+
 // A scan lets the sends behind it wait, so that their order is kept.
 func TestOrderIsKeptBehindAScan(t *testing.T) {
 	w := newWorld(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -43,8 +44,11 @@ func TestPageOfHistoryReadsWhatItAnswers(t *testing.T) {
 // away. Spec: P-8.3.
 func TestEditsMadeWhileAUserIsAwayStayUnread(t *testing.T) {
 	w := newWorld(t)
-	key := w.Group("alice", "bob")
+	key := convtest.NewGroup()
+	group := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}, {User: "bob"}}})
+	group.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
 	for _, s := range []*conv.Send{
+		group,
 		convtest.Message(key, "alice", "k2", 1, "two"),
 		convtest.Message(key, "alice", "k3", 1, "three"),
 		convtest.Message(key, "alice", "k4", 1, "four"),
@@ -55,6 +59,9 @@ func TestEditsMadeWhileAUserIsAwayStayUnread(t *testing.T) {
 		edit(key, "alice", "e9", 4, "secret"),
 	} {
 		w.MustSend(s)
+	}
+	for q := im.Seq(2); q <= 4; q++ {
+		w.pin(key, "alice", q, false)
 	}
 	former := []string{"1:members", "2: (edited by 7)", "3: (edited by 8)", "4: (edited by 9)", "5:edit of 4  (edited by 9)", "6:members"}
 	w.reads(key, "bob", former)
@@ -70,7 +77,8 @@ func TestEditsMadeWhileAUserIsAwayStayUnread(t *testing.T) {
 	})
 }
 
-// reads checks what a user reads of a conversation: upwards, downwards, and with a sync.
+// reads checks what a user reads of a conversation: upwards, downwards, with a sync, by a
+// forward of 2 to 4, and, a member, in the list of pinned messages, which are 2 to 4 too.
 func (w *world) reads(key im.Key, u im.User, want []string) {
 	w.T.Helper()
 	up := w.history(key, u)
@@ -87,6 +95,26 @@ func (w *world) reads(key im.Key, u im.User, want []string) {
 		if !cmp.Equal(got, want) {
 			w.T.Errorf("%s reads %q %s, want %q", u, got, what, want)
 		}
+	}
+	for q := uint64(2); q <= 4; q++ {
+		s, err := w.owner().Source(context.Background(), conv.Query{Conv: key, User: u}, &convpb.GetSource{Seq: q})
+		if im.CodeOf(err) != im.CodeNoTarget && !strings.HasPrefix(want[q-1], fmt.Sprintf("%d:%s (", q, s.GetText())) {
+			w.T.Errorf("%s forwards %q, %v of %q", u, s.GetText(), err, want[q-1])
+		}
+	}
+	pins, err := w.owner().Pins(context.Background(), conv.Query{Conv: key, User: u}, &convpb.ListPins{})
+	if state.Left {
+		if im.CodeOf(err) != im.CodeNotMember {
+			w.T.Errorf("%s, who has left, reads the pins %v, %v", u, pins, err)
+		}
+		return
+	}
+	var pinned []string
+	for _, p := range pins.GetPins() {
+		pinned = append(convtest.Show([]*petrelv1.Message{p.Message}), pinned...)
+	}
+	if err != nil || !cmp.Equal(pinned, want[1:4]) {
+		w.T.Errorf("%s reads the pins %q, %v; want %q", u, pinned, err, want[1:4])
 	}
 }
 

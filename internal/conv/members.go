@@ -91,6 +91,14 @@ func (m *Members) staysOf(u im.User) []stay {
 	return nil
 }
 
+// leftAt is the entry that ended the newest stay of u; false: u is a member, or never was.
+func (m *Members) leftAt(u im.User) (q im.Seq, left bool) {
+	if stays := m.staysOf(u); len(stays) > 0 {
+		q = stays[len(stays)-1].to
+	}
+	return q, q != 0
+}
+
 // readable are the parts of from..to that u may read, oldest first. Spec: P-8.3.
 func (m *Members) readable(u im.User, from, to im.Seq) []stay {
 	i, ok := m.find(u)

@@ -93,10 +93,11 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 }
 
 // mentions are the entries above read, and of the newest stay of u, that mention u, as the
-// conversation stands at a point. It reads nothing of a conversation in which nobody was
+// conversation stands at a point. A former member is not told how many entries came
+// later (P-8.3). It reads nothing of a conversation in which nobody was
 // mentioned since.
 func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im.User, read im.Seq) (Mentions, error) {
-	found := Mentions{Head: at.head}
+	found := Mentions{Head: in.members.readableUpTo(u, at.head)}
 	if stays := in.members.staysOf(u); len(stays) > 0 {
 		if first := stays[len(stays)-1].from; first > read+1 { // as for unread. Spec: P-8.7
 			read = first - 1

@@ -89,6 +89,28 @@ func TestMentionsAreUnreadUntilTheyAreReadOrRecalled(t *testing.T) {
 	}
 }
 
+// Who was removed could count the entries that followed: the answer to a move of a cursor had
+// the head. Spec: P-8.3.
+func TestCursorTellsAFormerMemberNothingNew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Kick(key, "kick", "bob")) // 2
+	moved := func(what, want string) {
+		t.Helper()
+		m, err := w.owner().MoveCursor(t.Context(), conv.Query{Conv: key, User: "bob"}, &convpb.MoveCursor{Read: 1 << 40, Mentions: true})
+		if got := fmt.Sprint(m.GetDelivered(), m.GetRead(), m.GetHead(), m.GetMentions()); err != nil || got != want {
+			t.Errorf("%s: bob is told %s, %v; want %s", what, got, err, want)
+		}
+	}
+	moved("removed", "2 2 2 []")
+	w.MustSend(naming(key, "alice", "k3", "bob"))
+	w.MustSend(convtest.Message(key, "alice", "k4", 1, "four"))
+	moved("the group goes on", "2 2 2 []")
+	w.MustSend(convtest.Add(key, "back", "bob")) // 5
+	moved("back", "5 5 5 []")
+}
+
 // An edit disturbs nobody, and takes nothing away: those who were named stay so.
 func TestEditsKeepWhomAMessageNames(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last 
 		if !in.mayRead(u, q, last) {
 			continue
 		}
-		m, err := r.readMessage(ctx, c, in.viewer(u), q)
+		m, err := r.readFor(ctx, c, in, u, q)
 		if errors.Is(err, store.ErrCorrupt) {
 			continue
 		}
@@ -42,7 +42,6 @@ func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last 
 			return nil, err
 		}
 		if !m.Withheld {
-			in.members.hideEdit(u, m)
 			quotes = append(quotes, quoteOf(m))
 		}
 	}
@@ -131,11 +130,10 @@ func (r *reader) Source(ctx context.Context, by Query, q *convpb.GetSource) (*co
 	if !in.mayRead(by.User, im.Seq(q.Seq), last) {
 		return nil, NoSource()
 	}
-	m, err := r.readMessage(ctx, c, in.viewer(by.User), im.Seq(q.Seq))
+	m, err := r.readFor(ctx, c, in, by.User, im.Seq(q.Seq))
 	if err != nil {
 		return nil, err
 	}
-	in.members.hideEdit(by.User, m)
 	s := &convpb.Source{Type: m.Type, Forwarded: &petrelv1.Forwarded{From: m.From, TimeMs: m.TimeMs}}
 	if f := m.Rel.GetForwarded(); f != nil {
 		s.Forwarded = f

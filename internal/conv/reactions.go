@@ -130,7 +130,7 @@ func (r *reader) Pins(ctx context.Context, by Query, _ *convpb.ListPins) (*petre
 		if only := im.User(pins[q].Only); !in.mayRead(by.User, q, at.head) || only != "" && by.User != "" && only != by.User {
 			continue
 		}
-		m, err := r.readMessage(ctx, c, in.viewer(by.User), q)
+		m, err := r.readFor(ctx, c, in, by.User, q)
 		if err != nil {
 			return nil, err
 		}

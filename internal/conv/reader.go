@@ -170,7 +170,18 @@ func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (
 	return head, stored
 }
 
-// readMessage reads the entry q, below the published head, as v may see it.
+// readFor reads the entry q, below the published head, as u may read it now: also without
+// what an edit outside of their stays says. Whatever a user is shown of one entry comes from
+// here. Spec: P-8.3.
+func (r *reader) readFor(ctx context.Context, c *conv, in *info, u im.User, q im.Seq) (*petrelv1.Message, error) {
+	m, err := r.readMessage(ctx, c, in.viewer(u), q)
+	if err == nil {
+		in.members.hideEdit(u, m)
+	}
+	return m, err
+}
+
+// readMessage is readFor for decisions of the server: it has the text of every edit.
 func (r *reader) readMessage(ctx context.Context, c *conv, v viewer, q im.Seq) (m *petrelv1.Message, err error) {
 	var parse error
 	err = r.readRows(ctx, c, v, stay{q, q}, func(stored []byte, _ byte) bool {

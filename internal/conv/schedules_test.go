@@ -48,6 +48,31 @@ func TestF1NobodyReadsWhatIsNotDurable(t *testing.T) {
 	}
 }
 
+// F1: connections get their acks and their pushes from fan-out, which is a way of its own.
+func TestF1ConnectionsAreToldOfAnEntryWhenItIsDurable(t *testing.T) {
+	w := newWorld(t)
+	key := w.Group("alice", "bob")
+	alice, bob := w.Online("alice"), w.Online("bob")
+	open := w.Gate.Shut()
+	defer open()
+	s := convtest.Message(key, "alice", "k1", 1, "early")
+	s.Origin = fanout.Origin{Out: alice.Out, ID: 7}
+	w.Submit(s)
+	waitReadable(t, w, key, 2)
+	if a, b := alice.Got(), bob.Got(); len(a)+len(b) > 0 {
+		t.Errorf("before the sync alice was told %q, and bob %q", a, b)
+	}
+	open()
+	var acked []string
+	for end := time.Now().Add(convtest.Deadline); len(acked) == 0 && time.Now().Before(end); {
+		<-time.After(time.Millisecond)
+		acked = alice.Got()
+	}
+	if pushed := bob.Got(); !cmp.Equal(acked, []string{"ack 2"}) || !cmp.Equal(pushed, []string{"2:early"}) {
+		t.Errorf("after the sync alice was told %q, and bob %q; want ack 2 and 2:early", acked, pushed)
+	}
+}
+
 // waitReadable waits until the store would show a row, durable or not.
 func waitReadable(t *testing.T, w *world, key im.Key, q im.Seq) {
 	t.Helper()

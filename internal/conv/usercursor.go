@@ -31,7 +31,7 @@ type CursorMove struct {
 // Mentions are the entries above a user's read cursor that mention the user.
 type Mentions struct {
 	Seqs []im.Seq // ascending, at most 50: the oldest ones
-	Head im.Seq   // later entries were not looked at; 0: nobody has looked
+	Head im.Seq   // later entries were not looked at, or may not be read by the user; 0: nobody has looked
 }
 
 // seqsAbove are those of m above read, as a frame has them.

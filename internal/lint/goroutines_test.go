@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"regexp"
 	"strconv"
 	"strings"
@@ -143,6 +144,42 @@ func unawaited(files []file) []string {
 	for name, line := range listed {
 		if !excused[name] {
 			found = append(found, fmt.Sprintf("%s:%d: %s starts no goroutine that nobody waits for", concurrencyPage, line, name))
+		}
+	}
+	return found
+}
+
+// quoted is a number with the constant that it is of.
+var quoted = regexp.MustCompile("([\\d,]+) \\(`(\\w+\\.\\w+)`\\)")
+
+// bounds compares the numbers in the table of queues with the constants of the server that
+// are quoted behind them, as in 8 (`cluster.maxMoving`).
+func bounds(files []file) []string {
+	constants := map[string]string{}
+	of := server(files)
+	for _, f := range goFiles(files) {
+		if !of[f.dir()] || f.isTest() {
+			continue
+		}
+		_, a := f.parse()
+		for n := range ast.Preorder(a) {
+			s, ok := n.(*ast.ValueSpec)
+			if !ok || len(s.Values) != len(s.Names) {
+				continue
+			}
+			for i, name := range s.Names {
+				if v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(s.Values[i])); err == nil && v.Value != nil {
+					constants[a.Name.Name+"."+name.Name] = v.Value.ExactString()
+				}
+			}
+		}
+	}
+	var found []string
+	for _, row := range table(files, concurrencyPage, "Queues", "bound") {
+		for _, m := range quoted.FindAllStringSubmatch(row.cell, -1) {
+			if is := constants[m[2]]; is != strings.ReplaceAll(m[1], ",", "") {
+				found = append(found, fmt.Sprintf("%s:%d: %s is %q, not %s", concurrencyPage, row.line, m[2], is, m[1]))
+			}
 		}
 	}
 	return found

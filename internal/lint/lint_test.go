@@ -375,6 +375,19 @@ var rules = []struct {
 		},
 	},
 	{
+		name: "bounds of queues are those of the code", rule: bounds,
+		bad: []file{
+			{"internal/conv/x.go", "package conv\nconst maxA = 9_000\nconst maxB = 1 << 16\n"},
+			{"internal/conv/x.go", "package conv\nconst maxA = 8_000\nconst maxB = 1 << 15\n"},
+			{"internal/conv/x.go", "package conv\nconst maxA = 8_000\n"},
+		},
+		good: []file{{"internal/conv/x.go", "package conv\nconst maxA = 8_000\nconst (\n\tmaxB = 1 << 16 // of all\n)\n"}},
+		also: []file{
+			{"internal/app/app.go", "package app\nimport _ \"" + module + "/internal/conv\"\n"},
+			{concurrencyPage, "## Queues\n\n| queue | bound | when it is full |\n|---|---|---|\n| a | 8,000 (`conv.maxA`); 7 | b |\n| c | 65,536 (`conv.maxB`), 1 minute | d |\n"},
+		},
+	},
+	{
 		name: "schedules have tests", rule: schedules,
 		bad: []file{
 			{"internal/conv/x_test.go", "package conv\nfunc TestF1Once(t *testing.T) {}\n"},

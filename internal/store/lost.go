@@ -15,6 +15,9 @@ const (
 	fieldLost    = 20
 )
 
+// fieldMessages is the field of petrel.v1.Events that a row is a part of.
+const fieldMessages = 1
+
 // LostRow is a row in the place of one that damage took. before is a row before it, nil if
 // there is none: what counts as unread stays as it was there. Spec: P-5.7.
 func LostRow(c im.ConvID, q im.Seq, before []byte, pos im.Pos) []byte {
@@ -32,7 +35,7 @@ func LostRow(c im.ConvID, q im.Seq, before []byte, pos im.Pos) []byte {
 	m = protowire.AppendVarint(m, 1)
 	h, _, _ := SplitRow(before) // without one it has hidden nothing
 	b := AppendRowHead(nil, RowHead{Flags: RowLost | h.Flags&RowHides, Pos: pos, Hidden: h.Hidden})
-	b = protowire.AppendTag(b, 1, protowire.BytesType) // messages of an Events frame
+	b = protowire.AppendTag(b, fieldMessages, protowire.BytesType)
 	return protowire.AppendBytes(b, m)
 }
 

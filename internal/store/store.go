@@ -32,6 +32,7 @@ var (
 	ErrStalled = errors.New("store does not answer")     // nothing was written or read; it ends when the store answers again
 	ErrUnknown = errors.New("outcome of commit unknown") // of an append: only a Takeover of its feed settles it
 	ErrCorrupt = errors.New("stored data is damaged")
+	ErrTrimmed = errors.New("feed is trimmed")                         // from ScanFeed: the commits are no longer kept
 	ErrRewound = errors.New("store has gone back to an earlier state") // it holds less than clients were told; comes with ErrFailed
 	ErrFailed  = errors.New("store has failed")                        // a write or sync error came before: outcome unknown, nothing more is served
 )
@@ -172,9 +173,6 @@ type Store interface {
 	Close() error
 }
 
-// ErrTrimmed is returned by ScanFeed for commits that are no longer kept.
-var ErrTrimmed = errors.New("feed is trimmed")
-
 // Info is the identity of a store.
 type Info struct {
 	StoreID   uint64
@@ -215,7 +213,11 @@ const (
 	FeedOpen   FeedState = 0
 	FeedMoving FeedState = 1 // it is copied to another database, and takes batches still
 	FeedSealed FeedState = 2 // it takes none: it is, or is about to be, somewhere else
+	FeedLost   FeedState = 3 // it takes none: its database lacks commits that were acked. Stores keep it to themselves: they have failed (ErrRewound)
 )
+
+// Takes tells whether a feed in the state takes batches and takeovers.
+func (s FeedState) Takes() bool { return s < FeedSealed }
 
 // Batch is what one commit adds to one feed; all of its conversations are of
 // partitions of that feed. It is accepted only if the feed stands at From and

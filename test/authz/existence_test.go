@@ -139,7 +139,7 @@ func newProber(t testing.TB, srv *imtest.Server, credential string) *prober {
 	}
 	t.Cleanup(func() { _ = p.conn.Close() })
 	p.in = bufio.NewReader(p.conn)
-	hello := &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "notes"}}
+	hello := &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "notes", "mentions"}}
 	if got := p.frame(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Hello{Hello: hello}}); got.GetWelcome() == nil {
 		t.Fatalf("hello: %v", got)
 	}
@@ -262,7 +262,7 @@ func fresh(m proto.Message) proto.Message {
 	return m
 }
 
-// variants are requests like m that could be answered in other ways: with each after
+// variants are requests like m that could be answered in other ways: with each place
 // that could be at, below and above a head, and with a place for the kind of things where
 // the row of the matrix uses another one.
 func variants(m proto.Message, what string) []proto.Message {
@@ -278,6 +278,12 @@ func variants(m proto.Message, what string) []proto.Message {
 			list = append(list, c)
 		}
 		return list
+	case *petrelv1.GetHistory:
+		return []proto.Message{
+			x, &petrelv1.GetHistory{Conv: x.Conv, Before: 1 << 40}, &petrelv1.GetHistory{Conv: x.Conv, Around: 1 << 40}, &petrelv1.GetHistory{Conv: x.Conv, AtMs: 1 << 50},
+		}
+	case *petrelv1.MoveCursor:
+		return []proto.Message{x, &petrelv1.MoveCursor{Conv: x.Conv, Read: 1 << 40}, &petrelv1.MoveCursor{Conv: x.Conv, Delivered: 1 << 40}}
 	case *petrelv1.ClientFrame:
 		if x.GetSend() == nil {
 			break

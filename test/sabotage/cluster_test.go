@@ -32,6 +32,12 @@ var clusterRules = []rule{
 		guards:  []guard{{"internal/cluster", "^TestF19Claims"}},
 	},
 	{
+		name:    "lose-unheard",
+		holds:   "a feed whose owner is lost before it is open is opened again",
+		patches: []patch{{"internal/cluster/feeds.go", `o.lostIn = max(o.lostIn, e)`, `_ = e`}},
+		guards:  []guard{{"internal/cluster", "^TestFeedThatIsLostBeforeItIsOpenIsOpenedAgain$"}},
+	},
+	{
 		name:    "expire-through-outage",
 		holds:   "an outage of the database does not make a node look dead",
 		patches: []patch{{"internal/cluster/peers.go", `steady := gap <= steadyGap && (joining || now.Sub(c.ownSeen) <= steadyOwn)`, `steady := gap <= steadyGap || true`}},
@@ -52,7 +58,7 @@ var clusterRules = []rule{
 	{
 		name:    "open-sealed",
 		holds:   "nobody opens a feed that moves to another database",
-		patches: []patch{{"internal/cluster/heartbeat.go", `if h.State == store.FeedSealed {`, `if false {`}},
+		patches: []patch{{"internal/cluster/heartbeat.go", `if !h.State.Takes() {`, `if false {`}},
 		guards:  []guard{{"internal/cluster", "^TestF27"}},
 	},
 }

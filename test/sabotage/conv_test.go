@@ -14,6 +14,18 @@ var convRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestF1"}},
 	},
 	{
+		name:  "ack-before-durable",
+		holds: "nobody is told of an entry before it is durable, and its sender gets no ack",
+		patches: []patch{{
+			"internal/conv/commit.go",
+			`cm.store.Append(&b.commit, func(err error) { cm.publisher.finish(b, err) })`,
+			`cm.publisher.deliver(b)
+			b.spans, b.answers = nil, nil
+			cm.store.Append(&b.commit, func(err error) { cm.publisher.finish(b, err) })`,
+		}},
+		guards: []guard{{"internal/conv", "^TestF1ConnectionsAreToldOfAnEntryWhenItIsDurable$"}, {"internal/conv", "^TestF1NobodyReadsWhatIsNotDurable$"}},
+	},
+	{
 		name:  "recipients-before-commit",
 		holds: "the recipients of an entry are looked up when it can be read",
 		patches: []patch{{
@@ -218,7 +230,7 @@ var convRules = []rule{
 		},
 	},
 	{
-		name:  "ack-before-flush",
+		name:  "cursor-ack-before-flush",
 		holds: "a move of a cursor is acknowledged when it is durable",
 		patches: []patch{{
 			"internal/conv/cursor.go",

@@ -8,6 +8,18 @@ var mentionRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}},
 	},
 	{
+		name:    "tell-former-members-the-head",
+		holds:   "a former member does not learn how many entries followed",
+		patches: []patch{{"internal/conv/mention.go", `in.members.readableUpTo(u, at.head)`, `at.head`}},
+		guards:  []guard{{"internal/conv", "^TestCursorTellsAFormerMemberNothingNew$"}, {"test/authz", "^TestNoAnswerTellsAFormerMemberWhatCameLater$"}},
+	},
+	{
+		name:    "refuse-former-members-with-the-head",
+		holds:   "a refused after does not tell a former member how many entries followed",
+		patches: []patch{{"internal/conv/dedupe.go", `leftAt(im.User(s.Entry.From)); left {`, `leftAt(im.User(s.Entry.From)); left && last == 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestRefusalsOfAnAfterTellAFormerMemberNothingNew$"}, {"test/authz", "^TestNoAnswerTellsAFormerMemberWhatCameLater$"}},
+	},
+	{
 		name:    "mention-of-an-earlier-stay",
 		holds:   "who comes back to a conversation is mentioned by nothing of before",
 		patches: []patch{{"internal/conv/mention.go", `first > read+1 {`, `first == 0 {`}},

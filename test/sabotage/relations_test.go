@@ -39,10 +39,14 @@ var relationRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestQuotesSayNothingOfEditsMadeWhileAUserIsAway$"}},
 	},
 	{
-		name:    "quote-a-later-edit",
-		holds:   "a quote does not have what an edit said while its reader was away",
-		patches: []patch{{"internal/conv/quotes.go", `in.members.hideEdit(u, m)`, `in.members.hideEdit("", m)`}},
-		guards:  []guard{{"internal/conv", "^TestQuotesSayNothingOfEditsMadeWhileAUserIsAway$"}},
+		name:    "show-a-later-edit",
+		holds:   "quotes, forwards and pinned messages do not have what an edit said while their reader was away",
+		patches: []patch{{"internal/conv/reader.go", `in.members.hideEdit(u, m)`, `in.members.hideEdit("", m)`}},
+		guards: []guard{
+			{"internal/conv", "^TestQuotesSayNothingOfEditsMadeWhileAUserIsAway$"},
+			{"internal/conv", "^TestEditsMadeWhileAUserIsAwayStayUnread$"},
+			{"test/scenario", "^TestScenarios$/^edit$/^Pebble$/^WebSocketJSON$"},
+		},
 	},
 	{
 		name:    "answer-what-one-may-not-read",

@@ -25,7 +25,7 @@ func (s *session) noteCommand(a args) bool {
 		r, err := invoke[petrelv1.ListPinsRequest, petrelv1.ListPinsResponse](s, "MessageService/ListPins", &petrelv1.ListPinsRequest{Conv: conv})
 		var list []string
 		for _, p := range r.GetPins() {
-			list = append(list, itoa(p.Message.Seq)+" by "+p.By)
+			list = append(list, itoa(p.Message.Seq)+" by "+p.By+bodyText(p.Message))
 		}
 		s.reply(err, "%s", strings.Join(list, ", "))
 		return true

@@ -92,7 +92,7 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
 	for _, sql := range []string{
 		fmt.Sprintf(`UPDATE petrel.store SET history_id = %d, refuted = '', lost = NULL WHERE id = 1`, int64(r.History)),
-		fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE state = %d`, store.FeedOpen, feedLost),
+		fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE state = %d`, store.FeedOpen, store.FeedLost),
 	} {
 		if _, err := tx.Exec(ctx, sql); err != nil {
 			return err

@@ -17,10 +17,6 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// feedLost is the state of a feed in a database that lacks commits: it takes no
-// batches and no takeovers until the history has another id (Renew). Callers never see this state.
-const feedLost = store.FeedSealed + 1
-
 // seen is how far each feed is known to have come: the highest commit that is
 // durable, of this process and of what others told.
 type seen struct {
@@ -103,7 +99,7 @@ func (d *database) writeLoss(ctx context.Context, feeds []*storepb.LostFeed) err
 		return err
 	}
 	_, err = c.Exec(ctx, fmt.Sprintf(`UPDATE petrel.store SET lost = '\x%x' WHERE id = 1 AND lost IS NULL;
-		UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, b, feedLost, store.FeedSealed)).ReadAll()
+		UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, b, store.FeedLost, store.FeedSealed)).ReadAll()
 	return err
 }
 

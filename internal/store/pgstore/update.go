@@ -131,10 +131,10 @@ func (s *Store) holders(ctx context.Context, feeds []store.Feed) ([]store.Holder
 			return nil, fmt.Errorf("feed %d has no row: %w", f, store.ErrCorrupt)
 		}
 		d, h := s.dbs[at[f]], found[f]
-		if h.State == feedLost {
+		if h.State == store.FeedLost {
 			return nil, d.lossNow(ctx)
 		}
-		if h.State < store.FeedSealed {
+		if h.State.Takes() {
 			if err := d.check(f, before[i], h.Pos); err != nil {
 				return nil, err
 			}
