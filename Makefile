@@ -112,7 +112,7 @@ walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of
 	go test -count=1 -vet=off -v ./test/walk
 	cd sdk/ts && node scripts/walks.mjs
 
-# By itself, because it looks at times.
+# By itself, because it looks at times. `make chaos-cluster` does it 20 times, with half of the limits.
 gateways: $(TS) hosts ## how long clients of both SDKs wait when their gateway goes, twice for each way
 	go test -count=1 -vet=off -v -run '^TestChaos$$/^gateways$$' ./test/chaos -args -times=2
 

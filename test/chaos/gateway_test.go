@@ -94,8 +94,12 @@ func gateways(w *world, rng *rand.Rand, times int) {
 			slices.Sort(all)
 			longest := all[len(all)-1]
 			w.t.Logf("%s, %d times: longest wait for an ack %v, median %v", what, len(all), longest.Round(time.Millisecond), all[len(all)/2].Round(time.Millisecond))
-			if longest > way.limit {
-				w.t.Errorf("%s: longest wait for an ack %v, want at most %v; all: %v", what, longest, way.limit, all)
+			limit := way.limit
+			if times < 20 {
+				limit *= 2 // a short run is that of a machine that other work shares
+			}
+			if longest > limit {
+				w.t.Errorf("%s: longest wait for an ack %v, want at most %v; all: %v", what, longest, limit, all)
 			}
 		}
 	}
