@@ -17,8 +17,11 @@ import (
 
 // commitsInFlight is one: the next batch is built when the last one is
 // published, from all that came meanwhile. More would overlap, and make more
-// and smaller batches of the same load (docs/decisions/003).
+// and smaller batches of the same load. docs/decisions/003 says what relies on it.
 const commitsInFlight = 1
+
+// Else fetcher.scan would read rows that are not durable: this does not compile then.
+const _ = uint(minTail - commitsInFlight*maxRows)
 
 // Why a committer ends, beside the end of its context.
 var (
@@ -132,7 +135,10 @@ func (cm *committer) commit() error {
 			cm.publisher.free <- b
 			return nil
 		}
-		return cm.answerOnly(b)
+		// No append tells whether this node still owns the feed, so the store is asked: a
+		// refusal of what another owner has stored would never be taken back.
+		cm.publisher.finish(b, cm.confirm())
+		return nil
 	}
 	cm.pos++
 	b.appended = measure.Now()
@@ -171,20 +177,6 @@ func (cm *committer) rollBack() error {
 	return cm.alone(commitsInFlight, func() {
 		cm.publisher.rollBack()
 		cm.pos = cm.publisher.Published()
-	})
-}
-
-// answerOnly finishes a batch without rows. Its answers may rest on the batches before it,
-// so it waits until no other batch is under way.
-// No append tells whether this node still owns the feed, so the store is asked: a refusal
-// of what another owner has stored would never be taken back.
-func (cm *committer) answerOnly(b *batch) error {
-	return cm.alone(commitsInFlight-1, func() {
-		if cm.publisher.mustRollBack() {
-			cm.publisher.finish(b, errRefusedBefore)
-			return
-		}
-		cm.publisher.finish(b, cm.confirm())
 	})
 }
 

@@ -278,7 +278,7 @@ var convRules = []rule{
 	{
 		name:    "refuse-unknown",
 		holds:   "a send whose commit may have happened is not refused",
-		patches: []patch{{"internal/conv/publish.go", `err == errRefusedBefore:`, `err == errRefusedBefore, errors.Is(err, store.ErrUnknown):`}},
+		patches: []patch{{"internal/conv/publish.go", `case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled):`, `case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), errors.Is(err, store.ErrUnknown):`}},
 		guards:  []guard{{"internal/route", "^TestF6"}},
 	},
 	{
