@@ -102,7 +102,7 @@ func (cm *committer) drain() error {
 			return errLost
 		case <-cm.store.Failed():
 			return errFailed
-		case <-time.After(10 * time.Millisecond): // answers do not signal
+		case <-time.After(10 * time.Millisecond): // answers wake nobody
 		}
 	}
 	return nil

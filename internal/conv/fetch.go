@@ -119,7 +119,7 @@ func (fe *fetcher) loaded(c *conv, err error) {
 		fe.queues.activateLocked(c)
 	}
 	fe.mem.mu.Unlock()
-	fe.queues.signal()
+	fe.queues.wakeCommitter()
 	if len(failed) > 0 {
 		fe.queues.refuse(failed, unread(err))
 	}
@@ -272,7 +272,7 @@ func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 		}
 	}
 	if len(fe.queues.ring) > 0 {
-		fe.queues.signal()
+		fe.queues.wakeCommitter()
 	}
 }
 

@@ -52,8 +52,8 @@ func (n *node) reserve(bytes int) bool {
 	return true
 }
 
-// signal has the committer come.
-func (qs *queues) signal() {
+// wakeCommitter has the committer come.
+func (qs *queues) wakeCommitter() {
 	wake.Set(qs.wake)
 }
 
