@@ -199,7 +199,7 @@ func (l *loop) flush() {
 	l.dirty = l.reader.flusher.Take(l.dirty)
 	for i, o := range l.dirty {
 		l.dirty[i] = nil
-		if c := o.Conn.(*loopConn); c.state == stateOpen {
+		if c := o.Conn.(*conn).link.(*loopConn); c.state == stateOpen {
 			c.flush(o)
 		}
 	}
