@@ -60,13 +60,17 @@ func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 
 // Identity is the user and the device of the session, once it is Ready.
 func (s *Session) Identity() user.Identity {
-	id := user.Identity{Account: s.Out.Account, Device: s.Out.Device, Kind: s.kind}
-	if id.Device == "" {
-		id.Epoch = s.Out.Login
-	} else {
-		id.Login = s.Out.Login
-	}
+	id := identityOf(&s.Out)
+	id.Kind = s.kind
 	return id
+}
+
+// identityOf is the identity of the session of an outbox, without the kind of its device.
+func identityOf(o *fanout.Outbox) user.Identity {
+	if o.Device == "" {
+		return user.Identity{Account: o.Account, Epoch: o.Login}
+	}
+	return user.Identity{Account: o.Account, Device: o.Device, Login: o.Login}
 }
 
 // noteRefusal tells of what the client was refused.
