@@ -170,6 +170,7 @@ func TestF21NeverBuffersWithoutBound(t *testing.T) {
 	})
 }
 
+// Spec: P-6.4.
 func TestConnectionThatTakesNothingIsEnded(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const stall = time.Second
@@ -202,6 +203,7 @@ func TestConnectionThatTakesNothingIsEnded(t *testing.T) {
 }
 
 // A piece that the server writes at once is larger than what this one takes within a stall.
+// Spec: P-6.4.
 func TestSlowConsumerThatMovesStays(t *testing.T) {
 	t.Parallel()                  // it mostly waits
 	const stall = 5 * time.Second // more than a busy machine keeps the reader waiting
