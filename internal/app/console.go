@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -370,7 +369,7 @@ func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 	}
 	if o := s.Origin.Out; o != nil {
 		x.Device = o.Device
-		x.Address = clientAddr(o.Conn)
+		x.Address = o.Conn.ClientAddr()
 	}
 	a.watch.refusals.Note(x)
 }
@@ -503,7 +502,7 @@ func (a *App) sessionsHere(q *petrelv1.ListSessionsRequest) *petrelv1.ListSessio
 	for _, o := range a.table.Of(im.Account{Tenant: t, User: im.User(q.User)}) {
 		l := o.Look(id)
 		x := &petrelv1.SessionInfo{Node: string(a.node.bus.Self()), Device: o.Device, PendingBytes: uint64(l.Pending), Lagged: l.Lagged, Held: l.Held, Focused: l.Focused, InFocus: q.Conv != "" && l.InFocus}
-		if addr := clientAddr(o.Conn); addr.IsValid() {
+		if addr := o.Conn.ClientAddr(); addr.IsValid() {
 			x.Address = addr.String()
 		}
 		r.Sessions = append(r.Sessions, x)
@@ -556,12 +555,4 @@ func (a *App) consoleOf() api.Console {
 			return a.node.fan.NodesOf(a.table, who)
 		},
 	}
-}
-
-// clientAddr is the address of the client of a connection; the zero value: not known.
-func clientAddr(conn any) netip.Addr {
-	if c, ok := conn.(interface{ ClientAddr() netip.Addr }); ok {
-		return c.ClientAddr()
-	}
-	return netip.Addr{}
 }

@@ -33,7 +33,8 @@ const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted | FeedTitles
 const Blocked = "blocked"
 
 // batch is one commit on its way: built by the committer, made durable by the
-// store, published and answered by the store's callback. Batches are reused.
+// store, published and answered by the store's callback, or by the committer itself if
+// there is nothing to store. Batches are reused.
 type batch struct {
 	commit    store.Batch
 	feedEntry storepb.FeedEntry

@@ -14,7 +14,7 @@
 //     pushes once more).
 //   - When a commit is durable: publish.go, tenure.go (for how long the feed is here),
 //     changes.go.
-//   - How the committer makes a commit: admit.go, rewrite.go, dedupe.go, batch.go.
+//   - How the committer makes a commit: build.go, admit.go, rewrite.go, dedupe.go, batch.go.
 //   - Cursors and notes of users, which no entry is made for: receipts.go, cursor.go, tally.go
 //     (reactions and pins that are to be stored), tell.go (who is told of them).
 //   - Questions: mention.go (which entries name a user, also for the committer), state.go,

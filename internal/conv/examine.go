@@ -94,7 +94,7 @@ func (ex *examiner) examine(key im.Key, x *examination) {
 		if refusal != nil {
 			qs.refuse(theirs, refusal)
 		} else {
-			qs.signal()
+			qs.wakeCommitter()
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (fe *fetcher) loaded(c *conv, err error) {
 		fe.queues.activateLocked(c)
 	}
 	fe.mem.mu.Unlock()
-	fe.queues.signal()
+	fe.queues.wakeCommitter()
 	if len(failed) > 0 {
 		fe.queues.refuse(failed, unread(err))
 	}
@@ -196,8 +196,8 @@ func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 
 // scan extends the tail of c down to after, on a loader, while the queue of c
 // waits. It reads only durable rows: those that were there when c was loaded, and
-// those older than the newest minTail rows. At most one batch is not durable yet, and it
-// has no more than 256 rows of a conversation.
+// those older than the newest minTail rows. At most commitsInFlight batches are not durable
+// yet, and each has no more than maxRows rows of a conversation.
 func (fe *fetcher) scan(c *conv, after im.Seq) {
 	t := &c.log.tail
 	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))
@@ -272,7 +272,7 @@ func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 		}
 	}
 	if len(fe.queues.ring) > 0 {
-		fe.queues.signal()
+		fe.queues.wakeCommitter()
 	}
 }
 

@@ -43,7 +43,7 @@ func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 		}
 	}
 	in.mem.mu.Unlock()
-	in.queues.signal()
+	in.queues.wakeCommitter()
 	if refusal == nil && len(rest) > 0 {
 		refusal = errBusy()
 	}

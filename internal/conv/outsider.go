@@ -26,25 +26,25 @@ type outsiders struct {
 }
 
 // isOutsider asks the store whether u never was a member of a conversation.
-func (os *outsiders) isOutsider(ctx context.Context, key im.Key, u im.User) (bool, error) {
-	rec, err := os.store.Member(ctx, key, u)
+func (outs *outsiders) isOutsider(ctx context.Context, key im.Key, u im.User) (bool, error) {
+	rec, err := outs.store.Member(ctx, key, u)
 	return rec == nil, err
 }
 
 // knows tells whether u is or was a member of a conversation that is in memory. A
 // conversation that is not there says no.
-func (os *outsiders) knows(key im.Key, u im.User) bool {
-	c := os.mem.find(key)
+func (outs *outsiders) knows(key im.Key, u im.User) bool {
+	c := outs.mem.find(key)
 	return c != nil && c.known(u)
 }
 
 // wanted reports whether to load c: somebody who waits for it may know that it exists. If
 // nobody does, c has left memory, and the outsiders among the senders have their answers.
-func (os *outsiders) wanted(c *conv) (bool, error) {
+func (outs *outsiders) wanted(c *conv) (bool, error) {
 	for {
-		os.mem.mu.Lock()
+		outs.mem.mu.Lock()
 		if c.uses > 0 || slices.ContainsFunc(c.queue, func(s *Send) bool { return !s.needsStanding() || s.ofMember }) {
-			os.mem.mu.Unlock()
+			outs.mem.mu.Unlock()
 			return true, nil
 		}
 		var u im.User
@@ -54,24 +54,24 @@ func (os *outsiders) wanted(c *conv) (bool, error) {
 		case len(c.signals) > 0:
 			u = im.User(c.signals[0].Signal.From)
 		default:
-			os.mem.removeLocked(c)
-			os.mem.mu.Unlock()
+			outs.mem.removeLocked(c)
+			outs.mem.mu.Unlock()
 			return false, nil
 		}
-		os.mem.mu.Unlock()
-		outsider, err := os.isOutsider(context.Background(), c.key, u)
-		if err != nil || !outsider || os.confirm() != nil {
+		outs.mem.mu.Unlock()
+		outsider, err := outs.isOutsider(context.Background(), c.key, u)
+		if err != nil || !outsider || outs.confirm() != nil {
 			return true, err
 		}
-		os.mem.mu.Lock()
+		outs.mem.mu.Lock()
 		var theirs []*Send
 		theirs, c.queue = part(c.queue, u)
 		for _, s := range theirs {
 			c.queueBytes -= s.bytes
 		}
 		c.signals = slices.DeleteFunc(c.signals, func(s *Signal) bool { return im.User(s.Signal.From) == u })
-		os.mem.mu.Unlock()
-		os.queues.refuse(theirs, noConversation())
+		outs.mem.mu.Unlock()
+		outs.queues.refuse(theirs, noConversation())
 	}
 }
 

@@ -50,11 +50,11 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 
 	mem := newMemory(n, o.Now, o.IdleAfter)
 	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1), underExamination: map[im.Key]*examination{}}
-	sr := &outsiders{mem: mem, queues: qs, store: st, confirm: owns}
+	outs := &outsiders{mem: mem, queues: qs, store: st, confirm: owns}
 	si := &signaller{mem: mem, node: n, now: o.Now, feed: f, epoch: epoch}
-	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: sr, signaller: si, node: n, store: st, hash: hash, log: o.Log}
-	in := &intake{mem: mem, fetch: fe, queues: qs, examiner: &examiner{outsiders: sr, fetch: fe, queues: qs, node: n}, signaller: si, node: n, store: st}
-	rd := &reader{fetch: fe, outsiders: sr, store: st, formers: old}
+	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: outs, signaller: si, node: n, store: st, hash: hash, log: o.Log}
+	in := &intake{mem: mem, fetch: fe, queues: qs, examiner: &examiner{outsiders: outs, fetch: fe, queues: qs, node: n}, signaller: si, node: n, store: st}
+	rd := &reader{fetch: fe, outsiders: outs, store: st, formers: old}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
 	tl := newTeller(mem, fan)
 	ta := &tallies{mem: mem, reader: rd, node: n, store: st, teller: tl, now: o.Now, wake: qs.wake}

@@ -15,9 +15,6 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// errRefusedBefore refuses answers that rest on a batch that was refused.
-var errRefusedBefore = errors.New("the answer depends on a batch that was refused")
-
 // publisher ends the commits of one feed: it moves the heads, then has fan-out
 // choose the recipients, then entries and answers go out. One call at a time, in
 // commit order.
@@ -55,7 +52,7 @@ func (p *publisher) finish(b *batch, err error) {
 	case err == nil:
 		p.publishHeads(b)
 		p.deliver(b)
-	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRefusedBefore:
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled):
 		p.refuse(b, err)
 	case errors.Is(err, store.ErrStale):
 		p.node.stale.Add(1)
@@ -160,9 +157,7 @@ func (p *publisher) deliver(b *batch) {
 // that settles nothing. Before the committer builds again, it rolls back to what is
 // published.
 func (p *publisher) refuse(b *batch, err error) {
-	if err != errRefusedBefore { // that one is counted
-		p.node.refused.Add(1)
-	}
+	p.node.refused.Add(1)
 	if hidden, ok := p.node.warnings.due(p.now()); ok {
 		p.log.Warn("commit refused", "err", err, "rows", b.rows, "before", hidden)
 	}

@@ -52,8 +52,8 @@ func (n *node) reserve(bytes int) bool {
 	return true
 }
 
-// signal has the committer come.
-func (qs *queues) signal() {
+// wakeCommitter has the committer come.
+func (qs *queues) wakeCommitter() {
 	wake.Set(qs.wake)
 }
 
@@ -71,11 +71,14 @@ type work struct {
 	sends []*Send
 }
 
-// take moves the next sends of up to 256 rows or 64 KiB for each conversation,
+// maxRows is how many sends of one conversation a batch takes.
+const maxRows = 256
+
+// take moves the next sends of up to maxRows or 64 KiB for each conversation,
 // 1 MiB in all, round-robin, so that a hot conversation cannot hold up the
 // others. It returns one piece of work for each conversation.
 func (qs *queues) take(into []work) []work {
-	const maxRows, maxConvBytes, maxBytes = 256, 64 << 10, 1 << 20
+	const maxConvBytes, maxBytes = 64 << 10, 1 << 20
 	qs.mem.mu.Lock()
 	defer qs.mem.mu.Unlock()
 	total := 0

@@ -29,7 +29,7 @@ func newAudience(t *testing.T, n int) *audience {
 	a := &audience{t: t, teller: newTeller(newMemory(&node{}, time.Now, time.Minute), fan), heard: make([][]uint64, n)}
 	for i := range n {
 		u := im.User(fmt.Sprintf("u%05d", i))
-		o := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), -1, nil)
+		o := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), -1)
 		o.Account, o.Notes = im.Account{Tenant: im.DefaultTenant, User: u}, true
 		fan.Table.Enter(o.Account, o, -1)
 		o.Welcome(&petrelv1.ServerFrame{}, &fanout.WakeUps{})

@@ -36,7 +36,7 @@ func BenchmarkDeliverToNodes(b *testing.B) {
 						f.Remote.online.add(f.Table.hash(a), 1<<(at-1))
 						continue
 					}
-					o := NewOutbox(protoTCP, NewFlusher(func() {}), -1, nil)
+					o := NewOutbox(protoTCP, NewFlusher(func() {}), -1)
 					o.Account = a
 					o.Close() // nobody reads it, so it must not grow
 					f.Table.Enter(a, o, -1)

@@ -8,9 +8,9 @@
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
 // and heldsignals.go (what may be lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
-// users are online there), resync.go (users who may have missed something), policy.go
+// users are online there), resync.go (users who may have missed something), presencepolicy.go
 // (nodes tell each other who may see when a user is online), and revocations.go with
-// withhold.go (a session gets nothing while nobody knows whether it is valid). look.go says
+// withhold.go (a session gets nothing while nobody knows whether it is valid). trace.go says
 // to an operator how an outbox is.
 //
 // The package owns the online table and what waits for each connection. It may not

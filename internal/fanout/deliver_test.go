@@ -98,7 +98,7 @@ func TestEachEncodingGetsItsOwnBytes(t *testing.T) {
 	rows := [][]byte{row(1, "eve", "one"), row(2, "eve", "two")}
 	var outs []*Outbox
 	for i := range 2 * wire.Encodings {
-		o := NewOutbox(wire.EncodingAt(i%wire.Encodings), NewFlusher(func() {}), 1<<20, nil)
+		o := NewOutbox(wire.EncodingAt(i%wire.Encodings), NewFlusher(func() {}), 1<<20)
 		o.Account = im.Account{Tenant: im.DefaultTenant, User: "bob"}
 		o.unwelcomed = false
 		f.Table.Enter(o.Account, o, -1)
@@ -134,7 +134,7 @@ func TestSessionsThatHearOfLargeFramesShareTheBytesToo(t *testing.T) {
 	var pieces []Piece
 	var outs []*Outbox
 	for i := range 4 {
-		o := NewOutbox(e, NewFlusher(func() {}), 1<<20, nil)
+		o := NewOutbox(e, NewFlusher(func() {}), 1<<20)
 		o.Account, o.Large, o.unwelcomed = im.Account{Tenant: im.DefaultTenant, User: "bob"}, i < 2, false
 		f.Table.Enter(o.Account, o, -1)
 		outs = append(outs, o)

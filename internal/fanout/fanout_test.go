@@ -31,7 +31,7 @@ type screen struct {
 
 // connect returns a connection that was welcomed and has read its welcome.
 func connect(t testing.TB, u im.User, limit int) *screen {
-	s := &screen{t, NewOutbox(protoTCP, NewFlusher(func() {}), limit, nil)}
+	s := &screen{t, NewOutbox(protoTCP, NewFlusher(func() {}), limit)}
 	s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
 	s.out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &WakeUps{})
 	if got := fmt.Sprint(s.got()); got != "[welcome]" {

@@ -11,7 +11,7 @@ import (
 func TestOneWakeUpForACommit(t *testing.T) {
 	woken := 0
 	fl := NewFlusher(func() { woken++ })
-	outs := []*Outbox{NewOutbox(protoTCP, fl, 1<<20, nil), NewOutbox(protoTCP, fl, 1<<20, nil)}
+	outs := []*Outbox{NewOutbox(protoTCP, fl, 1<<20), NewOutbox(protoTCP, fl, 1<<20)}
 	var k WakeUps
 	for range 5 {
 		for _, o := range outs {
@@ -63,7 +63,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			}
 		})
 		for range conns {
-			o := NewOutbox(protoTCP, w.flusher, -1, nil)
+			o := NewOutbox(protoTCP, w.flusher, -1)
 			o.unwelcomed = false
 			outs = append(outs, o)
 		}
@@ -117,7 +117,7 @@ func TestOutboxUnderConcurrency(t *testing.T) {
 	fl := NewFlusher(func() {})
 	var screens []*screen
 	for _, u := range []im.User{"alice", "alice", "bob", "carol"} {
-		s := &screen{t, NewOutbox(protoTCP, fl, 4000, nil)}
+		s := &screen{t, NewOutbox(protoTCP, fl, 4000)}
 		s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
 		screens = append(screens, s)
 	}

@@ -253,7 +253,7 @@ func TestReceiptsWithoutRoomOrFocusAreLost(t *testing.T) {
 
 // A client reads everything after its welcome, so it does not lag before.
 func TestClientDoesNotLagBeforeTheWelcome(t *testing.T) {
-	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, nil)
+	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20)
 	o.Lag(&WakeUps{})
 	if p, _ := o.Take(); len(p.Bytes) > 0 {
 		t.Errorf("before the welcome: %v", show(t, p.Bytes))
@@ -273,7 +273,7 @@ func BenchmarkDeliver(b *testing.B) {
 			var outs []*Outbox
 			for i := range members {
 				u := im.User(fmt.Sprint("u", i))
-				o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, nil)
+				o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20)
 				o.Account = im.Account{Tenant: im.DefaultTenant, User: u}
 				o.Welcome(pong(0), &WakeUps{})
 				f.Table.Enter(o.Account, o, -1)

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // Answers never count against the limit: the windows of the session bound how many
 // there can be.
 type Outbox struct {
-	Conn    any        // the gateway's connection; set before the outbox is used
+	Conn    conn       // the gateway's connection, which sets it before the outbox is used
 	Account im.Account // set before the outbox enters the online table
 	Device  string     // set with Account; empty: the token is bound to no device
 	Login   uint64     // set with Account; number of the device's login; without a device the epoch of the user's tokens
@@ -60,17 +61,23 @@ type Outbox struct {
 	validity *validity // nil: there are no other nodes, so nobody else revokes tokens
 }
 
+// conn is a connection of the gateway, which imports this package. The connection knows
+// its client's address: to keep it here too would make every session larger.
+type conn interface {
+	ClientAddr() netip.Addr // of the client; the zero value: not known
+}
+
 // NewOutbox makes the outbox of a connection. limit is in bytes; negative means no
 // limit.
-func NewOutbox(enc wire.Encoding, f *Flusher, limit int, conn any) *Outbox {
+func NewOutbox(enc wire.Encoding, f *Flusher, limit int) *Outbox {
 	o := &Outbox{}
-	o.Init(enc, f, limit, conn)
+	o.Init(enc, f, limit)
 	return o
 }
 
 // Init does what NewOutbox does, for an Outbox that is part of a larger struct.
-func (o *Outbox) Init(enc wire.Encoding, f *Flusher, limit int, conn any) {
-	o.enc, o.flusher, o.limit, o.Conn, o.unwelcomed = enc, f, limit, conn, true
+func (o *Outbox) Init(enc wire.Encoding, f *Flusher, limit int) {
+	o.enc, o.flusher, o.limit, o.unwelcomed = enc, f, limit, true
 }
 
 var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}

@@ -113,7 +113,7 @@ func TestAnswersAreNeverDropped(t *testing.T) {
 }
 
 func TestNothingIsPushedBeforeTheWelcome(t *testing.T) {
-	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, "owner")
+	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20)
 	s := &screen{t, o}
 	var k WakeUps
 	if o.pushed(event(1, 1), true, &k) || o.pushed(event(1, 1<<21), true, &k) {
@@ -125,8 +125,8 @@ func TestNothingIsPushedBeforeTheWelcome(t *testing.T) {
 		t.Error("an event was refused after the welcome")
 	}
 	want(t, s, "welcome", "2:hi")
-	if o.Conn != "owner" || o.Encoding() != protoTCP {
-		t.Errorf("owner %v, encoding %v", o.Conn, o.Encoding())
+	if o.Encoding() != protoTCP {
+		t.Errorf("encoding %v", o.Encoding())
 	}
 }
 
@@ -257,7 +257,7 @@ func TestWindowTakesNoMoreThanItSays(t *testing.T) {
 		{0, 0, []int{0}, []bool{false}},
 		{-1, -1, []int{1 << 40, 1 << 40}, []bool{true, true}},
 	} {
-		o := NewOutbox(protoTCP, NewFlusher(func() {}), 1, nil)
+		o := NewOutbox(protoTCP, NewFlusher(func() {}), 1)
 		for i, n := range c.ask {
 			if got := o.Window(n, c.sends, c.bytes); got != c.want[i] {
 				t.Errorf("window of %d sends and %d bytes: send %d of %v is taken %t", c.sends, c.bytes, i, c.ask, got)
@@ -271,7 +271,7 @@ func TestWindowTakesNoMoreThanItSays(t *testing.T) {
 func TestWindowIsGivenBackByEveryAnswer(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		o := NewOutbox(protoTCP, NewFlusher(func() {}), 100, nil)
+		o := NewOutbox(protoTCP, NewFlusher(func() {}), 100)
 		var k WakeUps
 		var waiting []Origin
 		bytes := 0
@@ -314,7 +314,7 @@ func TestClientThatWantsToKnowHearsOfLargeFrames(t *testing.T) {
 	e := wire.Encoding{Codec: wire.JSON, Framing: wire.WebSocket}
 	for _, shared := range []bool{true, false} {
 		for _, large := range []bool{true, false} {
-			out := NewOutbox(e, NewFlusher(func() {}), 1<<20, nil)
+			out := NewOutbox(e, NewFlusher(func() {}), 1<<20)
 			out.Large = large
 			out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &WakeUps{})
 			welcome, _ := out.Take()

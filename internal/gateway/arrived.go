@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"os"
 	"runtime"
@@ -9,12 +10,13 @@ import (
 )
 
 // arrived is an accepted connection whose client is not its peer, that has a TLS
-// handshake before it, or whose bytes are counted. It belongs to one goroutine until the
-// first two are done, and to its reader later.
+// handshake before it, or whose bytes are counted, or the bottom of a stream. It belongs to
+// one goroutine until the first two are done, and to its reader later; Write is its writer's.
 type arrived struct {
 	*net.TCPConn
-	client   net.Addr  // nil: the peer
-	throttle *throttle // of a connection of the HTTP server; nil: it is read as fast as it sends
+	client   net.Addr      // nil: the peer
+	throttle *throttle     // of a connection of the HTTP server; nil: it is read as fast as it sends
+	stall    time.Duration // of a stream: how long its peer may take nothing of what is written; 0: the deadline counts
 
 	turns  *turns               // while the handshake is under way
 	await  func(time.Time) bool // notes since when the peer has to say something, zero: we have to; false: the connection has to end
@@ -52,6 +54,29 @@ func (a *arrived) Read(b []byte) (int, error) {
 	a.budget -= time.Since(begun)
 	a.await(time.Time{})
 	return n, err
+}
+
+// Write writes b. The peer of a stream may take as long for it as it needs, as long as it
+// goes on taking. That is seen here alone: TLS tells of a whole record or of none.
+// Spec: P-6.4.
+func (a *arrived) Write(b []byte) (n int, err error) {
+	if a.stall == 0 {
+		return a.TCPConn.Write(b)
+	}
+	moved := time.Now()
+	for {
+		_ = a.SetWriteDeadline(time.Now().Add(a.stall / 8)) // often, to see when it took something last
+		m, err := a.TCPConn.Write(b[n:])
+		n += m
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err
+		case m > 0:
+			moved = time.Now()
+		case time.Since(moved) >= a.stall:
+			return n, err
+		}
+	}
 }
 
 // ofHTTP is the connection that has arrived, without TLS.

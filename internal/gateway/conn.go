@@ -154,7 +154,8 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 		if c.place != nil {
 			c.place.await(time.Time{}) // the answer to its hello is ours to give
 		}
-		c.sess = c.g.hub.Open(session.Conn{Encoding: c.encoding(), Flusher: r.flusher, Link: c.link})
+		c.sess = c.g.hub.Open(c.encoding(), r.flusher)
+		c.sess.Out.Conn = c
 	}
 	if limit := c.g.hub.Limits().OutboxBytes; limit >= 0 && c.link.busy(limit+maxAnswers) {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}

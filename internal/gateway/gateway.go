@@ -415,10 +415,13 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 	if a, ok := nc.(*arrived); ok {
 		nc = a.TCPConn
 	}
-	if t, ok := nc.(*net.TCPConn); ok && len(g.loops) > 0 {
-		g.enrolling <- struct{}{}
-		g.enroll(t, p, f, early)
-		return
+	if t, ok := nc.(*net.TCPConn); ok {
+		if len(g.loops) > 0 {
+			g.enrolling <- struct{}{}
+			g.enroll(t, p, f, early)
+			return
+		}
+		nc = &arrived{TCPConn: t}
 	}
 	s := &stream{conn: newConn(g, p, f), nc: nc}
 	s.link = s

@@ -199,7 +199,7 @@ func (l *loop) flush() {
 	l.dirty = l.reader.flusher.Take(l.dirty)
 	for i, o := range l.dirty {
 		l.dirty[i] = nil
-		if c := o.Conn.(*loopConn); c.state == stateOpen {
+		if c := o.Conn.(*conn).link.(*loopConn); c.state == stateOpen {
 			c.flush(o)
 		}
 	}
@@ -267,8 +267,8 @@ type loopConn struct {
 	due        uint32    // in ticks, as all times here
 	mark       uint32    // when it was opened, last heard or probed (once greeted), or went to its state
 	written    uint32    // bytes, modulo 2^32
-	sent       uint32    // of these, taken by the kernel when last looked at
-	moved      uint32    // when sent last changed; counts while backlog
+	taken      uint32    // of these, acknowledged by the peer when last looked at
+	moved      uint32    // when taken last changed; counts while backlog
 	excess     uint16    // reads after the end
 	state      uint8
 	probes     uint8 // since it was last heard
@@ -318,7 +318,7 @@ func (c *loopConn) watch() {
 		return
 	}
 	c.backlog = true
-	c.sent, c.moved = c.written-uint32(n), c.lp.wheel.now
+	c.taken, c.moved = c.acknowledged(n), c.lp.wheel.now
 	c.lp.wheel.put(c, c.lp.wheel.now+1)
 }
 
@@ -328,6 +328,14 @@ func (c *loopConn) held() int {
 		return 0
 	}
 	return c.gc.OutboundBuffered()
+}
+
+// acknowledged is how much of what was written the peer has acknowledged, modulo 2^32; held
+// is what gnet holds of it. What the kernel took says less: it takes the next bytes when a
+// third of its buffer is free, and a slow peer may need longer for that than a stall.
+func (c *loopConn) acknowledged(held int) uint32 {
+	unacknowledged, _ := unix.IoctlGetUint32(c.gc.Fd(), unix.SIOCOUTQ) // 0 where the kernel does not say it
+	return c.written - uint32(held) - unacknowledged
 }
 
 // flush writes what waits in the outbox, and the end if that is reached.
@@ -444,8 +452,8 @@ func (c *loopConn) checkProgress(now uint32) bool {
 		c.backlog = false
 		return false
 	}
-	if sent := c.written - uint32(held); sent != c.sent {
-		c.sent, c.moved = sent, now
+	if taken := c.acknowledged(held); taken != c.taken {
+		c.taken, c.moved = taken, now
 		return true
 	}
 	if now-c.moved < c.g.stallTicks {

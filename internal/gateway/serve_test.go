@@ -60,8 +60,10 @@ type server struct {
 	logs  *logBuffer
 	// panics: the test wants one
 	panics bool
-	stop   context.CancelFunc
-	ended  chan error
+	// narrowPeers: the kernel holds little for the peers that connect from now on
+	narrowPeers bool
+	stop        context.CancelFunc
+	ended       chan error
 }
 
 // noLimits lets a test do what it wants from one address.
@@ -233,7 +235,17 @@ func (s *server) connect(fr wire.Framing) *peer {
 	if fr == wire.TCP {
 		addr = s.TCPAddr()
 	}
-	nc, err := net.Dial("tcp", addr.String())
+	var d net.Dialer
+	if s.narrowPeers {
+		d.Control = func(_, _ string, rc syscall.RawConn) error {
+			var bad error
+			err := rc.Control(func(fd uintptr) {
+				bad = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
+			})
+			return errors.Join(err, bad)
+		}
+	}
+	nc, err := d.Dial("tcp", addr.String())
 	must(s.t, err)
 	must(s.t, nc.SetDeadline(time.Now().Add(patience)))
 	if s.tls != nil {

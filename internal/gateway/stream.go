@@ -18,7 +18,7 @@ const (
 	handshakeTimeout = 5 * time.Second
 	minReadBuffer    = 1 << 10  // bytes; doubled whenever a read fills it
 	maxReadBuffer    = 16 << 10 // bytes; a TLS record
-	writeChunk       = 16 << 10 // bytes under one write deadline, so that only a standstill misses it
+	writeChunk       = 16 << 10 // bytes of one write, after which the outbox learns what is left; a TLS record
 )
 
 // stream is a connection with a goroutine of its own: TLS, and every other one
@@ -57,6 +57,9 @@ func (s *stream) serve(early []byte) {
 		return
 	}
 	s.place.await(time.Now())
+	if a, ok := ofHTTP(s.nc); ok {
+		a.stall = s.g.o.WriteStall
+	}
 	s.reader.flusher = fanout.NewFlusher(s.wake)
 	s.reader.flusher.Meter = &s.g.hub.Meter
 	s.opened = time.Now()
@@ -298,7 +301,6 @@ func (s *stream) write() {
 // send writes b, and keeps o informed of what is left of it. Spec: P-6.4.
 func (s *stream) send(b []byte, o *fanout.Outbox) bool {
 	for len(b) > 0 {
-		_ = s.nc.SetWriteDeadline(time.Now().Add(s.g.o.WriteStall))
 		n, err := s.nc.Write(b[:min(len(b), writeChunk)])
 		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {

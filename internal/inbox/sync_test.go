@@ -308,7 +308,7 @@ func TestSyncAfterALagNamesWhatWasDropped(t *testing.T) {
 	one, two := w.group("one", "alice", "bob"), w.group("two", "alice", "bob")
 	w.settle()
 	_, token := w.all("alice", nil)
-	out := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), 300, nil)
+	out := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), 300)
 	out.Account = im.Account{Tenant: im.DefaultTenant, User: "alice"}
 	w.table.Enter(out.Account, out, -1)
 	out.Welcome(&petrelv1.ServerFrame{}, &fanout.WakeUps{})

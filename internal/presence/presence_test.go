@@ -268,7 +268,7 @@ type session struct {
 }
 
 func (n *node) connect(t testing.TB, u im.User) *session {
-	s := &session{t: t, n: n, out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, n.flusher, 1<<20, nil)}
+	s := &session{t: t, n: n, out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, n.flusher, 1<<20)}
 	s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
 	n.table.Enter(s.out.Account, s.out, -1)
 	var k fanout.WakeUps

@@ -40,45 +40,45 @@ func newCarrier(o owners, st store.Store, streams *stream.Streams, nodes *fanout
 	for _, f := range st.Feeds() {
 		last = max(last, f)
 	}
-	fw := &carrier{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), wakes: make(chan struct{}, 1)}
-	for i := range fw.lanes {
-		fw.lanes[i].queues, fw.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
+	ca := &carrier{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), wakes: make(chan struct{}, 1)}
+	for i := range ca.lanes {
+		ca.lanes[i].queues, ca.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
 	}
-	streams.Handle(cluster.KindSends, fw.receiveSends)
-	streams.Handle(cluster.KindNotOwner, fw.receiveNotOwner)
-	nodes.Answered, nodes.Lost = fw.answered, fw.lostAnswers
-	return fw
+	streams.Handle(cluster.KindSends, ca.receiveSends)
+	streams.Handle(cluster.KindNotOwner, ca.receiveNotOwner)
+	nodes.Answered, nodes.Lost = ca.answered, ca.lostAnswers
+	return ca
 }
 
 // waits tells whether anything is in the lane of a feed.
-func (fw *carrier) waits(f store.Feed) bool { return fw.lanes[f].n.Load() > 0 }
+func (ca *carrier) waits(f store.Feed) bool { return ca.lanes[f].n.Load() > 0 }
 
 // submit queues sends, all for one feed.
-func (fw *carrier) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps) {
-	l := &fw.lanes[f]
+func (ca *carrier) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps) {
+	l := &ca.lanes[f]
 	var refused []*conv.Send
 	l.mu.Lock()
 	for _, s := range sends {
-		if !fw.queueLocked(l, f, s, k) {
+		if !ca.queueLocked(l, f, s, k) {
 			refused = append(refused, s)
 		}
 	}
 	l.mu.Unlock()
-	fw.convs.Refuse(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
-	fw.wake()
+	ca.convs.Refuse(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
+	ca.wake()
 }
 
 // queueLocked queues a send. If the Owner is on this node by now, and no send of the
 // same conversation waits, the Owner gets the send instead. It returns false when a
 // bound is reached.
-func (fw *carrier) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.WakeUps) bool {
+func (ca *carrier) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.WakeUps) bool {
 	if l.queues[s.Conv] == nil {
-		if ow := fw.convs.Owner(f); ow != nil && ow.Submit([]*conv.Send{s}, k) {
+		if ow := ca.convs.Owner(f); ow != nil && ow.Submit([]*conv.Send{s}, k) {
 			return true
 		}
 	}
 	bytes := s.Size()
-	if !fw.convs.Reserve(bytes) {
+	if !ca.convs.Reserve(bytes) {
 		return false
 	}
 	l.addLocked(s, bytes)
@@ -87,38 +87,38 @@ func (fw *carrier) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.Wa
 
 // takeFrom queues the sends that an Owner has not decided, in front of those that
 // came after them.
-func (fw *carrier) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
-	l := &fw.lanes[ow.Feed()]
+func (ca *carrier) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
+	l := &ca.lanes[ow.Feed()]
 	l.mu.Lock()
 	sends := retire()
 	for _, s := range sends {
-		fw.convs.Hold(s.Size())
+		ca.convs.Hold(s.Size())
 	}
 	l.prependLocked(sends)
 	l.mu.Unlock()
-	fw.wake()
+	ca.wake()
 	if ow.Lost() {
-		fw.cluster.Lost(ow.Feed(), ow.Epoch())
+		ca.cluster.Lost(ow.Feed(), ow.Epoch())
 	}
 }
 
 // Carrying is how many sends wait for owners on other nodes.
-func (fw *carrier) Carrying() int {
+func (ca *carrier) Carrying() int {
 	n := 0
-	for i := range fw.lanes {
-		n += int(fw.lanes[i].n.Load())
+	for i := range ca.lanes {
+		n += int(ca.lanes[i].n.Load())
 	}
 	return n
 }
 
 // wake has the lanes looked at.
-func (fw *carrier) wake() {
-	wake.Set(fw.wakes)
+func (ca *carrier) wake() {
+	wake.Set(ca.wakes)
 }
 
 // run moves what is in the lanes until ctx ends; what is left then has no
 // answer, and its senders send it again.
-func (fw *carrier) run(ctx context.Context) {
+func (ca *carrier) run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	var posted time.Time
@@ -127,7 +127,7 @@ func (fw *carrier) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-fw.wakes:
+		case <-ca.wakes:
 			if rest := gather - time.Since(posted); rest > 0 {
 				time.Sleep(rest)
 			}
@@ -136,13 +136,13 @@ func (fw *carrier) run(ctx context.Context) {
 		}
 		var k fanout.WakeUps
 		packets := map[im.Node]*packet{}
-		for f := range fw.lanes {
-			if fw.waits(store.Feed(f)) {
-				fw.moveLane(store.Feed(f), all, packets, &k)
+		for f := range ca.lanes {
+			if ca.waits(store.Feed(f)) {
+				ca.moveLane(store.Feed(f), all, packets, &k)
 			}
 		}
 		for to, p := range packets {
-			fw.post(to, p)
+			ca.post(to, p)
 			posted = time.Now()
 		}
 		k.Flush()
@@ -151,19 +151,19 @@ func (fw *carrier) run(ctx context.Context) {
 
 // moveLane gives what waits for a feed to its owner: the one here, or by a
 // packet to its node. all: what is under way is looked at as well.
-func (fw *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
-	l := &fw.lanes[f]
+func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
+	l := &ca.lanes[f]
 	var over []pending
 	l.mu.Lock()
-	ow := fw.convs.Owner(f)
-	node, epoch, known := fw.cluster.Route(f)
+	ow := ca.convs.Owner(f)
+	node, epoch, known := ca.cluster.Route(f)
 	list := l.takeReadyLocked(all || ow != nil || epoch != l.epoch)
 	l.epoch = epoch
 	for _, q := range list {
 		switch {
 		case ow != nil && !ow.Sealed():
-			fw.enterLocked(l, q, ow, k)
-		case fw.waitedTooLong(q):
+			ca.enterLocked(l, q, ow, k)
+		case ca.waitedTooLong(q):
 			over = append(over, l.takeLocked(q)...)
 		case ow != nil:
 			// It is about to leave, and may have sends that come first: the lane
@@ -175,7 +175,7 @@ func (fw *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 				}
 				q.resend()
 			}
-			if len(q.out) == 0 && known && node != fw.cluster.Self() {
+			if len(q.out) == 0 && known && node != ca.cluster.Self() {
 				q.epoch, q.at = epoch, time.Now()
 				if packets[node] == nil {
 					packets[node] = &packet{}
@@ -185,105 +185,105 @@ func (fw *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 		}
 	}
 	l.mu.Unlock()
-	fw.release(over)
-	fw.convs.Refuse(sendsOf(over), &im.Error{Code: im.CodeStoreStalled, RetryAfter: errorTime}, k)
+	ca.release(over)
+	ca.convs.Refuse(sendsOf(over), &im.Error{Code: im.CodeStoreStalled, RetryAfter: retryAfter}, k)
 }
 
 // enterLocked gives the sends of a queue to the Owner here.
-func (fw *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.WakeUps) {
+func (ca *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.WakeUps) {
 	// Keep n above 0 until Submit returns, else a new send would see an empty lane
 	// and overtake these. Spec: P-4.3.
 	n := int64(len(q.out) + len(q.wait))
 	l.n.Add(n)
 	defer l.n.Add(-n)
 	list := l.takeLocked(q)
-	fw.release(list)
+	ca.release(list)
 	if ow.Submit(sendsOf(list), k) {
 		return
 	}
 	for _, p := range list { // it is leaving
-		fw.convs.Hold(p.bytes)
+		ca.convs.Hold(p.bytes)
 		l.addLocked(p.s, p.bytes)
 	}
 }
 
 // waitedTooLong tells whether a queue has waited so long that its senders are told
 // that nothing is known of their sends.
-func (fw *carrier) waitedTooLong(q *queue) bool {
+func (ca *carrier) waitedTooLong(q *queue) bool {
 	wait := time.Since(q.since)
-	return wait > giveUp || wait > giveUpAlone && fw.store.Writable() != nil
+	return wait > giveUp || wait > giveUpAlone && ca.store.Writable() != nil
 }
 
-func (fw *carrier) release(list []pending) {
+func (ca *carrier) release(list []pending) {
 	for _, p := range list {
-		fw.convs.Release(p.bytes)
+		ca.convs.Release(p.bytes)
 	}
 }
 
 // post sends a packet. What is lost on the way is sent again.
-func (fw *carrier) post(to im.Node, p *packet) {
+func (ca *carrier) post(to im.Node, p *packet) {
 	for _, b := range p.frames {
-		if _, err := fw.streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true}); err != nil {
-			fw.log.Debug("carry sends failed", "node", to, "err", err)
+		if _, err := ca.streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true}); err != nil {
+			ca.log.Debug("carry sends failed", "node", to, "err", err)
 		}
 	}
 }
 
 // receiveSends submits what another node has sent for the feeds here.
-func (fw *carrier) receiveSends(from im.Node, payload []byte) {
+func (ca *carrier) receiveSends(from im.Node, payload []byte) {
 	p, err := readSends(payload)
 	if err != nil {
-		fw.log.Error("read sends of another node failed", "node", from, "err", err)
+		ca.log.Error("read sends of another node failed", "node", from, "err", err)
 		return
 	}
 	var k fanout.WakeUps
 	defer k.Flush()
 	sends := make([]*conv.Send, 0, len(p))
 	for len(p) > 0 {
-		f := fw.convs.FeedOf(im.ConvID(p[0].Conv))
+		f := ca.convs.FeedOf(im.ConvID(p[0].Conv))
 		n := 0
-		for sends = sends[:0]; n < len(p) && fw.convs.FeedOf(im.ConvID(p[n].Conv)) == f; n++ {
-			sends = append(sends, sendOf(p[n], from, fw.nodes))
+		for sends = sends[:0]; n < len(p) && ca.convs.FeedOf(im.ConvID(p[n].Conv)) == f; n++ {
+			sends = append(sends, sendOf(p[n], from, ca.nodes))
 		}
-		if ow := fw.convs.Owner(f); ow == nil || !ow.Submit(sends, &k) {
-			fw.giveBack(from, f, p[:n])
+		if ow := ca.convs.Owner(f); ow == nil || !ow.Submit(sends, &k) {
+			ca.giveBack(from, f, p[:n])
 		}
 		p = p[n:]
 	}
 }
 
 // giveBack tells a node that its sends are not for this one.
-func (fw *carrier) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
+func (ca *carrier) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
 	r := &routepb.NotOwner{Feed: uint32(f)}
 	for _, s := range sends {
 		r.Tickets = append(r.Tickets, s.Ticket)
 	}
-	if node, epoch, ok := fw.elsewhere(f); ok {
+	if node, epoch, ok := ca.elsewhere(f); ok {
 		r.Owner, r.Epoch = string(node), uint64(epoch)
 	}
 	b, err := r.MarshalVT()
 	if err == nil {
-		_, err = fw.streams.Send(to, cluster.KindNotOwner, b, stream.Hint{Optional: true})
+		_, err = ca.streams.Send(to, cluster.KindNotOwner, b, stream.Hint{Optional: true})
 	}
 	if err != nil {
-		fw.log.Debug("give sends back failed", "node", to, "err", err)
+		ca.log.Debug("give sends back failed", "node", to, "err", err)
 	}
 }
 
 // receiveNotOwner is called when another node has not taken sends, because it does not
 // own their feed. They are sent again soon, to the owner that this node knows by then.
 // It may learn the owner from the message.
-func (fw *carrier) receiveNotOwner(from im.Node, payload []byte) {
+func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 	r := &routepb.NotOwner{}
-	if err := r.UnmarshalVT(payload); err != nil || int(r.Feed) >= len(fw.lanes) {
-		fw.log.Error("read returned sends failed", "node", from, "err", err)
+	if err := r.UnmarshalVT(payload); err != nil || int(r.Feed) >= len(ca.lanes) {
+		ca.log.Error("read returned sends failed", "node", from, "err", err)
 		return
 	}
 	if r.Owner != "" {
-		fw.cluster.Learn(store.Feed(r.Feed), im.Node(r.Owner), im.Epoch(r.Epoch))
-		defer fw.wake()
+		ca.cluster.Learn(store.Feed(r.Feed), im.Node(r.Owner), im.Epoch(r.Epoch))
+		defer ca.wake()
 	}
-	l := &fw.lanes[r.Feed]
+	l := &ca.lanes[r.Feed]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range r.Tickets {
@@ -299,21 +299,21 @@ func (fw *carrier) receiveNotOwner(from im.Node, payload []byte) {
 // whom to answer on a connection; a caller of Done has been answered. A send that
 // came from a third node is not answered from here: that node sends it again, to
 // the owner that it knows by then.
-func (fw *carrier) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
+func (ca *carrier) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
 	f := ticket >> ticketShift
-	if f >= uint64(len(fw.lanes)) {
+	if f >= uint64(len(ca.lanes)) {
 		return fanout.Origin{}, false
 	}
-	l := &fw.lanes[f]
+	l := &ca.lanes[f]
 	l.mu.Lock()
 	p, next, ok := l.answeredLocked(ticket)
 	l.mu.Unlock()
 	if !ok {
 		return fanout.Origin{}, false
 	}
-	fw.convs.Release(p.bytes)
+	ca.convs.Release(p.bytes)
 	if next {
-		fw.wake()
+		ca.wake()
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {
 		a := r.Ack
@@ -325,10 +325,10 @@ func (fw *carrier) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.O
 // lostAnswers is called when answers of another node may be lost: those about one
 // conversation, or, with the zero key, about all. The sends that wait for such answers
 // are sent again.
-func (fw *carrier) lostAnswers(_ im.Node, about im.Key) {
-	for f := range fw.lanes {
-		l := &fw.lanes[f]
-		if l.n.Load() == 0 || about != (im.Key{}) && fw.convs.FeedOf(about.Conv) != store.Feed(f) {
+func (ca *carrier) lostAnswers(_ im.Node, about im.Key) {
+	for f := range ca.lanes {
+		l := &ca.lanes[f]
+		if l.n.Load() == 0 || about != (im.Key{}) && ca.convs.FeedOf(about.Conv) != store.Feed(f) {
 			continue
 		}
 		l.mu.Lock()
@@ -340,5 +340,5 @@ func (fw *carrier) lostAnswers(_ im.Node, about im.Key) {
 		}
 		l.mu.Unlock()
 	}
-	fw.wake()
+	ca.wake()
 }

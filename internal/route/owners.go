@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/cluster"
@@ -14,9 +15,9 @@ import (
 )
 
 const (
-	callTime  = 2 * time.Second       // for one request to one node
-	askAgain  = 50 * time.Millisecond // between two requests of one question
-	errorTime = time.Second           // after which a client may try again
+	callTime   = 2 * time.Second       // for one request to one node
+	askAgain   = 50 * time.Millisecond // between two requests of one question
+	retryAfter = time.Second           // after which a client may try again
 )
 
 // owners finds the owner of a feed: on this node, or the node where it is.
@@ -42,24 +43,42 @@ func (o *owners) confirm(ctx context.Context, ow *conv.Owner) error {
 	if o.cluster == nil {
 		return nil
 	}
-	if ow.Lost() {
-		return conv.ErrNotOwner
-	}
-	epochs, err := o.cluster.Mine(ctx, []store.Feed{ow.Feed()})
-	if err != nil {
+	if owning, err := o.owning(ctx, []*conv.Owner{ow}); err != nil || len(owning) == 1 {
 		return err
 	}
-	if epochs[0] != ow.Epoch() {
-		ow.Lose(store.ErrStale)
-		return conv.ErrNotOwner
-	}
-	return nil
+	return conv.ErrNotOwner
 }
 
-// stillOwns is conv.Elsewhere.Confirm. When a batch has only answers and no rows, no
+// owning are those of some Owners that still own their feeds. The store is asked once about
+// all of them.
+func (o *owners) owning(ctx context.Context, all []*conv.Owner) ([]*conv.Owner, error) {
+	all = slices.DeleteFunc(all, (*conv.Owner).Lost)
+	if o.cluster == nil || len(all) == 0 {
+		return all, nil
+	}
+	feeds := make([]store.Feed, len(all))
+	for i, ow := range all {
+		feeds[i] = ow.Feed()
+	}
+	epochs, err := o.cluster.Mine(ctx, feeds)
+	if err != nil {
+		return nil, err
+	}
+	owning := all[:0]
+	for i, ow := range all {
+		if ow.Epoch() == epochs[i] {
+			owning = append(owning, ow)
+		} else {
+			ow.Lose(store.ErrStale)
+		}
+	}
+	return owning, nil
+}
+
+// confirmOne is conv.Elsewhere.Confirm. When a batch has only answers and no rows, no
 // append tells whether this node still owns the feed. Without the question a node
 // that was cut off would answer from outdated memory.
-func (o *owners) stillOwns(ow *conv.Owner) error {
+func (o *owners) confirmOne(ow *conv.Owner) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
 	switch err := o.confirm(ctx, ow); {
@@ -75,32 +94,25 @@ func (o *owners) stillOwns(ow *conv.Owner) error {
 // confirmFeeds returns the Owners here of some feeds. The store is asked once about
 // all of them.
 func (o *owners) confirmFeeds(ctx context.Context, asked map[store.Feed]bool) (map[store.Feed]*conv.Owner, error) {
-	mine := map[store.Feed]*conv.Owner{}
-	var feeds []store.Feed
+	var here []*conv.Owner
 	for f := range asked {
-		if ow := o.convs.Owner(f); ow != nil && !ow.Lost() {
-			mine[f] = ow
-			feeds = append(feeds, f)
+		if ow := o.convs.Owner(f); ow != nil {
+			here = append(here, ow)
 		}
 	}
-	if o.cluster == nil || len(feeds) == 0 {
-		return mine, nil
-	}
-	epochs, err := o.cluster.Mine(ctx, feeds)
+	owning, err := o.owning(ctx, here)
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range feeds {
-		if mine[f].Epoch() != epochs[i] {
-			mine[f].Lose(store.ErrStale)
-			delete(mine, f)
-		}
+	mine := make(map[store.Feed]*conv.Owner, len(owning))
+	for _, ow := range owning {
+		mine[ow.Feed()] = ow
 	}
 	return mine, nil
 }
 
-// stillOwn is conv.Elsewhere.ConfirmAll.
-func (o *owners) stillOwn(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error) {
+// confirmAll is conv.Elsewhere.ConfirmAll.
+func (o *owners) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
 	mine, err := o.confirmFeeds(ctx, feeds)
@@ -125,14 +137,14 @@ func (o *owners) elsewhere(f store.Feed) (im.Node, im.Epoch, bool) {
 // are no other nodes, store_stalled when ctx has ended.
 func (o *owners) wait(ctx context.Context, f store.Feed) error {
 	if o.cluster == nil {
-		return &im.Error{Code: im.CodeDraining, RetryAfter: errorTime}
+		return &im.Error{Code: im.CodeDraining, RetryAfter: retryAfter}
 	}
 	_, epoch, _ := o.cluster.Route(f)
 	moment, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
 	_, _, _ = o.cluster.Wait(moment, f, epoch) // the caller looks again, whatever came of it
 	if ctx.Err() != nil {
-		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: errorTime}
+		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: retryAfter}
 	}
 	return nil
 }

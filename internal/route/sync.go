@@ -148,7 +148,7 @@ func serveChanges(ctx context.Context, o *owners, by conv.Query, q *convpb.ListC
 // changesHere answers for the conversations that this node owns.
 func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.Ask, newest conv.Newest) (*convpb.Changes, error) {
 	r := &convpb.Changes{Changes: make([]*convpb.Change, len(asks))}
-	mine, err := o.confirmAll(ctx, asks)
+	mine, err := o.confirmAsked(ctx, asks)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +168,8 @@ func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.As
 	return r, err
 }
 
-// confirmAll returns the Owners here of some conversations.
-func (o *owners) confirmAll(ctx context.Context, asks []*convpb.Ask) (map[store.Feed]*conv.Owner, error) {
+// confirmAsked returns the Owners here of some conversations.
+func (o *owners) confirmAsked(ctx context.Context, asks []*convpb.Ask) (map[store.Feed]*conv.Owner, error) {
 	feeds := map[store.Feed]bool{}
 	for _, ask := range asks {
 		feeds[o.convs.FeedOf(im.ConvID(ask.Conv))] = true

@@ -27,7 +27,7 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 		return
 	}
 	s.requestOn(s.queueCall, id, "call", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
-		res, err := s.hub.runCall(ctx, s.Identity(), s.remote(), f.Method, asJSON, body)
+		res, err := s.hub.runCall(ctx, s.Identity(), s.Out.Conn.ClientAddr(), f.Method, asJSON, body)
 		answer := &petrelv1.Answer{Response: &petrelv1.Answer_Proto{Proto: res}}
 		if asJSON {
 			answer.Response = &petrelv1.Answer_Json{Json: string(res)}

@@ -231,12 +231,8 @@ func (r *rechecker) recheck(ctx context.Context, list []*fanout.Outbox) {
 func (r *rechecker) recheckOne(ctx context.Context, o *fanout.Outbox) bool {
 	ctx, cancel := context.WithTimeout(ctx, recheckTimeout)
 	defer cancel()
-	id := user.Identity{Account: o.Account, Device: o.Device, Login: o.Login}
-	if o.Device == "" {
-		id.Login, id.Epoch = 0, o.Login
-	}
 	at := r.revocations.Now() // before the read: the answer may be older than its arrival
-	err := r.users.Standing(ctx, id)
+	err := r.users.Standing(ctx, identityOf(o))
 	switch code := im.CodeOf(err); {
 	case err == nil:
 		o.Confirm(at)

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -51,51 +50,40 @@ const (
 	welcomed
 )
 
-// Conn is what the gateway knows about a connection.
-type Conn struct {
-	Encoding wire.Encoding
-	Flusher  *fanout.Flusher
-	Link     any // the gateway's connection; becomes Conn of the outbox. It may have ClientAddr() netip.Addr
-}
-
-// Open makes the session of a connection whose codec is known.
-func (h *Hub) Open(c Conn) *Session {
+// Open makes the session of a connection whose codec is known, and which f wakes. The
+// caller sets Conn of its outbox before anything else.
+func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 	s := &Session{hub: h}
-	s.Out.Init(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Link)
+	s.Out.Init(enc, f, h.Limits().OutboxBytes)
 	return s
 }
 
 // Identity is the user and the device of the session, once it is Ready.
 func (s *Session) Identity() user.Identity {
-	id := user.Identity{Account: s.Out.Account, Device: s.Out.Device, Kind: s.kind}
-	if id.Device == "" {
-		id.Epoch = s.Out.Login
-	} else {
-		id.Login = s.Out.Login
-	}
+	id := identityOf(&s.Out)
+	id.Kind = s.kind
 	return id
 }
 
-// remote is the address of the client; the zero value: not known. The connection
-// knows it: another field would make every session larger.
-func (s *Session) remote() netip.Addr {
-	if c, ok := s.Out.Conn.(interface{ ClientAddr() netip.Addr }); ok {
-		return c.ClientAddr()
+// identityOf is the identity of the session of an outbox, without the kind of its device.
+func identityOf(o *fanout.Outbox) user.Identity {
+	if o.Device == "" {
+		return user.Identity{Account: o.Account, Epoch: o.Login}
 	}
-	return netip.Addr{}
+	return user.Identity{Account: o.Account, Device: o.Device, Login: o.Login}
 }
 
 // noteRefusal tells of what the client was refused.
 func (s *Session) noteRefusal(what string, e *im.Error) {
 	if f := s.hub.o.Refused; f != nil {
-		f(Refusal{Who: s.Identity(), Remote: s.remote(), What: what, Code: e.Code, Text: e.Message})
+		f(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: what, Code: e.Code, Text: e.Message})
 	}
 }
 
 // refuseSend answers a send that does not come to its conversation.
 func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error, k *fanout.WakeUps) {
 	if note := s.hub.o.Refused; note != nil {
-		note(Refusal{Who: s.Identity(), Remote: s.remote(), What: "send", Code: e.Code, Text: e.Message, Send: f})
+		note(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: "send", Code: e.Code, Text: e.Message, Send: f})
 	}
 	origin.Reply(wire.Ack{}, e, k)
 }

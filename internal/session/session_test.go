@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -351,10 +352,14 @@ func openIn(t testing.TB, h *session.Hub, codec wire.Codec) *client {
 		default:
 		}
 	})
-	c.s = h.Open(session.Conn{Encoding: wire.Encoding{Codec: codec, Framing: wire.TCP}, Flusher: c.flusher, Link: c})
+	c.s = h.Open(wire.Encoding{Codec: codec, Framing: wire.TCP}, c.flusher)
+	c.s.Out.Conn = c
 	t.Cleanup(c.close)
 	return c
 }
+
+// ClientAddr is that of nobody.
+func (c *client) ClientAddr() netip.Addr { return netip.Addr{} }
 
 func (c *client) close() {
 	if !c.gone {

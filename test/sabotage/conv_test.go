@@ -30,14 +30,19 @@ var convRules = []rule{
 		holds: "the recipients of an entry are looked up when it can be read",
 		patches: []patch{{
 			"internal/conv/commit.go",
-			`b.endSpan(c.key.Tenant, c.log.info.members.current, from, len(b.items))`,
-			`var online []im.User
-			for _, u := range c.log.info.members.current {
-				if len(bu.cm.publisher.fan.Table.Of(im.Account{Tenant: c.key.Tenant, User: u})) > 0 {
-					online = append(online, u)
+			`bu.conversation(&b.work[i])`,
+			`from := len(b.spans)
+			bu.conversation(&b.work[i])
+			for n := range b.spans[from:] {
+				sp := &b.spans[from+n]
+				var online []im.User
+				for _, u := range sp.members {
+					if len(cm.publisher.fan.Table.Of(im.Account{Tenant: sp.tenant, User: u})) > 0 {
+						online = append(online, u)
+					}
 				}
-			}
-			b.endSpan(c.key.Tenant, online, from, len(b.items))`,
+				sp.members = online
+			}`,
 		}},
 		guards: []guard{{"internal/conv", "^TestF2"}},
 	},
@@ -45,7 +50,7 @@ var convRules = []rule{
 		name:  "admit-before-dedupe",
 		holds: "a repeat gets its first answer, whatever its sender may do by now",
 		patches: []patch{{
-			"internal/conv/commit.go",
+			"internal/conv/build.go",
 			`r, found, slot, err := bu.dedupe.find(c, s, id)`,
 			`if _, err := bu.admission.admit(c, s, role); err != nil {
 				bu.b.answer(s, nil, Result{Err: &im.Error{Code: im.CodeOf(err)}})
@@ -82,7 +87,7 @@ var convRules = []rule{
 	{
 		name:    "reuse-seq",
 		holds:   "a seq is given once",
-		patches: []patch{{"internal/conv/commit.go", `l.head++`, `if l.head%97 != 96 { l.head++ }`}},
+		patches: []patch{{"internal/conv/build.go", `l.head++`, `if l.head%97 != 96 { l.head++ }`}},
 		guards: []guard{
 			{"internal/conv", "^TestSeqsAreGivenOnceAndWithoutHoles$"},
 			{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^TCPProto$"},
@@ -94,7 +99,7 @@ var convRules = []rule{
 		holds: "only members send and read",
 		patches: []patch{
 			{"internal/conv/admit.go", `if from != "" && role == 0 {`, `if false {`},
-			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if !known && false {`},
+			{"internal/conv/build.go", `if !known && s.needsStanding() {`, `if !known && false {`},
 			{"internal/conv/outsider.go", `return rec == nil, err`, `return rec == nil && false, err`},
 			{"internal/conv/reader.go", `u != "" && !known {`, `!known && false {`},
 			{"internal/conv/reader.go", `if by.User != "" && in.members.Role(by.User) == 0 {`, `if false {`},
@@ -133,7 +138,7 @@ var convRules = []rule{
 		holds: "an outsider's send to a conversation in memory is examined like one to no conversation",
 		patches: []patch{
 			{"internal/conv/examine.go", `c.state != loading && !c.known(im.User(s.Entry.From))`, `c.state != loading && false`},
-			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if !known && false {`},
+			{"internal/conv/build.go", `if !known && s.needsStanding() {`, `if !known && false {`},
 		},
 		guards: []guard{
 			{"internal/conv", "^TestAnOutsidersSendTellsNothing$"},
@@ -212,7 +217,7 @@ var convRules = []rule{
 	{
 		name:    "recipients-of-the-batch",
 		holds:   "an entry goes to the members of its place in the batch",
-		patches: []patch{{"internal/conv/commit.go", `if after := c.log.info; after.members != before.members {`, `if after := c.log.info; after.members != before.members && false {`}},
+		patches: []patch{{"internal/conv/build.go", `if after := c.log.info; after.members != before.members {`, `if after := c.log.info; after.members != before.members && false {`}},
 		guards:  []guard{{"internal/conv", "^TestF17KickInTheMiddleOfABatch$"}},
 	},
 	{
@@ -290,7 +295,7 @@ var convRules = []rule{
 	{
 		name:    "refuse-unknown",
 		holds:   "a send whose commit may have happened is not refused",
-		patches: []patch{{"internal/conv/publish.go", `err == errRefusedBefore:`, `err == errRefusedBefore, errors.Is(err, store.ErrUnknown):`}},
+		patches: []patch{{"internal/conv/publish.go", `case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled):`, `case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), errors.Is(err, store.ErrUnknown):`}},
 		guards:  []guard{{"internal/route", "^TestF6"}},
 	},
 	{

@@ -2,6 +2,18 @@ package sabotage
 
 var fanoutRules = []rule{
 	{
+		name:    "queue-without-bound",
+		holds:   "events of a client that does not read wait up to a bound",
+		patches: []patch{{"internal/fanout/outbox.go", `return o.limit < 0 || len(o.pending)+len(o.shared)+o.backlog+n <= o.limit`, `return true`}},
+		guards:  []guard{{"internal/fanout", "^TestOverflowIsOneLaggedFrameAndThenSilence$"}, {"internal/fanout", "^TestEventThatNeverFitsMakesTheSessionSync$"}},
+	},
+	{
+		name:    "window-without-end",
+		holds:   "a connection has no more unanswered sends than its window",
+		patches: []patch{{"internal/fanout/outbox.go", `maxSends >= 0 && int(o.unansweredSends) >= maxSends`, `false`}},
+		guards:  []guard{{"internal/fanout", "^TestWindowTakesNoMoreThanItSays$"}, {"internal/session", "^TestWindowExceededEndsTheConnection$/^sends$"}},
+	},
+	{
 		name:    "copy-large-events-for-each-session",
 		holds:   "sessions that hear of large frames share the bytes of an event",
 		patches: []patch{{"internal/fanout/deliver.go", `if o.Large && len(b) > wire.LargeFrame {`, `if false {`}},

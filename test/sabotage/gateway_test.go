@@ -2,6 +2,30 @@ package sabotage
 
 var gatewayRules = []rule{
 	{
+		name:  "wait-for-those-who-take-nothing",
+		holds: "a connection that takes nothing of what waits for it is ended",
+		patches: []patch{
+			{"internal/gateway/loop.go", `if now-c.moved < c.g.stallTicks {`, `if true {`},
+			{"internal/gateway/arrived.go", `case time.Since(moved) >= a.stall:`, `case moved.IsZero():`},
+		},
+		guards: []guard{
+			{"internal/gateway", "^TestConnectionThatTakesNothingIsEnded$/^loop_ws$"},
+			{"internal/gateway", "^TestConnectionThatTakesNothingIsEnded$/^tls_ws$"},
+		},
+	},
+	{
+		name:  "end-those-who-take-little",
+		holds: "a connection that takes little, but something, goes on",
+		patches: []patch{
+			{"internal/gateway/loop.go", `if taken := c.acknowledged(held); taken != c.taken {`, `if taken := c.acknowledged(held); false && taken != c.taken {`},
+			{"internal/gateway/arrived.go", `moved = time.Now()`, `_ = n`},
+		},
+		guards: []guard{
+			{"internal/gateway", "^TestSlowConsumerThatMovesStays$/^loop_ws$"},
+			{"internal/gateway", "^TestSlowConsumerThatMovesStays$/^tls_ws$"},
+		},
+	},
+	{
 		name:    "early-reads",
 		holds:   "connections without a hello have few reads, and then those of all together",
 		patches: []patch{{"internal/gateway/conn.go", `c.place.reads > freeReads && !c.g.throttles.all.Allow()`, `false`}},

@@ -52,7 +52,7 @@ var mentionRules = []rule{
 	{
 		name:    "recall-is-not-told",
 		holds:   "who was mentioned learns of the recall, whatever is in focus",
-		patches: []patch{{"internal/conv/commit.go", `b.items[len(b.items)-1].Names = mentioned.names`, `if s.Entry.GetRecall() == nil { b.items[len(b.items)-1].Names = mentioned.names }`}},
+		patches: []patch{{"internal/conv/build.go", `b.items[len(b.items)-1].Names = mentioned.names`, `if s.Entry.GetRecall() == nil { b.items[len(b.items)-1].Names = mentioned.names }`}},
 		guards:  []guard{{"internal/session", "^TestMentionBadgeAfterRecallFocusAndOverflow$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
 	},
 	{
@@ -64,7 +64,7 @@ var mentionRules = []rule{
 	{
 		name:    "withheld-mentions",
 		holds:   "what is withheld mentions nobody",
-		patches: []patch{{"internal/conv/commit.go", `if s.Entry.Rel == nil || next.blocker(from) != "" {`, `if s.Entry.Rel == nil {`}},
+		patches: []patch{{"internal/conv/build.go", `if s.Entry.Rel == nil || next.blocker(from) != "" {`, `if s.Entry.Rel == nil {`}},
 		guards:  []guard{{"internal/conv", "^TestABlockedUserMentionsNobody$"}},
 	},
 	{

@@ -10,7 +10,7 @@ var personalRules = []rule{
 	{
 		name:    "block-late",
 		holds:   "a send is withheld if its turn comes after the block, also in the same commit",
-		patches: []patch{{"internal/conv/commit.go", `blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""`, `blocked := s.Entry.GetRecall() == nil && c.info.Load().blocker(from) != ""`}},
+		patches: []patch{{"internal/conv/build.go", `blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""`, `blocked := s.Entry.GetRecall() == nil && c.info.Load().blocker(from) != ""`}},
 		guards:  []guard{{"internal/conv", "^TestBlockRacesASendUnderWay$"}},
 	},
 	{
@@ -46,7 +46,7 @@ var personalRules = []rule{
 	{
 		name:    "carry-no-blocks",
 		holds:   "a setting that blocks a user is carried into the direct conversation",
-		patches: []patch{{"internal/conv/commit.go", `if _, ok := s.Values[Blocked]; ok {`, `if _, ok := s.Values[Blocked]; ok && s.Conv != "" {`}},
+		patches: []patch{{"internal/conv/build.go", `if _, ok := s.Values[Blocked]; ok {`, `if _, ok := s.Values[Blocked]; ok && s.Conv != "" {`}},
 		guards:  []guard{{"internal/inbox", "^TestBlockIsCarriedIntoTheDirectConversation$"}},
 	},
 	{

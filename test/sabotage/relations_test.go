@@ -114,17 +114,17 @@ var relationRules = []rule{
 	{
 		name:  "read-for-an-answer",
 		holds: "the committer reads nothing of what a message names",
-		patches: []patch{{"internal/conv/commit.go", `if err = s.checkRelated(c, next); errors.Is(err, errThread) {`, `_, _ = bu.b.row(bu.cm.store, c.key, im.Seq(max(s.Entry.Rel.ReplyTo, 1)))
+		patches: []patch{{"internal/conv/build.go", `if err = s.checkRelated(c, next); errors.Is(err, errThread) {`, `_, _ = bu.b.row(bu.dedupe.store, c.key, im.Seq(max(s.Entry.Rel.ReplyTo, 1)))
 		if err = s.checkRelated(c, next); errors.Is(err, errThread) {`}},
 		guards: []guard{{"internal/conv", "^TestCommitterReadsNothingOfWhatAMessageNames$"}},
 	},
 	{
 		name:  "read-a-thread-in-the-committer",
 		holds: "the committer reads nothing of a thread",
-		patches: []patch{{"internal/conv/commit.go", `if err = s.checkRelated(c, next); errors.Is(err, errThread) {`, `err = s.checkRelated(c, next)
+		patches: []patch{{"internal/conv/build.go", `if err = s.checkRelated(c, next); errors.Is(err, errThread) {`, `err = s.checkRelated(c, next)
 		if q := im.Seq(s.Entry.Rel.Thread); errors.Is(err, errThread) {
-			th, _ := readThread(context.Background(), bu.cm.store, c.key, q)
-			c.log.threads.add(threads{q: th}, 0)
+			_, _ = bu.b.row(bu.dedupe.store, c.key, q)
+			c.log.threads.add(threads{q: {}}, 0)
 			err = s.checkRelated(c, next)
 		}
 		if errors.Is(err, errThread) {`}},
@@ -133,7 +133,7 @@ var relationRules = []rule{
 	{
 		name:    "count-what-is-in-a-thread",
 		holds:   "a message of a thread counts as unread only if it is also in the main conversation",
-		patches: []patch{{"internal/conv/commit.go", `if !besideMain(s.Entry.Rel) {`, `if !besideMain(nil) {`}},
+		patches: []patch{{"internal/conv/build.go", `if !besideMain(s.Entry.Rel) {`, `if !besideMain(nil) {`}},
 		guards:  []guard{{"internal/conv", "^TestMessagesOfAThreadAreNumberedForEver$"}, {"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
 	},
 	{

@@ -68,7 +68,7 @@ var pebbleRules = []rule{
 	{
 		name:    "believe-store-over-mark",
 		holds:   "a store that is behind its mark is refused",
-		patches: []patch{{"internal/store/pebblestore/mark.go", `case m.Commit > f.last.n:`, `case false:`}},
+		patches: []patch{{"internal/store/pebblestore/storemark.go", `case m.Commit > f.last.n:`, `case false:`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestStoreBehindItsMarkIsRefused$"}},
 	},
 	{
@@ -183,7 +183,7 @@ var pebbleRules = []rule{
 	{
 		name:    "one-manifest",
 		holds:   "a damaged manifest is repaired from its copy, without loss",
-		patches: []patch{{"internal/store/pebblestore/copy.go", `	if len(inv.manifests) == 0 {`, `	if true {`}},
+		patches: []patch{{"internal/store/pebblestore/manifestcopy.go", `	if len(inv.manifests) == 0 {`, `	if true {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheCopy"}},
 	},
 	{

@@ -20,7 +20,7 @@ type Screen struct {
 // Online enters a user into the online table.
 func (n *Node) Online(u im.User) *Screen {
 	f := fanout.NewFlusher(func() {})
-	s := &Screen{t: n.T, Out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, f, 1<<20, nil)}
+	s := &Screen{t: n.T, Out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, f, 1<<20)}
 	s.Out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
 	n.Table.Enter(s.Out.Account, s.Out, -1)
 	var k fanout.WakeUps

@@ -55,11 +55,11 @@ func (p place) expect(o Options) error {
 }
 
 // markWithoutStore is the store mark of a folder that has no store in it.
-func (o Options) markWithoutStore() (*mark, error) {
+func (o Options) markWithoutStore() (*storeMark, error) {
 	if o.Mark == "" {
 		return nil, nil
 	}
-	return readMark(o.Mark)
+	return readStoreMark(o.Mark)
 }
 
 // markers are the files that tell that a store is in the folder, or was, nearest

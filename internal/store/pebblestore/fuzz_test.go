@@ -77,7 +77,7 @@ func FuzzFiles(f *testing.F) {
 			if err := os.WriteFile(name, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = readMark(name) // an error says what to do
+			_, _ = readStoreMark(name) // an error says what to do
 		case 7:
 			key := scar{file: tableName(1)}.key(1)
 			if s, err := parseScar(key, b); err == nil && !bytes.Equal(must(parseScar(key, s.encode())).from, s.from) {

@@ -68,8 +68,8 @@ func Open(o Options) (*Store, error) {
 	s.lock = lock
 	s.queue.stands, s.queue.durable = s.stands(), s.last
 	p.leaveMarkers(o.Log, s.info.StoreID)
-	go s.writeLog() // Close waits for logged, unless the store has failed
-	go s.keepMark() // Close waits for marking.done, for a while
+	go s.writeLog()      // Close waits for logged, unless the store has failed
+	go s.keepStoreMark() // Close waits for marking.done, for a while
 	s.tasks.Go(s.callBack)
 	s.tasks.Go(s.watch)
 	s.tasks.Go(s.watchFolder)

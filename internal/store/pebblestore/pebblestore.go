@@ -20,6 +20,24 @@
 // scar.go keeps the keys damaged that it had. scrub.go reads all tables once a
 // week. salvage.go is what Repair does with damaged tables.
 //
+// # Files
+//
+//   - The store while it runs: append.go, commit.go, read.go, update.go, keys.go, options.go,
+//     outage.go (its end, after the first error), space.go (a disk that gets full), pace.go and
+//     compactionscheduler.go (when Pebble may merge tables), compact.go (the operator wants it
+//     now).
+//   - What says how far it came: witness.go, inventory.go (which files there have to be),
+//     guard.go, storemark.go, seal.go, identity.go (a copy of the store's ids), fileid.go.
+//   - A start: open.go, folder.go, replay.go (what a start looks for in the log before it
+//     writes), logs.go (reads log files), rewound.go, refused.go (what a start says that lacks
+//     something).
+//   - Damaged tables: damage.go (what is known of them), tables.go, blocks.go, mendtable.go,
+//     scar.go, scrub.go.
+//   - Repair: repair.go, repair_members.go (members of conversations that have lost them),
+//     salvage.go, manifestcopy.go, examine.go (looks and changes nothing).
+//   - Backups: backup.go, checkpoint.go, copier.go, manifest.go (what is in a backup),
+//     restore.go.
+//
 // # What nobody notices
 //
 //   - The disk is set back to an earlier snapshot of itself, with the store mark,
@@ -87,7 +105,7 @@ type Store struct {
 	checkpoints   atomic.Uint64
 	commits       atomic.Uint64
 	space         space
-	marking       marking
+	marking       storeMarking
 	sealing       sealing
 	stalled       atomic.Bool   // a commit hangs in the disk
 	stop          chan struct{} // closed by Close: ends the goroutines in tasks
@@ -196,7 +214,7 @@ func (s *Store) Close() error {
 	}
 	close(s.stop)
 	s.tasks.Wait()
-	s.awaitMark()
+	s.awaitStoreMark()
 	select {
 	case <-s.logged:
 	case <-s.out.ch:

@@ -46,7 +46,7 @@ func (f *finding) checkRewound(o Options, p place) error {
 	} else if !isNotExist(err) {
 		return fmt.Errorf("open %s: %w", p.dir, err)
 	}
-	return f.checkMark(o)
+	return f.checkStoreMark(o)
 }
 
 // checkCopied refuses a folder that was put back from a copy. It comes before everything
@@ -113,10 +113,10 @@ func (p place) settle(o Options, f *finding) error {
 	if err := syncDir(p.fs, p.dir); err != nil || o.Mark == "" {
 		return err
 	}
-	if m, err := readMark(o.Mark); err == nil && m != nil && m.elsewhere(o.Dir) {
+	if m, err := readStoreMark(o.Mark); err == nil && m != nil && m.elsewhere(o.Dir) {
 		return nil
 	}
-	if err := writeMark(o.Mark, newMark(o.Dir, f.id, f.last)); err != nil {
+	if err := writeStoreMark(o.Mark, newStoreMark(o.Dir, f.id, f.last)); err != nil {
 		return fmt.Errorf("write the store mark: %w", err)
 	}
 	return nil

@@ -12,16 +12,16 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// markEvery is how far the store mark may be behind the newest acked commit.
-const markEvery = time.Second
+// storeMarkEvery is how far the store mark may be behind the newest acked commit.
+const storeMarkEvery = time.Second
 
-// markWait is how long Close waits for the disk of the store mark.
-const markWait = 2 * time.Second
+// storeMarkWait is how long Close waits for the disk of the store mark.
+const storeMarkWait = 2 * time.Second
 
-// mark is what the store mark says: a small file outside the data folder that
+// storeMark is what the store mark says: a small file outside the data folder that
 // tells which store was served and how far it had come. A folder that is put
 // back to an earlier state does not take it along.
-type mark struct {
+type storeMark struct {
 	Store   string `json:"store"`   // store id, 16 hex digits
 	History string `json:"history"` // history id, 16 hex digits
 	Commit  uint64 `json:"commit"`  // number of a commit that was acked
@@ -29,16 +29,16 @@ type mark struct {
 	Folder  string `json:"folder"`  // data folder of the store, absolute
 }
 
-func newMark(dir string, id identity, l last) mark {
+func newStoreMark(dir string, id identity, l last) storeMark {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
-	return mark{Store: hex(id.store), History: hex(id.history), Commit: l.n, TimeMs: l.timeMs, Folder: dir}
+	return storeMark{Store: hex(id.store), History: hex(id.history), Commit: l.n, TimeMs: l.timeMs, Folder: dir}
 }
 
 // elsewhere tells whether the mark is of a store in another folder than dir, which is
 // still there. So a restore that is tried beside the store does not take its mark.
-func (m *mark) elsewhere(dir string) bool {
+func (m *storeMark) elsewhere(dir string) bool {
 	theirs, err := os.Stat(m.Folder)
 	if err != nil {
 		return false // moved, or seen from another container
@@ -52,9 +52,9 @@ func (m *mark) elsewhere(dir string) bool {
 
 func hex(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// readMark returns nil if there is no mark at path.
-func readMark(path string) (*mark, error) {
-	return markfile.Read(path, func(m *mark) error {
+// readStoreMark returns nil if there is no mark at path.
+func readStoreMark(path string) (*storeMark, error) {
+	return markfile.Read(path, func(m *storeMark) error {
 		for _, id := range []string{m.Store, m.History} {
 			if _, err := strconv.ParseUint(id, 16, 64); err != nil {
 				return err
@@ -64,8 +64,8 @@ func readMark(path string) (*mark, error) {
 	})
 }
 
-// writeMark replaces the mark at path. It is durable when writeMark returns.
-func writeMark(path string, m mark) error {
+// writeStoreMark replaces the mark at path. It is durable when writeStoreMark returns.
+func writeStoreMark(path string, m storeMark) error {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -73,12 +73,12 @@ func writeMark(path string, m mark) error {
 	return markfile.Write(path, append(b, '\n'))
 }
 
-// checkMark compares what was found with the store mark.
-func (f *finding) checkMark(o Options) error {
+// checkStoreMark compares what was found with the store mark.
+func (f *finding) checkStoreMark(o Options) error {
 	if o.Mark == "" {
 		return nil
 	}
-	m, err := readMark(o.Mark)
+	m, err := readStoreMark(o.Mark)
 	if err != nil || m == nil {
 		f.unmarked = m == nil
 		return err
@@ -99,28 +99,28 @@ func (f *finding) checkMark(o Options) error {
 	return nil
 }
 
-// marking keeps the store mark up to date.
-type marking struct {
+// storeMarking keeps the store mark up to date.
+type storeMarking struct {
 	failures atomic.Uint64
 	failing  bool
-	done     chan struct{} // closed when keepMark has returned
+	done     chan struct{} // closed when keepStoreMark has returned
 }
 
 // MarkFailures counts the times that the store mark could not be written.
 func (s *Store) MarkFailures() uint64 { return s.marking.failures.Load() }
 
-// keepMark writes the store mark once a second while commits come, and at the
+// keepStoreMark writes the store mark once a second while commits come, and at the
 // end. A disk that hangs holds only this goroutine.
-func (s *Store) keepMark() {
+func (s *Store) keepStoreMark() {
 	defer close(s.marking.done)
 	if s.o.Mark == "" {
 		return
 	}
-	tick := time.NewTicker(markEvery)
+	tick := time.NewTicker(storeMarkEvery)
 	defer tick.Stop()
 	said := last{}
 	for {
-		if l := s.queue.synced(); l.n > said.n && s.saveMark(l) {
+		if l := s.queue.synced(); l.n > said.n && s.saveStoreMark(l) {
 			said = l
 		}
 		select {
@@ -129,16 +129,16 @@ func (s *Store) keepMark() {
 			return
 		case <-s.stop:
 			if l := s.queue.synced(); l.n > said.n {
-				s.saveMark(l)
+				s.saveStoreMark(l)
 			}
 			return
 		}
 	}
 }
 
-func (s *Store) saveMark(l last) bool {
+func (s *Store) saveStoreMark(l last) bool {
 	k := &s.marking
-	err := writeMark(s.o.Mark, newMark(s.o.Dir, identity{store: s.info.StoreID, history: s.info.HistoryID}, l))
+	err := writeStoreMark(s.o.Mark, newStoreMark(s.o.Dir, identity{store: s.info.StoreID, history: s.info.HistoryID}, l))
 	if err != nil {
 		k.failures.Add(1)
 		if !k.failing {
@@ -151,11 +151,11 @@ func (s *Store) saveMark(l last) bool {
 	return err == nil
 }
 
-// awaitMark waits for the last store mark, but not for a disk that hangs.
-func (s *Store) awaitMark() {
+// awaitStoreMark waits for the last store mark, but not for a disk that hangs.
+func (s *Store) awaitStoreMark() {
 	select {
 	case <-s.marking.done:
-	case <-time.After(markWait):
+	case <-time.After(storeMarkWait):
 		s.log.Warn("the store mark was not written: its disk does not answer")
 	}
 }

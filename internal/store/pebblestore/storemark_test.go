@@ -82,7 +82,7 @@ func TestMissingMarkIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := fill(t, o, 3)
-	m, err := readMark(o.Mark)
+	m, err := readStoreMark(o.Mark)
 	if err != nil || m == nil || m.Store != hex(info.StoreID) || m.Commit < 8 {
 		t.Errorf("got %+v, %v, want the mark of store %x", m, err, info.StoreID)
 	}

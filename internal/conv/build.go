@@ -1,0 +1,362 @@
+package conv
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// builder decides the sends of one batch.
+type builder struct {
+	hash      hasher
+	ids       *im.IDs
+	node      *node
+	log       *slog.Logger
+	b         *batch
+	now       uint64 // Unix milliseconds
+	dedupe    deduper
+	admission admission
+	rewriter  rewriter
+	special   bool // of the conversation at hand: its users do not see the same rows
+}
+
+// conversation settles, admits and numbers the sends of one conversation, each
+// against the state that those before it leave: a member who is removed in the
+// middle of a batch cannot write after that, and gets nothing of the rest.
+// Spec: P-8.3.
+func (bu *builder) conversation(w *work) {
+	c, b := w.c, bu.b
+	first := c.log.head + 1
+	b.staged, bu.special = b.staged[:0], false
+	var kinds uint32
+	from, begin, spans, known := len(b.items), len(b.items), len(b.spans), c.log.info
+	for i, s := range w.sends {
+		before, at := c.log.info, len(b.items)
+		bu.rewriter.span = from
+		kind, err := bu.decide(c, s)
+		if errors.Is(err, errNextBatch) {
+			b.later = append(b.later, work{c, w.sends[i:]})
+			w.sends = w.sends[:i]
+			break
+		}
+		if errors.Is(err, errScan) {
+			b.scans = append(b.scans, scan{c: c, sends: w.sends[i:], after: s.After})
+			w.sends = w.sends[:i]
+			break
+		}
+		if errors.Is(err, errThread) {
+			b.scans = append(b.scans, scan{c: c, sends: w.sends[i:], roots: c.unknownRoots(w.sends[i:])})
+			w.sends = w.sends[:i]
+			break
+		}
+		b.bytes += s.bytes
+		kinds |= kind
+		if after := c.log.info; after.members != before.members {
+			b.endSpan(c.key.Tenant, before.members.current, from, at)
+			b.endSpan(c.key.Tenant, union(before.members, after.members), at, len(b.items)) // both see the change itself
+			from = len(b.items)
+		}
+	}
+	b.endSpan(c.key.Tenant, c.log.info.members.current, from, len(b.items))
+	if bu.special {
+		b.spans = b.spans[:spans]
+		bu.showEach(c, begin)
+	}
+	rows := c.log.head >= first
+	if !rows && c.log.info == known {
+		return
+	}
+	b.heads = append(b.heads, headMove{c, rows, c.log.head, c.log.counted, c.log.hidden, c.log.info, kinds})
+	if !rows {
+		b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:]})
+		return
+	}
+	b.feedItems = append(b.feedItems, storepb.FeedItem{
+		Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:], From: uint64(first), Count: uint64(c.log.head - first + 1), Kinds: kinds,
+	})
+}
+
+// showEach replaces the items of a direct conversation from begin on by items for each of
+// its users, who do not see the same rows. The answers are among those of their senders.
+func (bu *builder) showEach(c *conv, begin int) {
+	b := bu.b
+	all := slices.Clone(b.items[begin:])
+	b.items = b.items[:begin]
+	users := c.log.info.members.current
+	for n, u := range users {
+		v, from := c.log.info.viewer(u), len(b.items)
+		for i, it := range all {
+			sender := 0 // of an answer without a row: the order does not matter
+			for j := range b.staged {
+				st := &b.staged[j]
+				if st.item != begin+i {
+					continue
+				}
+				sender = max(0, slices.Index(users, im.User(store.Sender(st.value))))
+				head, stored, err := store.SplitRow(st.value)
+				im.Assert(err == nil, "read a row that was just made: %v", err)
+				if it.Row = bu.see(v, &head, stored); it.Ack.Message != nil {
+					it.Ack.Message = it.Row
+				}
+			}
+			if sender != n {
+				it = fanout.Item{Row: it.Row, Names: it.Names}
+			}
+			if it.Row != nil || it.Sender.Waits() {
+				b.items = append(b.items, it)
+			}
+		}
+		b.endSpan(c.key.Tenant, users[n:n+1], from, len(b.items))
+	}
+}
+
+// see is a row of this batch as v may see it.
+func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
+	if stored == nil {
+		return nil
+	}
+	seen, err := v.see(head, stored)
+	im.Assert(err == nil, "read a row that was just made: %v", err)
+	return seen
+}
+
+// block notes who blocks whom in the conversation's record, as s says. Nothing of it is
+// an entry, and the head does not move. Spec: P-5.4.
+func (bu *builder) block(c *conv, s *Send) {
+	in := c.log.info
+	one, other := im.User(s.Block.User), s.Peer
+	im.Assert(bu.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other, "block in a conversation of others")
+	users := []string{strings.Clone(string(min(one, other))), strings.Clone(string(max(one, other)))}
+	if rec, changed := withBlock(in.record, users, s.Block, c.log.head); changed {
+		bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
+		c.log.info = &info{record: rec, members: in.members}
+	}
+	bu.b.answer(s, nil, Result{})
+}
+
+// refuse refuses one send.
+func (bu *builder) refuse(s *Send, e *im.Error) {
+	bu.node.noteRefused(s, e)
+	bu.b.answer(s, nil, Result{Err: e})
+}
+
+// decide settles one send: that of an outsider, a repeat, a refusal, or a new row. It
+// returns the kind of the row, 0 without one. Errors: errScan, errThread, errNextBatch; then
+// s is not settled.
+func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
+	s.Entry.Conv = c.id
+	if s.Block != nil {
+		bu.block(c, s)
+		return 0, nil
+	}
+	role, known := c.log.info.members.standing(im.User(s.Entry.From))
+	if !known && s.needsStanding() { // before dedupe, which tells of the head
+		bu.refuse(s, noConversation())
+		return 0, nil
+	}
+	id := identity{bu.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), bu.hash.first(s)}
+	r, found, slot, err := bu.dedupe.find(c, s, id)
+	if errors.Is(err, errScan) {
+		return 0, err
+	}
+	if err == nil && found {
+		bu.b.repeats++
+		if r.Err != nil {
+			bu.node.noteRefused(s, r.Err)
+		}
+		bu.b.answer(s, nil, r)
+		return 0, nil
+	}
+	var next *info
+	if err == nil {
+		next, err = bu.admission.admit(c, s, role)
+	}
+	if errors.Is(err, errNextBatch) {
+		return 0, err
+	}
+	if err == nil && s.Entry.Rel != nil {
+		if err = s.checkRelated(c, next); errors.Is(err, errThread) {
+			return 0, err
+		}
+	}
+	if err != nil {
+		bu.refuse(s, bu.refusal(c, err))
+		return 0, nil
+	}
+	return bu.number(c, s, next, id, slot), nil
+}
+
+// refusal is err as the sender sees it; what is not meant for them is logged.
+func (bu *builder) refusal(c *conv, err error) *im.Error {
+	if e, ok := errors.AsType[*im.Error](err); ok {
+		return e
+	}
+	if !errors.Is(err, store.ErrStalled) {
+		bu.node.damage.log(bu.log, "decide send", c.id, err)
+	}
+	return unread(err)
+}
+
+// number gives s the next place and encodes its row. next is what s makes of
+// the conversation's info. It returns the kind of the row.
+func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8) uint32 {
+	l, b := &c.log, bu.b
+	if s.Source != nil {
+		s.copySource()
+	}
+	l.head++
+	kind := uint32(FeedMessages)
+	switch s.Entry.Body.(type) {
+	case *petrelv1.Message_Text, *petrelv1.Message_Data:
+		if !besideMain(s.Entry.Rel) {
+			l.counted++
+		}
+	case *petrelv1.Message_Inbox:
+		kind = FeedInbox
+		kind |= inboxKind(s.Entry.GetInbox())
+	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
+		kind |= FeedRewrites
+	}
+	s.Entry.Seq, s.Entry.TimeMs, s.Entry.Counted = uint64(l.head), bu.now, l.counted
+	if s.Entry.Rel.GetThread() != 0 {
+		bu.thread(c, s)
+		kind |= FeedMarks
+	}
+	var mentioned *mentioning
+	if s.Entry.Rel != nil || kind&FeedRewrites != 0 {
+		mentioned = bu.mention(c, s, next)
+	}
+	if mentioned != nil {
+		next = mentioned.next
+		b.commit.Marks = append(b.commit.Marks, mentioned.marks...)
+		kind |= FeedMarks
+	}
+	if next != l.info {
+		if next.members != l.info.members && c.key.Conv.Kind() != im.Inbox { // no inbox lists an inbox
+			kind |= FeedMembership
+		}
+		if c.key.Conv.Kind() == im.Group && (l.info.record == nil || next.record.Title != l.info.record.Title) {
+			kind |= FeedTitles
+		}
+		bu.write(c, s, next)
+		l.info = next
+	}
+	head := store.RowHead{Pos: b.pos(), After: s.After, MAC: id.mac}
+	if s.Keyed {
+		head.Flags, head.After = store.RowKeyed, 0
+		b.commit.Dedupe = append(b.commit.Dedupe, store.DedupePut{Conv: c.key, Hash: id.hash, Slot: slot, Seq: l.head})
+	}
+	if s.Entry.Rel.GetReplyTo() != 0 || s.Entry.Rel.GetThread() != 0 {
+		head.Flags |= store.RowRelated
+	}
+	withheld := len(next.record.Blocks) > 0 && bu.withhold(c, s, &head)
+	setHidden(&head, l.hidden)
+	wirePart := b.add(c.key, head, &s.Entry)
+	l.tail.add(id.hash)
+	r := s.stored(&s.Entry, wirePart)
+	if head.Flags&special != 0 { // the ack says what the sender sees
+		bu.special = true
+		v := next.viewer(im.User(s.Entry.From))
+		r.Counted -= min(r.Counted, l.hidden.of(v.side)) // it is 0 without rel
+		r.Message = bu.see(v, &head, r.Message)
+	}
+	if s.Entry.GetInbox().GetSnapshot() != nil { // nobody learns anything by it
+		wirePart = nil
+	}
+	b.answer(s, wirePart, r)
+	if mentioned != nil {
+		b.items[len(b.items)-1].Names = mentioned.names
+	}
+	if kind&FeedRewrites != 0 {
+		bu.rewriter.rewrite(c, s, withheld)
+	}
+	return kind
+}
+
+// thread gives a message its number in its thread, which the committer knows, and notes
+// beside the root how many there are now. Spec: P-5.12.
+func (bu *builder) thread(c *conv, s *Send) {
+	q, b := im.Seq(s.Entry.Rel.Thread), bu.b
+	th := c.log.threads[q]
+	th.size, th.pos = th.size+1, b.pos()
+	c.log.threads[q] = th
+	s.Entry.ThreadN = th.size
+	mark, err := (&storepb.Thread{Size: th.size, Last: s.Entry.Seq}).MarshalVT()
+	im.Assert(err == nil, "encode the mark of a thread: %v", err)
+	b.commit.Marks = append(b.commit.Marks, store.MarkPut{Conv: c.key, Kind: store.MarkThread, Seq: q, Value: mark})
+}
+
+// mention says what s, which has its seq, mentions or takes away of mentions; nil: nothing.
+// What is withheld mentions nobody. Spec: P-5.13.
+func (bu *builder) mention(c *conv, s *Send, next *info) *mentioning {
+	from, q := im.User(s.Entry.From), im.Seq(s.Entry.Seq)
+	if s.Entry.GetRecall() != nil {
+		if t := bu.rewriter.targets[0]; t.head.Flags&store.RowWithheld == 0 {
+			return unmention(c, next, &t.m, q, bu.b.pos())
+		}
+		return nil
+	}
+	if s.Entry.Rel == nil || next.blocker(from) != "" {
+		return nil
+	}
+	return mention(c, next, from, s.Entry.Rel, q, bu.b.pos())
+}
+
+// withhold marks the row of s, which is numbered, as withheld if only its sender may read
+// it, and reports whether it did. A recall of what both have read only takes away: it is for
+// both. Spec: P-5.4.
+func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
+	from := im.User(s.Entry.From)
+	blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""
+	if from == "" || !blocked && !bu.rewriter.withholds(s) {
+		return false
+	}
+	head.Flags |= store.RowWithheld
+	switch s.Entry.Body.(type) {
+	case *petrelv1.Message_Text, *petrelv1.Message_Data:
+		if besideMain(s.Entry.Rel) {
+			break
+		}
+		c.log.hidden = c.log.hidden.with(1 - sideOf(c.log.info.record, from))
+	}
+	return true
+}
+
+// inboxKind is what else an entry of an inbox is.
+func inboxKind(e *petrelv1.InboxEntry) uint32 {
+	if e.GetSnapshot().GetLast() {
+		return FeedCompacted
+	}
+	if s := e.GetSettings(); s.GetUser() != "" {
+		if _, ok := s.Values[Blocked]; ok {
+			return FeedBlocks
+		}
+	}
+	return 0
+}
+
+// write adds the records that s changes beside its row.
+func (bu *builder) write(c *conv, s *Send, next *info) {
+	before, b := c.log.info, bu.b
+	if next.record != before.record {
+		b.commit.Convs = append(b.commit.Convs, store.ConvPut{Conv: c.key, Record: next.record})
+	}
+	var changed []im.User
+	switch {
+	case next.members == before.members:
+	case before.record == nil || c.key.Conv.Kind() != im.Group: // new, or restored
+		changed = next.members.users()
+	default:
+		changed = before.members.changed(s.Entry.GetMembers())
+	}
+	for _, u := range changed {
+		b.commit.Members = append(b.commit.Members, store.MemberPut{Conv: c.key, User: u, Record: next.members.record(u, c.log.head, b.pos())})
+	}
+}
