@@ -43,7 +43,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test walks gateways pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts clean
+.PHONY: help serve build web shots test rules walks gateways pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -62,8 +62,8 @@ build: ## build the binary, build/bin/petrel
 # Four packages run at a time, for two cores: most of them wait for clocks and disks. Those
 # that use a core by themselves run one after the other, BUSY and then BUSY_UNRACED, beside
 # three of the others. LONG ones begin first, so that nothing runs alone at the end. UNRACED
-# names those that wait longest and those about nodes first, and late the one that runs a
-# dozen programs at a time. APART are `make walks` and a part of `make check`. -vet=off because `make vet` finds more, -ldflags because the
+# names those that wait longest and those about nodes first. APART are `make walks`, `make rules`
+# and a part of `make check`. -vet=off because `make vet` finds more, -ldflags because the
 # symbols are half of what it takes to link sixty test programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
@@ -72,10 +72,10 @@ GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 RACE     := -race -modfile=$(BUILD)/race/go.mod
 GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
-BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
-LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/ts test/chaos test/foreign test/passenger test/bench test/web test/authz test/sabotage test/crash test/flood internal/bus/stream test/way
-APART    := test/walk internal/lint
+BUSY     := test/scenario internal/store/pebblestore
+LONG     := internal/store/pgstore bench cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
+UNRACED  := test/ts test/chaos test/foreign test/passenger test/bench test/web test/authz test/crash test/flood internal/bus/stream test/way
+APART    := test/walk test/sabotage internal/lint
 BUSY_UNRACED := test/scenario internal/store/pebblestore
 packages  = $(addprefix ./,$(1))
 
@@ -89,10 +89,9 @@ INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
 # is not done by then, the second part itself compiles.
 AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(BUSY_UNRACED) $(UNRACED)) && \
-	$(COMPILE) test -vet=off -run "^Test(GuardsAreBuilt|NoSwitchIsInTheBinary)$$" ./test/sabotage && \
 	$(COMPILE) test -vet=off -run "^TestPageLeadsAlongTheWay$$" ./test/way' >$(BUILD)/ahead.log 2>&1
 
-test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
+test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
 	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
 	{ $(AHEAD) & ahead=$$!; \
 	  $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
@@ -111,6 +110,10 @@ test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other langua
 walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
 	go test -count=1 -vet=off -v ./test/walk
 	cd sdk/ts && node scripts/walks.mjs
+
+rules: $(TS) hosts ## break each rule of the server and of the TypeScript SDK on purpose: a test must notice
+	go test -count=1 -vet=off -timeout 15m ./test/sabotage
+	cd sdk/ts && node scripts/test.mjs broken
 
 # By itself, because it looks at times. `make chaos-cluster` does it 20 times, with half of the limits.
 gateways: $(TS) hosts ## how long clients of both SDKs wait when their gateway goes, twice for each way

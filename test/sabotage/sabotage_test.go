@@ -91,13 +91,6 @@ func passed(out []byte, run string) bool {
 	return false
 }
 
-// The suites compile with the patches of all rules. By itself, this builds them ahead
-// of time: make test does so while other tests wait.
-func TestGuardsAreBuilt(t *testing.T) {
-	t.Parallel()
-	built(t)
-}
-
 func built(t *testing.T) suites {
 	t.Helper()
 	s, err := build()

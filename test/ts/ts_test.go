@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
 
-// They take 46 s of CPU, 19 s of them in Chromium. In CI, beside other packages, that was 138 s.
+// `make rules` breaks the rules of the SDK.
 func TestTypeScriptSDK(t *testing.T) {
 	t.Parallel()
-	proctest.NodeTests(t, "../../sdk/ts", 10*time.Minute)
+	proctest.NodeTests(t, "../../sdk/ts", 10*time.Minute, "-broken")
 }

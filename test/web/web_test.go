@@ -11,5 +11,5 @@ import (
 // `make pages` runs all of them, in Chromium against the real server.
 func TestWebChat(t *testing.T) {
 	t.Parallel()
-	proctest.NodeTests(t, "../../web", 2*time.Minute, "src/", "broken.test", "contrast.test", "elementStyles.test")
+	proctest.NodeTests(t, "../../web", 2*time.Minute, "src/", "contrast.test", "elementStyles.test")
 }

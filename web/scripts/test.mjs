@@ -1,4 +1,4 @@
-// Runs the tests, or those whose file has one of the arguments in its name. Those in a browser
+// Runs the tests, or those whose file has one of the arguments in its name; `-NAME` leaves out those with NAME. Those in a browser
 // use what internal/web/dist has: run `make web` before.
 import path from 'node:path'
 import { test } from '../../sdk/ts/scripts/bundle.mjs'

@@ -13,7 +13,7 @@ import (
 
 // NodeTests runs the TypeScript tests of the folder dir, which is relative to that of the test,
 // and gives them the server's program. They may take limit. With names, only the files that have
-// one of these in theirs are run.
+// one of these in theirs are run; -NAME leaves out those with NAME.
 func NodeTests(t *testing.T, dir string, limit time.Duration, names ...string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", ".installed")); err != nil {

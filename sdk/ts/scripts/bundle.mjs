@@ -10,9 +10,11 @@ import { build } from 'esbuild'
  * tests. `settings` are those of esbuild.
  */
 export async function test(wanted, outfile, settings) {
+  const some = wanted.filter((part) => !part.startsWith('-'))
+  const without = wanted.filter((part) => part.startsWith('-')).map((part) => part.slice(1))
   const files = ['src', 'test']
     .flatMap((folder) => readdirSync(folder, { recursive: true }).map((file) => `./${folder}/${file}`))
-    .filter((file) => /\.test\.tsx?$/.test(file) && (wanted.length === 0 || wanted.some((part) => file.includes(part))))
+    .filter((file) => /\.test\.tsx?$/.test(file) && !without.some((part) => file.includes(part)) && (some.length === 0 || some.some((part) => file.includes(part))))
     .sort()
   if (files.length === 0) throw new Error(`no test file has ${wanted.join(' or ')} in its name`)
   const contents = files.map((file) => `import ${JSON.stringify(file)}`).join('\n')

@@ -1,4 +1,4 @@
-// Runs the tests, or those whose file has one of the arguments in its name.
+// Runs the tests, or those whose file has one of the arguments in its name; `-NAME` leaves out those with NAME.
 import { test } from './bundle.mjs'
 import { buildModules, external } from './entries.mjs'
 
