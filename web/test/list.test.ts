@@ -108,6 +108,20 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([sara.context.close(), tom.context.close()])
   })
 
+  test('a search for a word of a message says that only names are searched', async () => {
+    const [user = '', peer = ''] = await shared.users('vito', 'wilma')
+    await shared.server.sendAs(peer, { user, text: 'lighthouse keeper' })
+    for (const [locale, text] of [['en-US', 'Only names are searched here, not messages.'], ['zh-CN', '这里只搜索名称，不搜索消息内容。']] as const) {
+      const p = await shared.open(user, { options: { locale } })
+      await p.row(peer).waitFor()
+      for (const words of ['lighthouse', 'lighthouse keeper']) { // one could be a user name
+        await p.page.getByRole('searchbox').fill(words)
+        await p.page.getByText(text).waitFor()
+      }
+      await p.context.close()
+    }
+  })
+
   test('the language is switched and kept; no text is left in the other one', async () => {
     const [user = ''] = await shared.users('una')
     const p = await shared.open(user, { options: { locale: 'zh-CN' } })

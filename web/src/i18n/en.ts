@@ -25,7 +25,7 @@ export const en = {
   searchOrStart: 'Search or @name',
   searching: 'Searching…',
   nothingFound: 'Nothing found',
-  noSuchUser: 'Nothing found. To write to somebody, type their exact user name.',
+  noSuchUser: 'Nothing found. Only names are searched here, not messages. To write to somebody, type their exact user name.',
   people: 'People',
   conversations: 'Conversations',
   noConversations: 'No conversations yet. Type the user name of a friend above, and write to them.',

@@ -25,7 +25,7 @@ export const zh: Texts = {
   searchOrStart: '搜索或输入 @用户名',
   searching: '正在搜索…',
   nothingFound: '没有找到',
-  noSuchUser: '没有找到。要给别人发消息，请输入完整的用户名。',
+  noSuchUser: '没有找到。这里只搜索名称，不搜索消息内容。要给别人发消息，请输入完整的用户名。',
   people: '用户',
   conversations: '会话',
   noConversations: '还没有会话。在上面输入朋友的用户名，就可以开始聊天。',
