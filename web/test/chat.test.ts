@@ -147,6 +147,30 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await p.context.close()
   })
 
+  test('a picture that is pasted or dropped is not sent, and the page says so; text that comes with one is taken', async () => {
+    const [user = ''] = await shared.users('paula')
+    for (const [locale, text, event, where] of [['en-US', 'Pictures and files cannot be sent yet.', 'paste', '.composer-field'], ['zh-CN', '暂时还不能发送图片和文件。', 'drop', '.timeline-view']] as const) {
+      const p = await shared.open(user, { route: `u/${user}`, options: { locale } })
+      /** Gives an element a picture, with a text or without. Returns whether the browser would do something with it. */
+      const give = (what: 'paste' | 'drop' | 'dragover', selector: string, words = ''): Promise<boolean> => p.page.locator(selector).evaluate((e, [type, also]) => {
+        const data = new DataTransfer()
+        data.items.add(new File(['picture'], 'picture.png', { type: 'image/png' }))
+        if (also) data.setData('text/plain', also)
+        const how = { bubbles: true, cancelable: true }
+        return e.dispatchEvent(type === 'paste' ? new ClipboardEvent(type, { ...how, clipboardData: data }) : new DragEvent(type, { ...how, dataTransfer: data }))
+      }, [what, words] as const)
+      const told = p.page.getByRole('status').getByText(text)
+      assert.equal(await give('paste', '.composer-field', 'cells of a table'), true)
+      assert.equal(await give('dragover', '.timeline-view'), false)
+      await p.page.waitForTimeout(100) // for what is not to come
+      assert.equal(await told.count(), 0)
+      assert.equal(await give(event, where), false)
+      await told.waitFor()
+      assert.deepEqual([await p.field.inputValue(), await p.texts()], ['', []])
+      await p.context.close()
+    }
+  })
+
   test('what others write is text, and a link opens in a tab of its own that knows nothing of this one', async () => {
     const [user = '', peer = ''] = await shared.users('xara', 'yves')
     const text = '<img src=x onerror="document.title=1"> [click](javascript:alert(1)) <b>bold</b> https://chat.test/a_(b).'

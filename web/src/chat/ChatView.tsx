@@ -1,6 +1,6 @@
 import type { Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
@@ -78,13 +78,18 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     }
   }, [client, go, session, t, toast])
 
+  const refuseFiles = (e: ClipboardEvent | DragEvent): void => {
+    if (!isOnlyFiles('clipboardData' in e ? e.clipboardData : e.dataTransfer)) return
+    e.preventDefault() // the browser would leave the page for a file that is dropped
+    if (e.type !== 'dragover') toast(t('noFiles'))
+  }
   const close = useCallback(() => setOpen(undefined), [])
   const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' ? undefined : is), []) // what it has opened stays
   const lastOwn = useCallback((): Message | undefined => client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded), [client, id, session.user])
   const writable = v ? !v.left : conv === '' || !synced // a group may be new here: an own list that is not that of the server says nothing
   return (
     <ChatContext value={actions}>
-      <div className="chat" onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
+      <div className="chat" onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
@@ -100,6 +105,11 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       </div>
     </ChatContext>
   )
+}
+
+/** Whether what is pasted or dropped is a picture or a file. Cells of a table come with a picture of themselves: their text is taken. */
+function isOnlyFiles({ types }: DataTransfer): boolean {
+  return types.includes('Files') && !types.includes('text/plain')
 }
 
 /** A direct conversation in which nobody has written yet. */

@@ -65,6 +65,7 @@ export const en = {
   memoryOnly: 'This browser keeps nothing: what is not sent is lost with the page',
   message: 'Message',
   send: 'Send',
+  noFiles: 'Pictures and files cannot be sent yet.',
   emoji: 'Emoji',
   searchEmoji: 'Search emoji',
   suggestions: 'Suggestions',

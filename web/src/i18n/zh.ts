@@ -65,6 +65,7 @@ export const zh: Texts = {
   memoryOnly: '此浏览器不保存数据：关闭页面后未发送的消息会丢失',
   message: '消息',
   send: '发送',
+  noFiles: '暂时还不能发送图片和文件。',
   emoji: '表情',
   searchEmoji: '搜索表情',
   suggestions: '建议',
