@@ -214,7 +214,7 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await carol.page.getByLabel('Name of the group').fill('Boat ⛵')
     await carol.page.getByRole('dialog').locator('.row', { hasText: 'dave' }).click()
     await carol.page.getByLabel('Add by user name').fill('erin')
-    await carol.page.getByRole('dialog').getByRole('button', { name: 'Add', exact: true }).click()
+    await carol.press('Look up', 'dialog')
     await carol.page.locator('.chip', { hasText: 'erin' }).waitFor()
     await carol.page.getByRole('button', { name: 'Create' }).click()
     await dave.row('Boat ⛵').waitFor()
