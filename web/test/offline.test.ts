@@ -38,6 +38,25 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([olga, paul, quin].map((p) => p.context.close()))
   })
 
+  test('a message that waits can be copied, and one that is edited meanwhile shows what it will say', async () => {
+    const [user = '', peer = ''] = await shared.users('rosa', 'saul')
+    const context = await profile(shared.browser, { permissions: ['clipboard-read', 'clipboard-write'] })
+    const p = await shared.open(user, { route: `u/${peer}`, context })
+    await context.setOffline(true)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    await p.say('in a tunnel')
+    await p.choose('in a tunnel', 'Copy text')
+    await p.page.getByRole('status').getByText('Copied').waitFor()
+    assert.equal(await p.page.evaluate(() => navigator.clipboard.readText()), 'in a tunnel')
+    await p.message('in a tunnel').hover()
+    await p.message('in a tunnel').getByRole('button', { name: 'More' }).click()
+    assert.deepEqual(await p.page.getByRole('menuitem').allTextContents(), ['Copy text']) // nobody can take it back: it may be sent already
+    await p.page.keyboard.press('Escape')
+    await context.setOffline(false)
+    await p.stored('in a tunnel')
+    await context.close()
+  })
+
   test('without a connection for long one calm line says so, and the page can still be read and written in', async () => {
     const server = await Server.start()
     const made = await server.users('rita', 'sven')

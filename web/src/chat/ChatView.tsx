@@ -14,7 +14,7 @@ import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { thrownText } from './failure.js'
 import { DateDialog } from './DateDialog.js'
 import { ForwardDialog } from './ForwardDialog.js'
-import { MessageMenu } from './MessageMenu.js'
+import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { arrange } from './rows.js'
 import { PinBar } from './PinBar.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
@@ -23,7 +23,7 @@ import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -58,6 +58,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       edit: (message) => setIntent({ kind: 'edit', message }),
       forward: (message) => setOpen({ kind: 'forward', message }),
       menu: (message, at) => setOpen({ kind: 'menu', message, at }),
+      waitingMenu: (text, at) => setOpen({ kind: 'waiting', text, at }),
       react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed).catch(said),
       whoReacted: (message) => setOpen({ kind: 'reacted', message }),
       jumpTo: (seq) => void timeline.current?.jumpTo(seq).then((there) => {
@@ -84,7 +85,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     if (e.type !== 'dragover') toast(t('noFiles'))
   }
   const close = useCallback(() => setOpen(undefined), [])
-  const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' ? undefined : is), []) // what it has opened stays
+  const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' || is?.kind === 'waiting' ? undefined : is), []) // what it has opened stays
   const lastOwn = useCallback((): Message | undefined => client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded), [client, id, session.user])
   const writable = v ? !v.left : conv === '' || !synced // a group may be new here: an own list that is not that of the server says nothing
   return (
@@ -98,6 +99,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
           ? <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
           : <p className="composer-none">{t('notMember')}</p>}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
+        {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
         {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
         {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}

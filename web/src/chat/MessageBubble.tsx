@@ -107,8 +107,17 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
   const failed = state === 'rejected' || state === 'unknowable'
   const text = draft.text ?? draft.edit?.text
   const large = !failed && text !== undefined && isEmojiOnly(text) && !draft.replyTo
+  const [near, setNear] = useState(false)
+  const open = (at: MenuPlace): void => {
+    if (text !== undefined) actions.waitingMenu(text, at)
+  }
+  const clicked = (e: MouseEvent<HTMLElement>): void => {
+    if (text === undefined || selectedText(e.currentTarget) !== '') return
+    e.preventDefault()
+    open({ x: e.clientX, y: e.clientY })
+  }
   return (
-    <div className={shape(true, first, last, large, false)}>
+    <div className={shape(true, first, last, large, false)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...onRest(open)}>
       <div className={state === 'rejected' ? 'bubble bubble-failed' : failed ? 'bubble bubble-unknown' : 'bubble'}>
         {draft.forward && <div className="forwarded"><Icon name="forward" small />{t('forwarded')}</div>}
         {draft.replyTo !== undefined && conv !== '' && <QuoteBlock conv={conv} seq={draft.replyTo} onOpen={actions.jumpTo} />}
@@ -128,6 +137,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
           </div>
         )}
       </div>
+      {near && text !== undefined && <div className="bubble-tools"><IconButton small icon="more" label={t('more')} tabIndex={-1} aria-haspopup="menu" onClick={(e) => open({ x: e.clientX, y: e.clientY })} /></div>}
     </div>
   )
 })
