@@ -15,7 +15,7 @@ import { thrownText } from './failure.js'
 import { DateDialog } from './DateDialog.js'
 import { ForwardDialog } from './ForwardDialog.js'
 import { MessageMenu, WaitingMenu } from './MessageMenu.js'
-import { arrange } from './rows.js'
+import { arrange, asEdited } from './rows.js'
 import { PinBar } from './PinBar.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
@@ -86,7 +86,10 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   }
   const close = useCallback(() => setOpen(undefined), [])
   const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' || is?.kind === 'waiting' ? undefined : is), []) // what it has opened stays
-  const lastOwn = useCallback((): Message | undefined => client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded), [client, id, session.user])
+  const lastOwn = useCallback((): Message | undefined => {
+    const own = client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded)
+    return own && asEdited(own, client.pending(id))
+  }, [client, id, session.user])
   const writable = v ? !v.left : conv === '' || !synced // a group may be new here: an own list that is not that of the server says nothing
   return (
     <ChatContext value={actions}>

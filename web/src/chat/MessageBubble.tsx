@@ -38,7 +38,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
     e.preventDefault()
     open({ x: e.clientX, y: e.clientY })
   }
-  const meta = <Meta ms={m.timeMs} edited={m.editedBy > 0 && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
+  const meta = <Meta ms={m.timeMs} edited={(m.editedBy > 0 || changing === 'edit') && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
     <div className={shape(own, first, last, large, lit)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(recalled ? {} : onRest(open))}>
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
