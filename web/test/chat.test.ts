@@ -235,6 +235,7 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await dave.page.getByRole('heading', { name: 'Big boat' }).waitFor()
     await carol.page.getByRole('complementary').locator('.row', { hasText: '@dave' }).click()
     await carol.page.getByRole('menuitem', { name: 'Remove from the group' }).click()
+    await carol.press('Remove from the group', 'dialog')
     await dave.page.getByText('You are not a member of this group any more.').waitFor()
     await dave.message('hi @dave').waitFor() // what was there can still be read
     await Promise.all([carol.context.close(), dave.context.close()])

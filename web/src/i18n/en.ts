@@ -137,6 +137,7 @@ export const en = {
   lookUp: 'Look up',
   removeName: 'Remove {name}',
   removeMember: 'Remove from the group',
+  removeQuestion: 'Remove {name} from “{title}”? They keep what they could read.',
   makeAdmin: 'Make admin',
   makeMember: 'Take admin away',
   handOver: 'Hand the group over',

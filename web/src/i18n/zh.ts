@@ -137,6 +137,7 @@ export const zh: Texts = {
   lookUp: '查找',
   removeName: '移除 {name}',
   removeMember: '移出群聊',
+  removeQuestion: '将 {name} 移出“{title}”？对方仍可阅读以前的消息。',
   makeAdmin: '设为管理员',
   makeMember: '取消管理员',
   handOver: '转让群聊',

@@ -50,7 +50,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
           {owns && menu.member.role === 'member' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'admin'))}>{t('makeAdmin')}</MenuItem>}
           {owns && menu.member.role === 'admin' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'member'))}>{t('makeMember')}</MenuItem>}
           {owns && menu.member.user !== user && <MenuItem icon="crown" onSelect={() => setQuestion({ text: t('handOverQuestion', { name: names.of(menu.member.user) }), yes: 'handOver', act: () => client.transferOwnership(v.id, menu.member.user) })}>{t('handOver')}</MenuItem>}
-          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => done(client.removeMembers(v.id, [menu.member.user]))}>{t('removeMember')}</MenuItem>}
+          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => setQuestion({ text: t('removeQuestion', { name: names.of(menu.member.user), title: v.title }), yes: 'removeMember', act: () => client.removeMembers(v.id, [menu.member.user]) })}>{t('removeMember')}</MenuItem>}
         </Menu>
       )}
       {adding && <AddDialog conv={v.id} members={members} onClose={() => setAdding(false)} />}
