@@ -61,6 +61,12 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await there.message('of the other one').locator('.reaction').waitFor({ state: 'detached' })
     await there.choose('of the other one', 'Pin')
     await here.page.locator('.pin-bar', { hasText: 'of the other one' }).waitFor()
+    const time = await here.message('of the other one').locator('time').textContent() ?? ''
+    assert.match(time, /^\d+:\d\d [AP]M$/)
+    await here.page.locator('.chat-header').getByRole('button', { name: 'More' }).click()
+    await here.page.getByRole('menuitem', { name: 'Pinned messages' }).click()
+    await here.page.getByRole('dialog').getByText(`, ${time}`).waitFor() // written as in the bubble
+    await here.press('Close', 'dialog')
     await here.choose('of the other one', 'Unpin')
     await there.page.locator('.pin-bar').waitFor({ state: 'detached' })
     await here.field.fill('half a thought')

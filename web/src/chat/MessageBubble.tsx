@@ -93,7 +93,7 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
     <span className="meta">
       {pinned && <span role="img" aria-label={t('pinned')} title={t('pinned')} className="meta-pin"><Icon name="pin" small /></span>}
       {edited && <span>{t('edited')}</span>}
-      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms)}</time>
+      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms, translation)}</time>
       {fate && <Ticks fate={fate} />}
     </span>
   )
