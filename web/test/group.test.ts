@@ -171,6 +171,26 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([finn.context.close(), gala.context.close()])
   })
 
+  test('of somebody with a long name who is typing the name is cut, and not that they are', async () => {
+    const { conv, users: [petra = '', quirin = ''] } = await shared.group('Names', 'petra', 'quirin')
+    const writes = await shared.open(quirin, { route: 'settings' })
+    await writes.press('Change the name')
+    await writes.page.getByLabel('Name', { exact: true }).fill('Quirin Wolfeschlegelsteinhausenbergerdorff of Bremen')
+    await writes.press('Save', 'dialog')
+    await writes.go(`c/${conv}`)
+    await shared.server.sendAs(quirin, { conv, text: 'hello' })
+    const reads = await shared.open(petra, { route: `c/${conv}`, options: { viewport: { width: 620, height: 700 } } })
+    await reads.page.locator('.bubble-from', { hasText: 'Wolfeschlegel' }).waitFor()
+    await writes.field.pressSequentially('hm')
+    for (const where of [reads.page.locator('.chat-subtitle'), reads.row('Names')]) {
+      const typing = where.locator('.typing', { hasText: 'Bremen is typing' })
+      await typing.waitFor()
+      const { right, edge } = await typing.locator('.dots').evaluate((dots) => ({ right: dots.getBoundingClientRect().right, edge: dots.closest('.cut:not(bdi)')?.getBoundingClientRect().right ?? 0 }))
+      assert.ok(right > 0 && right <= edge + 1, `it ends at ${right} px, beyond ${edge} px`)
+    }
+    await Promise.all([writes.context.close(), reads.context.close()])
+  })
+
   test('a message of which nobody can tell whether it was sent says so, and goes again only if the person wants', async () => {
     const { conv, users: [, iris = ''] } = await shared.group('Fog', 'hugo', 'iris')
     const p = await shared.open(iris)
