@@ -99,6 +99,12 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await sara.page.waitForFunction((c) => location.hash.includes(c), conv)
     await sara.message('worth telling').getByText(`Forwarded from ${tom.user}`).waitFor()
     await sara.stored('worth telling')
+    await sara.go(`u/${tom.user}`)
+    await sara.choose('worth telling', 'Forward')
+    await sara.page.getByRole('dialog').getByRole('searchbox').fill('note')
+    await sara.page.getByRole('dialog').locator('.row', { hasText: 'My notes' }).click() // in which nothing is yet
+    await sara.page.getByRole('heading', { name: 'My notes', level: 1 }).waitFor()
+    await sara.stored('worth telling')
     await sara.go(`u/${tom.user}/info`)
     await sara.press('Block')
     await sara.page.getByText(`You have blocked ${tom.user}. What they write does not reach you.`).waitFor() // in the chat too
