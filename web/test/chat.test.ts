@@ -39,9 +39,12 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await ann.say('hello ben')
     await ann.message('hello ben').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
     await ben.row('ann').getByText('1 unread message').waitFor({ state: 'attached' })
+    const colour = (fate: string): Promise<string> => ann.row('ben').getByRole('img', { name: fate }).evaluate((e) => getComputedStyle(e).color)
     await ann.message('hello ben').getByRole('img', { name: 'Delivered' }).waitFor()
+    const delivered = await colour('Delivered')
     await ben.row('ann').click()
     await ann.message('hello ben').getByRole('img', { name: 'Read' }).waitFor()
+    assert.notEqual(await colour('Read'), delivered) // in the list too, where the row is selected
     await ben.say('hello ann')
     await ann.message('hello ann').waitFor()
     assert.equal(await ben.row('ann').locator('.badge').count(), 0)
