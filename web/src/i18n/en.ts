@@ -174,6 +174,7 @@ export const en = {
   oldPassword: 'Current password',
   newPassword: 'New password',
   passwordHint: 'At least 8 characters',
+  passwordNote: 'All other devices will be logged out.',
   passwordChanged: 'The password is changed. All other devices are logged out.',
   logOut: 'Log out',
   logOutNote: 'Everything of this account is removed from this browser.',

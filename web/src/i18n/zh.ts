@@ -174,6 +174,7 @@ export const zh: Texts = {
   oldPassword: '当前密码',
   newPassword: '新密码',
   passwordHint: '至少 8 个字符',
+  passwordNote: '修改后，其他设备都会退出登录。',
   passwordChanged: '密码已修改，其他设备已退出登录。',
   logOut: '退出登录',
   logOutNote: '此账号的所有数据都会从此浏览器中删除。',
