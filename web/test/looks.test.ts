@@ -144,6 +144,21 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     await ben.context.close()
   })
 
+  test('the menu of a chat opens over the chat, and not over the info beside it', async () => {
+    const ben = await (await Person.open(browser, links['ben'] ?? '', { viewport: { width: 1400, height: 700 } })).ready()
+    await ben.go('u/ann/info')
+    const info = await ben.page.getByRole('complementary').boundingBox()
+    const more = ben.page.locator('.chat-header').getByRole('button', { name: 'More' })
+    for (const open of [() => more.click(), () => more.press('Enter')]) {
+      await open()
+      const menu = await ben.page.getByRole('menu').boundingBox()
+      assert.ok(info && menu && menu.x > 400 && menu.x + menu.width <= info.x, `the menu is at ${JSON.stringify(menu)}, the info at ${JSON.stringify(info)}`)
+      await ben.page.keyboard.press('Escape')
+      await ben.page.getByRole('menu').waitFor({ state: 'detached' })
+    }
+    await ben.context.close()
+  })
+
   test('what waits for the connection shows in the list; before the first connection nobody is said to have written nothing', async () => {
     const first = await Person.open(browser, 'about:blank')
     await first.page.routeWebSocket(/\/v1\/ws/, (ws) => void ws.close({ code: 4000 }))
