@@ -86,12 +86,15 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
     const [here, there] = [await signUp(user), await (await logIn(user)).ready()]
     await here.go('settings')
     await here.press('Change the password')
+    await here.page.getByRole('dialog').getByText('All other devices will be logged out.').waitFor()
     await fill(here, { 'Current password': 'a wrong one', 'New password': 'another password' }, 'Save')
     await here.page.getByText('This is not your password.').waitFor()
     await fill(here, { 'Current password': `the password of ${user}`, 'New password': 'password123' }, 'Save')
     await here.page.getByText('This password is too easy to guess. Choose another one.').waitFor()
     await fill(here, { 'New password': 'another password' }, 'Save')
-    await here.page.getByText('The password is changed.').waitFor()
+    const told = await here.page.getByText('The password is changed.').boundingBox()
+    const pane = await here.page.locator('main').boundingBox()
+    assert.ok(told && pane && Math.abs(told.x + told.width / 2 - pane.x - pane.width / 2) <= 1, `it is not in the middle of its pane: ${JSON.stringify([told, pane])}`)
     await there.page.getByRole('heading', { name: 'You are logged out' }).waitFor()
     await here.page.reload()
     await here.ready() // it stays logged in

@@ -39,9 +39,12 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await ann.say('hello ben')
     await ann.message('hello ben').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
     await ben.row('ann').getByText('1 unread message').waitFor({ state: 'attached' })
+    const colour = (fate: string): Promise<string> => ann.row('ben').getByRole('img', { name: fate }).evaluate((e) => getComputedStyle(e).color)
     await ann.message('hello ben').getByRole('img', { name: 'Delivered' }).waitFor()
+    const delivered = await colour('Delivered')
     await ben.row('ann').click()
     await ann.message('hello ben').getByRole('img', { name: 'Read' }).waitFor()
+    assert.notEqual(await colour('Read'), delivered) // in the list too, where the row is selected
     await ben.say('hello ann')
     await ann.message('hello ann').waitFor()
     assert.equal(await ben.row('ann').locator('.badge').count(), 0)
@@ -147,6 +150,30 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await p.context.close()
   })
 
+  test('a picture that is pasted or dropped is not sent, and the page says so; text that comes with one is taken', async () => {
+    const [user = ''] = await shared.users('paula')
+    for (const [locale, text, event, where] of [['en-US', 'Pictures and files cannot be sent yet.', 'paste', '.composer-field'], ['zh-CN', '暂时还不能发送图片和文件。', 'drop', '.timeline-view']] as const) {
+      const p = await shared.open(user, { route: `u/${user}`, options: { locale } })
+      /** Gives an element a picture, with a text or without. Returns whether the browser would do something with it. */
+      const give = (what: 'paste' | 'drop' | 'dragover', selector: string, words = ''): Promise<boolean> => p.page.locator(selector).evaluate((e, [type, also]) => {
+        const data = new DataTransfer()
+        data.items.add(new File(['picture'], 'picture.png', { type: 'image/png' }))
+        if (also) data.setData('text/plain', also)
+        const how = { bubbles: true, cancelable: true }
+        return e.dispatchEvent(type === 'paste' ? new ClipboardEvent(type, { ...how, clipboardData: data }) : new DragEvent(type, { ...how, dataTransfer: data }))
+      }, [what, words] as const)
+      const told = p.page.getByRole('status').getByText(text)
+      assert.equal(await give('paste', '.composer-field', 'cells of a table'), true)
+      assert.equal(await give('dragover', '.timeline-view'), false)
+      await p.page.waitForTimeout(100) // for what is not to come
+      assert.equal(await told.count(), 0)
+      assert.equal(await give(event, where), false)
+      await told.waitFor()
+      assert.deepEqual([await p.field.inputValue(), await p.texts()], ['', []])
+      await p.context.close()
+    }
+  })
+
   test('what others write is text, and a link opens in a tab of its own that knows nothing of this one', async () => {
     const [user = '', peer = ''] = await shared.users('xara', 'yves')
     const text = '<img src=x onerror="document.title=1"> [click](javascript:alert(1)) <b>bold</b> https://chat.test/a_(b).'
@@ -190,7 +217,7 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await carol.page.getByLabel('Name of the group').fill('Boat ⛵')
     await carol.page.getByRole('dialog').locator('.row', { hasText: 'dave' }).click()
     await carol.page.getByLabel('Add by user name').fill('erin')
-    await carol.page.getByRole('dialog').getByRole('button', { name: 'Add', exact: true }).click()
+    await carol.press('Look up', 'dialog')
     await carol.page.locator('.chip', { hasText: 'erin' }).waitFor()
     await carol.page.getByRole('button', { name: 'Create' }).click()
     await dave.row('Boat ⛵').waitFor()
@@ -211,6 +238,7 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await dave.page.getByRole('heading', { name: 'Big boat' }).waitFor()
     await carol.page.getByRole('complementary').locator('.row', { hasText: '@dave' }).click()
     await carol.page.getByRole('menuitem', { name: 'Remove from the group' }).click()
+    await carol.press('Remove from the group', 'dialog')
     await dave.page.getByText('You are not a member of this group any more.').waitFor()
     await dave.message('hi @dave').waitFor() // what was there can still be read
     await Promise.all([carol.context.close(), dave.context.close()])

@@ -271,6 +271,9 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
       return first && { text: first.textContent ?? undefined, at: Math.round(first.getBoundingClientRect().top - (view?.top ?? 0)) }
     })
     await liam.message('line 1').waitFor()
+    await p.locator('.timeline-view').evaluate((v) => { v.scrollTop = v.scrollHeight }) // all is read: else it would open at what is not
+    await p.getByRole('button', { name: 'To the newest message' }).waitFor({ state: 'detached' })
+    await p.waitForTimeout(200)
     await p.locator('.timeline-view').evaluate((v) => { v.scrollTop = 500 })
     await p.waitForTimeout(200)
     const before = await top()

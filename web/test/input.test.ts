@@ -66,7 +66,7 @@ describe('input methods', { timeout: 120_000, concurrency: 3 }, () => {
     const p = await shared.open(kim, { route: `c/${conv}/info` })
     const typist = { p, devtools: await p.context.newCDPSession(p.page) }
     await shared.server.sendAs(kim, { conv, text: 'to be forwarded' })
-    await compose(typist, p.page.getByRole('searchbox', { name: 'Search or @name' }), p.row('Names').or(p.page.getByText('Nothing found. To write')).first())
+    await compose(typist, p.page.getByRole('searchbox', { name: 'Search or @name' }), p.row('Names').or(p.page.getByText('Nothing found. Only names')).first())
     await p.page.getByRole('searchbox', { name: 'Search or @name' }).fill('')
 
     const dialog = p.page.getByRole('dialog')

@@ -61,6 +61,12 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await there.message('of the other one').locator('.reaction').waitFor({ state: 'detached' })
     await there.choose('of the other one', 'Pin')
     await here.page.locator('.pin-bar', { hasText: 'of the other one' }).waitFor()
+    const time = await here.message('of the other one').locator('time').textContent() ?? ''
+    assert.match(time, /^\d+:\d\d [AP]M$/)
+    await here.page.locator('.chat-header').getByRole('button', { name: 'More' }).click()
+    await here.page.getByRole('menuitem', { name: 'Pinned messages' }).click()
+    await here.page.getByRole('dialog').getByText(`, ${time}`).waitFor() // written as in the bubble
+    await here.press('Close', 'dialog')
     await here.choose('of the other one', 'Unpin')
     await there.page.locator('.pin-bar').waitFor({ state: 'detached' })
     await here.field.fill('half a thought')
@@ -93,6 +99,12 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await sara.page.waitForFunction((c) => location.hash.includes(c), conv)
     await sara.message('worth telling').getByText(`Forwarded from ${tom.user}`).waitFor()
     await sara.stored('worth telling')
+    await sara.go(`u/${tom.user}`)
+    await sara.choose('worth telling', 'Forward')
+    await sara.page.getByRole('dialog').getByRole('searchbox').fill('note')
+    await sara.page.getByRole('dialog').locator('.row', { hasText: 'My notes' }).click() // in which nothing is yet
+    await sara.page.getByRole('heading', { name: 'My notes', level: 1 }).waitFor()
+    await sara.stored('worth telling')
     await sara.go(`u/${tom.user}/info`)
     await sara.press('Block')
     await sara.page.getByText(`You have blocked ${tom.user}. What they write does not reach you.`).waitFor() // in the chat too
@@ -106,6 +118,20 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await sara.message('and now').waitFor()
     assert.equal(await sara.message('do you hear me').count(), 0)
     await Promise.all([sara.context.close(), tom.context.close()])
+  })
+
+  test('a search for a word of a message says that only names are searched', async () => {
+    const [user = '', peer = ''] = await shared.users('vito', 'wilma')
+    await shared.server.sendAs(peer, { user, text: 'lighthouse keeper' })
+    for (const [locale, text] of [['en-US', 'Only names are searched here, not messages.'], ['zh-CN', '这里只搜索名称，不搜索消息内容。']] as const) {
+      const p = await shared.open(user, { options: { locale } })
+      await p.row(peer).waitFor()
+      for (const words of ['lighthouse', 'lighthouse keeper']) { // one could be a user name
+        await p.page.getByRole('searchbox').fill(words)
+        await p.page.getByText(text).waitFor()
+      }
+      await p.context.close()
+    }
   })
 
   test('the language is switched and kept; no text is left in the other one', async () => {

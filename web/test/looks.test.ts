@@ -121,11 +121,41 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     await ben.row('cleo').focus()
     await keyboard.press('Alt+ArrowDown')
     await ben.message('of ann').waitFor()
+    await ben.say('my last message')
+    await ben.stored('my last message')
+    for (const from of ['ann', 'cleo']) await server.sendAs(from, { user: 'ben', text: `again of ${from}` }) // ann is below cleo again
+    await ben.page.waitForFunction(() => document.querySelector('.chat-row')?.textContent?.includes('again of cleo'))
+    await ben.field.focus()
+    await keyboard.press('Alt+ArrowUp') // in the empty field too, where the arrow alone edits the last message
+    await ben.message('again of cleo').waitFor()
+    assert.equal(await ben.page.locator('.intent').count(), 0)
+    await keyboard.press('Alt+ArrowDown')
+    await ben.message('my last message').waitFor()
+    await ben.field.press('Shift+ArrowUp')
+    assert.equal(await ben.page.locator('.intent').count(), 0)
+    await ben.field.press('ArrowUp')
+    await ben.page.locator('.intent', { hasText: 'Edit message' }).waitFor()
+    await keyboard.press('Escape')
     await ben.page.getByRole('searchbox').fill('nobody')
     await ben.press('Clear')
     assert.equal(await ben.page.getByRole('searchbox').inputValue(), '')
     await ben.row('cleo').waitFor()
     assert.equal(await ben.page.getByRole('searchbox').evaluate((f) => f === document.activeElement), true)
+    await ben.context.close()
+  })
+
+  test('the menu of a chat opens over the chat, and not over the info beside it', async () => {
+    const ben = await (await Person.open(browser, links['ben'] ?? '', { viewport: { width: 1400, height: 700 } })).ready()
+    await ben.go('u/ann/info')
+    const info = await ben.page.getByRole('complementary').boundingBox()
+    const more = ben.page.locator('.chat-header').getByRole('button', { name: 'More' })
+    for (const open of [() => more.click(), () => more.press('Enter')]) {
+      await open()
+      const menu = await ben.page.getByRole('menu').boundingBox()
+      assert.ok(info && menu && menu.x > 400 && menu.x + menu.width <= info.x, `the menu is at ${JSON.stringify(menu)}, the info at ${JSON.stringify(info)}`)
+      await ben.page.keyboard.press('Escape')
+      await ben.page.getByRole('menu').waitFor({ state: 'detached' })
+    }
     await ben.context.close()
   })
 

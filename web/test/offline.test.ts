@@ -38,6 +38,47 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     await Promise.all([olga, paul, quin].map((p) => p.context.close()))
   })
 
+  test('a message that waits can be copied', async () => {
+    const [user = '', peer = ''] = await shared.users('rosa', 'saul')
+    const context = await profile(shared.browser, { permissions: ['clipboard-read', 'clipboard-write'] })
+    const p = await shared.open(user, { route: `u/${peer}`, context })
+    await context.setOffline(true)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    await p.say('in a tunnel')
+    await p.choose('in a tunnel', 'Copy text')
+    await p.page.getByRole('status').getByText('Copied').waitFor()
+    assert.equal(await p.page.evaluate(() => navigator.clipboard.readText()), 'in a tunnel')
+    await p.message('in a tunnel').hover()
+    await p.message('in a tunnel').getByRole('button', { name: 'More' }).click()
+    assert.deepEqual(await p.page.getByRole('menuitem').allTextContents(), ['Copy text']) // nobody can take it back: it may be sent already
+    await p.page.keyboard.press('Escape')
+    await context.setOffline(false)
+    await p.stored('in a tunnel')
+    await context.close()
+  })
+
+  test('an edit that waits shows its text, with a clock, and the next one begins with it', async () => {
+    const [user = '', peer = ''] = await shared.users('tilda', 'uwe')
+    const p = await shared.open(user, { route: `u/${peer}` })
+    await p.say('one')
+    await p.stored('one')
+    await p.context.setOffline(true)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    for (const [was, is] of [['one', 'two'], ['two', 'three']] as const) {
+      await p.field.press('ArrowUp')
+      assert.equal(await p.field.inputValue(), was)
+      await p.say(is)
+      await p.message(is).getByRole('img', { name: 'On its way' }).waitFor()
+    }
+    await p.row(peer).getByText('three').waitFor() // in the list too
+    assert.deepEqual(await p.texts(), ['three'])
+    await p.context.setOffline(false)
+    await p.stored('three')
+    const other = await shared.open(peer, { route: `u/${user}` })
+    await other.message('three').waitFor()
+    await Promise.all([p.context.close(), other.context.close()])
+  })
+
   test('without a connection for long one calm line says so, and the page can still be read and written in', async () => {
     const server = await Server.start()
     const made = await server.users('rita', 'sven')

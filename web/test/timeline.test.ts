@@ -252,6 +252,24 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     await context.close()
   })
 
+  test('a chat with unread messages opens at them, also if the person was reading further up in it', async () => {
+    const { page, context } = await open()
+    await page.evaluate(walk, { step: -300, frames: 40 })
+    await page.goto(`${server.url}/#/alice/u/bob`)
+    await row(page).first().waitFor({ state: 'detached' })
+    for (const text of ['meanwhile one', 'meanwhile two']) await server.sendAs('bob', { conv, text })
+    await page.locator('.chat-row', { hasText: 'meanwhile two' }).locator('.badge').waitFor()
+    await page.goto(`${server.url}/#/alice/c/${conv}`)
+    const line = page.locator('.line-unread')
+    await line.waitFor()
+    for (const part of [line, page.getByText('meanwhile one', { exact: true }), page.getByText('meanwhile two', { exact: true }).last()]) {
+      const box = await part.boundingBox()
+      assert.ok(box && box.y > 0 && box.y + box.height < 700, `it is not in view: ${JSON.stringify(box)}`)
+    }
+    await page.locator('.chat-row', { hasText: 'meanwhile two' }).locator('.badge').waitFor({ state: 'detached' })
+    await context.close()
+  })
+
   test('a place that cannot be read now is kept for the next time', async () => {
     const { page, context } = await open()
     const toBob = async (): Promise<void> => {
@@ -272,7 +290,7 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     await toBob()
     assert.equal(await place(), far)
     await context.setOffline(false)
-    await server.sendAs('bob', { conv, text: 'there is a connection again' })
+    await server.sendAs('alice', { conv, text: 'there is a connection again' }) // one of another user would be unread
     await page.locator('.chat-row', { hasText: 'there is a connection again' }).waitFor()
     await page.goto(`${server.url}/#/alice/c/${conv}`)
     await page.getByRole('button', { name: 'To the newest message' }).waitFor()
@@ -308,11 +326,16 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     const was = await top(page)
     await route('/info')
     await page.locator('.timeline-view').waitFor({ state: 'hidden' })
-    await server.sendAs('bob', { conv, text: 'further down' })
+    const { seq } = await server.sendAs('bob', { conv, text: 'further down' })
     await badge.waitFor({ state: 'attached' })
     await route('')
     await row(page).first().waitFor()
     assert.deepEqual(await top(page), was)
+    assert.equal(await badge.count(), 1)
+    await fetch(`${server.url}/petrel.v1.MessageService/MoveCursor`, { // on another device it is read
+      method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.tokens['dave'] ?? ''}` }, body: JSON.stringify({ conv, read: seq, delivered: seq }),
+    })
+    await badge.waitFor({ state: 'detached' })
     await route('/info')
     await page.locator('.timeline-view').waitFor({ state: 'hidden' })
     await page.reload()
@@ -322,7 +345,6 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     const is = await top(page)
     assert.deepEqual(is.key, was.key)
     assert.ok(Math.abs(is.at - was.at) <= 1, `${is.at} px, not ${was.at} px`)
-    assert.equal(await badge.count(), 1)
     await context.close()
   })
 })

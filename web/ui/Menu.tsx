@@ -7,6 +7,7 @@ import { activeIn } from './roots.js'
 export interface MenuPlace {
   readonly x: number
   readonly y: number
+  readonly isEnd?: boolean // x is where it ends
 }
 
 const edge = 8 // px between a menu and the edge of the view
@@ -21,7 +22,7 @@ export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace;
     const before = activeIn(menu)
     menu.showPopover()
     const { width, height } = menu.getBoundingClientRect()
-    menu.style.left = `${Math.max(edge, Math.min(at.x, innerWidth - width - edge))}px`
+    menu.style.left = `${Math.max(edge, Math.min(at.isEnd ? at.x - width : at.x, innerWidth - width - edge))}px`
     menu.style.top = `${Math.max(edge, at.y + height + edge > innerHeight ? at.y - height - gap : at.y)}px`
     menu.querySelector<HTMLElement>('[role^="menuitem"]')?.focus()
     return () => {

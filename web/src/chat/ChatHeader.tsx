@@ -35,7 +35,10 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
           <span className={connection ? 'chat-subtitle cut only-wide' : 'chat-subtitle cut'}>{v && v.typing.length > 0 ? <Typing users={v.typing} many={v.kind === 'group'} /> : <Subtitle conversation={v} peer={peer} />}</span>
         </span>
       </button>
-      {v && <IconButton icon="more" label={t('more')} aria-haspopup="menu" onClick={(e) => setMenu({ x: e.clientX, y: e.clientY })} />}
+      {v && <IconButton icon="more" label={t('more')} aria-haspopup="menu" onClick={(e) => {
+        const { right, bottom } = e.currentTarget.getBoundingClientRect()
+        setMenu({ x: right, y: bottom + 4, isEnd: true })
+      }} />}
       {menu && v && (
         <Menu at={menu} label={t('more')} onClose={() => setMenu(undefined)}>
           <MenuItem icon="info" onSelect={() => go({ ...route, info: true })}>{t('info')}</MenuItem>

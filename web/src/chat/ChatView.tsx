@@ -1,6 +1,6 @@
 import type { Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
@@ -14,8 +14,8 @@ import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { thrownText } from './failure.js'
 import { DateDialog } from './DateDialog.js'
 import { ForwardDialog } from './ForwardDialog.js'
-import { MessageMenu } from './MessageMenu.js'
-import { arrange } from './rows.js'
+import { MessageMenu, WaitingMenu } from './MessageMenu.js'
+import { arrange, asEdited } from './rows.js'
 import { PinBar } from './PinBar.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
@@ -23,7 +23,7 @@ import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -58,6 +58,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       edit: (message) => setIntent({ kind: 'edit', message }),
       forward: (message) => setOpen({ kind: 'forward', message }),
       menu: (message, at) => setOpen({ kind: 'menu', message, at }),
+      waitingMenu: (text, at) => setOpen({ kind: 'waiting', text, at }),
       react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed).catch(said),
       whoReacted: (message) => setOpen({ kind: 'reacted', message }),
       jumpTo: (seq) => void timeline.current?.jumpTo(seq).then((there) => {
@@ -78,13 +79,21 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     }
   }, [client, go, session, t, toast])
 
+  const refuseFiles = (e: ClipboardEvent | DragEvent): void => {
+    if (!isOnlyFiles('clipboardData' in e ? e.clipboardData : e.dataTransfer)) return
+    e.preventDefault() // the browser would leave the page for a file that is dropped
+    if (e.type !== 'dragover') toast(t('noFiles'))
+  }
   const close = useCallback(() => setOpen(undefined), [])
-  const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' ? undefined : is), []) // what it has opened stays
-  const lastOwn = useCallback((): Message | undefined => client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded), [client, id, session.user])
+  const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' || is?.kind === 'waiting' ? undefined : is), []) // what it has opened stays
+  const lastOwn = useCallback((): Message | undefined => {
+    const own = client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded)
+    return own && asEdited(own, client.pending(id))
+  }, [client, id, session.user])
   const writable = v ? !v.left : conv === '' || !synced // a group may be new here: an own list that is not that of the server says nothing
   return (
     <ChatContext value={actions}>
-      <div className="chat" onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
+      <div className="chat" onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
@@ -93,6 +102,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
           ? <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
           : <p className="composer-none">{t('notMember')}</p>}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
+        {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
         {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
         {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}
@@ -100,6 +110,11 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       </div>
     </ChatContext>
   )
+}
+
+/** Whether what is pasted or dropped is a picture or a file. Cells of a table come with a picture of themselves: their text is taken. */
+function isOnlyFiles({ types }: DataTransfer): boolean {
+  return types.includes('Files') && !types.includes('text/plain')
 }
 
 /** A direct conversation in which nobody has written yet. */

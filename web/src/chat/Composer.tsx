@@ -154,7 +154,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     } else if (e.key === 'Escape' && intent) {
       e.stopPropagation()
       onIntent(undefined)
-    } else if (e.key === 'ArrowUp' && e.currentTarget.value === '' && !intent) {
+    } else if (e.key === 'ArrowUp' && !(e.altKey || e.ctrlKey || e.metaKey || e.shiftKey) && e.currentTarget.value === '' && !intent) {
       const own = lastOwn()
       if (!own) return
       e.preventDefault()

@@ -4,7 +4,7 @@ import { dateOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { MessageBubble, PendingBubble } from './MessageBubble.js'
-import type { Day, Row } from './rows.js'
+import { asEdited, type Day, type Row } from './rows.js'
 import { ServiceLine } from './ServiceLine.js'
 
 /** What the rows of a timeline need besides themselves. */
@@ -42,7 +42,8 @@ function content(row: Row, { me, many, pending, conv, lit }: Rest): ReactElement
     case 'pending':
       return <PendingBubble outgoing={row.outgoing} conv={conv} first={row.first} last={row.last} />
     case 'message': {
-      const { message: m, first, last } = row
+      const { first, last } = row
+      const m = asEdited(row.message, pending)
       const own = m.from === me
       const waits = pending.find((o) => o.state === 'sending' && (o.draft.edit?.target === m.seq || o.draft.recall?.target === m.seq))?.draft
       return <MessageBubble message={m} own={own} first={first} last={last} many={many} changing={waits ? waits.edit ? 'edit' : 'recall' : ''} lit={lit === m.seq} />

@@ -38,7 +38,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
     e.preventDefault()
     open({ x: e.clientX, y: e.clientY })
   }
-  const meta = <Meta ms={m.timeMs} edited={m.editedBy > 0 && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
+  const meta = <Meta ms={m.timeMs} edited={(m.editedBy > 0 || changing === 'edit') && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
     <div className={shape(own, first, last, large, lit)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(recalled ? {} : onRest(open))}>
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
@@ -93,7 +93,7 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
     <span className="meta">
       {pinned && <span role="img" aria-label={t('pinned')} title={t('pinned')} className="meta-pin"><Icon name="pin" small /></span>}
       {edited && <span>{t('edited')}</span>}
-      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms)}</time>
+      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms, translation)}</time>
       {fate && <Ticks fate={fate} />}
     </span>
   )
@@ -107,8 +107,17 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
   const failed = state === 'rejected' || state === 'unknowable'
   const text = draft.text ?? draft.edit?.text
   const large = !failed && text !== undefined && isEmojiOnly(text) && !draft.replyTo
+  const [near, setNear] = useState(false)
+  const open = (at: MenuPlace): void => {
+    if (text !== undefined) actions.waitingMenu(text, at)
+  }
+  const clicked = (e: MouseEvent<HTMLElement>): void => {
+    if (text === undefined || selectedText(e.currentTarget) !== '') return
+    e.preventDefault()
+    open({ x: e.clientX, y: e.clientY })
+  }
   return (
-    <div className={shape(true, first, last, large, false)}>
+    <div className={shape(true, first, last, large, false)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...onRest(open)}>
       <div className={state === 'rejected' ? 'bubble bubble-failed' : failed ? 'bubble bubble-unknown' : 'bubble'}>
         {draft.forward && <div className="forwarded"><Icon name="forward" small />{t('forwarded')}</div>}
         {draft.replyTo !== undefined && conv !== '' && <QuoteBlock conv={conv} seq={draft.replyTo} onOpen={actions.jumpTo} />}
@@ -128,6 +137,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
           </div>
         )}
       </div>
+      {near && text !== undefined && <div className="bubble-tools"><IconButton small icon="more" label={t('more')} tabIndex={-1} aria-haspopup="menu" onClick={(e) => open({ x: e.clientX, y: e.clientY })} /></div>}
     </div>
   )
 })

@@ -39,7 +39,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead, 
       )}
       {!v.left && <MenuItem icon="reply" onSelect={() => actions.reply(m)}>{t('reply')}</MenuItem>}
       {own && !v.left && m.text !== undefined && !m.rel?.forwarded && <MenuItem icon="write" onSelect={() => actions.edit(m)}>{t('edit')}</MenuItem>}
-      {m.text !== undefined && <MenuItem icon="copy" onSelect={() => void copy(m.text ?? '').then(() => toast(t('copied')), said)}>{t('copy')}</MenuItem>}
+      {m.text !== undefined && <CopyItem text={m.text} />}
       <MenuItem icon="forward" onSelect={() => actions.forward(m)}>{t('forward')}</MenuItem>
       {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
       {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
@@ -47,6 +47,18 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead, 
       {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => onRecall(m)}>{t('recall')}</MenuItem>}
     </Menu>
   )
+}
+
+/** The same of a message that is not stored. One that waits may be on the server already, or be sent at any moment: nobody can take it back before it is stored. */
+export function WaitingMenu({ text, at, onClose }: { readonly text: string; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  return <Menu at={at} label={t('messageMenu')} onClose={onClose}><CopyItem text={text} /></Menu>
+}
+
+function CopyItem({ text }: { readonly text: string }): ReactElement {
+  const { t } = useTranslation()
+  const toast = useToast()
+  return <MenuItem icon="copy" onSelect={() => void copy(text).then(() => toast(t('copied')), (why: unknown) => toast(thrownText(why, t)))}>{t('copy')}</MenuItem>
 }
 
 /** Copies a text. A page without TLS has no clipboard but that of the selection. */

@@ -39,7 +39,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const { user } = useStatus()
   const [unreadAfter] = useState(v.unread > 0 ? v.read : undefined) // fixed while the chat is open
   const { account } = useSession()
-  const [opening] = useState<Opening>(() => placeIn(account, v.id) ?? (unreadAfter === undefined ? undefined : { unreadAfter }))
+  const [opening] = useState<Opening>(() => unreadAfter === undefined ? placeIn(account, v.id) : { unreadAfter })
   const { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, opening)
   const unreadAt = useRef<number | undefined>(undefined)
   if (unreadAt.current === undefined && unreadAfter !== undefined && (held.isOldest || (held.messages[0]?.seq ?? Infinity) <= unreadAfter + 1)) {

@@ -6,9 +6,11 @@ import { useTranslation } from '../i18n/index.js'
 export function Typing({ users, many }: { readonly users: readonly string[]; readonly many: boolean }): ReactElement {
   const { t } = useTranslation()
   const name = useName(users[0] ?? '')
+  const text = !many ? t('typing') : users.length === 1 ? t('typingOne', { name }) : t('typingMany', { n: users.length })
+  const at = many && users.length === 1 ? text.indexOf(name) : -1 // a long name is cut, and not what it does
   return (
     <span className="typing">
-      {!many ? t('typing') : users.length === 1 ? t('typingOne', { name }) : t('typingMany', { n: users.length })}
+      {at < 0 ? text : <>{text.slice(0, at)}<bdi className="cut">{name}</bdi>{text.slice(at + name.length)}</>}
       <span className="dots" aria-hidden="true"><i /><i /><i /></span>
     </span>
   )

@@ -8,6 +8,7 @@ export interface ChatActions {
   readonly edit: (m: Message) => void
   readonly forward: (m: Message) => void
   readonly menu: (m: Message, at: MenuPlace) => void
+  readonly waitingMenu: (text: string, at: MenuPlace) => void // of a message that is not stored
   readonly react: (m: Message, emoji: string, removed: boolean) => void
   readonly whoReacted: (m: Message) => void
   readonly jumpTo: (seq: number) => void // or tells the person why not

@@ -36,6 +36,12 @@ export function keyOf(m: Message): string {
   return m.clientMsgId || String(m.seq)
 }
 
+/** A message as it will be once the edit of it that waits is stored. */
+export function asEdited(m: Message, pending: readonly Outgoing[]): Message {
+  const text = pending.findLast((o) => (o.state === 'sending' || o.state === 'sent') && o.draft.edit?.target === m.seq)?.draft.edit?.text
+  return text === undefined || m.recalledBy > 0 ? m : { ...m, text }
+}
+
 interface Line {
   row: Row
   readonly from: string // '': it belongs to no group

@@ -21,7 +21,7 @@ interface Place {
   readonly below: number | 'middle'
 }
 
-/** Where a chat opens: at a row that was read before, or at the first one that was not. */
+/** Where a chat opens: at the first row that was not read, or else where the person was. */
 export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
 
 /** What the timeline does with its window: which entries are drawn, and where the view stands. */

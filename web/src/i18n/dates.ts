@@ -12,10 +12,12 @@ function format(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTime
   return made
 }
 
-/** The time of day, which both languages write in the same way. */
-export function timeOf(ms: number): string {
+/** The time of day, as the language writes it: 9:05 AM, 09:05. Each message has one, so it is made without Intl. */
+export function timeOf(ms: number, { language }: Pick<Translation, 'language'>): string {
   const d = new Date(ms)
-  return `${twoDigits(d.getHours())}:${twoDigits(d.getMinutes())}`
+  const hour = d.getHours()
+  const minutes = twoDigits(d.getMinutes())
+  return language === 'en' ? `${hour % 12 || 12}:${minutes} ${hour < 12 ? 'AM' : 'PM'}` : `${twoDigits(hour)}:${minutes}`
 }
 
 function twoDigits(n: number): string {
@@ -38,13 +40,13 @@ export function dateOf(ms: number, { tag, t }: Translation, now = Date.now()): s
 
 /** As short as it can be said: the time, the day of the week, or the date. */
 export function shortDate(ms: number, translation: Translation, now = Date.now()): string {
-  if (dayOf(ms) === dayOf(now)) return timeOf(ms)
+  if (dayOf(ms) === dayOf(now)) return timeOf(ms, translation)
   if (now - ms < 6 * 86_400_000) return format(translation.tag, { weekday: 'short' }).format(ms)
   const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
   return format(translation.tag, sameYear ? { month: 'short', day: 'numeric' } : { year: 'numeric', month: 'numeric', day: 'numeric' }).format(ms)
 }
 
 /** Date and time. */
-export function fullDate(ms: number, { tag }: Translation): string {
-  return format(tag, { dateStyle: 'medium', timeStyle: 'short' }).format(ms)
+export function fullDate(ms: number, translation: Translation): string {
+  return `${format(translation.tag, { dateStyle: 'medium' }).format(ms)}${translation.language === 'en' ? ', ' : ' '}${timeOf(ms, translation)}`
 }

@@ -1,6 +1,6 @@
 import type { Conversation, MemberRef } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
-import { type ReactElement, useState } from 'react'
+import { type FormEvent, type ReactElement, useState } from 'react'
 import { Button, Dialog, Menu, MenuItem, type MenuPlace, RowButton, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
@@ -8,7 +8,7 @@ import { useMembers } from '../chat/members.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
 import { MemberList } from './MemberList.js'
-import { UserPicker } from './UserPicker.js'
+import { useChoice, UserPicker } from './UserPicker.js'
 
 interface Question {
   readonly text: string
@@ -50,7 +50,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
           {owns && menu.member.role === 'member' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'admin'))}>{t('makeAdmin')}</MenuItem>}
           {owns && menu.member.role === 'admin' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'member'))}>{t('makeMember')}</MenuItem>}
           {owns && menu.member.user !== user && <MenuItem icon="crown" onSelect={() => setQuestion({ text: t('handOverQuestion', { name: names.of(menu.member.user) }), yes: 'handOver', act: () => client.transferOwnership(v.id, menu.member.user) })}>{t('handOver')}</MenuItem>}
-          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => done(client.removeMembers(v.id, [menu.member.user]))}>{t('removeMember')}</MenuItem>}
+          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => setQuestion({ text: t('removeQuestion', { name: names.of(menu.member.user), title: v.title }), yes: 'removeMember', act: () => client.removeMembers(v.id, [menu.member.user]) })}>{t('removeMember')}</MenuItem>}
         </Menu>
       )}
       {adding && <AddDialog conv={v.id} members={members} onClose={() => setAdding(false)} />}
@@ -63,11 +63,21 @@ function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly
   const { t } = useTranslation()
   const client = useClient()
   const toast = useToast()
-  const [users, setUsers] = useState<readonly string[]>([])
-  const add = (): void => void client.addMembers(conv, users).then(onClose, (why: unknown) => toast(thrownText(why, t)))
+  const choice = useChoice(members.map((m) => m.user))
+  const add = async (e: FormEvent): Promise<void> => {
+    e.preventDefault()
+    try {
+      const users = await choice.take()
+      if (!users) return
+      await client.addMembers(conv, users)
+      onClose()
+    } catch (why) {
+      toast(thrownText(why, t))
+    }
+  }
   return (
-    <Dialog title={t('addMembers')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" disabled={users.length === 0} onClick={add}>{t('add')}</Button>}>
-      <div className="dialog-body"><UserPicker chosen={users} without={members.map((m) => m.user)} onChange={setUsers} /></div>
+    <Dialog title={t('addMembers')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="add-members" disabled={choice.chosen.length === 0 && choice.typed.trim() === ''}>{t('add')}</Button>}>
+      <form id="add-members" className="dialog-body" onSubmit={(e) => void add(e)}><UserPicker choice={choice} /></form>
     </Dialog>
   )
 }

@@ -10,47 +10,80 @@ import { isHandle } from '../sidebar/PeopleResult.js'
 
 const mostOffered = 8
 
-/** Chooses users: those one talks with, and others by their handle. */
-export function UserPicker({ chosen, without = [], onChange }: { readonly chosen: readonly string[]; readonly without?: readonly string[]; readonly onChange: (users: readonly string[]) => void }): ReactElement {
+/** The users who are chosen for a group, and what is typed of another one. */
+export interface Choice {
+  readonly chosen: readonly string[]
+  readonly without: readonly string[]
+  readonly typed: string
+  readonly error: string | undefined
+  readonly choose: (users: readonly string[]) => void
+  readonly type: (text: string) => void
+  /** Looks up who is typed, and chooses them too. Returns all who are chosen; undefined: there is no such user, and the person is told. */
+  readonly take: () => Promise<readonly string[] | undefined>
+}
+
+/** Nobody is chosen yet. Those in `without` are members already. */
+export function useChoice(without: readonly string[]): Choice {
   const { t } = useTranslation()
   const client = useClient()
-  const { user, names } = useSession()
-  const [text, setText] = useState('')
+  const { names } = useSession()
+  const [chosen, setChosen] = useState<readonly string[]>([])
+  const [typed, setTyped] = useState('')
   const [error, setError] = useState<string | undefined>(undefined)
-  const words = text.trim().replace(/^@/, '').toLowerCase()
-  const peers = useConversations().map((v) => v.peer).filter((p) => p !== '' && p !== user && !without.includes(p))
-  const offered = peers.filter((p) => !chosen.includes(p) && (p.toLowerCase().includes(words) || names.of(p).toLowerCase().includes(words))).slice(0, mostOffered)
-  const add = (handle: string): void => {
-    setText('')
+  const type = (text: string): void => {
+    setTyped(text)
     setError(undefined)
-    if (!chosen.includes(handle) && !without.includes(handle) && handle !== user) onChange([...chosen, handle])
   }
-  const addTyped = async (): Promise<void> => {
-    const handle = text.trim().replace(/^@/, '')
-    if (!isHandle(handle)) return
+  const refuse = (why: string): undefined => {
+    setError(why)
+    return undefined
+  }
+  const take = async (): Promise<readonly string[] | undefined> => {
+    const handle = handleIn(typed)
+    if (handle === '') return chosen
+    if (!isHandle(handle)) return refuse(t('errorHandle'))
     try {
-      const found = await findUser(client, handle)
-      names.learn(found.user, found.displayName)
-      add(found.user)
+      const { user, displayName } = await findUser(client, handle)
+      names.learn(user, displayName)
+      if (without.includes(user)) return refuse(t('errorMember', { name: names.of(user) }))
+      const and = (is: readonly string[]): readonly string[] => is.includes(user) ? is : [...is, user]
+      setChosen(and)
+      setTyped((is) => is === typed ? '' : is)
+      return and(chosen)
     } catch (why) {
-      setError(thrownText(why, t))
+      return refuse(thrownText(why, t))
     }
   }
+  return { chosen, without, typed, error, choose: setChosen, type, take }
+}
+
+function handleIn(typed: string): string {
+  return typed.trim().replace(/^@/, '')
+}
+
+/** Chooses users: those one talks with, and others by their handle. Enter in the empty field is that of the form around it. */
+export function UserPicker({ choice: { chosen, without, typed, error, choose, type, take } }: { readonly choice: Choice }): ReactElement {
+  const { t } = useTranslation()
+  const { user, names } = useSession()
+  const handle = handleIn(typed)
+  const words = handle.toLowerCase()
+  const peers = useConversations().map((v) => v.peer).filter((p) => p !== '' && p !== user && !without.includes(p))
+  const offered = peers.filter((p) => !chosen.includes(p) && (p.toLowerCase().includes(words) || names.of(p).toLowerCase().includes(words))).slice(0, mostOffered)
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
-    if (e.key === 'Enter') {
+    if (e.key === 'Enter' && handle !== '') {
       e.preventDefault()
-      void addTyped()
-    } else if (e.key === 'Backspace' && text === '') onChange(chosen.slice(0, -1))
+      void take()
+    } else if (e.key === 'Backspace' && typed === '') choose(chosen.slice(0, -1))
   }
   return (
     <div className="picker">
-      {chosen.length > 0 && <ul className="chips">{chosen.map((u) => <li key={u}><Chip user={u} onRemove={() => onChange(chosen.filter((c) => c !== u))} /></li>)}</ul>}
+      {chosen.length > 0 && <ul className="chips">{chosen.map((u) => <li key={u}><Chip user={u} onRemove={() => choose(chosen.filter((c) => c !== u))} /></li>)}</ul>}
       <div className="picker-line">
-        <Field label={t('addByHandle')} value={text} error={error} onChange={(e) => { setText(e.target.value); setError(undefined) }} onKeyDown={pressed} autoComplete="off" autoCapitalize="none" spellCheck={false} />
-        <Button disabled={!isHandle(words)} onClick={() => void addTyped()}>{t('add')}</Button>
+        <Field label={t('addByHandle')} value={typed} error={error} onChange={(e) => type(e.target.value)} onKeyDown={pressed} autoComplete="off" autoCapitalize="none" spellCheck={false} />
+        <Button disabled={!isHandle(handle)} onClick={() => void take()}>{t('lookUp')}</Button>
       </div>
-      {offered.map((u) => <Suggestion key={u} user={u} onAdd={() => add(u)} />)}
+      {offered.map((u) => <Suggestion key={u} user={u} onAdd={() => { choose([...chosen, u]); type('') }} />)}
     </div>
   )
 }

@@ -150,6 +150,7 @@ function PasswordDialog({ onClose }: { readonly onClose: () => void }): ReactEle
       <form id="password" className="dialog-body" onSubmit={save}>
         <Field label={t('oldPassword')} type="password" autoComplete="current-password" value={old} error={wrong.old} onChange={(e) => setOld(e.target.value)} />
         <Field label={t('newPassword')} type="password" autoComplete="new-password" hint={t('passwordHint')} value={next} error={wrong.next} onChange={(e) => setNext(e.target.value)} />
+        <p className="quiet">{t('passwordNote')}</p>
       </form>
     </Dialog>
   )

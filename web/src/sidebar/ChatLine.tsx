@@ -13,8 +13,11 @@ export function useChatName(v: Pick<Conversation, 'kind' | 'peer' | 'title'>): s
   return v.kind === 'direct' ? v.peer === user ? t('notes') : name : v.title || t('group')
 }
 
+/** What is known of a conversation that can be chosen, also of a direct one before anybody has written there. */
+export type Choosable = Pick<Conversation, 'id' | 'kind' | 'peer' | 'title'>
+
 /** A conversation in a list to choose from. */
-export function ChatLine({ conversation: v, onSelect }: { readonly conversation: Conversation; readonly onSelect: () => void }): ReactElement {
+export function ChatLine({ conversation: v, onSelect }: { readonly conversation: Choosable; readonly onSelect: () => void }): ReactElement {
   const name = useChatName(v)
   const { user } = useSession()
   return (

@@ -1,4 +1,4 @@
-import type { Conversation } from '@petrel-im/sdk'
+import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient, usePresence } from '@petrel-im/sdk/react'
 import { memo, type ReactElement, useState } from 'react'
 import { Avatar, Badge, Icon, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
@@ -6,7 +6,7 @@ import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { muteForEver } from '../chat/ChatHeader.js'
 import { plainText } from '../chat/marks.js'
-import { isSaid, isShown } from '../chat/rows.js'
+import { asEdited, isSaid, isShown } from '../chat/rows.js'
 import { ServiceText } from '../chat/ServiceLine.js'
 import { fateOf, Ticks } from '../chat/Ticks.js'
 import { Typing } from '../chat/Typing.js'
@@ -49,7 +49,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
             </span>
           </span>
           <span className="chat-row-line">
-            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} selected={selected} failed={pending.some((o) => o.state === 'rejected')} waiting={waiting?.draft.text} /></span>
+            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} last={v.last && asEdited(v.last, pending)} selected={selected} failed={pending.some((o) => o.state === 'rejected')} waiting={waiting?.draft.text} /></span>
             {v.mentions.length > 0 && <span className="badge badge-round" role="img" aria-label={t('mentionsUnread', { n: v.mentions.length })}>@</span>}
             {v.unread > 0 && <Badge count={v.unread} muted={muted} label={t('unreadCount', { n: v.unread })} />}
             {marked && <span className={muted ? 'badge badge-muted badge-round' : 'badge badge-round'} role="img" aria-label={t('markedUnread')} />}
@@ -64,18 +64,18 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
 
 interface PreviewProps {
   readonly conversation: Conversation
+  readonly last: Message | undefined
   readonly selected: boolean
   readonly failed: boolean // a message was refused
   readonly waiting: string | undefined // the newest message that is not sent yet
 }
 
 /** What was said last, or is being said. */
-function Preview({ conversation: v, selected, failed, waiting }: PreviewProps): ReactElement {
+function Preview({ conversation: v, last: m, selected, failed, waiting }: PreviewProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user, account } = useSession()
   const draft = useDraft(account, v.kind === 'direct' ? `@${v.peer}` : v.id)
-  const m = v.last
   const name = useName(v.kind === 'group' && m && m.from !== user ? m.from : '')
   if (v.typing.length > 0) return <Typing users={v.typing} many={v.kind === 'group'} />
   if (failed) return <span className="chat-row-failed">{t('fateRejected')}</span>

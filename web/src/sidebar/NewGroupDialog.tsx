@@ -4,7 +4,7 @@ import { Button, Dialog, Field } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
-import { UserPicker } from '../info/UserPicker.js'
+import { useChoice, UserPicker } from '../info/UserPicker.js'
 import { useGo } from '../environment.js'
 
 /** Makes a group, which the person owns. */
@@ -14,29 +14,33 @@ export function NewGroupDialog({ onClose }: { readonly onClose: () => void }): R
   const { user } = useSession()
   const go = useGo()
   const [title, setTitle] = useState('')
-  const [users, setUsers] = useState<readonly string[]>([])
+  const choice = useChoice([user])
   const [error, setError] = useState<string | undefined>(undefined)
   const [busy, setBusy] = useState(false)
-  const create = (e: FormEvent): void => {
+  const create = async (e: FormEvent): Promise<void> => {
     e.preventDefault()
     if (busy || title.trim() === '') return
     setBusy(true)
-    client.createGroup(title.trim(), users).then((conv) => {
+    try {
+      const users = await choice.take()
+      if (!users) return
+      const conv = await client.createGroup(title.trim(), users)
       onClose()
       go({ account: user, conv })
-    }, (why: unknown) => {
-      setBusy(false)
+    } catch (why) {
       setError(thrownText(why, t))
-    })
+    } finally {
+      setBusy(false)
+    }
   }
   return (
     <Dialog
       title={t('newGroup')} closeLabel={t('close')} onClose={onClose}
       foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look="primary" type="submit" form="new-group" disabled={busy || title.trim() === ''}>{t('create')}</Button></>}
     >
-      <form id="new-group" className="dialog-body" onSubmit={create}>
+      <form id="new-group" className="dialog-body" onSubmit={(e) => void create(e)}>
         <Field label={t('groupTitle')} value={title} maxLength={100} error={error} onChange={(e) => setTitle(e.target.value)} />
-        <UserPicker chosen={users} onChange={setUsers} />
+        <UserPicker choice={choice} />
       </form>
     </Dialog>
   )

@@ -23,12 +23,12 @@ export function inOrder(client: Client, all: readonly Conversation[]): readonly 
 }
 
 /** Whether the title, the id or the name of the other user has the words in it. */
-export function matches(v: Conversation, wanted: string, names: Names): boolean {
+export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, names: Names): boolean {
   const words = wanted.trim().toLowerCase().replace(/^@/, '')
   return words === '' || [v.title, v.peer, v.peer && names.of(v.peer)].some((text) => text.toLowerCase().includes(words))
 }
 
-export function chatRoute(account: string, v: Conversation): Partial<Route> {
+export function chatRoute(account: string, v: Pick<Conversation, 'id' | 'kind' | 'peer'>): Partial<Route> {
   return v.kind === 'direct' ? { account, user: v.peer } : { account, conv: v.id }
 }
 
