@@ -111,6 +111,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     const text = f?.value.trim() ?? ''
     if (!f || text === '') return
     setText('')
+    setEmoji(false)
     completion.close()
     if (editing) {
       onIntent(undefined)
@@ -145,6 +146,12 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     completion.close()
   }
 
+  const escaped = (e: KeyboardEvent): void => {
+    if (e.key !== 'Escape' || !emoji || isComposing(e)) return
+    e.stopPropagation()
+    setEmoji(false)
+    field.current?.focus()
+  }
   const pressed = (e: KeyboardEvent<HTMLTextAreaElement>): void => {
     if (isComposing(e)) return
     if (completion.onKeyDown(e, complete)) return
@@ -163,7 +170,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   }
 
   return (
-    <div className="composer-place">
+    <div className="composer-place" onKeyDownCapture={escaped} onBlur={(e) => { if (e.relatedTarget && !e.currentTarget.contains(e.relatedTarget)) setEmoji(false) }}>
       <Completion state={completion.state} onChoose={complete} />
       <div className="composer">
         {intent && <IntentBar intent={intent} onCancel={() => onIntent(undefined)} />}
@@ -171,7 +178,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
           <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
           <textarea
             ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint="send"
-            onInput={changed} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
+            onInput={() => { setEmoji(false); changed() }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />
           <button type="button" className="composer-send" aria-label={t(editing ? 'save' : 'send')} title={t(editing ? 'save' : 'send')} disabled={empty} onMouseDown={(e) => e.preventDefault()} onClick={send}>
@@ -179,7 +186,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
           </button>
         </div>
       </div>
-      {emoji && Picker && <Picker onPick={(sign) => insert(sign)} onClose={(how) => { setEmoji(false); if (how === 'escape') field.current?.focus() }} onFailed={noEmoji} />}
+      {emoji && Picker && <Picker onPick={(sign) => insert(sign)} onClose={() => setEmoji(false)} onFailed={noEmoji} />}
     </div>
   )
 }

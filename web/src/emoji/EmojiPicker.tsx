@@ -10,11 +10,11 @@ const groupNames: Readonly<Record<number, Key>> = {
 
 export interface EmojiPickerProps {
   readonly onPick: (sign: string) => void
-  readonly onClose: (how: 'escape' | 'outside') => void // by the key, or by a press outside: the focus goes to what is pressed
+  readonly onClose: () => void // by a press outside
   readonly onFailed: () => void // the emojis could not be loaded
 }
 
-/** Where an emoji is chosen. It stays open, so that several can be. */
+/** Where an emoji is chosen. It stays open, so that several can be, until the person writes, sends or goes elsewhere. */
 export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerProps): ReactElement {
   const { t, language } = useTranslation()
   const [data, setData] = useState<EmojiData | undefined>(undefined)
@@ -34,18 +34,13 @@ export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerPr
   useEffect(() => {
     const outside = (e: PointerEvent): void => {
       const place = box.current?.parentElement
-      if (place && !e.composedPath().includes(place)) onClose('outside') // its target may be an element around a shadow tree
+      if (place && !e.composedPath().includes(place)) onClose() // its target may be an element around a shadow tree
     }
     document.addEventListener('pointerdown', outside)
     return () => document.removeEventListener('pointerdown', outside)
   }, [onClose])
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
-    if (e.key === 'Escape') {
-      e.stopPropagation()
-      onClose('escape')
-      return
-    }
     if (!(e.target instanceof HTMLElement) || !e.target.classList.contains('emoji')) return
     const all = [...box.current?.querySelectorAll<HTMLElement>('.emoji') ?? []]
     const columns = getComputedStyle(e.target.parentElement ?? e.target).gridTemplateColumns.split(' ').length
