@@ -41,6 +41,51 @@ describe('everybody', { timeout: 120_000, concurrency: 3 }, () => {
     await context.close()
   })
 
+  test('the messages are one stop of Tab, the newest; the right arrow goes to links, mentions and quotes inside of one, and all arrows lead on from there', async () => {
+    const { conv, users: [user = '', peer = ''] } = await shared.group('Keys', 'kurt', 'lena')
+    for (let i = 0; i < 60; i++) await shared.server.sendAs(peer, { conv, text: `before ${i}` })
+    await shared.server.sendAs(peer, { conv, text: Array.from({ length: 40 }, (_, i) => `https://example.org/${i}`).join(' ') })
+    await shared.server.sendAs(peer, { conv, text: `@${user} see https://example.org/newest`, rel: { mentions: [user], replyTo: '3' } }) // the first two entries are of the group, and before 0
+    const p = await shared.open(user, { route: `c/${conv}` })
+    const { keyboard } = p.page
+    const at = (): Promise<string> => p.page.evaluate(() => {
+      const e = document.activeElement
+      return e?.matches('[data-key]') ? `row ${e.querySelector('.body')?.textContent ?? ''}` : e?.matches('.message *, .composer *') ? `${e.closest('.composer') ? 'composer' : ''}${e.className || e.tagName}` : e?.tagName ?? ''
+    })
+    const newest = `row @${user} see https://example.org/newest`
+    const way = p.page.getByRole('button', { name: 'To the newest message' })
+    await way.press('Enter')
+    await way.waitFor({ state: 'detached' })
+    assert.equal(await at(), newest) // the button is gone, and the focus is where it led
+    await p.field.focus()
+    await keyboard.press('Shift+Tab') // the button for emojis
+    await keyboard.press('Shift+Tab')
+    assert.equal(await at(), newest)
+    const walked: string[] = []
+    for (const key of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'Escape', 'ArrowRight', 'ArrowUp', 'ArrowRight', 'ArrowDown']) {
+      await keyboard.press(key)
+      walked.push((await at()).replace(/row https.*/, 'row of links'))
+    }
+    assert.deepEqual(walked, ['quote', 'mention mention-me', 'A', 'A', 'mention mention-me', newest, 'quote', 'row of links', 'A', newest])
+    await keyboard.press('ArrowUp')
+    await keyboard.press('Tab')
+    assert.match(await at(), /^composer/)
+    await shared.server.sendAs(peer, { conv, text: 'the newest of all' })
+    await p.message('the newest of all').waitFor()
+    await keyboard.press('Shift+Tab')
+    assert.equal(await at(), 'row the newest of all')
+    await keyboard.press('ArrowUp')
+    await keyboard.press('Enter')
+    await p.page.getByRole('menuitem', { name: 'Reply' }).waitFor()
+    await keyboard.press('Escape')
+    await p.page.getByRole('menu').waitFor({ state: 'detached' })
+    await keyboard.press('ArrowRight')
+    await keyboard.press('Enter') // follows the quote
+    await p.page.locator('.message.lit').waitFor()
+    assert.equal(await at(), 'row before 1')
+    await p.context.close()
+  })
+
   test('what others write is announced once and politely, and what is loaded or written here is not', async () => {
     const [user = '', peer = ''] = await shared.users('mara', 'noel')
     for (let i = 0; i < 60; i++) await shared.server.sendAs(peer, { user, text: `before ${i}` })

@@ -228,6 +228,7 @@ export const en = {
   keyEscape: 'End a reply, an edit or a search',
   keyTab: 'From list to messages to field',
   keyMessages: 'From message to message; open its menu',
+  keyInside: 'Into a message, to its links, quotes and reactions; back to it',
   keyMonth: 'In the calendar: another month; with Shift another year',
   keyHelp: 'This list',
   emojiSmileys: 'Smileys',

@@ -228,6 +228,7 @@ export const zh: Texts = {
   keyEscape: '取消回复、编辑或搜索',
   keyTab: '在列表、消息和输入框之间切换',
   keyMessages: '在消息之间移动；打开菜单',
+  keyInside: '进入消息，选择其中的链接、引用和表情回应；返回',
   keyMonth: '日历中：切换月份；加 Shift 切换年份',
   keyHelp: '显示此列表',
   emojiSmileys: '笑脸',

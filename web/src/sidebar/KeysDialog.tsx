@@ -4,7 +4,7 @@ import { type Key, useTranslation } from '../i18n/index.js'
 
 const keys: readonly (readonly [readonly string[], Key])[] = [
   [['Ctrl K', '/'], 'keySearch'], [['Alt ↑', 'Alt ↓'], 'keyNeighbour'], [['Enter'], 'keySend'], [['Shift Enter'], 'keyLine'], [['↑'], 'keyEdit'], [['Esc'], 'keyEscape'],
-  [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
+  [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['→', 'Esc'], 'keyInside'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
 ]
 
 /** All that can be done with the keyboard alone. */
