@@ -130,6 +130,23 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await yara.page.getByRole('option', { name: 'anchor' }).first().waitFor()
     await yara.field.press('Enter')
     assert.equal(await yara.field.inputValue(), 'to ⛵️ you ⚓️ ')
+    // A whole name becomes its emoji when the second colon is typed, and is there again when that is undone; not in code.
+    await yara.field.fill('')
+    await yara.field.pressSequentially('so :smile')
+    assert.match(await yara.page.getByRole('option').first().textContent() ?? '', /^😄/)
+    await yara.field.press(':')
+    await yara.page.waitForFunction((f) => (f as HTMLTextAreaElement).value === 'so 😄', await yara.field.elementHandle())
+    await yara.field.press('Control+z')
+    assert.match(await yara.field.inputValue(), /:smile/)
+    await yara.field.fill('')
+    await yara.field.pressSequentially('`:smile:` 12:30:45 :nosuch: ')
+    assert.equal(await yara.field.inputValue(), '`:smile:` 12:30:45 :nosuch: ')
+    // Enter in the search takes the first one.
+    await yara.press('Emoji')
+    await search.fill('tada')
+    await emoji.getByRole('button', { name: 'party popper' }).waitFor()
+    await search.press('Enter')
+    assert.equal(await yara.field.inputValue(), '`:smile:` 12:30:45 :nosuch: 🎉')
     await yara.context.close()
   })
 

@@ -34,7 +34,8 @@ interface ComposerProps {
 
 /**
  * Where messages are written. The field belongs to the browser: nothing here sets its text
- * while the person writes, so no input method is disturbed.
+ * while the person writes, so no input method is disturbed. Only an emoji takes the place of
+ * its name, when no input method composes.
  */
 export function Composer({ chat, conv, peer, conversation, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
   const { t } = useTranslation()
@@ -178,7 +179,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
           <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
           <textarea
             ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint="send"
-            onInput={() => { setEmoji(false); changed() }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
+            onInput={(e) => { setEmoji(false); changed(); completion.typed(e.currentTarget, e.nativeEvent as InputEvent) }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />
           <button type="button" className="composer-send" aria-label={t(editing ? 'save' : 'send')} title={t(editing ? 'save' : 'send')} disabled={empty} onMouseDown={(e) => e.preventDefault()} onClick={send}>

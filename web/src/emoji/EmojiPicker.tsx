@@ -1,7 +1,8 @@
 import { type KeyboardEvent, memo, type ReactElement, useEffect, useRef, useState } from 'react'
 import { isComposing, SearchField, Spinner } from '../../ui/index.js'
 import { type Key, useTranslation } from '../i18n/index.js'
-import { type Emoji, type EmojiData, loadEmoji } from './data.js'
+import { loadEmoji } from './data.js'
+import type { Emoji, EmojiData } from './search.js'
 import './emoji.css'
 
 const groupNames: Readonly<Record<number, Key>> = {
@@ -41,6 +42,11 @@ export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerPr
   }, [onClose])
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
+    const best = e.key === 'Enter' && e.target instanceof HTMLInputElement && wanted !== '' ? data?.search(wanted)[0] : undefined
+    if (best) {
+      e.preventDefault()
+      onPick(best.sign)
+    }
     if (!(e.target instanceof HTMLElement) || !e.target.classList.contains('emoji')) return
     const all = [...box.current?.querySelectorAll<HTMLElement>('.emoji') ?? []]
     const columns = getComputedStyle(e.target.parentElement ?? e.target).gridTemplateColumns.split(' ').length
