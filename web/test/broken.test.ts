@@ -29,7 +29,7 @@ const rules: readonly Rule[] = [
   { file: 'src/embed/router.ts', old: 'same || this.#opens(next)', new: 'true', guard: 'src/embed/router.test.ts', by: 'if the page lets it' },
   { file: 'elementStyles.ts', old: 'calc($1 * var(--rem))', new: '$1rem', guard: 'test/elementStyles.test.ts', by: 'goes by the page around it' },
   { file: 'src/account/names.ts', old: '++this.#asked < atOnce ? 0 : askEveryMs', new: 'askEveryMs', guard: 'src/account/names.test.ts', by: 'those that a list shows first' },
-  { file: 'src/press.ts', old: '> slack) end()', new: '> Infinity) end()', guard: 'src/press.test.ts', by: 'opens none when it scrolls' },
+  { file: 'src/press.ts', old: '> slack) end()', new: '> Infinity) end()', guard: 'src/press.test.ts', by: 'opens none when it moves' },
   { file: 'src/chat/failure.ts', old: "too_late: 'errorTooLate', ", new: '', guard: 'src/chat/failure.test.ts', by: 'each code of the catalogue' },
   { file: 'src/chat/failure.ts', old: "t('errorOther', { code })", new: 'code', guard: 'src/chat/failure.test.ts', by: 'the English text of the server' },
   { file: 'src/i18n/fill.ts', old: 'isChinese(before + value.charAt(0)) ? \'\' : blank', new: 'blank', guard: 'src/i18n/i18n.test.ts', by: 'a value has a blank beside it' },

@@ -109,6 +109,33 @@ describe('everybody', { timeout: 120_000, concurrency: 3 }, () => {
     await p.context.close()
   })
 
+  test('a finger that rests on a message opens its menu and selects nothing, though this browser sends no contextmenu; one that moves does not', async () => {
+    const [user = '', peer = ''] = await shared.users('tove', 'ulf')
+    for (const text of ['rest here', 'a second one']) await shared.server.sendAs(peer, { user, text })
+    const p = await shared.open(user, { route: `u/${peer}`, options: { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true } })
+    const devtools = await p.context.newCDPSession(p.page)
+    const { x = 0, y = 0 } = await p.message('rest here').locator('.bubble').boundingBox() ?? {}
+    const touch = (type: 'touchStart' | 'touchMove' | 'touchEnd', dy = 0): Promise<unknown> => devtools.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x: x + 20, y: y + 15 + dy }] })
+    const menu = p.page.getByRole('menu')
+    await touch('touchStart')
+    await touch('touchMove', 20)
+    await p.page.waitForTimeout(700) // for what is not to come
+    await touch('touchEnd')
+    assert.equal(await menu.count(), 0)
+    await touch('touchStart')
+    await touch('touchMove', 2)
+    await menu.waitFor()
+    const lifted = p.page.evaluate(() => new Promise((done) => addEventListener('pointerup', (e) => done((e.target as Element).role), { once: true })))
+    await touch('touchEnd')
+    assert.equal(await lifted, 'menu') // elsewhere it would close the menu in some browsers
+    await p.page.waitForTimeout(200) // for what is not to happen: that the menu closes
+    assert.deepEqual([await menu.count(), await p.page.evaluate(() => getSelection()?.toString())], [1, ''])
+    await p.page.getByRole('menuitem', { name: 'Reply' }).tap()
+    await p.page.locator('.intent', { hasText: 'rest here' }).waitFor()
+    assert.equal(await menu.count(), 0)
+    await p.context.close()
+  })
+
   test('the theme is that of the system, or the one that the person chooses, also after a reload', async () => {
     const [user = ''] = await shared.users('odin')
     const { page, context } = await shared.open(user, { route: 'settings', options: { colorScheme: 'dark' } })
