@@ -136,6 +136,23 @@ describe('everybody', { timeout: 120_000, concurrency: 3 }, () => {
     await p.context.close()
   })
 
+  test('on a phone Enter begins a new line, and the button sends; a keyboard sends with Ctrl and Enter', async () => {
+    const [user = ''] = await shared.users('ugo')
+    const p = await shared.open(user, { route: `u/${user}`, options: { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true } })
+    assert.equal(await p.field.getAttribute('enterkeyhint'), 'enter')
+    await p.field.tap()
+    await p.field.pressSequentially('one')
+    await p.field.press('Enter')
+    await p.field.pressSequentially('two')
+    assert.equal(await p.field.inputValue(), 'one\ntwo')
+    await p.page.getByRole('button', { name: 'Send' }).tap()
+    await p.stored('one\ntwo')
+    await p.field.pressSequentially('three')
+    await p.field.press('Control+Enter')
+    await p.stored('three')
+    await p.context.close()
+  })
+
   test('the theme is that of the system, or the one that the person chooses, also after a reload', async () => {
     const [user = ''] = await shared.users('odin')
     const { page, context } = await shared.open(user, { route: 'settings', options: { colorScheme: 'dark' } })

@@ -291,7 +291,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await asOlga(s, 'u/wang')
       await s.p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor({ timeout: 8000 })
       await field(s.p).fill('Written while there is no connection')
-      await field(s.p).press('Enter')
+      await button(s.p, s.t('send')).click()
       await bubble(s.p, 'Written while').waitFor()
     },
     'offline': async ({ p, to, wire, context }) => {
@@ -316,10 +316,10 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await asOlga(s, 'settings')
       await s.p.locator('.blocked').scrollIntoViewIfNeeded()
     },
-    'failed': async ({ p, to }) => {
+    'failed': async ({ p, to, t }) => {
       await to('alice/u/nobody')
       await field(p).fill('Is anybody there? I am looking for the owner of the blue boat at gate B.')
-      await field(p).press('Enter')
+      await button(p, t('send')).click()
       await p.locator('.failure').waitFor()
     },
     'failed-list': async ({ p, to }) => {
@@ -330,7 +330,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     'unknown': async ({ p, to, olga, t }) => {
       await to(`alice/u/${olga}`) // nobody has written there
       await field(p).fill(fateless)
-      await field(p).press('Enter')
+      await button(p, t('send')).click()
       await p.getByText(t('unknowableAgain')).waitFor()
     },
     'toast': async ({ p, to, t }) => {

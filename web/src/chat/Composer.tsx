@@ -1,7 +1,7 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ComponentType, type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
-import { activeIn, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
+import { activeIn, enterSends, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
 import type { EmojiPickerProps } from '../emoji/EmojiPicker.js'
@@ -156,7 +156,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const pressed = (e: KeyboardEvent<HTMLTextAreaElement>): void => {
     if (isComposing(e)) return
     if (completion.onKeyDown(e, complete)) return
-    if (e.key === 'Enter' && !e.shiftKey && !e.altKey) {
+    if (e.key === 'Enter' && !e.shiftKey && !e.altKey && (enterSends() || e.ctrlKey || e.metaKey)) {
       e.preventDefault()
       send()
     } else if (e.key === 'Escape' && intent) {
@@ -178,7 +178,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
         <div className="composer-line">
           <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
           <textarea
-            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint="send"
+            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint={enterSends() ? 'send' : 'enter'}
             onInput={(e) => { setEmoji(false); changed(); completion.typed(e.currentTarget, e.nativeEvent as InputEvent) }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />
