@@ -24,7 +24,7 @@ const rules: readonly Rule[] = [
   { file: 'src/chat/rows.ts', old: '!m.edit && !m.recall && ', new: '', guard: 'src/chat/rows.test.ts', by: 'edits and recalls have no row' },
   { file: 'src/chat/rows.ts', old: ' && b.ms - a.ms <= groupMs', new: '', guard: 'src/chat/rows.test.ts', by: 'until another one writes or ten minutes pass' },
   { file: 'src/chat/span.ts', old: 'const last = at + mostRows', new: 'const last = all.length', guard: 'src/chat/rows.test.ts', by: 'never grows beyond its bound' },
-  { file: 'src/chat/marks.ts', old: '\\bhttps?:\\/\\/', new: '\\b\\w+:', guard: 'src/chat/marks.test.ts', by: 'only http is one' },
+  { file: 'src/chat/marks.ts', old: '\\bhttps?:\\/\\/', new: '\\b\\w+:', guard: 'src/chat/marks.test.ts', by: 'no other scheme is one' },
   { file: 'src/chat/marks.ts', old: 'mentions.has(user) || ', new: 'true || ', guard: 'src/chat/marks.test.ts', by: 'only users whom the message mentions' },
   { file: 'src/embed/router.ts', old: 'same || this.#opens(next)', new: 'true', guard: 'src/embed/router.test.ts', by: 'if the page lets it' },
   { file: 'elementStyles.ts', old: 'calc($1 * var(--rem))', new: '$1rem', guard: 'test/elementStyles.test.ts', by: 'goes by the page around it' },
