@@ -198,6 +198,11 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await button(p, t('emoji')).click()
       await p.locator('.emoji').first().waitFor()
     },
+    'react': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, '收到，明天见', t('reactOther'))
+      await p.locator('.emoji').first().waitFor()
+    },
     'forward': async ({ p, to, t }) => {
       await to(mixed)
       await messageMenu(p, '收到，明天见', t('forward'))

@@ -1,10 +1,10 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
-import { type ComponentType, type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
 import { activeIn, enterSends, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
-import type { EmojiPickerProps } from '../emoji/EmojiPicker.js'
+import { Emojis } from '../emoji/Emojis.js'
 import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { Completion, type Completed, useCompletion } from './Completion.js'
@@ -47,7 +47,6 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const field = useRef<HTMLTextAreaElement>(null)
   const [empty, setEmpty] = useState(() => draftOf(session.account, chat) === '')
   const [emoji, setEmoji] = useState(false)
-  const [Picker, setPicker] = useState<ComponentType<EmojiPickerProps>>() // once it is loaded
   const members = useMembers(conversation?.kind === 'group' ? conversation : undefined)
   const completion = useCompletion(members, user, conversation?.role === 'owner' || conversation?.role === 'admin')
 
@@ -74,14 +73,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     if (field.current && takesFocus(field.current) && matchMedia('(pointer: fine)').matches) field.current.focus({ preventScroll: true })
   }, [takesFocus])
 
-  // A part of the page that is loaded later may be gone: the server has a newer version by now.
-  const noEmoji = useCallback(() => {
-    setEmoji(false)
-    toast(t(navigator.onLine ? 'newVersion' : 'errorOffline'))
-  }, [t, toast])
-  useEffect(() => {
-    if (emoji && !Picker) import('../emoji/EmojiPicker.js').then((m) => setPicker(() => m.default), noEmoji)
-  }, [emoji, Picker, noEmoji])
+  const noEmoji = useCallback(() => setEmoji(false), [])
 
   // An edit takes the field, and gives the draft back when it is over.
   const editing = intent?.kind === 'edit' ? intent.message : undefined
@@ -187,7 +179,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
           </button>
         </div>
       </div>
-      {emoji && Picker && <Picker onPick={(sign) => insert(sign)} onClose={() => setEmoji(false)} onFailed={noEmoji} />}
+      {emoji && <Emojis onPick={insert} onClose={noEmoji} />}
     </div>
   )
 }

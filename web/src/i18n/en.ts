@@ -91,6 +91,7 @@ export const en = {
   messageMenu: 'What to do with the message',
   react: 'React',
   reactWith: 'React with {emoji}',
+  reactOther: 'React with another emoji',
   whoReacted: 'Who reacted',
   whoRead: 'Who has read it',
   nobodyYet: 'Nobody yet',

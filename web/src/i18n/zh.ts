@@ -91,6 +91,7 @@ export const zh: Texts = {
   messageMenu: '消息操作',
   react: '回应',
   reactWith: '用 {emoji} 回应',
+  reactOther: '用其他表情回应',
   whoReacted: '谁回应了',
   whoRead: '谁已读',
   nobodyYet: '还没有人',
