@@ -1,46 +1,51 @@
-import type { DOMAttributes, TouchEvent } from 'react'
+import type { DOMAttributes, MouseEvent, PointerEvent, TouchEvent } from 'react'
 import type { MenuPlace } from '../ui/index.js'
 
 const restMs = 500
 const slack = 10 // px that a finger at rest may move
 
-/** Safari on iOS sends no contextmenu when a finger rests on something, as other browsers do. */
-function sendsNone(): boolean {
-  return /iPhone|iPad|iPod/.test(navigator.userAgent) || navigator.platform === 'MacIntel' && navigator.maxTouchPoints > 1
-}
-
 let timer: ReturnType<typeof setTimeout> | undefined // there is one finger that can rest
 let from: MenuPlace = { x: 0, y: 0 }
-let opened = false
+let opened = false // by the finger that came last
 
 function end(): void {
   clearTimeout(timer)
   timer = undefined
 }
 
-/** Handlers that open a menu where a finger rests, in browsers that do not tell of it. */
-export function onRest(open: (at: MenuPlace) => void): Pick<DOMAttributes<HTMLElement>, 'onTouchStart' | 'onTouchMove' | 'onTouchEnd' | 'onTouchCancel'> {
-  if (!sendsNone()) return {}
+type Handlers = Required<Pick<DOMAttributes<HTMLElement>, 'onPointerDown' | 'onPointerMove' | 'onPointerUp' | 'onPointerCancel' | 'onTouchEnd' | 'onContextMenuCapture'>>
+
+/**
+ * Handlers that open a menu where a finger rests. Some browsers tell of it by a contextmenu, and
+ * Safari on iOS does not. Whichever comes first opens the menu. A browser that scrolls ends the
+ * pointer, and so the rest.
+ */
+export function onRest(open: (at: MenuPlace) => void): Handlers {
   return {
-    onTouchStart: ({ touches }: TouchEvent) => {
+    onPointerDown({ pointerType, isPrimary, pointerId, clientX, clientY }: PointerEvent) {
       end()
       opened = false
-      const finger = touches[0]
-      if (!finger || touches.length > 1) return
-      from = { x: finger.clientX, y: finger.clientY }
+      if (pointerType !== 'touch' || !isPrimary) return // also the second of two fingers: it is no rest
+      from = { x: clientX, y: clientY, pointer: pointerId }
       timer = setTimeout(() => {
         opened = true
         open(from)
       }, restMs)
     },
-    onTouchMove: ({ touches }: TouchEvent) => {
-      const finger = touches[0]
-      if (!finger || Math.hypot(finger.clientX - from.x, finger.clientY - from.y) > slack) end()
+    onPointerMove({ clientX, clientY }: PointerEvent) {
+      if (Math.hypot(clientX - from.x, clientY - from.y) > slack) end()
     },
-    onTouchEnd: (e: TouchEvent) => {
-      end()
+    onPointerUp: end,
+    onPointerCancel: end,
+    onTouchEnd(e: TouchEvent) {
       if (opened) e.preventDefault() // it is no tap
     },
-    onTouchCancel: end,
+    onContextMenuCapture(e: MouseEvent) {
+      end()
+      if (!opened || !e.isTrusted) return // by a mouse, by a key, or by the browser before the time was over
+      opened = false
+      e.preventDefault()
+      e.stopPropagation()
+    },
   }
 }

@@ -108,6 +108,19 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await search.press('Escape')
     await emoji.waitFor({ state: 'detached' })
     assert.equal(await yara.field.evaluate((f) => f === document.activeElement), true)
+    // Several are chosen one after another. Then one Escape in the field closes them, and so does a click there, a letter or a message that is sent.
+    const endings: Readonly<Record<string, () => Promise<void>>> = {
+      escape: () => yara.field.press('Escape'), click: () => yara.field.click(), letter: () => yara.field.press('a'), enter: () => yara.field.press('Enter'),
+      elsewhere: () => yara.field.press('Control+k'), button: () => yara.page.getByRole('button', { name: 'Emoji' }).press('Escape'),
+    }
+    for (const [what, end] of Object.entries(endings)) {
+      await yara.field.fill('')
+      await yara.press('Emoji')
+      for (const i of [0, 1]) await emoji.locator('.emoji').nth(i).click()
+      assert.equal(await yara.field.evaluate((f) => f === document.activeElement), true)
+      await end()
+      await emoji.waitFor({ state: 'detached' }).catch((why: unknown) => assert.fail(`${what}: ${String(why)}`))
+    }
     // One is put where the person writes; with a colon they need no picker.
     await yara.field.fill('to  you')
     await yara.field.evaluate((f) => (f as HTMLTextAreaElement).setSelectionRange(3, 3))
@@ -120,6 +133,23 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await yara.page.getByRole('option', { name: 'anchor' }).first().waitFor()
     await yara.field.press('Enter')
     assert.equal(await yara.field.inputValue(), 'to ⛵️ you ⚓️ ')
+    // A whole name becomes its emoji when the second colon is typed, and is there again when that is undone; not in code.
+    await yara.field.fill('')
+    await yara.field.pressSequentially('so :smile')
+    assert.match(await yara.page.getByRole('option').first().textContent() ?? '', /^😄/)
+    await yara.field.press(':')
+    await yara.page.waitForFunction((f) => (f as HTMLTextAreaElement).value === 'so 😄', await yara.field.elementHandle())
+    await yara.field.press('Control+z')
+    assert.match(await yara.field.inputValue(), /:smile/)
+    await yara.field.fill('')
+    await yara.field.pressSequentially('`:smile:` 12:30:45 :nosuch: ')
+    assert.equal(await yara.field.inputValue(), '`:smile:` 12:30:45 :nosuch: ')
+    // Enter in the search takes the first one.
+    await yara.press('Emoji')
+    await search.fill('tada')
+    await emoji.getByRole('button', { name: 'party popper' }).waitFor()
+    await search.press('Enter')
+    assert.equal(await yara.field.inputValue(), '`:smile:` 12:30:45 :nosuch: 🎉')
     await yara.context.close()
   })
 

@@ -41,6 +41,51 @@ describe('everybody', { timeout: 120_000, concurrency: 3 }, () => {
     await context.close()
   })
 
+  test('the messages are one stop of Tab, the newest; the right arrow goes to links, mentions and quotes inside of one, and all arrows lead on from there', async () => {
+    const { conv, users: [user = '', peer = ''] } = await shared.group('Keys', 'kurt', 'lena')
+    for (let i = 0; i < 60; i++) await shared.server.sendAs(peer, { conv, text: `before ${i}` })
+    await shared.server.sendAs(peer, { conv, text: Array.from({ length: 40 }, (_, i) => `https://example.org/${i}`).join(' ') })
+    await shared.server.sendAs(peer, { conv, text: `@${user} see https://example.org/newest`, rel: { mentions: [user], replyTo: '3' } }) // the first two entries are of the group, and before 0
+    const p = await shared.open(user, { route: `c/${conv}` })
+    const { keyboard } = p.page
+    const at = (): Promise<string> => p.page.evaluate(() => {
+      const e = document.activeElement
+      return e?.matches('[data-key]') ? `row ${e.querySelector('.body')?.textContent ?? ''}` : e?.matches('.message *, .composer *') ? `${e.closest('.composer') ? 'composer' : ''}${e.className || e.tagName}` : e?.tagName ?? ''
+    })
+    const newest = `row @${user} see https://example.org/newest`
+    const way = p.page.getByRole('button', { name: 'To the newest message' })
+    await way.press('Enter')
+    await way.waitFor({ state: 'detached' })
+    assert.equal(await at(), newest) // the button is gone, and the focus is where it led
+    await p.field.focus()
+    await keyboard.press('Shift+Tab') // the button for emojis
+    await keyboard.press('Shift+Tab')
+    assert.equal(await at(), newest)
+    const walked: string[] = []
+    for (const key of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'Escape', 'ArrowRight', 'ArrowUp', 'ArrowRight', 'ArrowDown']) {
+      await keyboard.press(key)
+      walked.push((await at()).replace(/row https.*/, 'row of links'))
+    }
+    assert.deepEqual(walked, ['quote', 'mention mention-me', 'A', 'A', 'mention mention-me', newest, 'quote', 'row of links', 'A', newest])
+    await keyboard.press('ArrowUp')
+    await keyboard.press('Tab')
+    assert.match(await at(), /^composer/)
+    await shared.server.sendAs(peer, { conv, text: 'the newest of all' })
+    await p.message('the newest of all').waitFor()
+    await keyboard.press('Shift+Tab')
+    assert.equal(await at(), 'row the newest of all')
+    await keyboard.press('ArrowUp')
+    await keyboard.press('Enter')
+    await p.page.getByRole('menuitem', { name: 'Reply' }).waitFor()
+    await keyboard.press('Escape')
+    await p.page.getByRole('menu').waitFor({ state: 'detached' })
+    await keyboard.press('ArrowRight')
+    await keyboard.press('Enter') // follows the quote
+    await p.page.locator('.message.lit').waitFor()
+    assert.equal(await at(), 'row before 1')
+    await p.context.close()
+  })
+
   test('what others write is announced once and politely, and what is loaded or written here is not', async () => {
     const [user = '', peer = ''] = await shared.users('mara', 'noel')
     for (let i = 0; i < 60; i++) await shared.server.sendAs(peer, { user, text: `before ${i}` })
@@ -61,6 +106,50 @@ describe('everybody', { timeout: 120_000, concurrency: 3 }, () => {
     const [said, polite] = await p.page.evaluate(() => [[...new Set((globalThis as unknown as { said: string[] }).said)], (globalThis as unknown as { polite: boolean }).polite] as const)
     assert.deepEqual(said, [`${peer}: hello you`])
     assert.equal(polite, true)
+    await p.context.close()
+  })
+
+  test('a finger that rests on a message opens its menu and selects nothing, though this browser sends no contextmenu; one that moves does not', async () => {
+    const [user = '', peer = ''] = await shared.users('tove', 'ulf')
+    for (const text of ['rest here', 'a second one']) await shared.server.sendAs(peer, { user, text })
+    const p = await shared.open(user, { route: `u/${peer}`, options: { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true } })
+    const devtools = await p.context.newCDPSession(p.page)
+    const { x = 0, y = 0 } = await p.message('rest here').locator('.bubble').boundingBox() ?? {}
+    const touch = (type: 'touchStart' | 'touchMove' | 'touchEnd', dy = 0): Promise<unknown> => devtools.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x: x + 20, y: y + 15 + dy }] })
+    const menu = p.page.getByRole('menu')
+    await touch('touchStart')
+    await touch('touchMove', 20)
+    await p.page.waitForTimeout(700) // for what is not to come
+    await touch('touchEnd')
+    assert.equal(await menu.count(), 0)
+    await touch('touchStart')
+    await touch('touchMove', 2)
+    await menu.waitFor()
+    const lifted = p.page.evaluate(() => new Promise((done) => addEventListener('pointerup', (e) => done((e.target as Element).role), { once: true })))
+    await touch('touchEnd')
+    assert.equal(await lifted, 'menu') // elsewhere it would close the menu in some browsers
+    await p.page.waitForTimeout(200) // for what is not to happen: that the menu closes
+    assert.deepEqual([await menu.count(), await p.page.evaluate(() => getSelection()?.toString())], [1, ''])
+    await p.page.getByRole('menuitem', { name: 'Reply' }).tap()
+    await p.page.locator('.intent', { hasText: 'rest here' }).waitFor()
+    assert.equal(await menu.count(), 0)
+    await p.context.close()
+  })
+
+  test('on a phone Enter begins a new line, and the button sends; a keyboard sends with Ctrl and Enter', async () => {
+    const [user = ''] = await shared.users('ugo')
+    const p = await shared.open(user, { route: `u/${user}`, options: { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true } })
+    assert.equal(await p.field.getAttribute('enterkeyhint'), 'enter')
+    await p.field.tap()
+    await p.field.pressSequentially('one')
+    await p.field.press('Enter')
+    await p.field.pressSequentially('two')
+    assert.equal(await p.field.inputValue(), 'one\ntwo')
+    await p.page.getByRole('button', { name: 'Send' }).tap()
+    await p.stored('one\ntwo')
+    await p.field.pressSequentially('three')
+    await p.field.press('Control+Enter')
+    await p.stored('three')
     await p.context.close()
   })
 

@@ -59,6 +59,17 @@ describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
     await here.press('Close', 'dialog')
     await here.message('of the other one').locator('.reaction[aria-pressed="true"]', { hasText: '🎉' }).click() // takes it away
     await there.message('of the other one').locator('.reaction').waitFor({ state: 'detached' })
+    // Any other emoji is behind the last button; one that is in the menu too is the same reaction.
+    for (const [emoji, name] of [['⛵', 'sailboat'], ['🎉', 'party popper']] as const) {
+      await here.message('of the other one').locator('.bubble').click({ button: 'right' })
+      await here.page.getByRole('menuitem', { name: 'React with another emoji' }).click()
+      await here.page.getByRole('dialog', { name: 'Emoji' }).getByRole('searchbox').fill(name)
+      await here.page.getByRole('dialog', { name: 'Emoji' }).getByRole('button', { name, exact: true }).click()
+      await here.page.locator('dialog').waitFor({ state: 'detached' })
+      await there.message('of the other one').getByRole('button', { name: `${emoji}, 1 person`, exact: true }).waitFor()
+      await here.message('of the other one').getByRole('button', { name: `${emoji}, 1 person`, exact: true }).click()
+      await there.message('of the other one').locator('.reaction').waitFor({ state: 'detached' })
+    }
     await there.choose('of the other one', 'Pin')
     await here.page.locator('.pin-bar', { hasText: 'of the other one' }).waitFor()
     const time = await here.message('of the other one').locator('time').textContent() ?? ''

@@ -105,6 +105,17 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     await ann.context.close()
   })
 
+  test('the day that stands above the messages is parted from what is below it by a ring in the colour behind both', async () => {
+    const ben = await (await Person.open(browser, links['ben'] ?? '')).ready()
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await ben.page.emulateMedia({ colorScheme })
+      await ben.row('ann').click()
+      const [ring, behind] = await ben.page.locator('.day button').first().evaluate((b) => [getComputedStyle(b).boxShadow, getComputedStyle(b.closest('.main') as Element).backgroundColor])
+      assert.equal(ring, `${behind} 0px 0px 0px 4px`)
+    }
+    await ben.context.close()
+  })
+
   test('by keyboard: Tab leaves the list, Alt and an arrow open the next chat, and Enter on the open one goes to its field', async () => {
     for (const from of ['ann', 'cleo']) await server.sendAs(from, { user: 'ben', text: `of ${from}` })
     const ben = await (await Person.open(browser, links['ben'] ?? '')).ready()

@@ -191,11 +191,16 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     'emoji-completion': async ({ p, to }) => {
       await to('alice/u/carol')
       await field(p).pressSequentially(':he')
-      await p.locator('.completion').waitFor().catch(() => {}) // in Chinese nothing is called so
+      await p.locator('.completion').waitFor()
     },
     'emoji': async ({ p, to, t }) => {
       await to('alice/u/carol')
       await button(p, t('emoji')).click()
+      await p.locator('.emoji').first().waitFor()
+    },
+    'react': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, '收到，明天见', t('reactOther'))
       await p.locator('.emoji').first().waitFor()
     },
     'forward': async ({ p, to, t }) => {
@@ -291,7 +296,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await asOlga(s, 'u/wang')
       await s.p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor({ timeout: 8000 })
       await field(s.p).fill('Written while there is no connection')
-      await field(s.p).press('Enter')
+      await button(s.p, s.t('send')).click()
       await bubble(s.p, 'Written while').waitFor()
     },
     'offline': async ({ p, to, wire, context }) => {
@@ -316,10 +321,10 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await asOlga(s, 'settings')
       await s.p.locator('.blocked').scrollIntoViewIfNeeded()
     },
-    'failed': async ({ p, to }) => {
+    'failed': async ({ p, to, t }) => {
       await to('alice/u/nobody')
       await field(p).fill('Is anybody there? I am looking for the owner of the blue boat at gate B.')
-      await field(p).press('Enter')
+      await button(p, t('send')).click()
       await p.locator('.failure').waitFor()
     },
     'failed-list': async ({ p, to }) => {
@@ -330,7 +335,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     'unknown': async ({ p, to, olga, t }) => {
       await to(`alice/u/${olga}`) // nobody has written there
       await field(p).fill(fateless)
-      await field(p).press('Enter')
+      await button(p, t('send')).click()
       await p.getByText(t('unknowableAgain')).waitFor()
     },
     'toast': async ({ p, to, t }) => {

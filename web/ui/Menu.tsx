@@ -8,6 +8,8 @@ export interface MenuPlace {
   readonly x: number
   readonly y: number
   readonly isEnd?: boolean // x is where it ends
+  /** The finger that still rests there. */
+  readonly pointer?: number
 }
 
 const edge = 8 // px between a menu and the edge of the view
@@ -21,6 +23,7 @@ export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace;
     if (!menu) return undefined
     const before = activeIn(menu)
     menu.showPopover()
+    if (at.pointer !== undefined) hold(menu, at.pointer)
     const { width, height } = menu.getBoundingClientRect()
     menu.style.left = `${Math.max(edge, Math.min(at.isEnd ? at.x - width : at.x, innerWidth - width - edge))}px`
     menu.style.top = `${Math.max(edge, at.y + height + edge > innerHeight ? at.y - height - gap : at.y)}px`
@@ -44,6 +47,15 @@ export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace;
       {children}
     </div>
   )
+}
+
+/** Has a finger end its rest in the menu. By the HTML standard one that is lifted outside of it closes it. (Chromium does not do so.) */
+function hold(menu: HTMLElement, pointer: number): void {
+  try {
+    menu.setPointerCapture(pointer)
+  } catch {
+    // It was lifted before the menu was there.
+  }
 }
 
 function move(e: KeyboardEvent<HTMLElement>, onClose: () => void): void {

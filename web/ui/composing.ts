@@ -9,3 +9,8 @@ export function isComposing(event: KeyboardEvent | ReactKeyboardEvent): boolean 
   const key = 'nativeEvent' in event ? event.nativeEvent : event
   return key.isComposing || key.keyCode === 229
 }
+
+/** Whether Enter alone sends what is written. The keyboards of phones have one Enter, and no Shift with it: there it begins a new line, and a button sends. */
+export function enterSends(): boolean {
+  return !matchMedia('(pointer: coarse)').matches
+}

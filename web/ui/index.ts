@@ -5,7 +5,7 @@ import './overlays.css'
 
 export { Avatar, hueOf } from './Avatar.js'
 export { Calendar } from './Calendar.js'
-export { isComposing } from './composing.js'
+export { enterSends, isComposing } from './composing.js'
 export { Badge, Button, Choices, Field, IconButton, RowButton, SearchField, Spinner, Switch } from './controls.js'
 export { Dialog } from './Dialog.js'
 export { Icon, type IconName, iconNames, Logo } from './Icon.js'

@@ -3,7 +3,7 @@ import { type Piece, piecesOf } from './marks.js'
 import { useSession } from '../account/SessionContext.js'
 import { useChatActions } from './actions.js'
 
-/** The text of a message with its marks. */
+/** The text of a message with its marks. To what can be pressed in it the arrows lead, see roving.ts; only code is a stop of Tab, because it may have to be scrolled. */
 export const Body = memo(function Body({ text, mentions }: { readonly text: string; readonly mentions: ReadonlySet<string> }): ReactElement {
   const pieces = useMemo(() => piecesOf(text, mentions), [text, mentions])
   return <span className="body">{pieces.map(draw)}</span>
@@ -23,7 +23,7 @@ function draw(piece: Piece, i: number): ReactElement | string {
     case 'block':
       return <pre key={i} tabIndex={0}><code>{piece.text}</code></pre>
     case 'link':
-      return <a key={i} href={piece.to} target="_blank" rel="noopener noreferrer nofollow">{piece.text}</a>
+      return <a key={i} tabIndex={-1} href={piece.to} target="_blank" rel="noopener noreferrer nofollow">{piece.text}</a>
     case 'mention':
       return <Mention key={i} user={piece.user} />
   }
@@ -33,5 +33,5 @@ function Mention({ user }: { readonly user: string }): ReactElement {
   const { openUser } = useChatActions()
   const { user: me } = useSession()
   if (user === 'all') return <span className="mention mention-me">@all</span>
-  return <button type="button" className={user === me ? 'mention mention-me' : 'mention'} onClick={() => openUser(user)}>@{user}</button>
+  return <button type="button" tabIndex={-1} className={user === me ? 'mention mention-me' : 'mention'} onClick={() => openUser(user)}>@{user}</button>
 }

@@ -17,13 +17,14 @@ import { ForwardDialog } from './ForwardDialog.js'
 import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { arrange, asEdited } from './rows.js'
 import { PinBar } from './PinBar.js'
+import { ReactDialog } from './ReactDialog.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
 import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -101,10 +102,11 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {writable
           ? <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
           : <p className="composer-none">{t('notMember')}</p>}
-        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
+        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
         {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
+        {open?.kind === 'react' && <ReactDialog message={open.message} onClose={close} />}
         {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}
       </div>

@@ -1,6 +1,6 @@
 import type { MemberRef } from '@petrel-im/sdk'
 import { type KeyboardEvent, type ReactElement, useCallback, useRef, useState } from 'react'
-import { Avatar } from '../../ui/index.js'
+import { activeIn, Avatar } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { loadEmoji } from '../emoji/data.js'
@@ -31,6 +31,9 @@ export interface Completed {
 /** A sign that begins a name, and what of it is written. Chinese and Japanese have no blank before it; addresses, times and links have letters or digits there. */
 const word = /(?<![A-Za-z0-9_@.:：/])([@:：])([\p{L}\p{N}._+-]*)$/u
 
+/** A whole name between two such signs. Within code it stays as it is. */
+const whole = /(?<![A-Za-z0-9_@.:：/`])[:：]([\p{L}\p{N}_+-]+)[:：]$/u
+
 /** Whether enough of an emoji's name is written: two letters, or one Chinese sign. */
 function isEnough(part: string): boolean {
   return part.length >= 2 || /\p{Script=Han}/u.test(part)
@@ -49,10 +52,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
 
   const look = (f: HTMLTextAreaElement): void => {
     const found = f.selectionStart === f.selectionEnd ? word.exec(f.value.slice(0, f.selectionStart)) : null
-    if (!found) {
-      if (state) close()
-      return
-    }
+    if (!found) return close()
     const [, sign, written = ''] = found
     const from = f.selectionStart - written.length - 1
     const turn = ++asked.current
@@ -71,6 +71,20 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
     } else close()
   }
 
+  /** Puts an emoji in the place of its name when the second colon is typed. The person can undo it. */
+  const typed = (f: HTMLTextAreaElement, { isComposing, inputType, data }: InputEvent): void => {
+    if (isComposing || inputType !== 'insertText' || !/[:：]$/.test(data ?? '')) return
+    const { value, selectionEnd: end } = f
+    const found = whole.exec(value.slice(0, end))
+    if (!found) return
+    loadEmoji(language).then(({ named }) => {
+      const emoji = named(found[1] ?? '')
+      if (!emoji || f.value !== value || f.selectionStart !== end || f.selectionEnd !== end || activeIn(f) !== f) return
+      f.setSelectionRange(found.index, end)
+      document.execCommand('insertText', false, emoji.sign)
+    }, () => {}) // the name can stay
+  }
+
   /** Whether the key was for the list. */
   const onKeyDown = (e: KeyboardEvent, complete: (c: Completed) => void): boolean => {
     if (!state) return false
@@ -83,7 +97,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
     e.stopPropagation()
     return true
   }
-  return { state, look, close, onKeyDown, mayAll }
+  return { state, look, typed, close, onKeyDown, mayAll }
 }
 
 export function Completion({ state, onChoose }: { readonly state: Offered | undefined; readonly onChoose: (c: Completed) => void }): ReactElement | null {

@@ -1,10 +1,10 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
-import { type ComponentType, type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
-import { activeIn, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
+import { type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
+import { activeIn, enterSends, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
-import type { EmojiPickerProps } from '../emoji/EmojiPicker.js'
+import { Emojis } from '../emoji/Emojis.js'
 import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { Completion, type Completed, useCompletion } from './Completion.js'
@@ -34,7 +34,8 @@ interface ComposerProps {
 
 /**
  * Where messages are written. The field belongs to the browser: nothing here sets its text
- * while the person writes, so no input method is disturbed.
+ * while the person writes, so no input method is disturbed. Only an emoji takes the place of
+ * its name, when no input method composes.
  */
 export function Composer({ chat, conv, peer, conversation, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
   const { t } = useTranslation()
@@ -46,7 +47,6 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const field = useRef<HTMLTextAreaElement>(null)
   const [empty, setEmpty] = useState(() => draftOf(session.account, chat) === '')
   const [emoji, setEmoji] = useState(false)
-  const [Picker, setPicker] = useState<ComponentType<EmojiPickerProps>>() // once it is loaded
   const members = useMembers(conversation?.kind === 'group' ? conversation : undefined)
   const completion = useCompletion(members, user, conversation?.role === 'owner' || conversation?.role === 'admin')
 
@@ -73,14 +73,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     if (field.current && takesFocus(field.current) && matchMedia('(pointer: fine)').matches) field.current.focus({ preventScroll: true })
   }, [takesFocus])
 
-  // A part of the page that is loaded later may be gone: the server has a newer version by now.
-  const noEmoji = useCallback(() => {
-    setEmoji(false)
-    toast(t(navigator.onLine ? 'newVersion' : 'errorOffline'))
-  }, [t, toast])
-  useEffect(() => {
-    if (emoji && !Picker) import('../emoji/EmojiPicker.js').then((m) => setPicker(() => m.default), noEmoji)
-  }, [emoji, Picker, noEmoji])
+  const noEmoji = useCallback(() => setEmoji(false), [])
 
   // An edit takes the field, and gives the draft back when it is over.
   const editing = intent?.kind === 'edit' ? intent.message : undefined
@@ -111,6 +104,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     const text = f?.value.trim() ?? ''
     if (!f || text === '') return
     setText('')
+    setEmoji(false)
     completion.close()
     if (editing) {
       onIntent(undefined)
@@ -145,10 +139,16 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     completion.close()
   }
 
+  const escaped = (e: KeyboardEvent): void => {
+    if (e.key !== 'Escape' || !emoji || isComposing(e)) return
+    e.stopPropagation()
+    setEmoji(false)
+    field.current?.focus()
+  }
   const pressed = (e: KeyboardEvent<HTMLTextAreaElement>): void => {
     if (isComposing(e)) return
     if (completion.onKeyDown(e, complete)) return
-    if (e.key === 'Enter' && !e.shiftKey && !e.altKey) {
+    if (e.key === 'Enter' && !e.shiftKey && !e.altKey && (enterSends() || e.ctrlKey || e.metaKey)) {
       e.preventDefault()
       send()
     } else if (e.key === 'Escape' && intent) {
@@ -163,15 +163,15 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   }
 
   return (
-    <div className="composer-place">
+    <div className="composer-place" onKeyDownCapture={escaped} onBlur={(e) => { if (e.relatedTarget && !e.currentTarget.contains(e.relatedTarget)) setEmoji(false) }}>
       <Completion state={completion.state} onChoose={complete} />
       <div className="composer">
         {intent && <IntentBar intent={intent} onCancel={() => onIntent(undefined)} />}
         <div className="composer-line">
           <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
           <textarea
-            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint="send"
-            onInput={changed} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
+            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint={enterSends() ? 'send' : 'enter'}
+            onInput={(e) => { setEmoji(false); changed(); completion.typed(e.currentTarget, e.nativeEvent as InputEvent) }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />
           <button type="button" className="composer-send" aria-label={t(editing ? 'save' : 'send')} title={t(editing ? 'save' : 'send')} disabled={empty} onMouseDown={(e) => e.preventDefault()} onClick={send}>
@@ -179,7 +179,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
           </button>
         </div>
       </div>
-      {emoji && Picker && <Picker onPick={(sign) => insert(sign)} onClose={(how) => { setEmoji(false); if (how === 'escape') field.current?.focus() }} onFailed={noEmoji} />}
+      {emoji && <Emojis onPick={insert} onClose={noEmoji} />}
     </div>
   )
 }

@@ -130,9 +130,9 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
             <p>{failureText(o, t)}</p>
             <div className="failure-tools">
               {isTooLong(o) && draft.text !== undefined
-                ? <Button small onClick={() => actions.change(o)}>{t('edit')}</Button>
-                : <Button small onClick={() => actions.again(o)}>{t(state === 'rejected' ? 'retry' : 'sendAgain')}</Button>}
-              <Button small look="danger" onClick={() => actions.discard(o)}>{t('discard')}</Button>
+                ? <Button small tabIndex={-1} onClick={() => actions.change(o)}>{t('edit')}</Button>
+                : <Button small tabIndex={-1} onClick={() => actions.again(o)}>{t(state === 'rejected' ? 'retry' : 'sendAgain')}</Button>}
+              <Button small look="danger" tabIndex={-1} onClick={() => actions.discard(o)}>{t('discard')}</Button>
             </div>
           </div>
         )}

@@ -1,7 +1,7 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import type { ReactElement } from 'react'
-import { Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
+import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
@@ -13,12 +13,13 @@ interface MenuProps {
   readonly at: MenuPlace
   readonly conversation: Conversation
   readonly onClose: () => void
+  readonly onReact: (m: Message) => void
   readonly onRead: (m: Message) => void
   readonly onRecall: (m: Message) => void
 }
 
 /** What can be done with a message. Only what the person may do is there. */
-export function MessageMenu({ message: m, at, conversation: v, onClose, onRead, onRecall }: MenuProps): ReactElement {
+export function MessageMenu({ message: m, at, conversation: v, onClose, onReact, onRead, onRecall }: MenuProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useSession()
@@ -35,6 +36,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead, 
             const mine = m.reactions.some((r) => r.emoji === emoji && r.mine)
             return <button type="button" key={emoji} className="menu-reaction" role="menuitemcheckbox" aria-checked={mine} aria-label={t('reactWith', { emoji })} tabIndex={-1} onClick={() => actions.react(m, emoji, mine)}>{emoji}</button>
           })}
+          <button type="button" className="menu-reaction" role="menuitem" aria-label={t('reactOther')} title={t('reactOther')} tabIndex={-1} onClick={() => onReact(m)}><Icon name="add" /></button>
         </div>
       )}
       {!v.left && <MenuItem icon="reply" onSelect={() => actions.reply(m)}>{t('reply')}</MenuItem>}

@@ -12,7 +12,7 @@ export function QuoteBlock({ conv, seq, onOpen }: { readonly conv: string; reado
   const from = typeof quote === 'string' ? '' : quote.from
   const name = useName(from)
   return (
-    <button type="button" className="quote" style={{ '--hue': hueOf(from) } as CSSProperties} onClick={() => onOpen(seq)}>
+    <button type="button" tabIndex={-1} className="quote" style={{ '--hue': hueOf(from) } as CSSProperties} onClick={() => onOpen(seq)}>
       <span className="quote-name cut" dir="auto">{name || '…'}</span>
       <span className="quote-text cut" dir="auto"><QuoteText quote={quote} /></span>
     </button>

@@ -10,7 +10,7 @@ import { useChatActions } from './actions.js'
 import { DaySection } from './DaySection.js'
 import { plainText } from './marks.js'
 import { keepPlace, placeIn } from './places.js'
-import { useRoving } from './roving.js'
+import { arrive, useRoving } from './roving.js'
 import { arrange, firstUnread, isShown, keyOf } from './rows.js'
 import { besideOf } from './span.js'
 import { type Opening, useSpan } from './useSpan.js'
@@ -60,9 +60,18 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   useImperativeHandle(control, () => ({ jumpTo: jump, jumpToTime, toEnd }), [jump, jumpToTime, toEnd])
   useEffect(() => {
     if (lit === 0) return undefined
+    if (content.current) arrive(content.current)
     const timer = setTimeout(() => setLit(0), litMs)
     return () => clearTimeout(timer)
-  }, [lit])
+  }, [content, lit])
+
+  // A way is gone when it has led the person there, and would take the focus along.
+  const onWay = useRef(false)
+  useLayoutEffect(() => {
+    if (!onWay.current || document.activeElement !== document.body || !content.current) return
+    onWay.current = false
+    arrive(content.current)
+  })
 
   // What the person has in view is read; what a page holds that nobody looks at is not.
   const read = useCallback(() => {
@@ -105,13 +114,13 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   return (
     <div className="timeline">
       <div className="timeline-view" ref={view} onScroll={(e) => { onScroll(); read(); showDay(e.currentTarget) }}>
-        <div className="timeline-content" ref={content} onKeyDown={roving.onKeyDown} onFocus={roving.onFocus}>
+        <div className="timeline-content" ref={content} {...roving}>
           <BeforeDrawing do={() => scroller.current?.remember()} />
           {days.map((day) => <DaySection key={day.key} day={day} me={user} many={v.kind === 'group'} pending={pending} conv={v.id} lit={lit} />)}
         </div>
       </div>
       {(away || v.mentions.length > 0) && (
-        <div className="timeline-ways">
+        <div className="timeline-ways" onFocus={() => { onWay.current = true }} onBlur={() => { onWay.current = false }}>
           {v.mentions.length > 0 && (
             <button type="button" className="way" aria-label={t('toMention')} title={t('toMention')} onClick={() => jumpOrSay(v.mentions[0] ?? 0)}>
               <span aria-hidden="true" className="way-at">@</span><Badge count={v.mentions.length} label={t('mentionsUnread', { n: v.mentions.length })} />

@@ -15,7 +15,23 @@ test('what only looks like a mark stays as it is', () => {
   for (const text of ['2 ** 3 ** 4', 'snake_case_name', 'a * b', '~/x', '** **', '<b>hi</b>', 'javascript:alert(1)']) assert.deepEqual(piecesOf(text, none).join(''), text, text)
 })
 
-test('links end before the signs of the sentence, and only http is one', () => {
+test('what people call an address is a link too: that of a page without its beginning, and that of mail', () => {
+  const link = (text: string, to: string): object => ({ kind: 'link', text, to })
+  assert.deepEqual(piecesOf('see www.debian.org/x, ok', none), ['see ', link('www.debian.org/x', 'https://www.debian.org/x'), ',', ' ok'])
+  assert.deepEqual(piecesOf('Www.debian.org', none), [link('Www.debian.org', 'https://Www.debian.org')])
+  assert.deepEqual(piecesOf('write to anna.lee+x@mail.example.org.', none), ['write to ', link('anna.lee+x@mail.example.org', 'mailto:anna.lee+x@mail.example.org'), '.'])
+  assert.deepEqual(piecesOf('写给a@b.cn，好', none), ['写给', link('a@b.cn', 'mailto:a@b.cn'), '，好'])
+  assert.deepEqual(piecesOf('mail:http.a@b.org', none), ['mail:', link('http.a@b.org', 'mailto:http.a@b.org')])
+  assert.deepEqual(piecesOf('https://a@b.org/www.c.org', none), [link('https://a@b.org/www.c.org', 'https://a@b.org/www.c.org')])
+  assert.deepEqual(piecesOf('@anna@b.org hi', new Set(['anna@b.org'])), [{ kind: 'mention', user: 'anna@b.org' }, ' hi'])
+  for (const text of ['www.', 'www.debian', 'a@b', 'x.www.debian.org', 'ftp://a@b.org']) assert.deepEqual(piecesOf(text, none), [text])
+  const long = 'a_'.repeat(20_000)
+  const begun = performance.now()
+  piecesOf(long, none)
+  assert.ok(performance.now() - begun < 500)
+})
+
+test('links end before the signs of the sentence, and no other scheme is one', () => {
   const link = (to: string): object => ({ kind: 'link', text: to, to })
   assert.deepEqual(piecesOf('see https://example.org/a_(b), ok', none), ['see ', link('https://example.org/a_(b)'), ',', ' ok'])
   assert.deepEqual(piecesOf('(https://example.org)', none), ['(', link('https://example.org'), ')'])

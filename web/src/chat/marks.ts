@@ -8,12 +8,12 @@ export type Piece =
 
 const block = /\n?```(?:[\w+-]*\n)?([\s\S]+?)\n?```\n?/
 const code = /`([^`\n]+)`/
-const link = /\bhttps?:\/\/[^\s<>"'“”‘’，。；！？、（）《》【】]+/
+const link = /(?:\bhttps?:\/\/|(?<![A-Za-z0-9@./-])www\.[a-z0-9-]+\.)[^\s<>"'“”‘’，。；！？、（）《》【】]+|(?<![A-Za-z0-9.%+@/-])[a-z0-9][\w.%+-]{0,63}@(?:[a-z0-9-]{1,63}\.)+[a-z]{2,}/i
 const mark = /\*\*(?=\S)(.+?\S|\S)\*\*|~~(?=\S)(.+?\S|\S)~~|(?<![\p{L}\p{N}_])_(?=\S)(.+?\S|\S)_(?![\p{L}\p{N}_])/u
 const mention = /(?<![A-Za-z0-9_@.])@([A-Za-z0-9](?:[A-Za-z0-9._+@-]*[A-Za-z0-9])?)/
 
 /**
- * Takes a text apart: ``` and ` for code, ** bold, _ italic, ~~ strike, links, and @ for the
+ * Takes a text apart: ``` and ` for code, ** bold, _ italic, ~~ strike, addresses of pages and of mail, and @ for the
  * users that the message mentions. The pieces are drawn as elements; nothing is HTML.
  */
 export function piecesOf(text: string, mentions: ReadonlySet<string>): readonly Piece[] {
@@ -37,9 +37,10 @@ function linkOf(found: string): Piece | readonly Piece[] {
     if (!closes && !/[.,;:!?*_~]/.test(sign)) break
     end--
   }
-  const to = found.slice(0, end)
+  const text = found.slice(0, end)
+  const to = /^https?:/i.test(text) ? text : /^www\./i.test(text) ? `https://${text}` : `mailto:${text}`
   if (!URL.canParse(to)) return found
-  return end === found.length ? { kind: 'link', text: to, to } : [{ kind: 'link', text: to, to }, found.slice(end)]
+  return end === found.length ? { kind: 'link', text, to } : [{ kind: 'link', text, to }, found.slice(end)]
 }
 
 function count(text: string, sign: string): number {

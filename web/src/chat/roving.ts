@@ -1,39 +1,71 @@
 import { type FocusEvent, type KeyboardEvent, useMemo } from 'react'
-import { isComposing } from '../../ui/index.js'
+import { activeIn, isComposing } from '../../ui/index.js'
+
+interface Roving {
+  readonly onKeyDown: (e: KeyboardEvent<HTMLElement>) => void
+  readonly onFocus: (e: FocusEvent<HTMLElement>) => void
+  readonly onBlur: (e: FocusEvent<HTMLElement>) => void
+}
 
 /**
- * Arrows move the focus from message to message; Tab leaves the list. Enter, and the key for
- * menus, open the menu of the message.
+ * The messages are one stop of Tab. Arrows move the focus from message to message, also from
+ * what is inside one. Enter, and the key for menus, open the menu of the message. The right
+ * arrow goes to the links and buttons inside, and from one to the next; Escape and the left
+ * arrow go back.
  */
-export function useRoving(): { readonly onKeyDown: (e: KeyboardEvent<HTMLElement>) => void; readonly onFocus: (e: FocusEvent<HTMLElement>) => void } {
+export function useRoving(): Roving {
   return useMemo(() => ({
     onKeyDown(e) {
-      if (isComposing(e) || !(e.target instanceof HTMLElement) || e.target.dataset['key'] === undefined) return
+      const { target } = e
+      if (isComposing(e) || e.altKey || e.ctrlKey || e.metaKey || !(target instanceof HTMLElement)) return
+      const row = target.closest<HTMLElement>('[data-key]')
+      if (!row) return
+      const isRow = target === row
+      const isCode = target.tagName === 'PRE' // what does not fit is scrolled by the arrows
+      const go = (to: HTMLElement | undefined): void => {
+        e.preventDefault()
+        to?.focus()
+      }
       const rows = [...e.currentTarget.querySelectorAll<HTMLElement>('[data-key]')]
-      const at = rows.indexOf(e.target)
+      const at = rows.indexOf(row)
       const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1, PageDown: at + 10, PageUp: at - 10 }[e.key]
       if (to !== undefined) {
+        go(rows[Math.max(0, Math.min(to, rows.length - 1))])
+      } else if (e.key === 'Enter' && (isRow || isCode)) {
         e.preventDefault()
-        rows[Math.max(0, Math.min(to, rows.length - 1))]?.focus()
-      } else if (e.key === 'Enter') {
-        e.preventDefault()
-        const { x, y, height } = e.target.getBoundingClientRect()
-        e.target.querySelector('.message')?.dispatchEvent(new MouseEvent('contextmenu', { bubbles: true, cancelable: true, clientX: x + 40, clientY: y + Math.min(40, height) }))
+        const { x, y, height } = row.getBoundingClientRect()
+        row.querySelector('.message')?.dispatchEvent(new MouseEvent('contextmenu', { bubbles: true, cancelable: true, clientX: x + 40, clientY: y + Math.min(40, height) }))
+      } else if (e.key === 'Escape' && !isRow) {
+        go(row)
+      } else if (!isCode && (e.key === 'ArrowRight' || e.key === 'ArrowLeft')) {
+        const inside = [row, ...row.querySelectorAll<HTMLElement>('.bubble :is(a, button)')]
+        go(inside[inside.indexOf(target) + (e.key === 'ArrowRight' ? 1 : -1)])
       }
     },
     onFocus(e) {
       const row = e.target.closest<HTMLElement>('[data-key]')
-      if (!row) return
-      for (const before of e.currentTarget.querySelectorAll<HTMLElement>('[data-key][tabindex="0"]')) before.tabIndex = -1
-      row.tabIndex = 0
+      if (row) stopAt(e.currentTarget, row)
+    },
+    onBlur(e) {
+      if (!e.currentTarget.contains(e.relatedTarget)) enterByNewest(e.currentTarget)
     },
   }), [])
 }
 
-/** Makes the newest message the one that Tab comes to, if none is yet. */
+function stopAt(content: HTMLElement, row: HTMLElement): void {
+  for (const before of content.querySelectorAll<HTMLElement>('[data-key][tabindex="0"]')) before.tabIndex = -1
+  row.tabIndex = 0
+}
+
+/** Makes the newest message the one that Tab comes to, unless the person is at another one. */
 export function enterByNewest(content: HTMLElement): void {
-  if (content.querySelector('[data-key][tabindex="0"]')) return
-  const rows = content.querySelectorAll<HTMLElement>('[data-key]')
-  const newest = rows[rows.length - 1]
-  if (newest) newest.tabIndex = 0
+  const newest = content.lastElementChild?.querySelector(':scope > ol')?.lastElementChild // of the last day; this is done after each drawing
+  if (newest instanceof HTMLElement && newest.tabIndex !== 0 && !content.contains(activeIn(content))) stopAt(content, newest)
+}
+
+/** Puts the focus at a message to which the person was brought, if it was in another one, or what had it is gone. */
+export function arrive(content: HTMLElement): void {
+  if (document.activeElement !== document.body && !content.contains(activeIn(content))) return
+  const row = content.querySelector('.lit')?.closest<HTMLElement>('[data-key]') ?? content.querySelector<HTMLElement>('[data-key][tabindex="0"]')
+  row?.focus({ preventScroll: true })
 }

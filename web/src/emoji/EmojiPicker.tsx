@@ -1,7 +1,8 @@
 import { type KeyboardEvent, memo, type ReactElement, useEffect, useRef, useState } from 'react'
 import { isComposing, SearchField, Spinner } from '../../ui/index.js'
 import { type Key, useTranslation } from '../i18n/index.js'
-import { type Emoji, type EmojiData, loadEmoji } from './data.js'
+import { loadEmoji } from './data.js'
+import type { Emoji, EmojiData } from './search.js'
 import './emoji.css'
 
 const groupNames: Readonly<Record<number, Key>> = {
@@ -10,11 +11,11 @@ const groupNames: Readonly<Record<number, Key>> = {
 
 export interface EmojiPickerProps {
   readonly onPick: (sign: string) => void
-  readonly onClose: (how: 'escape' | 'outside') => void // by the key, or by a press outside: the focus goes to what is pressed
+  readonly onClose: () => void // by a press outside
   readonly onFailed: () => void // the emojis could not be loaded
 }
 
-/** Where an emoji is chosen. It stays open, so that several can be. */
+/** Where an emoji is chosen. It stays open, so that several can be, until the person writes, sends or goes elsewhere. */
 export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerProps): ReactElement {
   const { t, language } = useTranslation()
   const [data, setData] = useState<EmojiData | undefined>(undefined)
@@ -34,17 +35,17 @@ export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerPr
   useEffect(() => {
     const outside = (e: PointerEvent): void => {
       const place = box.current?.parentElement
-      if (place && !e.composedPath().includes(place)) onClose('outside') // its target may be an element around a shadow tree
+      if (place && !e.composedPath().includes(place)) onClose() // its target may be an element around a shadow tree
     }
     document.addEventListener('pointerdown', outside)
     return () => document.removeEventListener('pointerdown', outside)
   }, [onClose])
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
-    if (e.key === 'Escape') {
-      e.stopPropagation()
-      onClose('escape')
-      return
+    const best = e.key === 'Enter' && e.target instanceof HTMLInputElement && wanted !== '' ? data?.search(wanted)[0] : undefined
+    if (best) {
+      e.preventDefault()
+      onPick(best.sign)
     }
     if (!(e.target instanceof HTMLElement) || !e.target.classList.contains('emoji')) return
     const all = [...box.current?.querySelectorAll<HTMLElement>('.emoji') ?? []]

@@ -1,18 +1,21 @@
 import type { ReactElement } from 'react'
-import { Dialog } from '../../ui/index.js'
+import { Dialog, enterSends } from '../../ui/index.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 
 const keys: readonly (readonly [readonly string[], Key])[] = [
   [['Ctrl K', '/'], 'keySearch'], [['Alt ↑', 'Alt ↓'], 'keyNeighbour'], [['Enter'], 'keySend'], [['Shift Enter'], 'keyLine'], [['↑'], 'keyEdit'], [['Esc'], 'keyEscape'],
-  [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
+  [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['→', 'Esc'], 'keyInside'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
 ]
+
+/** Where Enter begins a new line. */
+const others: Readonly<Partial<Record<Key, readonly string[]>>> = { keySend: ['Ctrl Enter'], keyLine: ['Enter'] }
 
 /** All that can be done with the keyboard alone. */
 export function KeysDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   return (
     <Dialog title={t('keys')} closeLabel={t('close')} onClose={onClose}>
-      <dl className="dialog-body keys">{keys.map(([pressed, what]) => <div key={what}><dt>{pressed.map((key) => <kbd key={key}>{key}</kbd>)}</dt><dd>{t(what)}</dd></div>)}</dl>
+      <dl className="dialog-body keys">{keys.map(([pressed, what]) => <div key={what}><dt>{(enterSends() ? pressed : others[what] ?? pressed).map((key) => <kbd key={key}>{key}</kbd>)}</dt><dd>{t(what)}</dd></div>)}</dl>
     </Dialog>
   )
 }

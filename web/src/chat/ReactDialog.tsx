@@ -1,0 +1,18 @@
+import type { Message } from '@petrel-im/sdk'
+import type { ReactElement } from 'react'
+import { Dialog } from '../../ui/index.js'
+import { Emojis } from '../emoji/Emojis.js'
+import { useTranslation } from '../i18n/index.js'
+import { useChatActions } from './actions.js'
+
+/** Any emoji, for a reaction. One with which the person has reacted is taken away. */
+export function ReactDialog({ message: m, onClose }: { readonly message: Message; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const { react } = useChatActions()
+  const picked = (chosen: string): void => {
+    const sign = chosen.replace(/(\p{Emoji_Presentation})\ufe0f/gu, '$1') // as in the menu: 👍 with the sign that asks for a picture would be another reaction
+    react(m, sign, m.reactions.some((r) => r.emoji === sign && r.mine))
+    onClose()
+  }
+  return <Dialog title={t('react')} closeLabel={t('close')} onClose={onClose}><Emojis onPick={picked} onClose={onClose} /></Dialog>
+}

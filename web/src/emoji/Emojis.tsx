@@ -1,0 +1,20 @@
+import { type ComponentType, type ReactElement, useCallback, useEffect, useState } from 'react'
+import { useToast } from '../../ui/index.js'
+import { useTranslation } from '../i18n/index.js'
+import type { EmojiPickerProps } from './EmojiPicker.js'
+
+/** Where an emoji is chosen, loaded when it is shown for the first time. */
+export function Emojis({ onPick, onClose }: Pick<EmojiPickerProps, 'onPick' | 'onClose'>): ReactElement | null {
+  const { t } = useTranslation()
+  const toast = useToast()
+  const [Picker, setPicker] = useState<ComponentType<EmojiPickerProps>>()
+  // A part of the page that is loaded later may be gone: the server has a newer version by now.
+  const failed = useCallback(() => {
+    onClose()
+    toast(t(navigator.onLine ? 'newVersion' : 'errorOffline'))
+  }, [onClose, t, toast])
+  useEffect(() => {
+    if (!Picker) import('./EmojiPicker.js').then((m) => setPicker(() => m.default), failed)
+  }, [Picker, failed])
+  return Picker ? <Picker onPick={onPick} onClose={onClose} onFailed={failed} /> : null
+}
