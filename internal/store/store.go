@@ -130,7 +130,8 @@ type Store interface {
 	MarksBy(ctx context.Context, c im.Key, k MarkKind, name string, from, to im.Seq, fn func(q im.Seq, value []byte) bool) error
 
 	// DropRows removes the rows of c below a seq, the marks beside them, and what Dedupe
-	// says of them. After a crash some marks that are ordered by name may be left. The caller has made the new first_seq durable before.
+	// says of them. After a crash some marks may be left. The caller has made the new
+	// first_seq durable before.
 	DropRows(ctx context.Context, c im.Key, below im.Seq) error
 
 	// ScanFeed calls fn for the commits with after < Pos <= upTo, ascending,

@@ -91,7 +91,7 @@ var noteRules = []rule{
 	{
 		name:    "drop-rows-without-their-marks",
 		holds:   "the marks beside a row go with it",
-		patches: []patch{{"internal/store/pebblestore/update.go", `markKey(c, k, below, ""), nil)`, `markKey(c, k, 0, ""), nil)`}},
+		patches: []patch{{"internal/store/pebblestore/update.go", `upper := markKey(c, k, below, "")`, `upper := markKey(c, k, 0, "")`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestStoreInMemoryIsAStore$/^rows_below_a_seq_are_dropped$"}},
 	},
 	{

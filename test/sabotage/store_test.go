@@ -175,6 +175,16 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairDrops"}},
 	},
 	{
+		name:  "drop-marks-in-ranges",
+		holds: "what was deleted with the rows does not come back when the end of a table is damaged",
+		patches: []patch{{
+			"internal/store/pebblestore/update.go",
+			"	for _, k := range store.MarkKinds() {\n		if err == nil {",
+			"	for _, k := range store.MarkKinds() {\n		if err == nil && !k.ByName() { err = s.write(ctx, 128, func(b *pebble.Batch) error { return b.DeleteRange(markKey(c, k, 0, \"\"), markKey(c, k, below, \"\"), nil) }) } else if err == nil {",
+		}},
+		guards: []guard{{"internal/store/pebblestore", "^TestDroppedMarksStayGone"}},
+	},
+	{
 		name:    "repair-forgets",
 		holds:   "a repair that is cut off is not taken for a finished one",
 		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := p.writeRepairing(holes); err != nil {`, `		if err := error(nil); err != nil {`}},

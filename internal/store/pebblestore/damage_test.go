@@ -566,6 +566,74 @@ func TestScarHidesWhatIsOlder(t *testing.T) {
 	}
 }
 
+// TestDroppedMarksStayGoneWhenATableIsRepaired damages the table that has what was deleted
+// by DropRows, at its end and at some other places. The marks are in an older table.
+func TestDroppedMarksStayGoneWhenATableIsRepaired(t *testing.T) {
+	const rows, below = 9, 6
+	disk := vfs.NewCrashableMem()
+	o := mem(disk)
+	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+	st := mustOpen(t, o)
+	w := newWriter(t, st)
+	flush := func() {
+		t.Helper()
+		if err := st.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for q := im.Seq(1); q <= rows; q++ {
+		b := w.next()
+		for _, k := range store.MarkKinds() {
+			b.Marks = append(b.Marks, store.MarkPut{Conv: conv, Kind: k, Seq: q, Name: "ann", Value: []byte("x")})
+		}
+		if err := storetest.Append(st, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush()
+	older := filesOf(t, disk, "sst")
+	if err := st.DropRows(t.Context(), conv, below); err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	newer := slices.DeleteFunc(filesOf(t, disk, "sst"), func(f string) bool { return slices.Contains(older, f) })
+	mustClose(t, st)
+	if len(newer) != 1 {
+		t.Fatalf("DropRows is in the tables %q, want one", newer)
+	}
+	whole, silent := contentOf(t, disk, newer[0]), 0
+	const end = 100 // bytes, each of which is damaged; of those before them one in seven
+	for at := 0; at < len(whole); at += raceFactor {
+		if at < len(whole)-end {
+			at += 6
+		}
+		fs := killed(disk)
+		rewriteFile(t, fs, newer[0], flipped(whole, at))
+		what := fmt.Sprintf("byte %d of %d", at, len(whole))
+		r, err := Repair(mem(fs))
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if len(r.Lost) > 0 {
+			continue // it is said
+		}
+		silent++
+		st := mustOpen(t, mem(fs))
+		for _, k := range store.MarkKinds() {
+			for q := im.Seq(1); q <= rows; q++ {
+				v, err := st.MarksOf(t.Context(), conv, k, "ann", []im.Seq{q})
+				if err != nil || (v[0] != nil) != (q >= below) {
+					t.Errorf("%s: repaired without loss, and the mark of kind %d beside row %d is %q, %v", what, k, q, v, err)
+				}
+			}
+		}
+		mustClose(t, st)
+	}
+	if silent < end/2/raceFactor {
+		t.Errorf("%d repairs without loss, want some", silent)
+	}
+}
+
 func TestCutOffRepairIsNotTakenForAFinishedOne(t *testing.T) {
 	fs, cut := afterReplacing(outdated(t))
 	if _, err := Repair(mem(fs)); err != nil {

@@ -233,7 +233,8 @@ func (s *salvager) pass(b *colblk.DataBlockDecoder) (first []byte, err error) {
 
 // deletions copies the deletions of ranges. If they cannot be read they are given
 // up: only rows below first_seq and entries of the feed below the trim were
-// deleted so, and nobody asks for those.
+// deleted so, and nobody asks for those; and scars that a repair has ended, which then
+// hide what is sound. All else is deleted key by key, or it would be back and nobody told.
 func (s *salvager) deletions(r *sstable.Reader) error {
 	it, err := r.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
 	if err != nil || it == nil {

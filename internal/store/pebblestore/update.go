@@ -59,23 +59,15 @@ const dropChunk = 1000
 
 // DropRows implements store.Store.
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
-	err := s.write(ctx, 512, func(b *pebble.Batch) error {
-		for _, k := range store.MarkKinds() {
-			if k.ByName() {
-				continue // below
-			}
-			if err := b.DeleteRange(markKey(c, k, 0, ""), markKey(c, k, below, ""), nil); err != nil {
-				return err
-			}
-		}
-		return b.DeleteRange(rowKey(c, 0), rowKey(c, below), nil)
-	})
+	err := s.write(ctx, 128, func(b *pebble.Batch) error { return b.DeleteRange(rowKey(c, 0), rowKey(c, below), nil) })
 	if err == nil {
 		err = s.dropKeys(ctx, convKey(kindDedupe, c), func(from []byte) ([][]byte, []byte, error) { return s.dedupeBelow(c, from, below) })
 	}
+	// Marks are deleted one by one: if the end of a table is damaged, a deletion of a range is
+	// lost without a trace, and the marks would be back (salvager.deletions).
 	for _, k := range store.MarkKinds() {
-		if k.ByName() && err == nil {
-			err = s.dropKeys(ctx, kindOfMarks(c, k), func(from []byte) ([][]byte, []byte, error) { return s.namedBelow(c, k, from, below) })
+		if err == nil {
+			err = s.dropKeys(ctx, kindOfMarks(c, k), func(from []byte) ([][]byte, []byte, error) { return s.marksBelow(c, k, from, below) })
 		}
 	}
 	if err != nil {
@@ -111,14 +103,18 @@ func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte
 	return nil
 }
 
-// namedBelow returns keys of marks of a kind that is ordered by name, from a key on, whose
-// seqs are below a seq, and where to go on. It looks at dropChunk of them.
-func (s *Store) namedBelow(c im.Key, k store.MarkKind, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
+// marksBelow returns keys of marks of a kind, from a key on, whose seqs are below a seq, and
+// where to go on. It looks at dropChunk of them.
+func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
 	if err := s.enter(); err != nil {
 		return nil, nil, err
 	}
 	defer s.leave()
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(kindOfMarks(c, k))})
+	upper := markKey(c, k, below, "")
+	if k.ByName() {
+		upper = after(kindOfMarks(c, k)) // the seqs of each name begin anew
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
 	if err != nil {
 		return nil, nil, err
 	}

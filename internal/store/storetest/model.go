@@ -192,7 +192,7 @@ func (m *state) compareMarks(ctx context.Context, st store.Store, convs []im.Key
 		}
 	}
 	maps.DeleteFunc(got, func(at markAt, _ string) bool { // DropRows takes these away after the rows, not with them
-		return at.kind.ByName() && at.seq < m.first[at.conv]
+		return at.seq < m.first[at.conv]
 	})
 	if !maps.Equal(got, m.marks) {
 		return fmt.Errorf("got marks %v, want %v", got, m.marks)
