@@ -16,8 +16,12 @@ import (
 // and smaller batches of the same load. docs/decisions/003 says what relies on it.
 const commitsInFlight = 1
 
-// Else fetcher.scan would read rows that are not durable: this does not compile then.
-const _ = uint(minTail - commitsInFlight*maxRows)
+// These do not compile if the answers of a batch without rows could rest on a commit that is
+// under way, or if fetcher.scan could read rows that are not durable.
+const (
+	_ = uint(1 - commitsInFlight)
+	_ = uint(minTail - commitsInFlight*maxRows)
+)
 
 // Why a committer ends, beside the end of its context.
 var (
