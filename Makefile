@@ -111,7 +111,7 @@ walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of
 	go test -count=1 -vet=off -v ./test/walk
 	cd sdk/ts && node scripts/walks.mjs
 
-rules: $(TS) hosts ## break each rule of the server and of the TypeScript SDK on purpose: a test must notice
+rules: build $(TS) hosts ## break each rule of the server and of the TypeScript SDK on purpose: a test must notice
 	go test -count=1 -vet=off -timeout 15m ./test/sabotage
 	cd sdk/ts && node scripts/test.mjs broken
 
