@@ -138,7 +138,11 @@ func TestCandidatesComeFromTheOwners(t *testing.T) {
 	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
 	quiet, busy := one.Group("alice", "bob"), one.Group("alice", "bob")
 	convs := []im.ConvID{quiet.Conv, busy.Conv}
-	before := one.Convs.Owner(0).Published()
+	_, places, err := one.router.Candidates(t.Context(), bob, convs, func(store.Feed) im.Pos { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := places[0]
 	since := func(store.Feed) im.Pos { return before }
 	check := func(n *node, want ...int) {
 		t.Helper()
