@@ -63,7 +63,7 @@ build: ## build the binary, build/bin/petrel
 # that use a core by themselves run one after the other, BUSY and then BUSY_UNRACED, beside
 # three of the others. LONG ones begin first, so that nothing runs alone at the end. UNRACED
 # names those that wait longest and those about nodes first. APART are `make walks`, `make rules`
-# and a part of `make check`. UNRACED is nice: beside it BUSY_UNRACED has the longest package. -vet=off because `make vet` finds more, -ldflags because the
+# and a part of `make check`. What runs beside BUSY ones is nice: the longest package is one of those. -vet=off because `make vet` finds more, -ldflags because the
 # symbols are half of what it takes to link sixty test programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
@@ -100,7 +100,7 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	  { $(GO_RACE) -p 1 $(call packages,$(BUSY)) && a=0 || a=1; \
 	    $(GO_TEST) -count=1 -p 1 $(call packages,$(BUSY_UNRACED)) && [ $$a = 0 ]; \
 	  } >$(BUILD)/busy.json & busy=$$!; \
-	  $(GO_RACE) -p 3 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
+	  nice -n 2 env $(GO_RACE) -p 3 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
 	  nice -n 2 env $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
