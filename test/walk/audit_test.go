@@ -68,6 +68,11 @@ type serverLog struct {
 	notes   map[uint64]*petrelv1.Note
 }
 
+// has tells whether the user may read an entry of those from first to last.
+func (l *serverLog) has(first, last uint64) bool {
+	return slices.ContainsFunc(l.entries, func(m *petrelv1.Message) bool { return m.Seq >= first && m.Seq <= last })
+}
+
 // ask reads everything that the server has for a user.
 func (w *walk) ask(user string) (*truth, error) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
@@ -170,6 +175,9 @@ func (d *device) differs(t *truth) string {
 		want := petrel.Conversation{
 			ID: id, Kind: s.Kind, Title: s.Title, Peer: s.Peer, Role: s.Role, Left: s.Left, Known: true, Head: s.Head, Have: s.Head,
 			Read: s.Read, Mentions: s.Mentions, Unread: v.Unread,
+		}
+		if v.Read > s.Read && !l.has(s.Read+1, v.Read) { // the server keeps the last seq that the user may read (P-8.3)
+			want.Read = v.Read
 		}
 		least, most := unread(s, l, d.user, d.first(id))
 		if v.Unread < least || v.Unread > most {
