@@ -288,6 +288,7 @@ func (a *App) overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *pet
 		o.Unowned = append(o.Unowned, uint32(f))
 	}
 	var samples [][]*petrelv1.Sample
+	waiting := false // for the next second of a node: without it the sum would fall
 	for _, x := range answers {
 		if len(x.Nodes) != 1 {
 			continue
@@ -301,10 +302,13 @@ func (a *App) overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *pet
 			s.TimeMs = uint64(int64(s.TimeMs) - ahead)
 		}
 		samples = append(samples, x.Samples)
+		waiting = waiting || q.AfterMs > 0 && len(x.Samples) == 0 && x.Nodes[0].Now != nil
 		o.Nodes = append(o.Nodes, x.Nodes[0])
 		o.Incidents = append(o.Incidents, x.Nodes[0].Incidents...)
 	}
-	o.Samples = console.Together(samples)
+	if !waiting {
+		o.Samples = console.Together(samples)
+	}
 	common := a.clusterIncidents(now, &st, silent)
 	a.watch.all.Note(now, common)
 	o.Incidents = append(o.Incidents, common...)

@@ -109,6 +109,15 @@ func TestOverviewSaysThatANodeIsGone(t *testing.T) {
 		o := w.overview()
 		return len(o.Nodes) == 3 && len(o.Samples) > 2 && o.Samples[len(o.Samples)-1].Nodes == 3
 	})
+	for after, n := w.overview().TimeMs, 0; n < 4; { // seconds; the nodes end theirs at different times
+		o := ask(w, w.nodes[0].Admin.GetOverview, &petrelv1.GetOverviewRequest{AfterMs: after})
+		for _, x := range o.Samples {
+			if n++; x.Nodes != 3 {
+				t.Errorf("a sample of %d nodes: %v", x.Nodes, x)
+			}
+		}
+		after = o.TimeMs
+	}
 	w.nodes[1].Kill()
 	took := w.until("the node is missed", 3*time.Second, func() bool {
 		o := w.overview()
