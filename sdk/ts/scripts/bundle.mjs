@@ -7,9 +7,9 @@ import { build } from 'esbuild'
 /**
  * Runs the tests of the current folder, or those whose file has one of `wanted` in its name.
  * All of them are one bundle in one process: to start Node for each file takes longer than the
- * tests. `settings` are those of esbuild.
+ * tests. `settings` are those of esbuild, `flags` more of Node.
  */
-export async function test(wanted, outfile, settings) {
+export async function test(wanted, outfile, settings, flags = []) {
   const some = wanted.filter((part) => !part.startsWith('-'))
   const without = wanted.filter((part) => part.startsWith('-')).map((part) => part.slice(1))
   const files = ['src', 'test']
@@ -18,7 +18,7 @@ export async function test(wanted, outfile, settings) {
     .sort()
   if (files.length === 0) throw new Error(`no test file has ${wanted.join(' or ')} in its name`)
   const contents = files.map((file) => `import ${JSON.stringify(file)}`).join('\n')
-  return run({ stdin: { contents, resolveDir: '.' }, outfile, ignoreAnnotations: true, ...settings }, ['--expose-gc', '--test-force-exit']) // tests are their side effects
+  return run({ stdin: { contents, resolveDir: '.' }, outfile, ignoreAnnotations: true, ...settings }, ['--expose-gc', '--test-force-exit', ...flags]) // tests are their side effects
 }
 
 /** Bundles as `settings` say, and runs that with flags of Node. Returns the exit status. */

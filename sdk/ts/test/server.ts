@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -24,11 +24,12 @@ export class Server {
     this.#operators = `http://${operators}`
     this.#env = {
       HOME: this.folder, PATH: process.env['PATH'], PETREL_LISTEN__HTTP: http, PETREL_LISTEN__TCP: tcp, PETREL_LISTEN__ADMIN: operators, PETREL_STORE__DIR: path.join(this.folder, 'data'),
-      PETREL_LIMITS__SENDS_PER_S: '-1', PETREL_LIMITS__SEND_BURST: '-1', PETREL_ACCOUNTS__REGISTRATIONS_PER_IP_PER_H: '-1', ...settings,
+      PETREL_LIMITS__SENDS_PER_S: '-1', PETREL_LIMITS__SEND_BURST: '-1', PETREL_ACCOUNTS__REGISTRATIONS_PER_IP_PER_H: '-1',
+      ...Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, value.replace('{url}', this.url)])),
     }
   }
 
-  /** `settings` are variables of its environment. */
+  /** `settings` are variables of its environment. In them `{url}` stands for its address. */
   static async start(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
     const s = await Server.startNew(settings)
     const code = s.setupLink.split('#k=')[1]
@@ -77,6 +78,13 @@ export class Server {
     if (!child || child.exitCode !== null || child.signalCode !== null) return
     child.kill(signal)
     await once(child, 'exit')
+  }
+
+  /** Stops the process where it is: it neither answers nor ends its connections. It goes on when the function that this returns is called. */
+  freeze(): () => void {
+    const child = this.#child
+    child?.kill('SIGSTOP')
+    return () => void child?.kill('SIGCONT')
   }
 
   /** A crash, and a start. `meanwhile` gets the folder with its data. */
@@ -151,11 +159,21 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-async function freeAddress(): Promise<string> {
-  const s = createServer().listen(0, '127.0.0.1')
-  await once(s, 'listening')
-  const { port } = s.address() as AddressInfo
-  s.close()
-  await once(s, 'close')
-  return `127.0.0.1:${port}`
+/**
+ * An address that nobody has just now. Its port is below those that the system gives to a
+ * connection: one of them might have the port when a server that was killed starts again.
+ */
+export async function freeAddress(): Promise<string> {
+  for (;;) {
+    const port = 11_000 + Math.floor(Math.random() * 19_000)
+    const s = createServer()
+    try {
+      await once(s.listen(port, '127.0.0.1'), 'listening')
+    } catch {
+      continue // somebody has it
+    }
+    s.close()
+    await once(s, 'close')
+    return `127.0.0.1:${port}`
+  }
 }
