@@ -2,7 +2,8 @@ import { type ReactElement, useEffect, useRef } from 'react'
 import { Icon, IconButton, isComposing, Logo } from '../ui/index.js'
 import { useAddress } from './address.js'
 import { call } from './call.js'
-import { useTranslation } from './i18n/index.js'
+import { clock } from './formats.js'
+import { named, useTranslation } from './i18n/index.js'
 import { useLive } from './live.js'
 import { pages } from './pages.js'
 import { Link } from './parts/Facts.js'
@@ -47,6 +48,7 @@ export function Shell({ session }: { readonly session: Session }): ReactElement 
         </div>
       </aside>
       <main className="main" id="main" ref={main} tabIndex={-1}>
+        {may('server', session) && <Silence />}
         {shown && may(shown.scope, session) ? <shown.View key={page} /> : shown ? (page === '' && allowed[0] ? <First page={allowed[0].page} /> : <Nothing text={t('mayNot', { scope: shown.scope })} />) : <Nothing text={t('noPage')} />}
       </main>
       {may('server', session) && <Title />}
@@ -70,6 +72,20 @@ export function useVerdict(): 'well' | 'degraded' | 'critical' | 'unknown' {
   if (error) return 'critical'
   if (!overview) return 'unknown'
   return overview.verdict === 'VERDICT_CRITICAL' ? 'critical' : overview.verdict === 'VERDICT_DEGRADED' ? 'degraded' : 'well'
+}
+
+/** On every page: the node that serves it does not answer. */
+function Silence(): ReactElement {
+  const tr = useTranslation()
+  const { overview, error, sinceMs } = useLive()
+  if (!error) return <></>
+  const others = (overview?.nodes ?? []).filter((n) => n.node !== overview?.answeredBy).map((n) => n.node)
+  return (
+    <div className="trouble silence" role="alert">
+      <Icon name="alert" small />
+      <span>{tr.t('noAnswerSince', { host: location.host, time: clock(sinceMs, tr) })} {error.code !== 'network' && named(tr, 'error', error.code)} {others.length > 0 && tr.t('otherNodes', { nodes: others.join(', ') })}</span>
+    </div>
+  )
 }
 
 function Health(): ReactElement {

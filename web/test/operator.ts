@@ -1,4 +1,5 @@
 // Operators at the console, with the second factor that their phone would have.
+import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import type { Browser, BrowserContextOptions } from 'playwright-core'
 import { Person } from './browser.js'
@@ -35,4 +36,14 @@ export async function openConsole(browser: Browser, server: Server, session: Ses
   await person.page.goto(`${server.operators}/admin/${page}`)
   await person.page.getByRole('navigation').waitFor()
   return person
+}
+
+/** Presses the button of a dialog that asks, having seen what it says of the change, and waits until it is done. */
+export async function confirm(p: Person, button: string, from: string, to: string): Promise<void> {
+  const changes = p.page.getByRole('dialog').locator('.changes')
+  const cells = changes.locator('tbody tr').first().locator('td')
+  assert.equal(await cells.nth(0).textContent(), from)
+  assert.equal(await cells.nth(1).textContent(), to)
+  await p.press(button, 'dialog')
+  await changes.waitFor({ state: 'detached' })
 }

@@ -15,13 +15,13 @@ export function Overview(): ReactElement {
   const tr = useTranslation()
   const live = useLive()
   const { overview } = live
-  if (!overview) return <div className="page"><h1>{tr.t('overview')}</h1>{live.error ? <Silence live={live} /> : <Spinner label={tr.t('loading')} />}</div>
+  if (!overview) return <div className="page"><h1>{tr.t('overview')}</h1>{!live.error && <Spinner label={tr.t('loading')} />}</div>
   const last = live.samples.at(-1)
   return (
     <div className="page">
       <h1 className="unseen">{tr.t('overview')}</h1>
       <Verdict live={live} />
-      {live.error ? <Silence live={live} /> : <Incidents incidents={overview.incidents ?? []} now={Number(overview.timeMs ?? Date.now())} />}
+      {!live.error && <Incidents incidents={overview.incidents ?? []} now={Number(overview.timeMs ?? Date.now())} />}
       <Strip last={last} nodes={overview.nodes ?? []} />
       <Charts samples={live.samples} />
       <Nodes nodes={overview.nodes ?? []} now={Number(overview.timeMs ?? Date.now())} partitions={overview.partitions ?? 0} unowned={overview.unowned ?? []} misplaced={overview.misplaced ?? 0} />
@@ -46,12 +46,6 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
   )
 }
 
-/** No node answers, as far as this browser knows. */
-function Silence({ live }: { readonly live: Live }): ReactElement {
-  const tr = useTranslation()
-  return <div className="trouble" role="alert"><Icon name="alert" small /><span>{tr.t('noAnswerSince', { time: clock(live.sinceMs, tr) })} {live.error && live.error.code !== 'network' && named(tr, 'error', live.error.code)}</span></div>
-}
-
 /** The server says what happened in English; elsewhere its code and its values are put into words. */
 function textOf(i: IncidentJson, tr: Translation): string {
   const known = named(tr, 'incident', i.code ?? '')
@@ -72,12 +66,14 @@ function Incidents({ incidents, now }: { readonly incidents: readonly IncidentJs
       {incidents.map((i) => {
         const code = i.code ?? ''
         const place = placeOf[code]
+        const text = textOf(i, tr)
         return (
           <li key={`${code} ${i.node} ${i.details?.join(' ')}`} className={i.severity === 'VERDICT_CRITICAL' ? 'incident-critical' : 'incident-degraded'}>
             <details>
               <summary>
                 <Mark look={i.severity === 'VERDICT_CRITICAL' ? 'bad' : 'warn'}>{tr.t(i.severity === 'VERDICT_CRITICAL' ? 'verdict_critical' : 'verdict_degraded')}</Mark>
-                <span className="incident-text">{textOf(i, tr)}</span>
+                {i.node && !text.includes(i.node) && <code>{i.node}</code>}
+                <span className="incident-text">{text}</span>
                 <span className="quiet">{tr.t('since', { time: clock(i.sinceMs, tr), span: span(now - Number(i.sinceMs ?? now), tr) })}</span>
               </summary>
               <p>{named(tr, 'todo', code) === code ? '' : named(tr, 'todo', code)} {place && <Link page={place[0]}>{tr.t(place[1])}</Link>}</p>

@@ -1,7 +1,7 @@
-import { type ReactElement, type ReactNode, useRef, useState } from 'react'
+import { type ReactElement, type ReactNode, useEffect, useRef, useState } from 'react'
 import { Button, Dialog, toast } from '../../ui/index.js'
 import { CallError } from '../call.js'
-import { useTranslation } from '../i18n/index.js'
+import { named, useTranslation } from '../i18n/index.js'
 import { Trouble } from './Trouble.js'
 
 /** One value that a change sets. */
@@ -11,36 +11,47 @@ export interface Changed {
   readonly to: string
 }
 
-interface ChangeProps {
+interface ChangeProps<Result> {
   readonly title: string
   readonly text?: string // what it means for the people concerned
   readonly changes?: readonly Changed[]
   readonly action: string // on the button
   readonly danger?: boolean
   readonly ready?: boolean // false: a field is not filled in yet
-  readonly done: string // told afterwards
+  readonly done: string | ((result: Result) => string) // told afterwards
+  readonly progress?: string // told meanwhile
   readonly children?: ReactNode // fields
   /** Does it. A retry after an answer that was lost has the same request id, so it happens once. */
-  readonly run: (requestId: string) => Promise<unknown>
+  readonly run: (requestId: string) => Promise<Result>
   readonly onClose: () => void
   readonly onDone?: () => void // instead of onClose, after it was done
 }
 
-/** Asks before something is changed, and shows what. */
-export function Change({ title, text, changes = [], action, danger, ready = true, done, children, run, onClose, onDone = onClose }: ChangeProps): ReactElement {
-  const { t } = useTranslation()
+/** Asks before something is changed, and shows what. Who closes it meanwhile is still told how it ended. */
+export function Change<Result>({ title, text, changes = [], action, danger, ready = true, done, progress, children, run, onClose, onDone = onClose }: ChangeProps<Result>): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<CallError>()
   const id = useRef(crypto.randomUUID())
+  const open = useRef(true)
+  useEffect(() => {
+    open.current = true
+    return () => {
+      open.current = false
+    }
+  }, [])
   const go = async (): Promise<void> => {
     setBusy(true)
     setError(undefined)
     try {
-      await run(id.current)
-      toast(done)
-      onDone()
+      const result = await run(id.current)
+      toast(typeof done === 'string' ? done : done(result))
+      if (open.current) onDone() // else it would close what was opened since
     } catch (e) {
-      setError(e instanceof CallError ? e : new CallError('internal', String(e)))
+      const why = e instanceof CallError ? e : new CallError('internal', String(e))
+      if (open.current) setError(why)
+      else toast(`${title} ${named(tr, 'error', why.code)} ${why.code === 'network' ? '' : why.message}`)
       if (e instanceof CallError && e.code !== 'network') id.current = crypto.randomUUID() // it was refused: the next try is another one
     } finally {
       setBusy(false)
@@ -61,6 +72,7 @@ export function Change({ title, text, changes = [], action, danger, ready = true
             <tbody>{changes.map((c) => <tr key={c.name}><th scope="row">{c.name}</th><td>{c.from}</td><td className="to">{c.to}</td></tr>)}</tbody>
           </table>
         )}
+        {busy && progress !== undefined && <p className="progress" role="status">{progress}</p>}
         {error && <Trouble error={error} />}
       </div>
     </Dialog>
