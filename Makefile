@@ -119,7 +119,7 @@ rules: build $(TS) hosts ## break each rule of the server and of the TypeScript 
 gateways: $(TS) hosts ## how long clients of both SDKs wait when their gateway goes, twice for each way
 	go test -count=1 -vet=off -v -run '^TestChaos$$/^gateways$$' ./test/chaos -args -times=2
 
-pages: build $(TS) $(WEB) $(CHROMIUM) ## all tests of the web chat, in Chromium against the server
+pages: build $(TS) $(WEB) $(POSTGRES) $(CHROMIUM) ## all tests of the web chat and the console, in Chromium against the server
 	cd web && node scripts/test.mjs
 
 check: format vet lint fresh types ## everything that can be said without running the server

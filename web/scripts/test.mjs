@@ -5,4 +5,5 @@ import { test } from '../../sdk/ts/scripts/bundle.mjs'
 import { bundled } from './bundled.mjs'
 
 process.chdir(path.resolve(import.meta.dirname, '..'))
-process.exit(await test(process.argv.slice(2), 'node_modules/.cache/test/all.mjs', { ...bundled, loader: { '.css': 'empty' } }))
+const flags = ['--experimental-websocket'] // Node 20 shows its WebSocket only if asked
+process.exit(await test(process.argv.slice(2), 'node_modules/.cache/test/all.mjs', { ...bundled, loader: { '.css': 'empty' } }, flags))
