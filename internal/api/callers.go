@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -155,8 +156,21 @@ func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyRequest, err error) error {
 	e := s.asCode(ctx, procedure(spec), err)
 	callOf(ctx).err = e
-	s.Refusals.Add(string(e.Code))
+	s.count(ctx, e)
 	s.traceRefusal(ctx, spec, req, e)
 	s.noteRefusal(ctx, spec, req, e)
 	return asConnect(e)
+}
+
+// abandoned tells whether e says only that the caller has ended the call. Nothing that the
+// call needed was missing then, so operators are not told of it.
+func abandoned(ctx context.Context, e *im.Error) bool {
+	return e.Code == im.CodeStoreStalled && errors.Is(ctx.Err(), context.Canceled)
+}
+
+// count counts a refusal.
+func (s *Server) count(ctx context.Context, e *im.Error) {
+	if !abandoned(ctx, e) {
+		s.Refusals.Add(string(e.Code))
+	}
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -78,10 +77,9 @@ type Refusal struct {
 	Send    *petrelv1.Send // of a send; else nil
 }
 
-// noteRefusal tells of a refusal, unless the caller has ended the call: then e says nothing of
-// the server.
+// noteRefusal tells of a refusal.
 func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
-	if s.o.Refused == nil || errors.Is(ctx.Err(), context.Canceled) {
+	if s.o.Refused == nil || abandoned(ctx, e) {
 		return
 	}
 	c := callOf(ctx)

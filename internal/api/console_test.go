@@ -5,21 +5,33 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 )
 
 // A page that is loaded again ends what it has asked. Its operator would look for a store
-// that stalls.
+// that stalls, and ten of these in a minute would be an incident. Who guesses passwords and
+// hangs up is refused all the same.
 func TestCallThatItsCallerHasEndedIsNotKeptAsRefused(t *testing.T) {
 	var kept []im.Code
-	s := &Server{o: Options{Refused: func(r Refusal) { kept = append(kept, r.Code) }}}
+	s := &Server{o: Options{Refused: func(r Refusal) { kept = append(kept, r.Code) }}, Refusals: measure.NewCounts(im.Codes()...)}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callKey{}, &call{}))
-	e := &im.Error{Code: im.CodeStoreStalled}
-	s.noteRefusal(ctx, connect.Spec{}, nil, e)
+	fail := func() {
+		for _, code := range []im.Code{im.CodeStoreStalled, im.CodeBadCredentials} {
+			_ = s.fail(ctx, connect.Spec{}, nil, &im.Error{Code: code}) // what it answers is tested elsewhere
+		}
+	}
+	fail()
 	cancel()
-	s.noteRefusal(ctx, connect.Spec{}, nil, e)
-	if len(kept) != 1 {
-		t.Errorf("kept %v, want only the refusal before the end", kept)
+	fail()
+	if d := cmp.Diff([]im.Code{im.CodeStoreStalled, im.CodeBadCredentials, im.CodeBadCredentials}, kept); d != "" {
+		t.Errorf("kept (-want +got):\n%s", d)
+	}
+	counted := map[string]uint64{}
+	s.Refusals.Each(func(code string, n uint64) { counted[code] = n })
+	if d := cmp.Diff(map[string]uint64{string(im.CodeStoreStalled): 1, string(im.CodeBadCredentials): 2}, counted); d != "" {
+		t.Errorf("counted (-want +got):\n%s", d)
 	}
 }

@@ -115,7 +115,7 @@ func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 		return // it has an answer, or a part of one
 	}
 	callOf(r.Context()).err = e
-	s.Refusals.Add(string(e.Code))
+	s.count(r.Context(), e)
 	a.drop()
 	_ = s.errors.Write(a, r, asConnect(e)) // the caller is gone otherwise
 	a.complete(e)
