@@ -222,12 +222,10 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return r.await(ctx)
 }
 
-// raise lifts the limits of every server that are too low for the run.
+// raise lifts the limits that are too low for the run, on all nodes.
 func (r *run) raise(ctx context.Context) (err error) {
-	for _, op := range r.ops {
-		if r.report.Raised, r.restore, err = op.raise(ctx, r.p.needs()); err != nil {
-			return err
-		}
+	if r.report.Raised, r.restore, err = r.ops[0].raise(ctx, r.p.needs()); err != nil {
+		return err
 	}
 	for _, l := range r.report.Raised {
 		r.say("raised %s from %d to %s", l.Limit, l.From, unlimited(l.To))

@@ -401,20 +401,20 @@ func (f *fake) GetHistory(_ context.Context, r *connect.Request[petrelv1.AdminGe
 	return connect.NewResponse(f.page(r.Msg.History)), nil
 }
 
-func (f *fake) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (f *fake) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ClusterLimits], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return connect.NewResponse(proto.CloneOf(f.limits)), nil
+	return connect.NewResponse(&petrelv1.ClusterLimits{Nodes: []*petrelv1.NodeLimits{{Limits: proto.CloneOf(f.limits)}}}), nil
 }
 
-func (f *fake) SetLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (f *fake) SetLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ClusterLimits], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.set = append(f.set, r.Msg)
 	if w := r.Msg.WindowSends; w != 0 {
 		f.limits.WindowSends = w
 	}
-	return connect.NewResponse(proto.CloneOf(f.limits)), nil
+	return connect.NewResponse(&petrelv1.ClusterLimits{}), nil
 }
 
 func (f *fake) GetStats(_ context.Context, r *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -153,7 +154,7 @@ type Raised struct {
 	To    int64  `json:"to"` // -1: none
 }
 
-// raise sets the limits that are too low. restore sets them back.
+// raise sets the limits that are too low on some node. restore sets them back.
 func (o *operator) raise(ctx context.Context, needs []limit) (raised []Raised, restore func(context.Context) error, err error) {
 	now, err := o.api.GetLimits(ctx, connect.NewRequest(&petrelv1.GetLimitsRequest{}))
 	if err != nil {
@@ -161,21 +162,32 @@ func (o *operator) raise(ctx context.Context, needs []limit) (raised []Raised, r
 	}
 	higher, before := &petrelv1.ServerLimits{}, &petrelv1.ServerLimits{}
 	for _, l := range needs {
-		is := *l.of(now.Msg)
-		if is < 0 || l.need >= 0 && is >= l.need {
-			continue
+		for _, n := range now.Msg.Nodes {
+			is := *l.of(n.Limits)
+			if is < 0 || l.need >= 0 && is >= l.need {
+				continue
+			}
+			*l.of(higher), *l.of(before) = l.need, is
+			raised = append(raised, Raised{l.name, is, l.need})
+			break
 		}
-		*l.of(higher), *l.of(before) = l.need, is
-		raised = append(raised, Raised{l.name, is, l.need})
 	}
 	if len(raised) == 0 {
 		return nil, func(context.Context) error { return nil }, nil
 	}
-	set := func(ctx context.Context, l *petrelv1.ServerLimits) error {
-		if _, err := o.api.SetLimits(ctx, connect.NewRequest(l)); err != nil {
-			return fmt.Errorf("set limits: %w", err)
+	set := func(ctx context.Context, l *petrelv1.ServerLimits) (silent []string, err error) {
+		r, err := o.api.SetLimits(ctx, connect.NewRequest(l))
+		if err != nil {
+			return nil, fmt.Errorf("set limits: %w", err)
 		}
-		return nil
+		return r.Msg.Silent, nil
 	}
-	return raised, func(ctx context.Context) error { return set(ctx, before) }, set(ctx, higher)
+	silent, err := set(ctx, higher)
+	if err == nil && len(silent) > 0 {
+		err = fmt.Errorf("set limits: %s did not answer", strings.Join(silent, ", "))
+	}
+	return raised, func(ctx context.Context) error {
+		_, err := set(ctx, before) // a node that the run has ended has its limits from the configuration when it is back
+		return err
+	}, err
 }

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -17,8 +19,8 @@ import (
 type adminService struct{ *Server }
 
 // GetLimits tells the limits in force.
-func (s adminService) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
-	return connect.NewResponse(s.o.Limits()), nil
+func (s adminService) GetLimits(ctx context.Context, _ *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ClusterLimits], error) {
+	return connect.NewResponse(s.o.Console.Limits(ctx)), nil
 }
 
 // The most that limits may be. What is announced to clients fits 32 bits.
@@ -28,15 +30,25 @@ const (
 )
 
 // SetLimits changes those that are not 0.
-func (s adminService) SetLimits(ctx context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (s adminService) SetLimits(ctx context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ClusterLimits], error) {
 	if err := checkLimits(r.Msg); err != nil {
 		return nil, err
 	}
-	before := s.o.Limits()
-	now := s.o.ChangeLimits(r.Msg)
-	eachLimit(before, now, func(name string, from, to int64) {
-		changed(ctx, name, strconv.FormatInt(from, 10), strconv.FormatInt(to, 10))
-	})
+	done := s.o.Console.SetLimits(ctx, r.Msg)
+	for _, c := range done.Changes {
+		name := c.Name
+		if len(c.Nodes) > 0 {
+			name += " on " + strings.Join(c.Nodes, ",")
+		}
+		changed(ctx, name, strconv.FormatInt(c.From, 10), strconv.FormatInt(c.To, 10))
+	}
+	if len(done.Silent) > 0 {
+		changed(ctx, "answer of "+strings.Join(done.Silent, ","), "", "none")
+	}
+	now := s.o.Console.Limits(ctx)
+	now.Silent = append(now.Silent, done.Silent...)
+	slices.Sort(now.Silent)
+	now.Silent = slices.Compact(now.Silent)
 	return connect.NewResponse(now), nil
 }
 
@@ -49,15 +61,6 @@ func checkLimits(m *petrelv1.ServerLimits) (err error) {
 		return err == nil
 	})
 	return err
-}
-
-// eachLimit calls f for each limit, before a change and after it.
-func eachLimit(before, after *petrelv1.ServerLimits, f func(name string, from, to int64)) {
-	fields := before.ProtoReflect().Descriptor().Fields()
-	for i := range fields.Len() {
-		d := fields.Get(i)
-		f(string(d.Name()), before.ProtoReflect().Get(d).Int(), after.ProtoReflect().Get(d).Int())
-	}
 }
 
 // GetStats tells what the process has done so far.

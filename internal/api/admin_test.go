@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -209,7 +210,10 @@ func TestLimitsAndStatsArePassedOn(t *testing.T) {
 		_, err := w.admin.SetLimits(context.Background(), connect.NewRequest(bad))
 		w.wantCode("an absurd limit", err, im.CodeInvalid)
 	}
-	if l.Msg.Connections != 7 || s.Msg.WindowSends != 5 || st.Msg.Commits != 9 || c.Msg == nil {
+	if d := cmp.Diff([]string{"n2", "n4", "n5"}, s.Msg.Silent); d != "" {
+		t.Errorf("silent in either question (-want +got):\n%s", d)
+	}
+	if l.Msg.Nodes[0].Limits.Connections != 7 || s.Msg.Nodes[0].Limits.Connections != 7 || st.Msg.Commits != 9 || c.Msg == nil {
 		t.Errorf("limits %v, changed %v, stats %v, compacted %v", l.Msg, s.Msg, st.Msg, c.Msg)
 	}
 }

@@ -182,8 +182,18 @@ func (w *world) serve() {
 		},
 		Sessions:      func(context.Context, im.Account) (map[string]int, error) { return nil, nil },
 		GroupsPerHour: -1, MembersPerMinute: -1, StrangersPerSecond: -1,
-		Limits:       func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7, SendBurst: -1} },
-		ChangeLimits: func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
+		Limits: func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{} },
+		Console: Console{
+			Limits: func(context.Context) *petrelv1.ClusterLimits {
+				return &petrelv1.ClusterLimits{Nodes: []*petrelv1.NodeLimits{{Node: "n1", Limits: &petrelv1.ServerLimits{Connections: 7}}}, Silent: []string{"n2", "n4"}}
+			},
+			SetLimits: func(_ context.Context, l *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+				return &petrelv1.PreviewLimitsResponse{
+					Changes: []*petrelv1.LimitChange{{Name: "sends_per_s", From: 1, To: l.SendsPerS}, {Name: "sends_per_s", From: 2, To: l.SendsPerS, Nodes: []string{"n2", "n3"}}},
+					Silent:  []string{"n4", "n5"},
+				}
+			},
+		},
 		Stats:        func() *petrelv1.Stats { return &petrelv1.Stats{Commits: 9} },
 		CompactStore: func(context.Context) error { return nil },
 		Checkpoint:   func(context.Context) (string, error) { return "checkpoint-x", nil },

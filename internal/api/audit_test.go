@@ -110,7 +110,7 @@ func TestWhatOperatorsAndStrangersDoIsRecorded(t *testing.T) {
 		"GetHistory by setup history.conv=" + g.Conv,
 		"SetPassword by setup user=alice",
 		"CreateKey by setup name=ci scopes=users id=" + key.Msg.Info.Id,
-		"SetLimits by setup sends_per_s=5 before.connections=7 after.connections=0 before.sends_per_s=0 after.sends_per_s=5 before.send_burst=-1 after.send_burst=0", // what this world answers
+		"SetLimits by setup sends_per_s=5 before.sends_per_s=1 after.sends_per_s=5 before.sends_per_s on n2,n3=2 after.sends_per_s on n2,n3=5 before.answer of n4,n5= after.answer of n4,n5=none", // what this world answers
 		"Login user=alice device.id=phone-1",
 		"Login bad_credentials user=alice device.id=phone-1",
 		"Login bad_credentials x2 device.id=phone-1",

@@ -18,16 +18,18 @@ import (
 // Console is what the nodes tell those who operate them. Its functions ask all nodes; those
 // that do not answer are in the answer, and no error. What is nil knows nothing.
 type Console struct {
-	Overview func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview
-	Refusals func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse
-	Log      func(context.Context, *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error)
-	Sessions func(context.Context, *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse
-	Preview  func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse
-	Online   func(im.Account) bool                             // as far as this node knows
-	OnlineAt func(im.Account) []im.Node                        // other nodes, as far as this one knows
-	LastSeen func(context.Context, im.Account) (uint64, error) // Unix milliseconds; 0: not known
-	Owner    func(im.ConvID) (p im.Partition, node im.Node)    // "": none is known
-	Kind     string                                            // of the store
+	Overview  func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview
+	Refusals  func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse
+	Log       func(context.Context, *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error)
+	Sessions  func(context.Context, *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse
+	Limits    func(context.Context) *petrelv1.ClusterLimits
+	Preview   func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse
+	SetLimits func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse // what it has changed
+	Online    func(im.Account) bool                                                         // as far as this node knows
+	OnlineAt  func(im.Account) []im.Node                                                    // other nodes, as far as this one knows
+	LastSeen  func(context.Context, im.Account) (uint64, error)                             // Unix milliseconds; 0: not known
+	Owner     func(im.ConvID) (p im.Partition, node im.Node)                                // "": none is known
+	Kind      string                                                                        // of the store
 }
 
 // fill has what is not set know nothing.
@@ -50,8 +52,17 @@ func (c *Console) fill() {
 			return &petrelv1.ListSessionsResponse{}
 		}
 	}
+	if c.Limits == nil {
+		c.Limits = func(context.Context) *petrelv1.ClusterLimits { return &petrelv1.ClusterLimits{} }
+	}
+	change := func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+		return &petrelv1.PreviewLimitsResponse{}
+	}
 	if c.Preview == nil {
-		c.Preview = func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse { return &petrelv1.PreviewLimitsResponse{} }
+		c.Preview = change
+	}
+	if c.SetLimits == nil {
+		c.SetLimits = change
 	}
 	if c.Online == nil {
 		c.Online = func(im.Account) bool { return false }
@@ -137,11 +148,11 @@ func (s adminService) ReadLog(ctx context.Context, r *connect.Request[petrelv1.R
 }
 
 // PreviewLimits says what SetLimits would change.
-func (s adminService) PreviewLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error) {
+func (s adminService) PreviewLimits(ctx context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error) {
 	if err := checkLimits(r.Msg); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(s.o.Console.Preview(r.Msg)), nil
+	return connect.NewResponse(s.o.Console.Preview(ctx, r.Msg)), nil
 }
 
 // ListTenants lists the tenants by name.

@@ -50,8 +50,7 @@ type Options struct {
 	CloseDevice     func(context.Context, im.Account, string, im.Code) (int, error) // ends a device's; "": those without a device
 	Sessions        func(context.Context, im.Account) (map[string]int, error)       // connected now, by device
 	Settle          func(context.Context, im.Key) error                             // waits until the members' lists have what was changed
-	Limits          func() *petrelv1.ServerLimits
-	ChangeLimits    func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
+	Limits          func() *petrelv1.ServerLimits                                   // of this node
 	Stats           func() *petrelv1.Stats
 	CompactStore    func(context.Context) error
 	Checkpoint      func(context.Context) (name string, err error) // for a backup

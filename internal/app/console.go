@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,10 @@ const (
 	refusalsSubject bus.Subject = "console.refusals" // ListRefusalsRequest, answered with ListRefusalsResponse
 	logSubject      bus.Subject = "console.log"      // ReadLogRequest, answered with ReadLogResponse
 	sessionsSubject bus.Subject = "console.sessions" // ListSessionsRequest, answered with ListSessionsResponse
+
+	limitsSubject    bus.Subject = "console.limits"         // GetLimitsRequest, answered with the ServerLimits of the node
+	previewSubject   bus.Subject = "console.preview_limits" // ServerLimits, answered with PreviewLimitsResponse
+	setLimitsSubject bus.Subject = "console.set_limits"     // ServerLimits, answered with a PreviewLimitsResponse of what was changed
 )
 
 // lookWait is how long a node may take to answer the console; after that it is silent.
@@ -57,6 +62,9 @@ func (a *App) attachConsole() {
 	handle(a.node.bus, refusalsSubject, a.refusalsHere)
 	handle(a.node.bus, logSubject, a.linesHere)
 	handle(a.node.bus, sessionsSubject, a.sessionsHere)
+	handle(a.node.bus, limitsSubject, func(*petrelv1.GetLimitsRequest) *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) })
+	handle(a.node.bus, previewSubject, a.previewLimits)
+	handle(a.node.bus, setLimitsSubject, a.changeLimits)
 }
 
 // handle answers a subject with what f makes of the question. What cannot be read is not
@@ -527,6 +535,41 @@ func (a *App) sessions(ctx context.Context, q *petrelv1.ListSessionsRequest) *pe
 	return r
 }
 
+// limitsOfAll are the limits of all nodes.
+func (a *App) limitsOfAll(ctx context.Context) *petrelv1.ClusterLimits {
+	answers, silent := askNodes[petrelv1.ServerLimits](ctx, a, limitsSubject, &petrelv1.GetLimitsRequest{})
+	r := &petrelv1.ClusterLimits{Silent: silent}
+	for _, n := range slices.Sorted(maps.Keys(answers)) {
+		r.Nodes = append(r.Nodes, &petrelv1.NodeLimits{Node: string(n), Limits: answers[n]})
+	}
+	return r
+}
+
+// changesOfLimits asks all nodes what m changes, or has them change it, and says once what is
+// the same on several nodes.
+func (a *App) changesOfLimits(ctx context.Context, s bus.Subject, m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+	answers, silent := askNodes[petrelv1.PreviewLimitsResponse](ctx, a, s, m)
+	r := &petrelv1.PreviewLimitsResponse{Silent: silent}
+	for _, n := range slices.Sorted(maps.Keys(answers)) {
+		for _, c := range answers[n].Changes {
+			i := slices.IndexFunc(r.Changes, func(x *petrelv1.LimitChange) bool {
+				return x.Name == c.Name && x.From == c.From && x.To == c.To && x.Text == c.Text
+			})
+			if i < 0 {
+				i, r.Changes = len(r.Changes), append(r.Changes, c)
+			}
+			r.Changes[i].Nodes = append(r.Changes[i].Nodes, string(n))
+		}
+	}
+	for _, c := range r.Changes {
+		if len(c.Nodes) == len(answers) {
+			c.Nodes = nil
+		}
+	}
+	slices.SortStableFunc(r.Changes, func(x, y *petrelv1.LimitChange) int { return strings.Compare(x.Name, y.Name) })
+	return r
+}
+
 // lastSeen is when a user was online last; 0: not known.
 func (a *App) lastSeen(ctx context.Context, who im.Account) (uint64, error) {
 	b, err := a.store.Record(ctx, store.LastSeen, who.Tenant, []byte(who.User))
@@ -550,7 +593,14 @@ func (a *App) ownerOf(c im.ConvID) (im.Partition, im.Node) {
 // consoleOf is what the API asks.
 func (a *App) consoleOf() api.Console {
 	return api.Console{
-		Overview: a.overview, Refusals: a.refused, Log: a.logLines, Sessions: a.sessions, Preview: a.previewLimits, LastSeen: a.lastSeen, Owner: a.ownerOf, Kind: a.storeKind(),
+		Overview: a.overview, Refusals: a.refused, Log: a.logLines, Sessions: a.sessions, LastSeen: a.lastSeen, Owner: a.ownerOf, Kind: a.storeKind(),
+		Limits: a.limitsOfAll,
+		Preview: func(ctx context.Context, m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+			return a.changesOfLimits(ctx, previewSubject, m)
+		},
+		SetLimits: func(ctx context.Context, m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+			return a.changesOfLimits(ctx, setLimitsSubject, m)
+		},
 		Online: func(who im.Account) bool { return a.table.Online(a.table.Hash(who)) },
 		OnlineAt: func(who im.Account) []im.Node {
 			if a.node.fan == nil {

@@ -35,7 +35,6 @@ func (a *App) newAPI() *api.Server {
 		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads, Audit: a.audit,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, PresenceChanged: a.presence.PolicyChanged, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
-		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
 		CompactStore: a.compact,
 		Checkpoint:   a.checkpoint,
@@ -242,13 +241,13 @@ func toMessage(l *session.Limits) *petrelv1.ServerLimits {
 	}
 }
 
-// changeLimits takes over what is not 0 in m.
-func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.ServerLimits {
+// changeLimits takes over what is not 0 in m on this node, and says what that has changed.
+func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
 	a.limitsMu.Lock()
 	defer a.limitsMu.Unlock()
-	l := a.limitsWith(m)
-	a.hub.SetLimits(l)
-	return toMessage(&l)
+	r := a.previewLimits(m)
+	a.hub.SetLimits(a.limitsWith(m))
+	return r
 }
 
 // previewLimits says what changeLimits would change.

@@ -214,6 +214,57 @@ func TestGroupsAreFoundByTitleAndFrozen(t *testing.T) {
 	}
 }
 
+// One change of the limits is one on all nodes. What does not hold everywhere is said: of a
+// node that has started anew, and of one that does not answer.
+func TestLimitsAreThoseOfAllNodes(t *testing.T) {
+	w := newWorld(t)
+	sends := func(l *petrelv1.ClusterLimits) (all []int64) {
+		for _, n := range l.Nodes {
+			all = append(all, n.Limits.SendsPerS)
+		}
+		return all
+	}
+	limits := func() *petrelv1.ClusterLimits {
+		return ask(w, w.nodes[0].Admin.GetLimits, &petrelv1.GetLimitsRequest{})
+	}
+	was := limits().Nodes[0].Limits.SendsPerS
+	seven := &petrelv1.ServerLimits{SendsPerS: 7}
+	if p := ask(w, w.nodes[0].Admin.PreviewLimits, seven); len(p.Changes) != 1 || p.Changes[0].From != was || p.Changes[0].To != 7 || len(p.Changes[0].Nodes)+len(p.Silent) > 0 {
+		t.Errorf("what it would change: %v", p)
+	}
+	if l := limits(); !slices.Equal(sends(l), []int64{was, was, was}) {
+		t.Errorf("a preview has changed the limits: %v", l)
+	}
+	if l := ask(w, w.nodes[0].Admin.SetLimits, seven); !slices.Equal(sends(l), []int64{7, 7, 7}) || len(l.Silent) > 0 {
+		t.Errorf("after the change: %v", l)
+	}
+	w.nodes[1].Kill()
+	w.nodes[1].Start()
+	w.until("the node is back", 60*time.Second, func() bool { l := limits(); return len(l.Nodes) == 3 && len(l.Silent) == 0 })
+	if l := limits(); !slices.Equal(sends(l), []int64{7, was, 7}) {
+		t.Errorf("after a restart: %v", l)
+	}
+	if p := ask(w, w.nodes[2].Admin.PreviewLimits, seven); len(p.Changes) != 1 || !slices.Equal(p.Changes[0].Nodes, []string{imtest.NodeName(1)}) {
+		t.Errorf("what it would change on one node: %v", p)
+	}
+	defer w.nodes[2].Freeze()()
+	frozen := imtest.NodeName(2)
+	l := ask(w, w.nodes[0].Admin.SetLimits, &petrelv1.ServerLimits{SendsPerS: 8})
+	if !slices.Equal(sends(l), []int64{8, 8}) || !slices.Equal(l.Silent, []string{frozen}) {
+		t.Errorf("beside a node that does not answer: %v", l)
+	}
+	log := ask(w, w.nodes[0].Admin.ListAudit, &petrelv1.ListAuditRequest{Event: "SetLimits"}).Records
+	var said []string
+	for _, d := range log[len(log)-1].Details {
+		said = append(said, d.Name+"="+d.Value)
+	}
+	for _, want := range []string{"before.sends_per_s on " + imtest.NodeName(0) + "=7", "before.sends_per_s on " + imtest.NodeName(1) + "=" + fmt.Sprint(was), "after.answer of " + frozen + "=none"} {
+		if !slices.Contains(said, want) {
+			t.Errorf("the audit log says %q, and not %q", said, want)
+		}
+	}
+}
+
 // A node is stopped with its process in memory: it neither answers nor ends its connections.
 func TestTraceInAFrozenNode(t *testing.T) {
 	w := newWorld(t)

@@ -164,10 +164,10 @@ func (w *world) setLimits(values map[string]string) {
 		}
 		l.ProtoReflect().Set(f, protoInt64(n))
 	}
-	for _, srv := range w.nodes { // each has its own
-		if _, err := srv.Admin.SetLimits(w.deadline(), connect.NewRequest(l)); err != nil {
-			w.fatalf("set limits: %v", err)
-		}
+	if r, err := w.node().Admin.SetLimits(w.deadline(), connect.NewRequest(l)); err != nil {
+		w.fatalf("set limits: %v", err)
+	} else if len(r.Msg.Silent) > 0 {
+		w.fatalf("set limits: %v did not answer", r.Msg.Silent)
 	}
 }
 

@@ -188,6 +188,11 @@ describe('the console', { timeout: 600_000 }, () => {
     await confirm(p, 'Apply', '10', '7')
     await p.page.getByRole('row', { name: /^Connections of a user/ }).getByRole('cell', { name: '7', exact: true }).first().waitFor()
     assert.equal((await record('SetLimits'))?.operator, 'carol')
+    await p.page.route('**/GetLimits', (route) => route.fulfill({ json: { nodes: [{ node: 'n1', limits: { sendsPerS: '10' } }, { node: 'n2', limits: { sendsPerS: '20' } }], silent: ['n3'] } }))
+    await p.page.getByText('The nodes do not have the same limits.').waitFor()
+    await p.page.getByText('Without an answer from n3').waitFor()
+    assert.equal(await p.page.getByRole('row', { name: /^Sends per second/ }).getByRole('cell').first().innerText(), 'n1: 10\nn2: 20')
+    await p.page.unroute('**/GetLimits')
     await p.context.close()
   })
 

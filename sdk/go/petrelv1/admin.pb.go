@@ -895,6 +895,111 @@ func (x *ServerLimits) GetOutboxBytes() int64 {
 	return 0
 }
 
+// ClusterLimits are the limits in force on all nodes.
+type ClusterLimits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*NodeLimits          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`   // by name: those that answered
+	Silent        []string               `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"` // nodes that did not answer. It is not known whether SetLimits has changed theirs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterLimits) Reset() {
+	*x = ClusterLimits{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterLimits) ProtoMessage() {}
+
+func (x *ClusterLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterLimits.ProtoReflect.Descriptor instead.
+func (*ClusterLimits) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ClusterLimits) GetNodes() []*NodeLimits {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ClusterLimits) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+type NodeLimits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Limits        *ServerLimits          `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeLimits) Reset() {
+	*x = NodeLimits{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeLimits) ProtoMessage() {}
+
+func (x *NodeLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeLimits.ProtoReflect.Descriptor instead.
+func (*NodeLimits) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *NodeLimits) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeLimits) GetLimits() *ServerLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 type GetStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -903,7 +1008,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[14]
+	mi := &file_petrel_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1020,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[14]
+	mi := &file_petrel_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1033,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 type CompactRequest struct {
@@ -939,7 +1044,7 @@ type CompactRequest struct {
 
 func (x *CompactRequest) Reset() {
 	*x = CompactRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[15]
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1056,7 @@ func (x *CompactRequest) String() string {
 func (*CompactRequest) ProtoMessage() {}
 
 func (x *CompactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[15]
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1069,7 @@ func (x *CompactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRequest.ProtoReflect.Descriptor instead.
 func (*CompactRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 type CreateCheckpointRequest struct {
@@ -975,7 +1080,7 @@ type CreateCheckpointRequest struct {
 
 func (x *CreateCheckpointRequest) Reset() {
 	*x = CreateCheckpointRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1092,7 @@ func (x *CreateCheckpointRequest) String() string {
 func (*CreateCheckpointRequest) ProtoMessage() {}
 
 func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1105,7 @@ func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 type CreateCheckpointResponse struct {
@@ -1012,7 +1117,7 @@ type CreateCheckpointResponse struct {
 
 func (x *CreateCheckpointResponse) Reset() {
 	*x = CreateCheckpointResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1129,7 @@ func (x *CreateCheckpointResponse) String() string {
 func (*CreateCheckpointResponse) ProtoMessage() {}
 
 func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1142,7 @@ func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateCheckpointResponse) GetName() string {
@@ -1057,7 +1162,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	mi := &file_petrel_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1174,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	mi := &file_petrel_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1187,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CompactResponse) GetDiskBytes() uint64 {
@@ -1118,7 +1223,7 @@ type Stats struct {
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[19]
+	mi := &file_petrel_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1235,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[19]
+	mi := &file_petrel_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1248,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Stats) GetCpuS() float64 {
@@ -1230,7 +1335,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[20]
+	mi := &file_petrel_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1347,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[20]
+	mi := &file_petrel_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1360,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListUsersRequest) GetTenant() string {
@@ -1311,7 +1416,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[21]
+	mi := &file_petrel_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1428,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[21]
+	mi := &file_petrel_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1441,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListUsersResponse) GetUsers() []*UserInfo {
@@ -1370,7 +1475,7 @@ type AdminGetUserRequest struct {
 
 func (x *AdminGetUserRequest) Reset() {
 	*x = AdminGetUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[22]
+	mi := &file_petrel_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1487,7 @@ func (x *AdminGetUserRequest) String() string {
 func (*AdminGetUserRequest) ProtoMessage() {}
 
 func (x *AdminGetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[22]
+	mi := &file_petrel_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1500,7 @@ func (x *AdminGetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminGetUserRequest.ProtoReflect.Descriptor instead.
 func (*AdminGetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdminGetUserRequest) GetTenant() string {
@@ -1431,7 +1536,7 @@ type UserInfo struct {
 
 func (x *UserInfo) Reset() {
 	*x = UserInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1548,7 @@ func (x *UserInfo) String() string {
 func (*UserInfo) ProtoMessage() {}
 
 func (x *UserInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1561,7 @@ func (x *UserInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserInfo.ProtoReflect.Descriptor instead.
 func (*UserInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UserInfo) GetUser() string {
@@ -1540,7 +1645,7 @@ type DisableUserRequest struct {
 
 func (x *DisableUserRequest) Reset() {
 	*x = DisableUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[24]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1657,7 @@ func (x *DisableUserRequest) String() string {
 func (*DisableUserRequest) ProtoMessage() {}
 
 func (x *DisableUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[24]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1670,7 @@ func (x *DisableUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableUserRequest.ProtoReflect.Descriptor instead.
 func (*DisableUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DisableUserRequest) GetTenant() string {
@@ -1600,7 +1705,7 @@ type EnableUserRequest struct {
 
 func (x *EnableUserRequest) Reset() {
 	*x = EnableUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1717,7 @@ func (x *EnableUserRequest) String() string {
 func (*EnableUserRequest) ProtoMessage() {}
 
 func (x *EnableUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1730,7 @@ func (x *EnableUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableUserRequest.ProtoReflect.Descriptor instead.
 func (*EnableUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EnableUserRequest) GetTenant() string {
@@ -1661,7 +1766,7 @@ type SetPasswordRequest struct {
 
 func (x *SetPasswordRequest) Reset() {
 	*x = SetPasswordRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1778,7 @@ func (x *SetPasswordRequest) String() string {
 func (*SetPasswordRequest) ProtoMessage() {}
 
 func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1791,7 @@ func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*SetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetPasswordRequest) GetTenant() string {
@@ -1729,7 +1834,7 @@ type LinkUserRequest struct {
 
 func (x *LinkUserRequest) Reset() {
 	*x = LinkUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +1846,7 @@ func (x *LinkUserRequest) String() string {
 func (*LinkUserRequest) ProtoMessage() {}
 
 func (x *LinkUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +1859,7 @@ func (x *LinkUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkUserRequest.ProtoReflect.Descriptor instead.
 func (*LinkUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LinkUserRequest) GetTenant() string {
@@ -1794,7 +1899,7 @@ type GetTenantRequest struct {
 
 func (x *GetTenantRequest) Reset() {
 	*x = GetTenantRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1911,7 @@ func (x *GetTenantRequest) String() string {
 func (*GetTenantRequest) ProtoMessage() {}
 
 func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1924,7 @@ func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetTenantRequest) GetTenant() string {
@@ -1840,7 +1945,7 @@ type TenantInfo struct {
 
 func (x *TenantInfo) Reset() {
 	*x = TenantInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1957,7 @@ func (x *TenantInfo) String() string {
 func (*TenantInfo) ProtoMessage() {}
 
 func (x *TenantInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +1970,7 @@ func (x *TenantInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantInfo.ProtoReflect.Descriptor instead.
 func (*TenantInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TenantInfo) GetTenant() string {
@@ -1900,7 +2005,7 @@ type SetRegistrationRequest struct {
 
 func (x *SetRegistrationRequest) Reset() {
 	*x = SetRegistrationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2017,7 @@ func (x *SetRegistrationRequest) String() string {
 func (*SetRegistrationRequest) ProtoMessage() {}
 
 func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2030,7 @@ func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRegistrationRequest.ProtoReflect.Descriptor instead.
 func (*SetRegistrationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetRegistrationRequest) GetTenant() string {
@@ -1961,7 +2066,7 @@ type CreateInvitationRequest struct {
 
 func (x *CreateInvitationRequest) Reset() {
 	*x = CreateInvitationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2078,7 @@ func (x *CreateInvitationRequest) String() string {
 func (*CreateInvitationRequest) ProtoMessage() {}
 
 func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2091,7 @@ func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationRequest.ProtoReflect.Descriptor instead.
 func (*CreateInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CreateInvitationRequest) GetTenant() string {
@@ -2027,7 +2132,7 @@ type CreateInvitationResponse struct {
 
 func (x *CreateInvitationResponse) Reset() {
 	*x = CreateInvitationResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2144,7 @@ func (x *CreateInvitationResponse) String() string {
 func (*CreateInvitationResponse) ProtoMessage() {}
 
 func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2157,7 @@ func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationResponse.ProtoReflect.Descriptor instead.
 func (*CreateInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CreateInvitationResponse) GetCode() string {
@@ -2081,7 +2186,7 @@ type AdminRevokeDeviceRequest struct {
 
 func (x *AdminRevokeDeviceRequest) Reset() {
 	*x = AdminRevokeDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2198,7 @@ func (x *AdminRevokeDeviceRequest) String() string {
 func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
 func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2211,7 @@ func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AdminRevokeDeviceRequest) GetTenant() string {
@@ -2150,7 +2255,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2267,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2280,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -2225,7 +2330,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2342,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2355,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -2291,7 +2396,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2408,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2421,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -2346,7 +2451,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2463,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2476,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -2417,7 +2522,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2534,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2547,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 type ListKeysResponse struct {
@@ -2454,7 +2559,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2571,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2584,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -2499,7 +2604,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2616,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2629,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -2549,7 +2654,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2666,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2679,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 type ListAuditRequest struct {
@@ -2595,7 +2700,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2712,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2725,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListAuditRequest) GetSinceMs() uint64 {
@@ -2689,7 +2794,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2806,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2819,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -2755,7 +2860,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2872,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2885,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AuditRecord) GetNode() string {
@@ -2900,7 +3005,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +3017,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3030,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -2951,7 +3056,7 @@ type VerifyAuditRequest struct {
 
 func (x *VerifyAuditRequest) Reset() {
 	*x = VerifyAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3068,7 @@ func (x *VerifyAuditRequest) String() string {
 func (*VerifyAuditRequest) ProtoMessage() {}
 
 func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3081,7 @@ func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
 func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *VerifyAuditRequest) GetHeads() []*AuditHead {
@@ -2997,7 +3102,7 @@ type VerifyAuditResponse struct {
 
 func (x *VerifyAuditResponse) Reset() {
 	*x = VerifyAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3114,7 @@ func (x *VerifyAuditResponse) String() string {
 func (*VerifyAuditResponse) ProtoMessage() {}
 
 func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3127,7 @@ func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
 func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *VerifyAuditResponse) GetRecords() uint64 {
@@ -3058,7 +3163,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3175,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3188,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AuditHead) GetNode() string {
@@ -3120,7 +3225,7 @@ type AuditFault struct {
 
 func (x *AuditFault) Reset() {
 	*x = AuditFault{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3237,7 @@ func (x *AuditFault) String() string {
 func (*AuditFault) ProtoMessage() {}
 
 func (x *AuditFault) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3250,7 @@ func (x *AuditFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFault.ProtoReflect.Descriptor instead.
 func (*AuditFault) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AuditFault) GetNode() string {
@@ -3187,7 +3292,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3304,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3317,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -3246,7 +3351,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3363,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3376,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -3300,7 +3405,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3312,7 +3417,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3325,7 +3430,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -3368,7 +3473,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3485,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3498,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -3435,7 +3540,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3552,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3565,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -3492,7 +3597,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3504,7 +3609,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3517,7 +3622,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -3538,7 +3643,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3550,7 +3655,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3563,7 +3668,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -3652,7 +3757,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3769,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3782,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -3787,7 +3892,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +3904,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +3917,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -3833,7 +3938,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +3950,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +3963,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -3891,7 +3996,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3903,7 +4008,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3916,7 +4021,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -3934,7 +4039,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3946,7 +4051,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3959,7 +4064,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 type RebalanceClusterRequest struct {
@@ -3970,7 +4075,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4087,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4100,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 type MovePartitionRequest struct {
@@ -4008,7 +4113,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4020,7 +4125,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4033,7 +4138,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -4060,7 +4165,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4177,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4190,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -4110,7 +4215,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4227,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4240,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 type FinalizeClusterResponse struct {
@@ -4148,7 +4253,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4160,7 +4265,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4173,7 +4278,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -4250,7 +4355,14 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\fwindow_sends\x18\t \x01(\x03R\vwindowSends\x12!\n" +
 	"\fwindow_bytes\x18\n" +
 	" \x01(\x03R\vwindowBytes\x12!\n" +
-	"\foutbox_bytes\x18\v \x01(\x03R\voutboxBytes\"\x11\n" +
+	"\foutbox_bytes\x18\v \x01(\x03R\voutboxBytes\"T\n" +
+	"\rClusterLimits\x12+\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x15.petrel.v1.NodeLimitsR\x05nodes\x12\x16\n" +
+	"\x06silent\x18\x02 \x03(\tR\x06silent\"Q\n" +
+	"\n" +
+	"NodeLimits\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12/\n" +
+	"\x06limits\x18\x02 \x01(\v2\x17.petrel.v1.ServerLimitsR\x06limits\"\x11\n" +
 	"\x0fGetStatsRequest\"\x10\n" +
 	"\x0eCompactRequest\"\x19\n" +
 	"\x17CreateCheckpointRequest\".\n" +
@@ -4518,7 +4630,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x17REGISTRATION_INVITATION\x10\x02\x12\x17\n" +
 	"\x13REGISTRATION_CLOSED\x10\x032M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xf2 \n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xf4 \n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -4526,9 +4638,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\rChangeMembers\x12\x1f.petrel.v1.ChangeMembersRequest\x1a\x19.petrel.v1.ChangeResponse\x122\n" +
 	"\x06SendAs\x12\x18.petrel.v1.SendAsRequest\x1a\x0e.petrel.v1.Ack\x12G\n" +
 	"\n" +
-	"GetHistory\x12!.petrel.v1.AdminGetHistoryRequest\x1a\x16.petrel.v1.HistoryPage\x12A\n" +
-	"\tGetLimits\x12\x1b.petrel.v1.GetLimitsRequest\x1a\x17.petrel.v1.ServerLimits\x12=\n" +
-	"\tSetLimits\x12\x17.petrel.v1.ServerLimits\x1a\x17.petrel.v1.ServerLimits\x128\n" +
+	"GetHistory\x12!.petrel.v1.AdminGetHistoryRequest\x1a\x16.petrel.v1.HistoryPage\x12B\n" +
+	"\tGetLimits\x12\x1b.petrel.v1.GetLimitsRequest\x1a\x18.petrel.v1.ClusterLimits\x12>\n" +
+	"\tSetLimits\x12\x17.petrel.v1.ServerLimits\x1a\x18.petrel.v1.ClusterLimits\x128\n" +
 	"\bGetStats\x12\x1a.petrel.v1.GetStatsRequest\x1a\x10.petrel.v1.Stats\x12F\n" +
 	"\tListUsers\x12\x1b.petrel.v1.ListUsersRequest\x1a\x1c.petrel.v1.ListUsersResponse\x12>\n" +
 	"\aGetUser\x12\x1e.petrel.v1.AdminGetUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
@@ -4594,7 +4706,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(Registration)(0),                     // 0: petrel.v1.Registration
 	(*RedeemRequest)(nil),                 // 1: petrel.v1.RedeemRequest
@@ -4611,244 +4723,248 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*AdminGetHistoryRequest)(nil),        // 12: petrel.v1.AdminGetHistoryRequest
 	(*GetLimitsRequest)(nil),              // 13: petrel.v1.GetLimitsRequest
 	(*ServerLimits)(nil),                  // 14: petrel.v1.ServerLimits
-	(*GetStatsRequest)(nil),               // 15: petrel.v1.GetStatsRequest
-	(*CompactRequest)(nil),                // 16: petrel.v1.CompactRequest
-	(*CreateCheckpointRequest)(nil),       // 17: petrel.v1.CreateCheckpointRequest
-	(*CreateCheckpointResponse)(nil),      // 18: petrel.v1.CreateCheckpointResponse
-	(*CompactResponse)(nil),               // 19: petrel.v1.CompactResponse
-	(*Stats)(nil),                         // 20: petrel.v1.Stats
-	(*ListUsersRequest)(nil),              // 21: petrel.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),             // 22: petrel.v1.ListUsersResponse
-	(*AdminGetUserRequest)(nil),           // 23: petrel.v1.AdminGetUserRequest
-	(*UserInfo)(nil),                      // 24: petrel.v1.UserInfo
-	(*DisableUserRequest)(nil),            // 25: petrel.v1.DisableUserRequest
-	(*EnableUserRequest)(nil),             // 26: petrel.v1.EnableUserRequest
-	(*SetPasswordRequest)(nil),            // 27: petrel.v1.SetPasswordRequest
-	(*LinkUserRequest)(nil),               // 28: petrel.v1.LinkUserRequest
-	(*GetTenantRequest)(nil),              // 29: petrel.v1.GetTenantRequest
-	(*TenantInfo)(nil),                    // 30: petrel.v1.TenantInfo
-	(*SetRegistrationRequest)(nil),        // 31: petrel.v1.SetRegistrationRequest
-	(*CreateInvitationRequest)(nil),       // 32: petrel.v1.CreateInvitationRequest
-	(*CreateInvitationResponse)(nil),      // 33: petrel.v1.CreateInvitationResponse
-	(*AdminRevokeDeviceRequest)(nil),      // 34: petrel.v1.AdminRevokeDeviceRequest
-	(*MintTokenRequest)(nil),              // 35: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),              // 36: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),             // 37: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                       // 38: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),               // 39: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),              // 40: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),              // 41: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),             // 42: petrel.v1.RevokeKeyResponse
-	(*ListAuditRequest)(nil),              // 43: petrel.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),             // 44: petrel.v1.ListAuditResponse
-	(*AuditRecord)(nil),                   // 45: petrel.v1.AuditRecord
-	(*AuditDetail)(nil),                   // 46: petrel.v1.AuditDetail
-	(*VerifyAuditRequest)(nil),            // 47: petrel.v1.VerifyAuditRequest
-	(*VerifyAuditResponse)(nil),           // 48: petrel.v1.VerifyAuditResponse
-	(*AuditHead)(nil),                     // 49: petrel.v1.AuditHead
-	(*AuditFault)(nil),                    // 50: petrel.v1.AuditFault
-	(*ListUserConversationsRequest)(nil),  // 51: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 52: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 53: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 54: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 55: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 56: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 57: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 58: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 59: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 60: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 61: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 62: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 63: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 64: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 65: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 66: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 67: petrel.v1.FinalizeClusterResponse
-	(*MemberRef)(nil),                     // 68: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 69: petrel.v1.MemberChange
-	(*Send)(nil),                          // 70: petrel.v1.Send
-	(*GetHistory)(nil),                    // 71: petrel.v1.GetHistory
-	(*Device)(nil),                        // 72: petrel.v1.Device
-	(*DeviceRef)(nil),                     // 73: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 74: petrel.v1.ConvState
-	(*GetOverviewRequest)(nil),            // 75: petrel.v1.GetOverviewRequest
-	(*ListRefusalsRequest)(nil),           // 76: petrel.v1.ListRefusalsRequest
-	(*ReadLogRequest)(nil),                // 77: petrel.v1.ReadLogRequest
-	(*ListTenantsRequest)(nil),            // 78: petrel.v1.ListTenantsRequest
-	(*ListSessionsRequest)(nil),           // 79: petrel.v1.ListSessionsRequest
-	(*TraceUserRequest)(nil),              // 80: petrel.v1.TraceUserRequest
-	(*ListConversationsRequest)(nil),      // 81: petrel.v1.ListConversationsRequest
-	(*AdminGetConversationRequest)(nil),   // 82: petrel.v1.AdminGetConversationRequest
-	(*FreezeConversationRequest)(nil),     // 83: petrel.v1.FreezeConversationRequest
-	(*TraceMessageRequest)(nil),           // 84: petrel.v1.TraceMessageRequest
-	(*NoteBackupRequest)(nil),             // 85: petrel.v1.NoteBackupRequest
-	(*ListBackupsRequest)(nil),            // 86: petrel.v1.ListBackupsRequest
-	(*ListOperatorsRequest)(nil),          // 87: petrel.v1.ListOperatorsRequest
-	(*CreateOperatorRequest)(nil),         // 88: petrel.v1.CreateOperatorRequest
-	(*ChangeOperatorRequest)(nil),         // 89: petrel.v1.ChangeOperatorRequest
-	(*ResetOperatorRequest)(nil),          // 90: petrel.v1.ResetOperatorRequest
-	(*RemoveOperatorRequest)(nil),         // 91: petrel.v1.RemoveOperatorRequest
-	(*ChangeResponse)(nil),                // 92: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 93: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 94: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),          // 95: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 96: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 97: petrel.v1.ListMembersResponse
-	(*Overview)(nil),                      // 98: petrel.v1.Overview
-	(*ListRefusalsResponse)(nil),          // 99: petrel.v1.ListRefusalsResponse
-	(*ReadLogResponse)(nil),               // 100: petrel.v1.ReadLogResponse
-	(*PreviewLimitsResponse)(nil),         // 101: petrel.v1.PreviewLimitsResponse
-	(*ListTenantsResponse)(nil),           // 102: petrel.v1.ListTenantsResponse
-	(*ListSessionsResponse)(nil),          // 103: petrel.v1.ListSessionsResponse
-	(*TraceUserResponse)(nil),             // 104: petrel.v1.TraceUserResponse
-	(*ListConversationsResponse)(nil),     // 105: petrel.v1.ListConversationsResponse
-	(*ConversationInfo)(nil),              // 106: petrel.v1.ConversationInfo
-	(*TraceMessageResponse)(nil),          // 107: petrel.v1.TraceMessageResponse
-	(*NoteBackupResponse)(nil),            // 108: petrel.v1.NoteBackupResponse
-	(*ListBackupsResponse)(nil),           // 109: petrel.v1.ListBackupsResponse
-	(*ListOperatorsResponse)(nil),         // 110: petrel.v1.ListOperatorsResponse
-	(*EnrollmentCode)(nil),                // 111: petrel.v1.EnrollmentCode
-	(*OperatorInfo)(nil),                  // 112: petrel.v1.OperatorInfo
-	(*RemoveOperatorResponse)(nil),        // 113: petrel.v1.RemoveOperatorResponse
+	(*ClusterLimits)(nil),                 // 15: petrel.v1.ClusterLimits
+	(*NodeLimits)(nil),                    // 16: petrel.v1.NodeLimits
+	(*GetStatsRequest)(nil),               // 17: petrel.v1.GetStatsRequest
+	(*CompactRequest)(nil),                // 18: petrel.v1.CompactRequest
+	(*CreateCheckpointRequest)(nil),       // 19: petrel.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),      // 20: petrel.v1.CreateCheckpointResponse
+	(*CompactResponse)(nil),               // 21: petrel.v1.CompactResponse
+	(*Stats)(nil),                         // 22: petrel.v1.Stats
+	(*ListUsersRequest)(nil),              // 23: petrel.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),             // 24: petrel.v1.ListUsersResponse
+	(*AdminGetUserRequest)(nil),           // 25: petrel.v1.AdminGetUserRequest
+	(*UserInfo)(nil),                      // 26: petrel.v1.UserInfo
+	(*DisableUserRequest)(nil),            // 27: petrel.v1.DisableUserRequest
+	(*EnableUserRequest)(nil),             // 28: petrel.v1.EnableUserRequest
+	(*SetPasswordRequest)(nil),            // 29: petrel.v1.SetPasswordRequest
+	(*LinkUserRequest)(nil),               // 30: petrel.v1.LinkUserRequest
+	(*GetTenantRequest)(nil),              // 31: petrel.v1.GetTenantRequest
+	(*TenantInfo)(nil),                    // 32: petrel.v1.TenantInfo
+	(*SetRegistrationRequest)(nil),        // 33: petrel.v1.SetRegistrationRequest
+	(*CreateInvitationRequest)(nil),       // 34: petrel.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),      // 35: petrel.v1.CreateInvitationResponse
+	(*AdminRevokeDeviceRequest)(nil),      // 36: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 37: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 38: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 39: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 40: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 41: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 42: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 43: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 44: petrel.v1.RevokeKeyResponse
+	(*ListAuditRequest)(nil),              // 45: petrel.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 46: petrel.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 47: petrel.v1.AuditRecord
+	(*AuditDetail)(nil),                   // 48: petrel.v1.AuditDetail
+	(*VerifyAuditRequest)(nil),            // 49: petrel.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),           // 50: petrel.v1.VerifyAuditResponse
+	(*AuditHead)(nil),                     // 51: petrel.v1.AuditHead
+	(*AuditFault)(nil),                    // 52: petrel.v1.AuditFault
+	(*ListUserConversationsRequest)(nil),  // 53: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 54: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 55: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 56: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 57: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 58: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 59: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 60: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 61: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 62: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 63: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 64: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 65: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 66: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 67: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 68: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 69: petrel.v1.FinalizeClusterResponse
+	(*MemberRef)(nil),                     // 70: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 71: petrel.v1.MemberChange
+	(*Send)(nil),                          // 72: petrel.v1.Send
+	(*GetHistory)(nil),                    // 73: petrel.v1.GetHistory
+	(*Device)(nil),                        // 74: petrel.v1.Device
+	(*DeviceRef)(nil),                     // 75: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 76: petrel.v1.ConvState
+	(*GetOverviewRequest)(nil),            // 77: petrel.v1.GetOverviewRequest
+	(*ListRefusalsRequest)(nil),           // 78: petrel.v1.ListRefusalsRequest
+	(*ReadLogRequest)(nil),                // 79: petrel.v1.ReadLogRequest
+	(*ListTenantsRequest)(nil),            // 80: petrel.v1.ListTenantsRequest
+	(*ListSessionsRequest)(nil),           // 81: petrel.v1.ListSessionsRequest
+	(*TraceUserRequest)(nil),              // 82: petrel.v1.TraceUserRequest
+	(*ListConversationsRequest)(nil),      // 83: petrel.v1.ListConversationsRequest
+	(*AdminGetConversationRequest)(nil),   // 84: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),     // 85: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),           // 86: petrel.v1.TraceMessageRequest
+	(*NoteBackupRequest)(nil),             // 87: petrel.v1.NoteBackupRequest
+	(*ListBackupsRequest)(nil),            // 88: petrel.v1.ListBackupsRequest
+	(*ListOperatorsRequest)(nil),          // 89: petrel.v1.ListOperatorsRequest
+	(*CreateOperatorRequest)(nil),         // 90: petrel.v1.CreateOperatorRequest
+	(*ChangeOperatorRequest)(nil),         // 91: petrel.v1.ChangeOperatorRequest
+	(*ResetOperatorRequest)(nil),          // 92: petrel.v1.ResetOperatorRequest
+	(*RemoveOperatorRequest)(nil),         // 93: petrel.v1.RemoveOperatorRequest
+	(*ChangeResponse)(nil),                // 94: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 95: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 96: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),          // 97: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 98: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 99: petrel.v1.ListMembersResponse
+	(*Overview)(nil),                      // 100: petrel.v1.Overview
+	(*ListRefusalsResponse)(nil),          // 101: petrel.v1.ListRefusalsResponse
+	(*ReadLogResponse)(nil),               // 102: petrel.v1.ReadLogResponse
+	(*PreviewLimitsResponse)(nil),         // 103: petrel.v1.PreviewLimitsResponse
+	(*ListTenantsResponse)(nil),           // 104: petrel.v1.ListTenantsResponse
+	(*ListSessionsResponse)(nil),          // 105: petrel.v1.ListSessionsResponse
+	(*TraceUserResponse)(nil),             // 106: petrel.v1.TraceUserResponse
+	(*ListConversationsResponse)(nil),     // 107: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),              // 108: petrel.v1.ConversationInfo
+	(*TraceMessageResponse)(nil),          // 109: petrel.v1.TraceMessageResponse
+	(*NoteBackupResponse)(nil),            // 110: petrel.v1.NoteBackupResponse
+	(*ListBackupsResponse)(nil),           // 111: petrel.v1.ListBackupsResponse
+	(*ListOperatorsResponse)(nil),         // 112: petrel.v1.ListOperatorsResponse
+	(*EnrollmentCode)(nil),                // 113: petrel.v1.EnrollmentCode
+	(*OperatorInfo)(nil),                  // 114: petrel.v1.OperatorInfo
+	(*RemoveOperatorResponse)(nil),        // 115: petrel.v1.RemoveOperatorResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	5,   // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	68,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	69,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	70,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	71,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
-	24,  // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	72,  // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	0,   // 7: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
-	0,   // 8: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
-	0,   // 9: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
-	73,  // 10: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	38,  // 11: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	38,  // 12: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	45,  // 13: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
-	46,  // 14: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
-	49,  // 15: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
-	49,  // 16: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
-	50,  // 17: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
-	74,  // 18: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	58,  // 19: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	1,   // 20: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	3,   // 21: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	6,   // 22: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	8,   // 23: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	10,  // 24: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11,  // 25: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	12,  // 26: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	13,  // 27: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	14,  // 28: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	15,  // 29: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	21,  // 30: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	23,  // 31: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	25,  // 32: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	26,  // 33: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	27,  // 34: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	28,  // 35: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
-	29,  // 36: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
-	31,  // 37: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
-	32,  // 38: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
-	34,  // 39: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	35,  // 40: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	36,  // 41: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	39,  // 42: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	41,  // 43: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	43,  // 44: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
-	47,  // 45: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
-	51,  // 46: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	53,  // 47: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	54,  // 48: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	55,  // 49: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	16,  // 50: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	17,  // 51: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	56,  // 52: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	59,  // 53: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	61,  // 54: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	63,  // 55: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	64,  // 56: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	66,  // 57: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	75,  // 58: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
-	76,  // 59: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
-	77,  // 60: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
-	14,  // 61: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
-	78,  // 62: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
-	79,  // 63: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
-	80,  // 64: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
-	81,  // 65: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
-	82,  // 66: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
-	83,  // 67: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
-	84,  // 68: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
-	85,  // 69: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
-	86,  // 70: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
-	87,  // 71: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
-	88,  // 72: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
-	89,  // 73: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
-	90,  // 74: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
-	91,  // 75: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
-	2,   // 76: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	4,   // 77: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	7,   // 78: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	9,   // 79: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	92,  // 80: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	93,  // 81: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	94,  // 82: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	14,  // 83: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	14,  // 84: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	20,  // 85: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	22,  // 86: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	24,  // 87: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	24,  // 88: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	24,  // 89: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	24,  // 90: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	24,  // 91: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
-	30,  // 92: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
-	30,  // 93: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
-	33,  // 94: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
-	95,  // 95: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	96,  // 96: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	37,  // 97: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	40,  // 98: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	42,  // 99: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	44,  // 100: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
-	48,  // 101: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
-	52,  // 102: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	97,  // 103: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	92,  // 104: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	92,  // 105: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	19,  // 106: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	18,  // 107: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	57,  // 108: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	60,  // 109: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	62,  // 110: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	57,  // 111: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	65,  // 112: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	67,  // 113: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	98,  // 114: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
-	99,  // 115: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
-	100, // 116: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
-	101, // 117: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
-	102, // 118: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
-	103, // 119: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
-	104, // 120: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
-	105, // 121: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
-	106, // 122: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
-	92,  // 123: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
-	107, // 124: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
-	108, // 125: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
-	109, // 126: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
-	110, // 127: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
-	111, // 128: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
-	112, // 129: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
-	111, // 130: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
-	113, // 131: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
-	76,  // [76:132] is the sub-list for method output_type
-	20,  // [20:76] is the sub-list for method input_type
-	20,  // [20:20] is the sub-list for extension type_name
-	20,  // [20:20] is the sub-list for extension extendee
-	0,   // [0:20] is the sub-list for field type_name
+	70,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	71,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	72,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	73,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	16,  // 5: petrel.v1.ClusterLimits.nodes:type_name -> petrel.v1.NodeLimits
+	14,  // 6: petrel.v1.NodeLimits.limits:type_name -> petrel.v1.ServerLimits
+	26,  // 7: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
+	74,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	0,   // 9: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
+	0,   // 10: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
+	0,   // 11: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
+	75,  // 12: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	40,  // 13: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	40,  // 14: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	47,  // 15: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
+	48,  // 16: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
+	51,  // 17: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
+	51,  // 18: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
+	52,  // 19: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
+	76,  // 20: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	60,  // 21: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	1,   // 22: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	3,   // 23: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	6,   // 24: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	8,   // 25: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	10,  // 26: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	11,  // 27: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	12,  // 28: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	13,  // 29: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	14,  // 30: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	17,  // 31: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	23,  // 32: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	25,  // 33: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	27,  // 34: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	28,  // 35: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	29,  // 36: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	30,  // 37: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	31,  // 38: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	33,  // 39: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	34,  // 40: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	36,  // 41: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	37,  // 42: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	38,  // 43: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	41,  // 44: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	43,  // 45: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	45,  // 46: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
+	49,  // 47: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
+	53,  // 48: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	55,  // 49: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	56,  // 50: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	57,  // 51: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	18,  // 52: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	19,  // 53: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	58,  // 54: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	61,  // 55: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	63,  // 56: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	65,  // 57: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	66,  // 58: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	68,  // 59: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	77,  // 60: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
+	78,  // 61: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
+	79,  // 62: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
+	14,  // 63: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
+	80,  // 64: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
+	81,  // 65: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
+	82,  // 66: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
+	83,  // 67: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
+	84,  // 68: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
+	85,  // 69: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
+	86,  // 70: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
+	87,  // 71: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
+	88,  // 72: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
+	89,  // 73: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
+	90,  // 74: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
+	91,  // 75: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
+	92,  // 76: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
+	93,  // 77: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
+	2,   // 78: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	4,   // 79: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	7,   // 80: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	9,   // 81: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	94,  // 82: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	95,  // 83: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	96,  // 84: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	15,  // 85: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
+	15,  // 86: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
+	22,  // 87: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	24,  // 88: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	26,  // 89: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	26,  // 90: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	26,  // 91: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	26,  // 92: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	26,  // 93: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	32,  // 94: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	32,  // 95: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	35,  // 96: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	97,  // 97: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	98,  // 98: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	39,  // 99: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	42,  // 100: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	44,  // 101: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	46,  // 102: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
+	50,  // 103: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
+	54,  // 104: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	99,  // 105: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	94,  // 106: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	94,  // 107: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	21,  // 108: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	20,  // 109: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	59,  // 110: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	62,  // 111: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	64,  // 112: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	59,  // 113: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	67,  // 114: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	69,  // 115: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	100, // 116: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
+	101, // 117: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
+	102, // 118: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
+	103, // 119: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
+	104, // 120: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
+	105, // 121: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
+	106, // 122: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
+	107, // 123: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
+	108, // 124: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
+	94,  // 125: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
+	109, // 126: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
+	110, // 127: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
+	111, // 128: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
+	112, // 129: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
+	113, // 130: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
+	114, // 131: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
+	113, // 132: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
+	115, // 133: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
+	78,  // [78:134] is the sub-list for method output_type
+	22,  // [22:78] is the sub-list for method input_type
+	22,  // [22:22] is the sub-list for extension type_name
+	22,  // [22:22] is the sub-list for extension extendee
+	0,   // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -4868,7 +4984,7 @@ func file_petrel_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   67,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -2988,6 +2988,7 @@ func (x *TraceUserResponse) GetSilent() []string {
 type PreviewLimitsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Changes       []*LimitChange         `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"` // none: nothing would change
+	Silent        []string               `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`   // nodes that did not answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3029,12 +3030,20 @@ func (x *PreviewLimitsResponse) GetChanges() []*LimitChange {
 	return nil
 }
 
+func (x *PreviewLimitsResponse) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
 type LimitChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	From          int64                  `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"` // negative: no limit
-	To            int64                  `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`     // as it would be: the limit of open files may make it less than what was asked for
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`  // what it means, in English
+	From          int64                  `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`  // negative: no limit
+	To            int64                  `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`      // as it would be: the limit of open files may make it less than what was asked for
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`   // what it means, in English
+	Nodes         []string               `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"` // where, if it is not so on all nodes that answered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3095,6 +3104,13 @@ func (x *LimitChange) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *LimitChange) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
 }
 
 type ListTenantsRequest struct {
@@ -3791,14 +3807,16 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x0frevoked_devices\x18\b \x01(\rR\x0erevokedDevices\x12+\n" +
 	"\x11connections_limit\x18\t \x01(\x03R\x10connectionsLimit\x12\x16\n" +
 	"\x06silent\x18\n" +
-	" \x03(\tR\x06silent\"I\n" +
+	" \x03(\tR\x06silent\"a\n" +
 	"\x15PreviewLimitsResponse\x120\n" +
-	"\achanges\x18\x01 \x03(\v2\x16.petrel.v1.LimitChangeR\achanges\"Y\n" +
+	"\achanges\x18\x01 \x03(\v2\x16.petrel.v1.LimitChangeR\achanges\x12\x16\n" +
+	"\x06silent\x18\x02 \x03(\tR\x06silent\"o\n" +
 	"\vLimitChange\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\x03R\x02to\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\x14\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x14\n" +
+	"\x05nodes\x18\x05 \x03(\tR\x05nodes\"\x14\n" +
 	"\x12ListTenantsRequest\"I\n" +
 	"\x13ListTenantsResponse\x122\n" +
 	"\atenants\x18\x01 \x03(\v2\x18.petrel.v1.TenantSummaryR\atenants\"i\n" +

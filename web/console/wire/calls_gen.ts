@@ -65,15 +65,16 @@ export interface Calls {
    */
   readonly 'petrel.v1.AdminService/GetHistory': readonly [wire.AdminGetHistoryRequestJson, wire.HistoryPageJson]
   /**
-   * GetLimits tells the limits that the server uses.
+   * GetLimits tells the limits that each node uses.
    * Scope: server.
    */
-  readonly 'petrel.v1.AdminService/GetLimits': readonly [wire.GetLimitsRequestJson, wire.ServerLimitsJson]
+  readonly 'petrel.v1.AdminService/GetLimits': readonly [wire.GetLimitsRequestJson, wire.ClusterLimitsJson]
   /**
-   * SetLimits changes the limits that are not 0.
+   * SetLimits changes the limits that are not 0, on all nodes that answer. A node
+   * that starts later has those of its configuration.
    * Scope: server.
    */
-  readonly 'petrel.v1.AdminService/SetLimits': readonly [wire.ServerLimitsJson, wire.ServerLimitsJson]
+  readonly 'petrel.v1.AdminService/SetLimits': readonly [wire.ServerLimitsJson, wire.ClusterLimitsJson]
   /**
    * GetStats tells what the process has done so far.
    * Scope: server.
@@ -258,7 +259,7 @@ export interface Calls {
    */
   readonly 'petrel.v1.AdminService/ReadLog': readonly [wire.ReadLogRequestJson, wire.ReadLogResponseJson]
   /**
-   * PreviewLimits says what SetLimits would change. It changes nothing.
+   * PreviewLimits says what SetLimits would change, on all nodes. It changes nothing.
    * Scope: server.
    */
   readonly 'petrel.v1.AdminService/PreviewLimits': readonly [wire.ServerLimitsJson, wire.PreviewLimitsResponseJson]

@@ -1494,6 +1494,8 @@ export interface TraceUserResponseJson {
 export interface PreviewLimitsResponseJson {
   /** none: nothing would change */
   readonly changes?: readonly LimitChangeJson[]
+  /** nodes that did not answer */
+  readonly silent?: readonly string[]
 }
 
 export interface LimitChangeJson {
@@ -1504,6 +1506,8 @@ export interface LimitChangeJson {
   readonly to?: Decimal
   /** what it means, in English */
   readonly text?: string
+  /** where, if it is not so on all nodes that answered */
+  readonly nodes?: readonly string[]
 }
 
 export interface ListTenantsRequestJson {
@@ -1801,6 +1805,19 @@ export interface ServerLimitsJson {
   readonly windowSends?: Decimal
   readonly windowBytes?: Decimal
   readonly outboxBytes?: Decimal
+}
+
+/** ClusterLimits are the limits in force on all nodes. */
+export interface ClusterLimitsJson {
+  /** by name: those that answered */
+  readonly nodes?: readonly NodeLimitsJson[]
+  /** nodes that did not answer. It is not known whether SetLimits has changed theirs */
+  readonly silent?: readonly string[]
+}
+
+export interface NodeLimitsJson {
+  readonly node?: string
+  readonly limits?: ServerLimitsJson
 }
 
 export interface GetStatsRequestJson {

@@ -278,12 +278,13 @@ type AdminServiceClient interface {
 	// GetHistory reads a page of any conversation.
 	// Scope: messages.
 	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
-	// GetLimits tells the limits that the server uses.
+	// GetLimits tells the limits that each node uses.
 	// Scope: server.
-	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
-	// SetLimits changes the limits that are not 0.
+	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ClusterLimits], error)
+	// SetLimits changes the limits that are not 0, on all nodes that answer. A node
+	// that starts later has those of its configuration.
 	// Scope: server.
-	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ClusterLimits], error)
 	// GetStats tells what the process has done so far.
 	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
@@ -403,7 +404,7 @@ type AdminServiceClient interface {
 	// ReadLog reads the last lines of the log of all nodes.
 	// Scope: server. Errors: no_node, invalid.
 	ReadLog(context.Context, *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error)
-	// PreviewLimits says what SetLimits would change. It changes nothing.
+	// PreviewLimits says what SetLimits would change, on all nodes. It changes nothing.
 	// Scope: server.
 	PreviewLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error)
 	// ListTenants lists the tenants.
@@ -501,13 +502,13 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("GetHistory")),
 			connect.WithClientOptions(opts...),
 		),
-		getLimits: connect.NewClient[petrelv1.GetLimitsRequest, petrelv1.ServerLimits](
+		getLimits: connect.NewClient[petrelv1.GetLimitsRequest, petrelv1.ClusterLimits](
 			httpClient,
 			baseURL+AdminServiceGetLimitsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("GetLimits")),
 			connect.WithClientOptions(opts...),
 		),
-		setLimits: connect.NewClient[petrelv1.ServerLimits, petrelv1.ServerLimits](
+		setLimits: connect.NewClient[petrelv1.ServerLimits, petrelv1.ClusterLimits](
 			httpClient,
 			baseURL+AdminServiceSetLimitsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("SetLimits")),
@@ -806,8 +807,8 @@ type adminServiceClient struct {
 	changeMembers         *connect.Client[petrelv1.ChangeMembersRequest, petrelv1.ChangeResponse]
 	sendAs                *connect.Client[petrelv1.SendAsRequest, petrelv1.Ack]
 	getHistory            *connect.Client[petrelv1.AdminGetHistoryRequest, petrelv1.HistoryPage]
-	getLimits             *connect.Client[petrelv1.GetLimitsRequest, petrelv1.ServerLimits]
-	setLimits             *connect.Client[petrelv1.ServerLimits, petrelv1.ServerLimits]
+	getLimits             *connect.Client[petrelv1.GetLimitsRequest, petrelv1.ClusterLimits]
+	setLimits             *connect.Client[petrelv1.ServerLimits, petrelv1.ClusterLimits]
 	getStats              *connect.Client[petrelv1.GetStatsRequest, petrelv1.Stats]
 	listUsers             *connect.Client[petrelv1.ListUsersRequest, petrelv1.ListUsersResponse]
 	getUser               *connect.Client[petrelv1.AdminGetUserRequest, petrelv1.UserInfo]
@@ -888,12 +889,12 @@ func (c *adminServiceClient) GetHistory(ctx context.Context, req *connect.Reques
 }
 
 // GetLimits calls petrel.v1.AdminService.GetLimits.
-func (c *adminServiceClient) GetLimits(ctx context.Context, req *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (c *adminServiceClient) GetLimits(ctx context.Context, req *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ClusterLimits], error) {
 	return c.getLimits.CallUnary(ctx, req)
 }
 
 // SetLimits calls petrel.v1.AdminService.SetLimits.
-func (c *adminServiceClient) SetLimits(ctx context.Context, req *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (c *adminServiceClient) SetLimits(ctx context.Context, req *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ClusterLimits], error) {
 	return c.setLimits.CallUnary(ctx, req)
 }
 
@@ -1156,12 +1157,13 @@ type AdminServiceHandler interface {
 	// GetHistory reads a page of any conversation.
 	// Scope: messages.
 	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
-	// GetLimits tells the limits that the server uses.
+	// GetLimits tells the limits that each node uses.
 	// Scope: server.
-	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
-	// SetLimits changes the limits that are not 0.
+	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ClusterLimits], error)
+	// SetLimits changes the limits that are not 0, on all nodes that answer. A node
+	// that starts later has those of its configuration.
 	// Scope: server.
-	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ClusterLimits], error)
 	// GetStats tells what the process has done so far.
 	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
@@ -1281,7 +1283,7 @@ type AdminServiceHandler interface {
 	// ReadLog reads the last lines of the log of all nodes.
 	// Scope: server. Errors: no_node, invalid.
 	ReadLog(context.Context, *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error)
-	// PreviewLimits says what SetLimits would change. It changes nothing.
+	// PreviewLimits says what SetLimits would change, on all nodes. It changes nothing.
 	// Scope: server.
 	PreviewLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error)
 	// ListTenants lists the tenants.
@@ -1814,11 +1816,11 @@ func (UnimplementedAdminServiceHandler) GetHistory(context.Context, *connect.Req
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetHistory is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (UnimplementedAdminServiceHandler) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ClusterLimits], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetLimits is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (UnimplementedAdminServiceHandler) SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ClusterLimits], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetLimits is not implemented"))
 }
 
