@@ -182,7 +182,7 @@ func (w *world) serve() {
 		},
 		Sessions:      func(context.Context, im.Account) (map[string]int, error) { return nil, nil },
 		GroupsPerHour: -1, MembersPerMinute: -1, StrangersPerSecond: -1,
-		Limits: func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{} },
+		Limits: func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{SendBurst: -1} },
 		Console: Console{
 			Limits: func(context.Context) *petrelv1.ClusterLimits {
 				return &petrelv1.ClusterLimits{Nodes: []*petrelv1.NodeLimits{{Node: "n1", Limits: &petrelv1.ServerLimits{Connections: 7}}}, Silent: []string{"n2", "n4"}}

@@ -13,7 +13,7 @@ import (
 // ListAudit reads a page of the audit log. Spec: P-10.9.
 func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error) {
 	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListAuditResponse, error) {
-		q := audit.Query{SinceMs: r.Msg.SinceMs, UntilMs: r.Msg.UntilMs, Token: r.Msg.Token, Limit: int(min(r.Msg.Limit, audit.MaxPage)), Event: r.Msg.Event, Who: r.Msg.Who, About: r.Msg.About, Refused: r.Msg.Refused}
+		q := audit.Query{SinceMs: r.Msg.SinceMs, UntilMs: r.Msg.UntilMs, Token: r.Msg.Token, Down: r.Msg.Descending, Limit: int(min(r.Msg.Limit, audit.MaxPage)), Event: r.Msg.Event, Who: r.Msg.Who, About: r.Msg.About, Refused: r.Msg.Refused}
 		page, next, err := s.o.Audit.List(ctx, q)
 		return &petrelv1.ListAuditResponse{Records: auditRecords(page), Token: next}, err
 	}))

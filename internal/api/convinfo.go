@@ -34,7 +34,7 @@ func (s adminService) ListConversations(ctx context.Context, r *connect.Request[
 		limit = convPage
 	}
 	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListConversationsResponse, error) {
-		list, next, err := inbox.Titles(ctx, s.o.Store, t, r.Msg.TitlePrefix, r.Msg.Token, limit)
+		list, next, err := inbox.Titles(ctx, s.o.Store, t, r.Msg.TitlePrefix, r.Msg.Token, r.Msg.Descending, limit)
 		if err != nil {
 			return nil, err
 		}

@@ -66,11 +66,11 @@ func (s adminService) ListUsers(ctx context.Context, r *connect.Request[petrelv1
 	}
 	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListUsersResponse, error) {
 		limit := int(min(r.Msg.Limit, user.MaxUsersPage))
-		if r.Msg.NamePrefix != "" {
-			list, next, err := s.users.ListNamed(ctx, t, r.Msg.NamePrefix, r.Msg.Token, limit)
+		if r.Msg.ByName || r.Msg.NamePrefix != "" {
+			list, next, err := s.users.ListNamed(ctx, t, r.Msg.NamePrefix, r.Msg.Token, r.Msg.Descending, limit)
 			return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: len(next) > 0, Token: next}, err
 		}
-		list, more, err := s.users.List(ctx, t, r.Msg.Prefix, im.User(r.Msg.After), limit)
+		list, more, err := s.users.List(ctx, t, r.Msg.Prefix, im.User(r.Msg.After), r.Msg.Descending, limit)
 		return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: more}, err
 	}))
 }

@@ -482,20 +482,36 @@ func TestPagesOfAllNodesAreInTheOrderOfTime(t *testing.T) {
 		nodes[i%2] = audit.New(audit.Options{Now: func() time.Time { return now }}, st, im.Node([]string{"b", "a"}[i%2]))
 		want = append(want, fmt.Sprint(i))
 	}
-	var got []string
-	var token []byte
-	for {
-		page, next, err := nodes[0].List(t.Context(), audit.Query{SinceMs: 3000, Token: token, Limit: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, events(page)...)
-		if token = next; len(next) == 0 {
-			break
+	pages := func(q audit.Query) (got []string) {
+		for q.Limit = 2; ; {
+			page, next, err := nodes[0].List(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, events(page)...)
+			if q.Token = next; len(next) == 0 {
+				return got
+			}
 		}
 	}
-	if !slices.Equal(got, want[1:]) {
+	if got := pages(audit.Query{SinceMs: 3000}); !slices.Equal(got, want[1:]) {
 		t.Errorf("from the second second on: %v, want %v", got, want[1:])
+	}
+	for _, x := range []struct {
+		q    audit.Query
+		want []string
+	}{
+		{audit.Query{}, []string{"5", "4", "3", "2", "1", "0"}},
+		{audit.Query{SinceMs: 3000}, []string{"5", "4", "3", "2", "1"}},
+		{audit.Query{SinceMs: 3000, UntilMs: 6000}, []string{"3", "2", "1"}},
+		{audit.Query{UntilMs: 6001}, []string{"4", "3", "2", "1", "0"}},
+		{audit.Query{UntilMs: 2000}, nil},
+		{audit.Query{SinceMs: 7001}, nil},
+	} {
+		x.q.Down = true
+		if got := pages(x.q); !slices.Equal(got, x.want) {
+			t.Errorf("newest first, %+v: %v, want %v", x.q, got, x.want)
+		}
 	}
 	if _, _, err := nodes[0].List(t.Context(), audit.Query{Token: []byte("short"), Limit: 2}); im.CodeOf(err) != im.CodeInvalid {
 		t.Errorf("a token that is none: %v", err)

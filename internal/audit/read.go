@@ -31,7 +31,8 @@ const MaxLooked = 20_000
 type Query struct {
 	SinceMs uint64 // Unix milliseconds; 0: from the oldest on
 	UntilMs uint64 // before; 0: to the newest
-	Token   []byte // of another page; SinceMs does not count then
+	Token   []byte // of another page; SinceMs does not count then, or UntilMs if Down
+	Down    bool   // newest first
 	Limit   int    // 0 or too large: MaxPage
 
 	Event   string // a part of it
@@ -48,8 +49,8 @@ func (q *Query) fits(r *storepb.AuditRecord) bool {
 		}))
 }
 
-// List reads a page of the records of all nodes, oldest first: those after the token
-// of another page, or, without one, from a time on. next is the token of the page after
+// List reads a page of the records of all nodes, by time: those behind the token
+// of another page, or, without one, those of a time. next is the token of the page after
 // it; empty: there are no more at present. It looks at MaxLooked records at most, so a page
 // may be short and have one after it. A record that cannot be read is left out. Codes:
 // invalid.
@@ -61,22 +62,26 @@ func (l *Log) List(ctx context.Context, q Query) (page []Stored, next []byte, er
 	if limit <= 0 || limit > MaxPage {
 		limit = MaxPage
 	}
-	from := be64(q.SinceMs)
-	if len(token) > 0 {
-		if _, _, _, ok := parseKey(token); !ok || len(token) > placeBytes+im.MaxUser {
-			return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page")
-		}
-		from = append(bytes.Clone(token), 0) // the least key behind it
+	if _, _, _, ok := parseKey(token); len(token) > 0 && (!ok || len(token) > placeBytes+im.MaxUser) {
+		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page")
+	}
+	begin := token
+	switch { // a time alone is less than every key of that time
+	case len(token) > 0:
+	case !q.Down:
+		begin = be64(q.SinceMs)
+	case q.UntilMs > 0:
+		begin = be64(q.UntilMs)
 	}
 	var last []byte
 	looked := 0
-	err = l.store.RecordsFrom(ctx, store.Audit, 0, from, func(key, value []byte) bool {
+	err = store.RecordsBehind(ctx, l.store, store.Audit, 0, nil, begin, q.Down, func(key, value []byte) bool {
 		if len(page) == limit || looked == MaxLooked {
 			next = last
 			return false
 		}
 		node, timeMs, _, ok := parseKey(key)
-		if ok && q.UntilMs > 0 && timeMs >= q.UntilMs {
+		if ok && (!q.Down && q.UntilMs > 0 && timeMs >= q.UntilMs || q.Down && timeMs < q.SinceMs) {
 			return false
 		}
 		looked++

@@ -63,22 +63,15 @@ type Titled struct {
 }
 
 // Titles lists the groups of a tenant whose title begins with a prefix, by title, behind the
-// token of another page, at most limit. next is the token of the next page; empty: there is
-// none. Codes: invalid.
-func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, limit int) (list []Titled, next []byte, err error) {
+// token of another page, at most limit. down begins with the greatest title. next is the token
+// of the next page; empty: there is none. Codes: invalid.
+func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, down bool, limit int) (list []Titled, next []byte, err error) {
 	begins := append([]byte{byTitle}, store.Searched(prefix)...)
-	from := begins
-	if len(token) > 0 {
-		if !bytes.HasPrefix(token, begins) {
-			return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these conversations")
-		}
-		from = append(bytes.Clone(token), 0)
+	if !bytes.HasPrefix(token, begins) && len(token) > 0 {
+		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these conversations")
 	}
 	var last []byte
-	err = st.RecordsFrom(ctx, store.Titles, t, from, func(key, value []byte) bool {
-		if !bytes.HasPrefix(key, begins) {
-			return false
-		}
+	err = store.RecordsBehind(ctx, st, store.Titles, t, begins, token, down, func(key, value []byte) bool {
 		if len(list) == limit {
 			next = last
 			return false

@@ -143,10 +143,13 @@ type Store interface {
 
 	// Record returns the value of a record, nil if there is none. Records
 	// calls fn for those whose key begins with prefix, ordered by key, until fn
-	// returns false. RecordsFrom does so for all whose key is from or greater.
+	// returns false. RecordsFrom does so for all whose key is from or greater. RecordsDown
+	// begins with the greatest key, of those that begin with prefix and are less than below;
+	// with an empty below, of all that begin with prefix.
 	Record(ctx context.Context, t Table, tenant im.Tenant, key []byte) ([]byte, error)
 	Records(ctx context.Context, t Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error
 	RecordsFrom(ctx context.Context, t Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error
+	RecordsDown(ctx context.Context, t Table, tenant im.Tenant, prefix, below []byte, fn func(key, value []byte) bool) error
 
 	// Update writes records as one durable unit; any node may. ErrChanged: one
 	// of them has Check and is not as it was; nothing was written.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -280,24 +279,18 @@ func (c *change) voidAll(ctx context.Context, a im.Account, u *storepb.User) err
 // MaxUsersPage is the longest page of List.
 const MaxUsersPage = 1000
 
-// List describes the users of a tenant whose id begins with a prefix, behind after, ascending
-// by id, at most limit of them (0 or too large: MaxUsersPage), and tells whether there are
-// more.
-func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, limit int) ([]Info, bool, error) {
+// List describes the users of a tenant whose id begins with a prefix, behind after, by id,
+// at most limit of them (0 or too large: MaxUsersPage), and tells whether there are more. down
+// begins with the greatest id.
+func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, down bool, limit int) ([]Info, bool, error) {
 	if limit <= 0 || limit > MaxUsersPage {
 		limit = MaxUsersPage
 	}
-	after = after[:min(len(after), im.MaxUser)] // as much of it as an id can equal
+	after = after[:min(len(after), im.MaxUser+1)] // no id is as long
 	var list []Info
 	var bad error
 	more := false
-	err := us.store.RecordsFrom(ctx, store.Users, t, []byte(max(string(after), prefix)), func(key, value []byte) bool {
-		if im.User(key) == after {
-			return true
-		}
-		if !strings.HasPrefix(string(key), prefix) {
-			return false
-		}
+	err := store.RecordsBehind(ctx, us.store, store.Users, t, []byte(prefix), []byte(after), down, func(key, value []byte) bool {
 		if len(list) == limit {
 			more = true
 			return false

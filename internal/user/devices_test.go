@@ -235,12 +235,16 @@ func TestUsersAreListedInPages(t *testing.T) {
 	}
 	slices.Sort(want)
 	w.token("acme", "other")
-	for _, limit := range []int{0, 1, 2, 7, len(want), 5000} {
-		var got []im.User
+	backwards := func(all []im.User) []im.User {
+		all = slices.Clone(all)
+		slices.Reverse(all)
+		return all
+	}
+	pages := func(prefix string, down bool, limit int) (got []im.User) {
 		for after, more, pages := im.User(""), true, 0; more && pages < 100; pages++ {
 			var page []user.Info
 			var err error
-			if page, more, err = w.users.List(ctx, im.DefaultTenant, "", after, limit); err != nil {
+			if page, more, err = w.users.List(ctx, im.DefaultTenant, prefix, after, down, limit); err != nil {
 				t.Fatal(err)
 			}
 			for _, i := range page {
@@ -251,19 +255,30 @@ func TestUsersAreListedInPages(t *testing.T) {
 				t.Fatalf("page of %d, more %t", len(page), more)
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("pages of %d: %q, want %q", limit, got, want)
+		return got
+	}
+	for _, limit := range []int{0, 1, 2, 7, len(want), 5000} {
+		for _, prefix := range []string{"", "a", "z"} {
+			fits := slices.DeleteFunc(slices.Clone(want), func(u im.User) bool { return !strings.HasPrefix(string(u), prefix) })
+			if got := pages(prefix, false, limit); !slices.Equal(got, fits) {
+				t.Errorf("pages of %d of %q: %q, want %q", limit, prefix, got, fits)
+			}
+			if got := pages(prefix, true, limit); !slices.Equal(got, backwards(fits)) {
+				t.Errorf("pages of %d of %q, backwards: %q, want %q", limit, prefix, got, backwards(fits))
+			}
 		}
 	}
 	for _, after := range []im.User{"aa", "a.", "~", "\xff", im.User(strings.Repeat("z", 1<<20)), "A\x00"} {
-		page, _, err := w.users.List(ctx, im.DefaultTenant, "", after, 0)
 		i, _ := slices.BinarySearch(want, after)
-		var got []im.User
-		for _, p := range page {
-			got = append(got, p.User)
-		}
-		if err != nil || !slices.Equal(got, want[i:]) {
-			t.Errorf("behind %.10q: %q, %v; want %q", after, got, err, want[i:])
+		for down, want := range map[bool][]im.User{false: want[i:], true: backwards(want[:i])} {
+			page, _, err := w.users.List(ctx, im.DefaultTenant, "", after, down, 0)
+			var got []im.User
+			for _, p := range page {
+				got = append(got, p.User)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("behind %.10q, down %t: %q, %v; want %q", after, down, got, err, want)
+			}
 		}
 	}
 }

@@ -34,24 +34,18 @@ func (c *change) indexName(a im.Account, now string) {
 
 // ListNamed describes the users of a tenant whose display name begins with a prefix, by display
 // name, behind the token of another page, at most limit of them (0 or too large:
-// MaxUsersPage). next is the token of the next page; empty: there is none. Codes: invalid.
-func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, token []byte, limit int) (list []Info, next []byte, err error) {
+// MaxUsersPage). down begins with the greatest name. next is the token of the next page;
+// empty: there is none. Codes: invalid.
+func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, token []byte, down bool, limit int) (list []Info, next []byte, err error) {
 	if limit <= 0 || limit > MaxUsersPage {
 		limit = MaxUsersPage
 	}
 	begins := []byte(store.Searched(prefix))
-	from := begins
-	if len(token) > 0 {
-		if !bytes.HasPrefix(token, begins) {
-			return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these users")
-		}
-		from = append(bytes.Clone(token), 0)
+	if !bytes.HasPrefix(token, begins) && len(token) > 0 {
+		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these users")
 	}
 	var keys [][]byte
-	err = us.store.RecordsFrom(ctx, store.DisplayNames, t, from, func(key, _ []byte) bool {
-		if !bytes.HasPrefix(key, begins) {
-			return false
-		}
+	err = store.RecordsBehind(ctx, us.store, store.DisplayNames, t, begins, token, down, func(key, _ []byte) bool {
 		keys = append(keys, bytes.Clone(key))
 		return len(keys) <= limit
 	})

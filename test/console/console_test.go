@@ -214,6 +214,91 @@ func TestGroupsAreFoundByTitleAndFrozen(t *testing.T) {
 	}
 }
 
+// What is in order in the store can be read from both ends, page by page.
+func TestListsGoBothWays(t *testing.T) {
+	const tooMany = 20 // rows: the pages do not end
+	for name, o := range map[string]func(*testing.T) imtest.Options{
+		"embedded": func(*testing.T) imtest.Options { return imtest.Options{} },
+		"postgres": func(t *testing.T) imtest.Options { return imtest.Options{Postgres: pgtest.Shared(t).New(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := imtest.Start(t, o(t))
+			w := &world{T: t, nodes: []*imtest.Server{srv}}
+			users := []string{"ann", "bea", "cid", "dan", "eve"}
+			for i, token := range srv.Users("", users...) {
+				srv.Group("", "boat of "+users[i], users[i])
+				if users[i] == "cid" {
+					continue // has no display name
+				}
+				if _, err := srv.Call(t.Context(), imtest.ByJSON, "petrel.v1.AccountService/UpdateAccount", token, &petrelv1.UpdateAccountRequest{DisplayName: fmt.Sprint("Captain ", 9-i), RequestId: "r1"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			both := func(what string, read func(down bool) []string, want ...string) {
+				t.Helper()
+				if got := read(false); !slices.Equal(got, want) {
+					t.Errorf("%s: %q, want %q", what, got, want)
+				}
+				want = slices.Clone(want)
+				slices.Reverse(want)
+				if got := read(true); !slices.Equal(got, want) {
+					t.Errorf("%s, backwards: %q, want %q", what, got, want)
+				}
+			}
+			list := func(q *petrelv1.ListUsersRequest) func(down bool) []string {
+				return func(down bool) (got []string) {
+					q.Limit, q.Descending, q.After, q.Token = 2, down, "", nil
+					for len(got) < tooMany {
+						r := ask(w, srv.Admin.ListUsers, q)
+						for _, u := range r.Users {
+							got = append(got, u.User)
+							q.After = u.User
+						}
+						if q.Token = r.Token; !r.More {
+							break
+						}
+					}
+					return got
+				}
+			}
+			both("users", list(&petrelv1.ListUsersRequest{}), users...)
+			both("users by name", list(&petrelv1.ListUsersRequest{ByName: true}), "eve", "dan", "bea", "ann")
+			both("users by the beginning of the name", list(&petrelv1.ListUsersRequest{NamePrefix: "captain"}), "eve", "dan", "bea", "ann")
+			groups := func(down bool) (got []string) {
+				for q := (&petrelv1.ListConversationsRequest{Limit: 2, Descending: down}); len(got) < tooMany; {
+					r := ask(w, srv.Admin.ListConversations, q)
+					for _, c := range r.Conversations {
+						got = append(got, strings.TrimPrefix(c.Title, "boat of "))
+					}
+					if q.Token = r.Token; len(q.Token) == 0 {
+						break
+					}
+				}
+				return got
+			}
+			w.until("the groups are listed", 20*time.Second, func() bool { return len(groups(false)) == len(users) })
+			both("groups", groups, users...)
+			both("the audit log", func(down bool) (got []string) {
+				for q := (&petrelv1.ListAuditRequest{Event: "CreateGroup", Limit: 2, Descending: down}); len(got) < tooMany; {
+					r := ask(w, srv.Admin.ListAudit, q)
+					for _, x := range r.Records {
+						for _, d := range x.Details {
+							if d.Name == "members" {
+								user, _, _ := strings.Cut(d.Value, ":")
+								got = append(got, user)
+							}
+						}
+					}
+					if q.Token = r.Token; len(q.Token) == 0 {
+						break
+					}
+				}
+				return got
+			}, users...)
+		})
+	}
+}
+
 // One change of the limits is one on all nodes. What does not hold everywhere is said: of a
 // node that has started anew, and of one that does not answer.
 func TestLimitsAreThoseOfAllNodes(t *testing.T) {

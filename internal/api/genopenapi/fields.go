@@ -115,9 +115,9 @@ var skipped = map[string][]string{
 	"CreateKeyRequest":             {"tenant"},
 	"ChangeSettingsRequest":        {"conv"},
 	"ListUserConversationsRequest": {"token"},
-	"ListAuditRequest":             {"token", "sinceMs", "untilMs", "event", "who", "about"},
-	"ListUsersRequest":             {"token", "namePrefix", "prefix"},
-	"ListConversationsRequest":     {"token"},
+	"ListAuditRequest":             {"token", "sinceMs", "untilMs", "event", "who", "about", "descending"},
+	"ListUsersRequest":             {"token", "namePrefix", "prefix", "byName", "descending"},
+	"ListConversationsRequest":     {"token", "descending"},
 	"VerifyAuditRequest":           {"heads"},
 }
 

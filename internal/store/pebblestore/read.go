@@ -471,7 +471,7 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 // Records implements store.Store. key and value are valid during the call.
 func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
 	lower := recordKey(t, tenant, prefix)
-	if err := s.records(ctx, lower, after(bytes.Clone(lower)), fn); err != nil {
+	if err := s.records(ctx, lower, after(bytes.Clone(lower)), s.scan, fn); err != nil {
 		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
 	}
 	return nil
@@ -479,18 +479,37 @@ func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, pr
 
 // RecordsFrom implements store.Store. key and value are valid during the call.
 func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error {
-	if err := s.records(ctx, recordKey(t, tenant, from), after(recordKey(t, tenant, nil)), fn); err != nil {
+	if err := s.records(ctx, recordKey(t, tenant, from), after(recordKey(t, tenant, nil)), s.scan, fn); err != nil {
 		return fmt.Errorf("read table %d from %q: %w", t, from, err)
 	}
 	return nil
 }
 
-func (s *Store) records(ctx context.Context, lower, upper []byte, fn func(key, value []byte) bool) error {
+// RecordsDown implements store.Store. key and value are valid during the call.
+func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant, prefix, below []byte, fn func(key, value []byte) bool) error {
+	lower := recordKey(t, tenant, prefix)
+	upper := after(bytes.Clone(lower))
+	if end := recordKey(t, tenant, below); len(below) > 0 && bytes.Compare(end, upper) < 0 {
+		upper = end
+	}
+	if bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	if err := s.records(ctx, lower, upper, s.scanDown, fn); err != nil {
+		return fmt.Errorf("read table %d prefix %q down: %w", t, prefix, err)
+	}
+	return nil
+}
+
+// scanning is scan or scanDown.
+type scanning func(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error
+
+func (s *Store) records(ctx context.Context, lower, upper []byte, scan scanning, fn func(key, value []byte) bool) error {
 	return s.read(ctx, func() error {
 		if err := s.soundRange(lower, upper); err != nil {
 			return err
 		}
-		return s.scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
+		return scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
 			return fn(k[tableKeyLen:], v), nil
 		})
 	})

@@ -471,7 +471,7 @@ func bare(b []byte) []byte {
 
 // Records implements store.Store.
 func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
-	if err := s.recordsIn(ctx, t, tenant, prefix, after(prefix), fn); err != nil {
+	if err := s.recordsIn(ctx, t, tenant, prefix, after(prefix), false, fn); err != nil {
 		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
 	}
 	return nil
@@ -479,21 +479,37 @@ func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, pr
 
 // RecordsFrom implements store.Store.
 func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error {
-	if err := s.recordsIn(ctx, t, tenant, from, nil, fn); err != nil {
+	if err := s.recordsIn(ctx, t, tenant, from, nil, false, fn); err != nil {
 		return fmt.Errorf("read table %d from %q: %w", t, from, err)
 	}
 	return nil
 }
 
-// recordsIn reads the records from one key to another, which is not read; nil: to
-// the end.
-func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, fn func(key, value []byte) bool) error {
-	sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 ORDER BY key LIMIT $4`, []any{int32(t), int32(tenant), bare(from), chunk}
-	sum := &sums{}
-	if below != nil {
-		sql, args = `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 AND key < $5 ORDER BY key LIMIT $4`, append(args, below)
+// RecordsDown implements store.Store.
+func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant, prefix, below []byte, fn func(key, value []byte) bool) error {
+	if end := after(prefix); len(below) == 0 || end != nil && bytes.Compare(end, below) < 0 {
+		below = end
 	}
+	if err := s.recordsIn(ctx, t, tenant, prefix, below, true, fn); err != nil {
+		return fmt.Errorf("read table %d prefix %q down: %w", t, prefix, err)
+	}
+	return nil
+}
+
+// recordsIn reads the records from one key to another, which is not read; nil: to
+// the end. down begins with the last one.
+func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, down bool, fn func(key, value []byte) bool) error {
+	sum := &sums{}
 	for {
+		sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3`, []any{int32(t), int32(tenant), bare(from), chunk}
+		if below != nil {
+			sql, args = sql+` AND key < $5`, append(args, below)
+		}
+		if down {
+			sql += ` ORDER BY key DESC LIMIT $4`
+		} else {
+			sql += ` ORDER BY key LIMIT $4`
+		}
 		rows, err := collect(ctx, s.records(), scanNamed, sql, args...)
 		if err != nil {
 			return err
@@ -510,7 +526,11 @@ func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, 
 		if len(rows) < chunk {
 			return nil
 		}
-		args[2] = append(rows[chunk-1].name, 0) // the least key behind it
+		if last := rows[chunk-1].name; down {
+			below = last
+		} else {
+			from = append(last, 0) // the least key behind it
+		}
 	}
 }
 

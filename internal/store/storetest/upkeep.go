@@ -124,6 +124,22 @@ func (s *suite) records() {
 	s.same(from("ann\x00", 9), []string{"annette=e", "bob=b", "none=", "\xff\xff=x"})
 	s.same(from("", 1), []string{"ann=a"})
 	s.same(len(from("\xff\xff\xff", 9)), 0)
+	down := func(prefix string, below []byte, most int) (got []string) {
+		s.must(s.RecordsDown(s.ctx, store.Users, 1, []byte(prefix), below, func(k, v []byte) bool {
+			got = append(got, fmt.Sprintf("%s=%s", k, v))
+			return len(got) < most
+		}))
+		return got
+	}
+	s.same(down("", nil, 9), []string{"\xff\xff=x", "none=", "bob=b", "annette=e", "ann=a"})
+	s.same(down("", []byte("none"), 2), []string{"bob=b", "annette=e"})
+	s.same(down("ann", nil, 9), []string{"annette=e", "ann=a"})
+	s.same(down("ann", []byte("annette"), 9), []string{"ann=a"})
+	s.same(down("ann", []byte("bob"), 9), []string{"annette=e", "ann=a"})
+	s.same(down("\xff", nil, 9), []string{"\xff\xff=x"})
+	for _, below := range []string{"a", "ann"} {
+		s.same(len(down("ann", []byte(below), 9)), 0)
+	}
 	s.same(list(store.Tokens, 1, ""), []string{"ann=t"})
 	s.same(len(list(store.Settings, 0, "")), 0)
 	v, err := s.Record(s.ctx, store.Users, 1, []byte("none"))

@@ -1328,7 +1328,9 @@ type ListUsersRequest struct {
 	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`                            // at most 1000, the default
 	Prefix        string                 `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`                           // of the id; empty: all
 	NamePrefix    string                 `protobuf:"bytes,5,opt,name=name_prefix,json=namePrefix,proto3" json:"name_prefix,omitempty"` // instead of prefix: of the display name; capital and small letters are the same
-	Token         []byte                 `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`                             // with name_prefix, instead of after: of the last page
+	Token         []byte                 `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`                             // by name, instead of after: of the last page
+	ByName        bool                   `protobuf:"varint,7,opt,name=by_name,json=byName,proto3" json:"by_name,omitempty"`            // by display name: only those who have one. So it is with name_prefix, too
+	Descending    bool                   `protobuf:"varint,8,opt,name=descending,proto3" json:"descending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1405,11 +1407,25 @@ func (x *ListUsersRequest) GetToken() []byte {
 	return nil
 }
 
+func (x *ListUsersRequest) GetByName() bool {
+	if x != nil {
+		return x.ByName
+	}
+	return false
+}
+
+func (x *ListUsersRequest) GetDescending() bool {
+	if x != nil {
+		return x.Descending
+	}
+	return false
+}
+
 type ListUsersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Users         []*UserInfo            `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // ascending by id; with name_prefix by display name
+	Users         []*UserInfo            `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // by id, or by display name
 	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"` // with name_prefix and more
+	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"` // by name and with more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2690,10 +2706,11 @@ type ListAuditRequest struct {
 	UntilMs uint64                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // records before this time; 0: all
 	// Only records that fit all of these. One call looks at 20,000 records at most:
 	// a page may be short, or empty, and there are more all the same.
-	Event         string `protobuf:"bytes,5,opt,name=event,proto3" json:"event,omitempty"`      // a part of it, such as Operator or SetLimits
-	Who           string `protobuf:"bytes,6,opt,name=who,proto3" json:"who,omitempty"`          // the operator, the user, or the id or name of the key
-	About         string `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`      // a value of the details, whole, such as a user or a conversation
-	Refused       bool   `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"` // only what was refused
+	Event         string `protobuf:"bytes,5,opt,name=event,proto3" json:"event,omitempty"`            // a part of it, such as Operator or SetLimits
+	Who           string `protobuf:"bytes,6,opt,name=who,proto3" json:"who,omitempty"`                // the operator, the user, or the id or name of the key
+	About         string `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`            // a value of the details, whole, such as a user or a conversation
+	Refused       bool   `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"`       // only what was refused
+	Descending    bool   `protobuf:"varint,9,opt,name=descending,proto3" json:"descending,omitempty"` // newest first. With a token until_ms does not count then, and since_ms does
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2780,6 +2797,13 @@ func (x *ListAuditRequest) GetAbout() string {
 func (x *ListAuditRequest) GetRefused() bool {
 	if x != nil {
 		return x.Refused
+	}
+	return false
+}
+
+func (x *ListAuditRequest) GetDescending() bool {
+	if x != nil {
+		return x.Descending
 	}
 	return false
 }
@@ -4387,7 +4411,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x06lagged\x18\t \x01(\x04R\x06lagged\x12\x1f\n" +
 	"\vtable_bytes\x18\n" +
 	" \x01(\x04R\n" +
-	"tableBytes\"\xa5\x01\n" +
+	"tableBytes\"\xde\x01\n" +
 	"\x10ListUsersRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
@@ -4395,7 +4419,11 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x06prefix\x18\x04 \x01(\tR\x06prefix\x12\x1f\n" +
 	"\vname_prefix\x18\x05 \x01(\tR\n" +
 	"namePrefix\x12\x14\n" +
-	"\x05token\x18\x06 \x01(\fR\x05token\"h\n" +
+	"\x05token\x18\x06 \x01(\fR\x05token\x12\x17\n" +
+	"\aby_name\x18\a \x01(\bR\x06byName\x12\x1e\n" +
+	"\n" +
+	"descending\x18\b \x01(\bR\n" +
+	"descending\"h\n" +
 	"\x11ListUsersResponse\x12)\n" +
 	"\x05users\x18\x01 \x03(\v2\x13.petrel.v1.UserInfoR\x05users\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12\x14\n" +
@@ -4496,7 +4524,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"\x13\n" +
-	"\x11RevokeKeyResponse\"\xcc\x01\n" +
+	"\x11RevokeKeyResponse\"\xec\x01\n" +
 	"\x10ListAuditRequest\x12\x19\n" +
 	"\bsince_ms\x18\x01 \x01(\x04R\asinceMs\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x14\n" +
@@ -4505,7 +4533,10 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x05event\x18\x05 \x01(\tR\x05event\x12\x10\n" +
 	"\x03who\x18\x06 \x01(\tR\x03who\x12\x14\n" +
 	"\x05about\x18\a \x01(\tR\x05about\x12\x18\n" +
-	"\arefused\x18\b \x01(\bR\arefused\"[\n" +
+	"\arefused\x18\b \x01(\bR\arefused\x12\x1e\n" +
+	"\n" +
+	"descending\x18\t \x01(\bR\n" +
+	"descending\"[\n" +
 	"\x11ListAuditResponse\x120\n" +
 	"\arecords\x18\x01 \x03(\v2\x16.petrel.v1.AuditRecordR\arecords\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\"\x86\x03\n" +

@@ -1918,6 +1918,7 @@ type ListConversationsRequest struct {
 	TitlePrefix   string                 `protobuf:"bytes,2,opt,name=title_prefix,json=titlePrefix,proto3" json:"title_prefix,omitempty"` // capital and small letters are the same; empty: all groups
 	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`                                // of the last page
 	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                               // at most 200; 0: 50
+	Descending    bool                   `protobuf:"varint,5,opt,name=descending,proto3" json:"descending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1978,6 +1979,13 @@ func (x *ListConversationsRequest) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListConversationsRequest) GetDescending() bool {
+	if x != nil {
+		return x.Descending
+	}
+	return false
 }
 
 type ListConversationsResponse struct {
@@ -3705,12 +3713,15 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x06lagged\x18\x05 \x01(\bR\x06lagged\x12\x12\n" +
 	"\x04held\x18\x06 \x01(\bR\x04held\x12\x18\n" +
 	"\afocused\x18\a \x01(\bR\afocused\x12\x19\n" +
-	"\bin_focus\x18\b \x01(\bR\ainFocus\"\x81\x01\n" +
+	"\bin_focus\x18\b \x01(\bR\ainFocus\"\xa1\x01\n" +
 	"\x18ListConversationsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
 	"\ftitle_prefix\x18\x02 \x01(\tR\vtitlePrefix\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\fR\x05token\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"t\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x1e\n" +
+	"\n" +
+	"descending\x18\x05 \x01(\bR\n" +
+	"descending\"t\n" +
 	"\x19ListConversationsResponse\x12A\n" +
 	"\rconversations\x18\x01 \x03(\v2\x1b.petrel.v1.ConversationInfoR\rconversations\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\"\xb3\x03\n" +

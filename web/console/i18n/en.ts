@@ -164,6 +164,7 @@ export const en = {
   searchBy: 'Search and order by',
   byId: 'By id',
   byName: 'By display name',
+  namedOnly: 'Only users who have a display name.',
   noUsers: 'No user fits.',
   createUser: 'Create a user',
   userCreated: '{user} is created.',

@@ -165,6 +165,7 @@ export const zh: Texts = {
   searchBy: '搜索和排序依据',
   byId: '按 ID',
   byName: '按显示名',
+  namedOnly: '仅显示设置了显示名的用户。',
   noUsers: '没有符合的用户。',
   createUser: '创建用户',
   userCreated: '{user} 已创建。',

@@ -6,7 +6,7 @@ import { time } from '../formats.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
 import { Mark, Part } from '../parts/Facts.js'
 import { Filter, Select } from '../parts/Filter.js'
-import { type Column, Listing, type Page } from '../parts/Table.js'
+import { type Column, Listing, type Page, useOrder } from '../parts/Table.js'
 import { Trouble } from '../parts/Trouble.js'
 import type { AuditRecordJson, ListAuditRequestJson, ListAuditResponseJson, VerifyAuditResponseJson } from '../wire/types_gen.js'
 
@@ -25,7 +25,7 @@ function changesOf(r: AuditRecordJson): string[] {
 function columnsOf(tr: Translation): readonly Column<AuditRecordJson>[] {
   const { t } = tr
   return [
-    { title: t('time'), cell: (r) => time(r.timeMs, tr), text: (r) => new Date(Number(r.timeMs ?? 0)).toISOString() },
+    { title: t('time'), order: '', cell: (r) => time(r.timeMs, tr), text: (r) => new Date(Number(r.timeMs ?? 0)).toISOString() },
     { title: t('event'), cell: (r) => <span title={r.event}>{r.event?.split('/').at(-1)}</span>, text: (r) => r.event ?? '' },
     { title: t('who'), cell: (r) => whoOf(r) || <span className="quiet">{t('theServer')}</span>, text: whoOf },
     { title: t('result'), cell: (r) => r.code ? <Mark look="bad">{r.code}</Mark> : <Mark look="good">{t('done')}</Mark>, text: (r) => r.code ?? '' },
@@ -35,14 +35,15 @@ function columnsOf(tr: Translation): readonly Column<AuditRecordJson>[] {
   ]
 }
 
-/** Who did what, oldest first, of the time that the address says. */
+/** Who did what, newest first unless the address says else, of the time that it says. */
 export function Audit(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
   const { event = '', who = '', about = '', refused = '', hours = '', from = '' } = useAddress().query
+  const order = useOrder(true)
   const [began] = useState(() => Date.now()) // so that the pages of one look fit each other
   const span = hours === 'all' ? 0 : Number(hours || '1') * hourMs
-  const request = (at: string, limit = 100): ListAuditRequestJson => ({ event, who, about, refused: refused === '1', limit, ...(span > 0 ? { sinceMs: String(began - span) } : {}), ...(at ? { token: at } : {}) })
+  const request = (at: string, limit = 100): ListAuditRequestJson => ({ event, who, about, refused: refused === '1', descending: order.down, limit, ...(span > 0 ? { sinceMs: String(began - span) } : {}), ...(at ? { token: at } : {}) })
   const pageOf = (a: ListAuditResponseJson): Page<AuditRecordJson> => ({ rows: a.records ?? [], next: a.token ?? '' })
   const { answer, error } = useCall('AdminService/ListAudit', request(from))
   return (
@@ -55,7 +56,7 @@ export function Audit(): ReactElement {
         <Select name="hours" label={t('period')} of={[['', t('lastHour')], ['24', t('lastDay')], ['168', t('lastWeek')], ['all', t('always')]]} />
         <Select name="refused" label={t('result')} of={[['', t('allResults')], ['1', t('refusedOnly')]]} />
       </div>
-      <Listing name="audit" label={t('audit')} columns={columnsOf(tr)} keyOf={(r) => `${r.node} ${r.number}`} empty={answer?.token ? t('noRecordsYet') : t('noRecords')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListAudit', request(at, 1000)))} />
+      <Listing name="audit" label={t('audit')} order={order} columns={columnsOf(tr)} keyOf={(r) => `${r.node} ${r.number}`} empty={answer?.token ? t('noRecordsYet') : t('noRecords')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListAudit', request(at, 1000)))} />
       <Verify />
     </div>
   )

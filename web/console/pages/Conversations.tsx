@@ -5,7 +5,7 @@ import { number, time } from '../formats.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
 import { Link, Mark } from '../parts/Facts.js'
 import { Filter } from '../parts/Filter.js'
-import { type Column, Listing, type Page } from '../parts/Table.js'
+import { type Column, Listing, type Page, useOrder } from '../parts/Table.js'
 import type { ConversationInfoJson, ListConversationsResponseJson } from '../wire/types_gen.js'
 import { Conversation } from './Conversation.js'
 
@@ -27,7 +27,7 @@ function columnsOf(tr: Translation, tenant: string): readonly Column<Conversatio
   const { t } = tr
   const known = (c: ConversationInfoJson, v: string | number | undefined): string => c.unknown ? '–' : number(Number(v ?? 0), tr)
   return [
-    { title: t('groupTitle'), wide: true, cell: (c) => <Link page="conversations" id={c.conv ?? ''} query={{ tenant }}>{c.title || c.conv}</Link>, text: (c) => c.title ?? '' },
+    { title: t('groupTitle'), order: '', wide: true, cell: (c) => <Link page="conversations" id={c.conv ?? ''} query={{ tenant }}>{c.title || c.conv}</Link>, text: (c) => c.title ?? '' },
     { title: t('conversationId'), cell: (c) => <code>{c.conv}</code>, text: (c) => c.conv ?? '' },
     { title: t('state'), cell: (c) => stateOf(c, tr), text: (c) => c.unknown ? 'unknown' : c.dissolved ? 'dissolved' : c.frozen ? 'frozen' : 'open' },
     { title: t('members'), end: true, cell: (c) => known(c, c.members), text: (c) => c.members ?? '' },
@@ -41,16 +41,17 @@ function List(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
   const { prefix = '', tenant = '', from = '' } = useAddress().query
+  const order = useOrder()
   const isId = prefix.length === convLength && !/\s/.test(prefix)
   const pageOf = (a: ListConversationsResponseJson): Page<ConversationInfoJson> => ({ rows: a.conversations ?? [], next: a.token ?? '' })
-  const request = (at: string, limit = 50): object => ({ tenant, titlePrefix: prefix, limit, ...(at ? { token: at } : {}) })
+  const request = (at: string, limit = 50): object => ({ tenant, titlePrefix: prefix, descending: order.down, limit, ...(at ? { token: at } : {}) })
   const { answer, error } = useCall('AdminService/ListConversations', request(from))
   return (
     <div className="page">
       <header className="page-head"><h1>{t('conversations')}</h1></header>
       <div className="filters"><Filter name="prefix" label={t('searchTitle')} /><Filter name="tenant" label={t('tenantFilter')} /></div>
       {isId && <p><Link page="conversations" id={prefix} query={{ tenant }}>{t('openById', { conv: prefix })}</Link></p>}
-      <Listing name="conversations" label={t('conversations')} columns={columnsOf(tr, tenant)} keyOf={(c) => c.conv ?? ''} empty={t('noConversations')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListConversations', request(at, 200)))} />
+      <Listing name="conversations" label={t('conversations')} order={order} columns={columnsOf(tr, tenant)} keyOf={(c) => c.conv ?? ''} empty={t('noConversations')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListConversations', request(at, 200)))} />
     </div>
   )
 }

@@ -7,7 +7,7 @@ import { type Translation, useTranslation } from '../i18n/index.js'
 import { Change, Once } from '../parts/Change.js'
 import { Link, Mark } from '../parts/Facts.js'
 import { Filter, Select } from '../parts/Filter.js'
-import { type Column, Listing, type Page } from '../parts/Table.js'
+import { type Column, Listing, type Page, useOrder } from '../parts/Table.js'
 import { may } from '../session.js'
 import type { ListUsersRequestJson, ListUsersResponseJson, UserInfoJson } from '../wire/types_gen.js'
 import { User } from './User.js'
@@ -23,8 +23,8 @@ export function Users(): ReactElement {
 function columnsOf(tr: Translation, tenant: string): readonly Column<UserInfoJson>[] {
   const { t } = tr
   return [
-    { title: t('userId'), cell: (u) => <Link page="users" id={u.user ?? ''} query={{ tenant }}>{u.user}</Link>, text: (u) => u.user ?? '' },
-    { title: t('displayName'), wide: true, cell: (u) => u.displayName, text: (u) => u.displayName ?? '' },
+    { title: t('userId'), order: '', cell: (u) => <Link page="users" id={u.user ?? ''} query={{ tenant }}>{u.user}</Link>, text: (u) => u.user ?? '' },
+    { title: t('displayName'), order: 'name', wide: true, cell: (u) => u.displayName, text: (u) => u.displayName ?? '' },
     { title: t('state'), cell: (u) => u.disabled ? <Mark look="bad">{t('disabled')}</Mark> : u.online ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark>, text: (u) => u.disabled ? 'disabled' : u.online ? 'online' : 'offline' },
     { title: t('madeBy'), cell: (u) => u.source, text: (u) => u.source ?? '' },
     { title: t('created'), cell: (u) => time(u.createdMs, tr), text: (u) => u.createdMs ? new Date(Number(u.createdMs)).toISOString() : '' },
@@ -34,21 +34,25 @@ function columnsOf(tr: Translation, tenant: string): readonly Column<UserInfoJso
 function UserList(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
-  const { prefix = '', by = '', tenant = '', from = '' } = useAddress().query
+  const { prefix = '', tenant = '', from = '' } = useAddress().query
+  const order = useOrder()
   const [creating, setCreating] = useState(false)
-  const byName = by === 'name' && prefix !== ''
-  const request = (at: string, limit = pageRows): ListUsersRequestJson => byName ? { tenant, namePrefix: prefix, limit, ...(at ? { token: at } : {}) } : { tenant, prefix, limit, ...(at ? { after: at } : {}) }
+  const byName = order.by === 'name'
+  const request = (at: string, limit = pageRows): ListUsersRequestJson => ({
+    tenant, limit, descending: order.down, ...byName ? { byName, namePrefix: prefix, ...at ? { token: at } : {} } : { prefix, ...at ? { after: at } : {} },
+  })
   const pageOf = (a: ListUsersResponseJson): Page<UserInfoJson> => ({ rows: a.users ?? [], next: byName ? a.token ?? '' : a.more ? a.users?.at(-1)?.user ?? '' : '' })
   const { answer, error, again } = useCall('AdminService/ListUsers', request(from))
   return (
     <div className="page">
       <header className="page-head"><h1>{t('users')}</h1>{may('tokens') && <Button look="primary" small onClick={() => setCreating(true)}>{t('createUser')}</Button>}</header>
       <div className="filters">
-        <Filter name="prefix" label={t(by === 'name' ? 'searchDisplayName' : 'searchUserId')} />
+        <Filter name="prefix" label={t(byName ? 'searchDisplayName' : 'searchUserId')} />
         <Select name="by" label={t('searchBy')} of={[['', t('byId')], ['name', t('byName')]]} />
         <Filter name="tenant" label={t('tenantFilter')} />
       </div>
-      <Listing name="users" label={t('users')} columns={columnsOf(tr, tenant)} keyOf={(u) => u.user ?? ''} empty={t('noUsers')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListUsers', request(at, 1000)))} />
+      {byName && <p className="quiet">{t('namedOnly')}</p>}
+      <Listing name="users" label={t('users')} order={order} columns={columnsOf(tr, tenant)} keyOf={(u) => u.user ?? ''} empty={t('noUsers')} page={answer && pageOf(answer)} error={error} load={async (at) => pageOf(await call('AdminService/ListUsers', request(at, 1000)))} />
       {creating && <Create tenant={tenant} onClose={() => { setCreating(false); again() }} />}
     </div>
   )

@@ -11,6 +11,19 @@ export interface Column<Row> {
   readonly text?: (row: Row) => string | number // of the CSV; without it the column is not in the file
   readonly end?: boolean // numbers stand at the end
   readonly wide?: boolean // takes the room that is left
+  readonly order?: string // the value of `by` in the address for which the server orders the rows by this column; without one it cannot
+}
+
+/** How the server has ordered the rows: by a column, and from which end. */
+export interface Order {
+  readonly by: string
+  readonly down: boolean
+}
+
+/** The order that the address asks for, as `by` and `order`. */
+export function useOrder(down = false): Order {
+  const { by = '', order = '' } = useAddress().query
+  return { by, down: order === '' ? down : order === 'down' }
 }
 
 /** A page of rows, and where the next one begins; '' where there is none. */
@@ -25,10 +38,22 @@ interface TableProps<Row> {
   readonly rows: readonly Row[]
   readonly keyOf: (row: Row) => string
   readonly empty: string
+  readonly order?: Order
+}
+
+/** The head of a column. By a column that the server can order by it is a button, which turns the order round if it is by this column already. */
+function Head({ title, className, by, order }: { readonly title: string; readonly className: string | undefined; readonly by: string | undefined; readonly order: Order | undefined }): ReactElement {
+  if (by === undefined || !order) return <th scope="col" className={className}>{title}</th>
+  const now = by === order.by
+  return (
+    <th scope="col" className={className} aria-sort={now ? order.down ? 'descending' : 'ascending' : undefined}>
+      <button type="button" className="sort" onClick={() => narrow({ by, order: now && !order.down ? 'down' : 'up', from: '' })}>{title}<span aria-hidden="true">{now ? order.down ? ' ▼' : ' ▲' : ''}</span></button>
+    </th>
+  )
 }
 
 /** Rows with a head. Up and down go from row to row, by their first link or button. */
-export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Row>): ReactElement {
+export function Table<Row>({ label, columns, rows, keyOf, empty, order }: TableProps<Row>): ReactElement {
   const move = (e: KeyboardEvent<HTMLTableElement>): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[e.key]
     const row = (e.target as Element).closest('tbody tr')
@@ -43,7 +68,7 @@ export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Ro
     <div className="table-box" role="region" aria-label={label} tabIndex={0}>
       <table className="table" onKeyDown={move}>
         <caption className="unseen">{label}</caption>
-        <thead><tr>{columns.map((c) => <th key={c.title} scope="col" className={c.end ? 'end' : c.wide ? 'wide' : undefined}>{c.title}</th>)}</tr></thead>
+        <thead><tr>{columns.map((c) => <Head key={c.title} title={c.title} className={c.end ? 'end' : c.wide ? 'wide' : undefined} by={c.order} order={order} />)}</tr></thead>
         <tbody>
           {rows.map((row) => <tr key={keyOf(row)}>{columns.map((c) => <td key={c.title} className={c.end ? 'end' : c.wide ? 'wide' : undefined}>{c.cell(row)}</td>)}</tr>)}
           {rows.length === 0 && <tr><td colSpan={columns.length} className="empty">{empty}</td></tr>}

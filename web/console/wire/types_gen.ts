@@ -1331,6 +1331,7 @@ export interface ListConversationsRequestJson {
   readonly token?: Base64
   /** at most 200; 0: 50 */
   readonly limit?: number
+  readonly descending?: boolean
 }
 
 export interface ListConversationsResponseJson {
@@ -1866,15 +1867,18 @@ export interface ListUsersRequestJson {
   readonly prefix?: string
   /** instead of prefix: of the display name; capital and small letters are the same */
   readonly namePrefix?: string
-  /** with name_prefix, instead of after: of the last page */
+  /** by name, instead of after: of the last page */
   readonly token?: Base64
+  /** by display name: only those who have one. So it is with name_prefix, too */
+  readonly byName?: boolean
+  readonly descending?: boolean
 }
 
 export interface ListUsersResponseJson {
-  /** ascending by id; with name_prefix by display name */
+  /** by id, or by display name */
   readonly users?: readonly UserInfoJson[]
   readonly more?: boolean
-  /** with name_prefix and more */
+  /** by name and with more */
   readonly token?: Base64
 }
 
@@ -2039,6 +2043,8 @@ export interface ListAuditRequestJson {
   readonly about?: string
   /** only what was refused */
   readonly refused?: boolean
+  /** newest first. With a token until_ms does not count then, and since_ms does */
+  readonly descending?: boolean
 }
 
 export interface ListAuditResponseJson {
