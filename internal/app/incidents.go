@@ -175,7 +175,11 @@ func (a *App) loadIncidents(l *incidentList, now time.Time) {
 			continue // a cache fills its budget
 		}
 		if p.limit > 0 && float64(p.value) > most {
-			l.add(degraded, code, fmt.Sprintf("%s: %d of %d", p.name, p.value, p.limit), p.name, strconv.FormatInt(p.value, 10), strconv.FormatInt(p.limit, 10))
+			details := []string{p.name, strconv.FormatInt(p.value, 10), strconv.FormatInt(p.limit, 10)}
+			if p.name == "connections" {
+				details = details[1:]
+			}
+			l.add(degraded, code, fmt.Sprintf("%s: %d of %d", p.name, p.value, p.limit), details...)
 		}
 	}
 	if lag, limit := a.convs.InboxLag(); lag > limit {

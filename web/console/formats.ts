@@ -28,7 +28,7 @@ export function bytes(v: number | string | undefined, { tag }: Translation): str
 }
 
 export function ms(v: number | undefined, tr: Translation): string {
-  return v ? v >= 10_000 ? `${number(v / 1000, tr)} s` : `${number(v, tr)} ms` : '–'
+  return v ? v >= 10_000 ? tr.t('seconds', { n: number(v / 1000, tr) }) : tr.t('milliseconds', { n: number(v, tr) }) : '–'
 }
 
 /** A day and a time with seconds, as it is here. */
@@ -41,6 +41,12 @@ export function time(at: number | string | undefined, { tag }: Translation): str
 export function clock(at: number | string | undefined, { tag }: Translation): string {
   const n = Number(at ?? 0)
   return n === 0 ? '–' : new Intl.DateTimeFormat(tag, { timeStyle: 'medium', hourCycle: 'h23' }).format(n)
+}
+
+/** A day of the server, such as 2026-12-24. */
+export function day(v: string, { tag }: Translation): string {
+  const at = Date.parse(v)
+  return Number.isNaN(at) ? v : new Intl.DateTimeFormat(tag, { dateStyle: 'long', timeZone: 'UTC' }).format(at)
 }
 
 /** How long something has been, in its two largest units. */

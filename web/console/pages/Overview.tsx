@@ -3,6 +3,7 @@ import { Icon, Spinner } from '../../ui/index.js'
 import { narrow, useAddress } from '../address.js'
 import { bytes, clock, ms, number, span } from '../formats.js'
 import { type Key, named, type Translation, useTranslation } from '../i18n/index.js'
+import { textOf } from '../incidents.js'
 import { type Live, useLive } from '../live.js'
 import { Chart } from '../parts/Chart.js'
 import { Facts, Link, Mark, Part } from '../parts/Facts.js'
@@ -21,7 +22,7 @@ export function Overview(): ReactElement {
     <div className="page">
       <h1 className="unseen">{tr.t('overview')}</h1>
       <Verdict live={live} />
-      {!live.error && <Incidents incidents={overview.incidents ?? []} now={Number(overview.timeMs ?? Date.now())} />}
+      {!live.error && <Incidents incidents={overview.incidents ?? []} nodes={overview.nodes?.length ?? 0} now={Number(overview.timeMs ?? Date.now())} />}
       <Strip last={last} nodes={overview.nodes ?? []} />
       <Charts samples={live.samples} />
       <Nodes nodes={overview.nodes ?? []} now={Number(overview.timeMs ?? Date.now())} partitions={overview.partitions ?? 0} unowned={overview.unowned ?? []} misplaced={overview.misplaced ?? 0} />
@@ -46,19 +47,12 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
   )
 }
 
-/** The server says what happened in English; elsewhere its code and its values are put into words. */
-function textOf(i: IncidentJson, tr: Translation): string {
-  const known = named(tr, 'incident', i.code ?? '')
-  if (tr.language === 'en') return i.text || known
-  return [known + (i.node ? `（${i.node}）` : ''), ...i.details ?? []].join(' · ')
-}
-
 const placeOf: Readonly<Record<string, readonly [string, Key]>> = {
   greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
   node_apart: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], disk_slow: ['log', 'log'], not_ready: ['log', 'log'],
 }
 
-function Incidents({ incidents, now }: { readonly incidents: readonly IncidentJson[]; readonly now: number }): ReactElement {
+function Incidents({ incidents, nodes, now }: { readonly incidents: readonly IncidentJson[]; readonly nodes: number; readonly now: number }): ReactElement {
   const tr = useTranslation()
   if (incidents.length === 0) return <p className="quiet nothing-wrong">{tr.t('noIncidents')}</p>
   return (
@@ -66,14 +60,12 @@ function Incidents({ incidents, now }: { readonly incidents: readonly IncidentJs
       {incidents.map((i) => {
         const code = i.code ?? ''
         const place = placeOf[code]
-        const text = textOf(i, tr)
         return (
           <li key={`${code} ${i.node} ${i.details?.join(' ')}`} className={i.severity === 'VERDICT_CRITICAL' ? 'incident-critical' : 'incident-degraded'}>
             <details>
               <summary>
                 <Mark look={i.severity === 'VERDICT_CRITICAL' ? 'bad' : 'warn'}>{tr.t(i.severity === 'VERDICT_CRITICAL' ? 'verdict_critical' : 'verdict_degraded')}</Mark>
-                {i.node && !text.includes(i.node) && <code>{i.node}</code>}
-                <span className="incident-text">{text}</span>
+                <span className="incident-text">{textOf(i, nodes, tr)}</span>
                 <span className="quiet">{tr.t('since', { time: clock(i.sinceMs, tr), span: span(now - Number(i.sinceMs ?? now), tr) })}</span>
               </summary>
               <p>{named(tr, 'todo', code) === code ? '' : named(tr, 'todo', code)} {place && <Link page={place[0]}>{tr.t(place[1])}</Link>}</p>
@@ -169,10 +161,10 @@ function Bar({ name, value, limit, text }: { readonly name: string; readonly val
 function Inside({ node }: { readonly node: NodeReportJson }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
-  const amount = (name: string, v: number): string => /memory|bytes|disk/.test(name) ? bytes(v, tr) : number(v, tr)
+  const amount = (name: string, v: number): string => name.startsWith('memory/') ? bytes(v, tr) : name.endsWith('_ms') ? ms(v, tr) : number(v, tr)
   const of = (g: { readonly name?: string; readonly value?: number; readonly limit?: number }): ReactElement => {
     const [name, value, limit] = [g.name ?? '', g.value ?? 0, g.limit ?? 0]
-    return <Bar key={name} name={name.replaceAll('_', ' ')} value={value} limit={limit} text={limit > 0 ? `${amount(name, value)} / ${amount(name, limit)}` : amount(name, value)} />
+    return <Bar key={name} name={named(tr, 'gauge', name)} value={value} limit={limit} text={limit > 0 ? `${amount(name, value)} / ${amount(name, limit)}` : amount(name, value)} />
   }
   const s = node.storage
   return (

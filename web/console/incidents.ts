@@ -1,0 +1,44 @@
+// What the server says of an incident, in the words of the page: a sentence by its code, with its details in it.
+import { bytes, day, number } from './formats.js'
+import { en } from './i18n/en.js'
+import type { Key, Translation } from './i18n/index.js'
+import type { IncidentJson } from './wire/types_gen.js'
+
+type Write = (detail: string, tr: Translation) => string
+
+const text: Write = (v) => v
+const count: Write = (v, tr) => number(Number(v), tr)
+const size: Write = (v, tr) => bytes(v, tr)
+const milliseconds: Write = (v, tr) => tr.t('milliseconds', { n: number(Number(v), tr) })
+const seconds: Write = (v, tr) => tr.t('seconds', { n: number(Math.abs(Number(v)), tr) })
+const gauge: Write = (v, tr) => `gauge_${v}` in en ? tr.t(`gauge_${v}` as Key) : v
+
+/** Of each incident, the details in their order (docs/guide/console.md): their names in its sentence, and how they are written. */
+export const detailsOf: Readonly<Record<string, readonly (readonly [string, Write])[]>> = {
+  node_silent: [], node_gone: [], node_apart: [], node_draining: [], not_ready: [],
+  partitions_unowned: [['n', count]],
+  database_down: [['database', text], ['n', count]],
+  database_behind: [['why', text]],
+  store_stopped: [['why', text]],
+  disk_full: [['free', size]],
+  disk_low: [['free', size], ['least', size]],
+  disk_slow: [['mean', milliseconds]],
+  store_damaged: [['n', count], ['first', text]],
+  greedy_user: [['who', text], ['n', count], ['code', text]],
+  overloaded: [['n', count]],
+  memory_full: [['part', gauge], ['used', size], ['most', size]],
+  connections_full: [['used', count], ['most', count]],
+  inboxes_behind: [['late', seconds]],
+  audit_lost: [['n', count]],
+  certificate_ends: [['day', day]],
+  versions_differ: [['version', text], ['others', text]],
+  clock_skew: [['apart', seconds], ['other', text]],
+}
+
+/** A sentence about an incident, with its node if there are others. One of a newer server is told in the server's words. */
+export function textOf({ code = '', node = '', text: said = '', details = [] }: IncidentJson, nodes: number, tr: Translation): string {
+  const known = detailsOf[code]
+  if (!known || details.length < known.length) return said || code
+  const sentence = tr.t(`incident_${code}` as Key, { node, ...Object.fromEntries(known.map(([name, write], i) => [name, write(details[i] ?? '', tr)])) })
+  return node === '' || nodes < 2 || sentence.includes(node) ? sentence : tr.t('atNode', { node, text: sentence })
+}
