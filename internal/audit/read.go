@@ -25,7 +25,7 @@ type Stored struct {
 const MaxPage = 1000
 
 // MaxLooked is how many records one call of List looks at.
-const MaxLooked = 20_000
+const MaxLooked = 10_000
 
 // Query is which records List reads: those that fit all of it.
 type Query struct {

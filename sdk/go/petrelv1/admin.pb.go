@@ -2704,7 +2704,7 @@ type ListAuditRequest struct {
 	Token   []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`                     // of the last page; since_ms does not count then
 	Limit   uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`                    // at most 1000; 0: 1000
 	UntilMs uint64                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // records before this time; 0: all
-	// Only records that fit all of these. One call looks at 20,000 records at most:
+	// Only records that fit all of these. One call looks at 10,000 records at most:
 	// a page may be short, or empty, and there are more all the same.
 	Event         string `protobuf:"bytes,5,opt,name=event,proto3" json:"event,omitempty"`            // a part of it, such as Operator or SetLimits
 	Who           string `protobuf:"bytes,6,opt,name=who,proto3" json:"who,omitempty"`                // the operator, the user, or the id or name of the key

@@ -2032,7 +2032,7 @@ export interface ListAuditRequestJson {
   /** records before this time; 0: all */
   readonly untilMs?: Decimal
   /**
-   * Only records that fit all of these. One call looks at 20,000 records at most:
+   * Only records that fit all of these. One call looks at 10,000 records at most:
    * a page may be short, or empty, and there are more all the same.
    * a part of it, such as Operator or SetLimits
    */
