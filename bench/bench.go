@@ -54,9 +54,10 @@ type run struct {
 	marks        [2]mark // at both ends of the measured window
 	watched      []*conn // the connections of the watchers
 	elsewhere    elsewhere
-	stillBusy    float64    // cores in use a while after the end of a counted run
+	stillBusy    float64 // cores in use a while after the end of a counted run
+	killed       []killed
 	living       func()     // mixed: adds what clients did besides sending to the report
-	ended        chan error // capacity 1; when the generator has, of scenarios in tasks
+	ended        chan error // capacity 1; when the generator has
 	sent         int64      // of a counted run: when its last message was answered, and had reached those online, on the generator's clock
 }
 
@@ -312,6 +313,9 @@ func (r *run) assemble(all []greeted) error {
 			*g.conns[i] = conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token}
 		}
 	}
+	if r.p.comeBack() {
+		g.comers, g.gone, g.seldom = true, make(chan goner, len(g.conns)), r.p.KillS > 0
+	}
 	for i, id := range r.groups {
 		first, members := 0, len(all)
 		if r.p.traffic() == people {
@@ -446,15 +450,17 @@ func (r *run) drive(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, 1)
+	r.ended = make(chan error, 1)
 	r.tellAll(order{Start: true})
-	go func() { ended <- g.run(ctx) }() // waited for below
+	go func() { r.ended <- g.run(ctx) }() // waited for below
+	var k killer
+	defer k.end()
 	total := seconds(r.p.WarmUp) + seconds(r.p.lasts())
 	next := time.NewTimer(seconds(r.p.WarmUp))
 	defer next.Stop()
 	for p := measuring; ; {
 		select {
-		case err := <-ended:
+		case err := <-r.ended:
 			if err == nil && g.at != draining {
 				err = fmt.Errorf("every connection has ended, the first: %s", g.lost[0])
 			}
@@ -462,6 +468,14 @@ func (r *run) drive(ctx context.Context) error {
 		case note := <-g.progress:
 			note.Total = total
 			r.tell(note)
+		case <-k.due:
+			if err := k.kill(ctx); err != nil {
+				cancel()
+				return errors.Join(err, <-r.ended)
+			}
+		case <-k.ended:
+			cancel()
+			return errors.Join(k.died(), <-r.ended)
 		case <-next.C:
 			if p > draining {
 				continue
@@ -471,13 +485,16 @@ func (r *run) drive(ctx context.Context) error {
 				continue
 			}
 			if p == draining { // the connections are still there
+				k.end()
 				r.memory = r.serverMemory()
+			} else {
+				k.begin(ctx, r)
 			}
 			r.turn(p)
 			s, err := r.stats(ctx)
 			if err != nil {
 				cancel()
-				return errors.Join(err, <-ended)
+				return errors.Join(err, <-r.ended)
 			}
 			r.marks[p-measuring].stats = s
 			next.Reset(seconds(r.p.lasts()))

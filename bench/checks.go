@@ -78,7 +78,7 @@ func (r *run) steady() (share float64, ok bool) {
 			used = append(used, s.Servers.CPU+s.Servers.PostgresCPU)
 		}
 	}
-	if len(used) < steadySeconds || len(r.p.IntervalMS) > 0 { // where clients come and go by themselves, load does too
+	if len(used) < steadySeconds || len(r.p.IntervalMS) > 0 || r.p.KillS > 0 { // where clients come and go by themselves, load does too
 		return 0, false
 	}
 	slices.Sort(used)

@@ -40,6 +40,7 @@ func (r *run) conclude(ctx context.Context) error {
 	if r.p.counted() && !r.p.inTasks() {
 		rep.Checks = r.checks(mine)
 	}
+	rep.Kills = r.kills()
 	rep.Published = rep.beside()
 	rep.Overloaded = append([]string{}, r.overloaded()...) // empty in the report, not null
 	rep.Audit = Audit{

@@ -27,6 +27,8 @@ type conn struct {
 	got    uint64          // messages, each once
 	kicked string          // what the server said before it closed
 	dirty  bool            // has something to send in this turn
+	back   bool            // was lost, and has come back
+	joined bool            // is to sync because of a new conversation
 	later  bool            // is read in turn, not when something comes; its latencies are not the server's
 }
 
@@ -226,7 +228,6 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		c.place.part = nil
 	}
 	g.noted = g.noted[:0]
-	joined := false
 	for {
 		var e entry
 		more, err := f.next(g.enc.Codec, &e)
@@ -237,8 +238,8 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if !more {
 			break
 		}
-		if g.gone != nil && len(e.conv) > 0 && e.conv[0] == inboxConv { // may say that there is a conversation which the sync page did not have. P-6.3
-			joined = true
+		if len(e.conv) > 0 && e.conv[0] == inboxConv && g.gone != nil && (c.back || !g.seldom) { // may say that there is a conversation which the sync page did not have. P-6.3
+			c.joined = true
 		}
 		g.logEntry(checker.Deliver, c.index, &e, 0, now)
 		sentNs, first := g.audit.pushed(c.index, &e)
@@ -253,9 +254,6 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if s := c.sender; s != nil {
 			s.saw(&e)
 		}
-	}
-	if joined {
-		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
 	}
 	if leads {
 		g.script.write(&c.place, raw, g.noted)
@@ -295,6 +293,9 @@ func (g *generator) acked(c *conn, f *frame, now int64) {
 	g.audit.ack(s.ordinal, f.id, f.seq, sl.attempts > 1)
 	to.head = max(to.head, f.seq)
 	g.tally.accepted++
+	if last := g.lastAck.Swap(now); now-last >= int64(shortestSilence) {
+		g.silences = append(g.silences, span{last, now})
+	}
 	g.ackTime.record(sl.sentNs, now, 1)
 	g.settle(s, sl)
 }
@@ -331,11 +332,11 @@ func (g *generator) lose(c *conn, reason string) {
 	if c.kicked != "" {
 		reason = c.kicked
 	}
-	g.logEnd(c.index, g.now())
 	if g.gone != nil {
 		g.leave(c, reason)
 		return
 	}
+	g.logEnd(c.index, g.now())
 	g.lost = append(g.lost, fmt.Sprintf("connection %d: %s", c.index, reason))
 	for _, v := range g.audit.convs {
 		if st := v.stream(c.index); st != nil {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -23,6 +24,10 @@ type goner struct {
 	token []byte // of its last sync page
 	at    time.Time
 }
+
+// joinTurn is how often a connection syncs because of new conversations, all that have come
+// meanwhile at once. P-6.1
+const joinTurn = time.Second
 
 // wentAway is why a connection ends whose client has ended it.
 const wentAway = "went away"
@@ -59,6 +64,15 @@ func (g *generator) comeAndGo(now int64) {
 			taken = true
 		}
 	}
+	if now >= g.joinsDue {
+		g.joinsDue = now + int64(joinTurn)
+		for _, c := range g.conns {
+			if c.joined && c.fd >= 0 {
+				c.joined = false
+				g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+			}
+		}
+	}
 	if g.errand == nil {
 		select {
 		case g.errand = <-g.orders:
@@ -75,14 +89,17 @@ func (g *generator) comeAndGo(now int64) {
 // sends again what has no answer.
 func (g *generator) attach(b *comer, now int64) {
 	c := g.conns[b.index]
-	c.fd, c.in, c.out, c.token, c.kicked, c.unread = b.fd, nil, nil, b.token, "", c.unread[:0]
+	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined = b.fd, nil, nil, b.token, "", c.unread[:0], false
 	g.open++
 	if g.gone != nil {
+		c.back = true
 		g.away.Add(-1)
 	}
-	if err := g.poll.add(c.fd, c.index); err != nil {
-		g.lose(c, err.Error())
-		return
+	if !c.later {
+		if err := g.poll.add(c.fd, c.index); err != nil {
+			g.lose(c, err.Error())
+			return
+		}
 	}
 	for _, state := range b.convs {
 		v := g.audit.named([]byte(state.Conv))
@@ -109,6 +126,10 @@ func (g *generator) attach(b *comer, now int64) {
 				c.again = append(c.again, n)
 			}
 		}
+		slices.Sort(c.again)
+		if g.pace != nil {
+			g.putOff += g.pace.of(int(s.ordinal)) - g.audit.senders[s.ordinal].composed
+		}
 		g.mark(c)
 	}
 	g.received(c, b.early, now)
@@ -133,7 +154,8 @@ func (g *generator) leave(c *conn, reason string) {
 	if !g.storming.Load() && reason != wentAway {
 		g.lost = append(g.lost, reason)
 	}
-	c.again = c.again[:0]
+	c.again = c.again[:0] // all are sent again when it is back, also those that were put off
+	g.retries = slices.DeleteFunc(g.retries, func(r retry) bool { return r.sender == c.sender })
 	g.away.Add(1)
 	g.gone <- goner{c.index, c.token, time.Now()} // has room for all
 }

@@ -87,17 +87,24 @@ type generator struct {
 	lost     []string          // connections that ended, with the reason
 
 	// Connections that come while the generator runs, and what all do one after the other.
-	comers   bool          // connections come, or come back, so the run goes on while there is none
-	back     chan comer    // capacity 256; a full one has those who dial wait
-	gone     chan goner    // capacity: all connections; nil: those that end do not come back
-	beats    atomic.Uint64 // pings of the server
-	staying  atomic.Bool   // nobody goes away any more
-	away     atomic.Int64  // connections that are to come back
-	storming atomic.Bool   // that connections end is no finding
-	dropAll  atomic.Bool   // end all connections
-	orders   chan *errand  // capacity 1; the next errand
-	done     chan *errand  // capacity 1; one that is done
-	errand   *errand
+	comers    bool          // connections come, or come back, so the run goes on while there is none
+	back      chan comer    // capacity 256; a full one has those who dial wait
+	gone      chan goner    // capacity: all connections; nil: those that end do not come back
+	beats     atomic.Uint64 // pings of the server
+	seldom    bool          // only connections that were away sync when there is a new conversation: the others are pushed all of it
+	staying   atomic.Bool   // nobody goes away any more
+	away      atomic.Int64  // connections that are to come back
+	storming  atomic.Bool   // that connections end is no finding
+	dropAll   atomic.Bool   // end all connections
+	joinsDue  int64         // when connections sync next because of new conversations
+	sentAgain uint64        // sends that were made once more
+	putOff    uint64        // messages that were due when their sender came back
+	lastAck   atomic.Int64
+	silences  []span // between two acks, from shortestSilence on
+
+	orders chan *errand // capacity 1; the next errand
+	done   chan *errand // capacity 1; one that is done
+	errand *errand
 
 	progress chan Progress // capacity 1; a line that nobody has taken yet is replaced by nothing
 	started  int64
@@ -202,6 +209,7 @@ func (g *generator) run(ctx context.Context) error {
 		g.pace = g.plan(g.started)
 	}
 	g.told = g.started
+	g.lastAck.Store(g.started)
 	var events []ready
 	for {
 		now := g.now()
@@ -296,6 +304,9 @@ func (g *generator) spend(q uint64, now int64) {
 		for i := range g.audit.senders {
 			g.mark(g.conns[g.audit.senders[i].conn])
 		}
+		return
+	}
+	if g.away.Load() > 0 {
 		return
 	}
 	waits := now-max(g.lastRead, g.lastWrite) < int64(g.quiet)
@@ -411,6 +422,7 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 	for _, n := range s.conn.again {
 		if sl := s.slot(n); sl.number == n {
 			sl.attempts++
+			g.sentAgain++
 			g.logSend(s, sl, now)
 			out, _ = g.appendSend(out, s, sl)
 		}

@@ -137,7 +137,7 @@ func (p *Params) needs() []limit {
 
 // dialing is how many connections may have said no hello yet, at most.
 func (p *Params) dialing() int64 {
-	if p.Scenario == Storm {
+	if p.Scenario == Storm || p.KillS > 0 {
 		return int64(p.connections())
 	}
 	return 2 * int64(max(dialers, p.AtOnce))

@@ -33,19 +33,23 @@ func (r *run) overloaded() (why []string) {
 	if !r.p.open() {
 		return why // a closed loop offers what is accepted
 	}
+	away := 0.0 // seconds: what was due while the server was away is sent when it is back, and no overload
+	if rep.Kills != nil {
+		away = rep.Kills.SilentLongest / 1000
+	}
 	last := r.p.Rate
 	if n := len(r.p.Steps); n > 0 {
 		last = r.p.Steps[n-1]
 	}
-	if planned := r.p.lasts(); r.p.counted() && planned > 0 && rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+1 {
+	if planned := r.p.lasts(); r.p.counted() && planned > 0 && rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+away+1 {
 		why = append(why, fmt.Sprintf("all was due within %.0f s and took %.0f s", planned, rep.Seconds))
 	}
-	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*last) {
+	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*last)+away*last {
 		why = append(why, fmt.Sprintf("%s messages were due and %s were accepted, which is %.0f %%", count(float64(rep.Offered)), count(float64(rep.Accepted)),
 			100*float64(rep.Accepted)/float64(rep.Offered)))
 	}
 	begin, end := g.ackTime.begin.value(), g.ackTime.end.value()
-	if begin > 0 && end > growthFactor*begin && end-begin > growthAtLeast {
+	if rep.Kills == nil && begin > 0 && end > growthFactor*begin && end-begin > growthAtLeast {
 		why = append(why, fmt.Sprintf("the mean time to an ack grew from %v in the first quarter of the run to %v in the last", begin.Round(time.Millisecond), end.Round(time.Millisecond)))
 	}
 	if late := float64(g.end.late - g.begin.late); late > lateShare*float64(rep.Offered) {

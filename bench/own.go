@@ -250,10 +250,13 @@ const settled = 2 * time.Second
 // stats asks every server.
 func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
 	var all []*petrelv1.Stats
-	for _, op := range r.ops {
+	for i, op := range r.ops {
 		s, err := op.stats(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if r.own() {
+			s.Accepted, s.Commits = s.Accepted+r.nodes[i].accepted, s.Commits+r.nodes[i].commits
 		}
 		all = append(all, s)
 	}

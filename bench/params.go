@@ -28,6 +28,7 @@ type Params struct {
 	Levels      int      `json:"levels"`            // connections: in how many equal steps they come
 	AtOnce      int      `json:"at_once"`           // login: how many come at a time; sync, read: how many receivers ask at a time
 	Kill        bool     `json:"kill"`              // storm: by a kill of the server, which is started again; else by the network
+	KillS       float64  `json:"kill_s"`            // direct: the server is killed every so many seconds while anybody sends, and started again; 0: never
 	Lists       int      `json:"lists"`             // connections, login, storm: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
 	Routine     *Routine `json:"routine,omitempty"` // mixed, soak: what each client does
 	Speed       float64  `json:"speed"`             // mixed, soak: so many times as fast as people
@@ -187,6 +188,16 @@ func (p *Params) Check() error {
 		return fmt.Errorf("warm-up is %g; allowed: 0 to 3600 seconds", p.WarmUp)
 	case p.Rate < 0 || p.Rate > 1e7:
 		return fmt.Errorf("rate is %g; allowed: 0 to 10,000,000 messages per second", p.Rate)
+	case p.KillS < 0 || p.KillS > 3600:
+		return fmt.Errorf("kill-every is %g; allowed: 0 to 3600 seconds", p.KillS)
+	case p.KillS > 0 && p.Scenario != Direct:
+		return fmt.Errorf("the scenario %s has no kill-every", p.Scenario)
+	case p.KillS > 0 && p.URL != "":
+		return fmt.Errorf("only a server that the run starts can be killed; leave --kill-every out with --url %s", p.URL)
+	case p.KillS > 0 && p.Nodes > 1:
+		return errors.New("--kill-every needs one node: when a node of a cluster fails, its successor may push once more what it has pushed, and here that counts as a duplicate")
+	case p.KillS > 0 && p.Generators > 1:
+		return errors.New("--kill-every needs one load generator: the connections of the others do not come back")
 	case p.URL != "" && (p.Nodes > 1 || p.Postgres != ""):
 		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s", p.URL)
 	case p.Postgres == "" && p.Nodes > 1:

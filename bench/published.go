@@ -79,7 +79,7 @@ type Compared struct {
 // beside puts r next to the tests of its scenario and shape.
 func (r *Report) beside() (all []Beside) {
 	for _, p := range AllPublished() {
-		if p.Scenario != r.Scenario || p.Shape != r.Params.Shape {
+		if p.Scenario != r.Scenario || p.Shape != r.Params.Shape || r.Kills != nil { // nobody has published what kills do
 			continue
 		}
 		b := Beside{Published: p, Compared: []Compared{}}

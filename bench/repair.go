@@ -86,15 +86,15 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 		v := g.audit.named([]byte(state.Conv))
 		if v == nil {
 			if g.gone != nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
-				c.behind[state.Conv] = true
+				g.fallBehind(c, state.Conv)
 				g.askHistory(c, state.Conv, 0)
 			}
 			continue
 		}
 		v.Head = max(v.Head, state.Head)
 		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && (g.errand == nil || g.errand.free) {
-			if c.behind != nil {
-				c.behind[state.Conv] = true
+			if g.gone != nil {
+				g.fallBehind(c, state.Conv)
 			}
 			g.askHistory(c, state.Conv, st.Lowest()-1)
 		}

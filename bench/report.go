@@ -33,6 +33,7 @@ type Report struct {
 	Checks    []Check  `json:"checks,omitempty"`    // of a counted run
 	Steps     []Step   `json:"steps,omitempty"`     // of an open loop with several rates
 	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or something else
+	Kills     *Kills   `json:"kills,omitempty"`     // of a run whose server is killed again and again
 	Drift     *Drift   `json:"drift,omitempty"`     // soak
 	Floor     *Floor   `json:"floor,omitempty"`     // what the machine does without a chat server; of runs with senders and a server of their own
 
@@ -153,6 +154,9 @@ func (r *Report) Clean(targets Targets) error {
 	if r.Drift != nil {
 		errs = append(errs, r.Drift.problem())
 	}
+	if r.Kills != nil && len(r.Kills.Each) == 0 {
+		errs = append(errs, errors.New("the server was never killed: let it be killed more often"))
+	}
 	for _, c := range r.Checks {
 		if !c.OK {
 			errs = append(errs, fmt.Errorf("a check has failed: %s", c))
@@ -198,6 +202,9 @@ func (r *Report) WriteText(w io.Writer) error {
 			}
 			line(l.name, "p50 %.2f   p99 %.2f   p99.9 %.2f ms", l.p.P50, l.p.P99, l.p.P999)
 		}
+	}
+	if r.Kills != nil {
+		r.Kills.text(line)
 	}
 	if r.Scenario == Limit {
 		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)

@@ -37,9 +37,9 @@ func (r *run) driveRounds(ctx context.Context) error {
 	}
 	quota := uint64(r.p.quota())
 	r.allow(quota) // before it runs: without a quota it would send without bound
-	ended := make(chan error, 1)
+	r.ended = make(chan error, 1)
 	r.tellAll(order{Start: true})
-	go func() { ended <- g.run(ctx) }() // waited for below
+	go func() { r.ended <- g.run(ctx) }() // waited for below
 	var err error
 	for p := first; p < draining && err == nil; p++ {
 		if p == measuring && p > first {
@@ -48,13 +48,13 @@ func (r *run) driveRounds(ctx context.Context) error {
 			}
 		}
 		if err == nil {
-			err = r.round(ctx, ended)
+			err = r.round(ctx)
 		}
 	}
 	if err == nil {
 		r.memory = r.serverMemory()
 		if err = r.enter(ctx, draining); err == nil {
-			err = <-ended
+			err = <-r.ended
 		}
 	}
 	if err != nil {
@@ -79,13 +79,22 @@ func (r *run) enter(ctx context.Context, p phase) (err error) {
 }
 
 // round waits until what the quota allows is sent.
-func (r *run) round(ctx context.Context, ended <-chan error) error {
+func (r *run) round(ctx context.Context) error {
 	g := r.gen
 	began := time.Now()
+	var k killer
+	defer k.end()
+	k.begin(ctx, r)
 	for sent := false; !sent; {
 		select {
-		case err := <-ended:
+		case err := <-r.ended:
 			return errors.Join(err, errors.New("the generator has ended before all was sent"))
+		case <-k.due:
+			if err := k.kill(ctx); err != nil {
+				return err
+			}
+		case <-k.ended:
+			return k.died()
 		case note := <-g.progress:
 			note.Total = seconds(r.p.lasts())
 			r.tell(note)

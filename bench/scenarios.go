@@ -226,6 +226,11 @@ func (p *Params) watchers() int {
 	return 0
 }
 
+// comeBack tells whether connections that end come back.
+func (p *Params) comeBack() bool {
+	return p.Scenario == Storm || p.traffic() == people || p.KillS > 0
+}
+
 // open tells whether messages are due at moments that no answer delays.
 func (p *Params) open() bool { return p.Rate > 0 || len(p.Steps) > 0 || len(p.IntervalMS) > 0 }
 

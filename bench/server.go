@@ -34,8 +34,11 @@ type child struct {
 	cancel     context.CancelFunc
 	ended      chan struct{} // closed behind err
 	err        error
-	before     cpuTime // of those that were killed before it in its place
 	log        tail
+
+	// Of those that were killed before it in its place.
+	before            cpuTime
+	accepted, commits uint64
 }
 
 const (
@@ -133,14 +136,27 @@ func (c *child) kill() {
 // killNode ends a server as kill -9 does, and starts it again at the same addresses.
 func (r *run) killNode(ctx context.Context, i int) error {
 	c := r.nodes[i]
-	used, _ := processCPU(c.PID)
-	c.kill()
-	r.hangUp()
-	again, err := startChild(ctx, c.executable, filepath.Dir(c.dir), c.conf, append(slices.Clone(r.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin", c.Admin))
+	did, err := r.stats(ctx)
 	if err != nil {
 		return err
 	}
-	again.before = cpuTime{c.before.user + used.user, c.before.system + used.system}
+	used, _ := processCPU(c.PID)
+	c.kill()
+	r.mu.Lock()
+	c.before = cpuTime{c.before.user + used.user, c.before.system + used.system}
+	r.mu.Unlock()
+	r.hangUp()
+	args := append(slices.Clone(r.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin", c.Admin)
+	for _, l := range r.report.Raised { // or it would put off those who are back before they are raised
+		if l.Limit != "window_bytes" { // may be more than a server starts with
+			args = append(args, fmt.Sprintf("--limits-%s=%d", strings.ReplaceAll(l.Limit, "_", "-"), l.To))
+		}
+	}
+	again, err := startChild(context.WithoutCancel(ctx), c.executable, filepath.Dir(c.dir), c.conf, args) // stop ends it, not the end of the load
+	if err != nil {
+		return err
+	}
+	again.before, again.accepted, again.commits = c.before, did[i].Accepted, did[i].Commits
 	r.mu.Lock()
 	r.nodes[i] = again
 	r.mu.Unlock()

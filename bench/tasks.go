@@ -31,12 +31,6 @@ func (r *run) driveTasks(ctx context.Context) error {
 	if r.p.offline() {
 		g.quota.Store(uint64(r.p.quota())) // before it runs: without a quota it would send without bound
 	}
-	if r.p.Scenario == Storm || r.p.traffic() == people {
-		g.gone = make(chan goner, len(g.conns))
-		for _, c := range g.conns {
-			c.behind = map[string]bool{}
-		}
-	}
 	go func() { r.ended <- g.run(ctx) }() // waited for below
 	err := r.tasks(ctx)
 	if err == nil {
@@ -446,7 +440,7 @@ func (s *storm) once(ctx context.Context, n int) (Task, error) {
 	s.again.Store(0)
 	began := time.Now()
 	s.gen.storming.Store(true)
-	if s.p.Kill {
+	if s.p.Kill || s.p.KillS > 0 {
 		if err := s.killNode(ctx, 0); err != nil {
 			return Task{}, err
 		}

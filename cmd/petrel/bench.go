@@ -92,6 +92,7 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
 		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive")
 		fs.IntVar(&p.Rounds, "rounds", p.Rounds, rounds+"; every sender writes to every receiver (0: each to one, for --seconds)")
+		fs.Float64Var(&p.KillS, "kill-every", p.KillS, "seconds after which the server is killed with SIGKILL and started again, while anybody sends (0: never)")
 	case bench.DirectSend:
 		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
 		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive; one is online and watches, the others come after everything was sent")

@@ -213,3 +213,49 @@ func TestMeasuresWhatStepsCost(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The server is killed while all send. Every message is followed all the same.
+func TestEveryMessageIsFollowedWhenTheServerIsKilled(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"closed":   {"--senders", "20", "--receivers", "20", "--seconds", "6", "--kill-every", "2"},
+		"open":     {"--senders", "20", "--receivers", "20", "--seconds", "6", "--kill-every", "2", "--rate", "500"},
+		"wildfire": {"--shape", "wildfire", "--scale", "0.0004", "--rate", "1000", "--kill-every", "0.8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := filepath.Join(t.TempDir(), "run.ops")
+			r := petrel(t, append([]string{"bench", "direct", "--warm-up", "0", "--dir", t.TempDir(), "--json", "-", "--oplog", log}, args...)...)
+			var report struct {
+				Audit struct {
+					Findings map[string]int
+					Messages int
+				}
+				Kills struct {
+					Each []struct {
+						Silent float64 `json:"silent_ms"`
+					}
+					SentAgain int `json:"sent_again"`
+				}
+			}
+			if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+				t.Fatal(err, r.err)
+			}
+			for _, class := range []string{"lost", "duplicate"} {
+				t.Run(class, func(t *testing.T) {
+					if n := report.Audit.Findings[class]; n > 0 {
+						t.Errorf("%d of %d messages:\n%s", n, report.Audit.Messages, r.err)
+					}
+				})
+			}
+			t.Run("report", func(t *testing.T) {
+				validate(t, []byte(r.out))
+				if k := report.Kills; len(k.Each) < 2 || k.Each[0].Silent == 0 || k.SentAgain == 0 {
+					t.Errorf("kills %+v\n%s", k, r.err)
+				}
+				r.unlessBusy().want(t, 0, "killed", "acked messages are lost: at most")
+				petrel(t, "check", log).want(t, 0, "lost        0 in")
+			})
+		})
+	}
+}

@@ -99,6 +99,12 @@ func convicted(class string) guard {
 	return guard{"cmd/petrel", "^TestTheOpLogOfARunIsClean$/^" + class + "$"}
 }
 
+// killedUnderLoad is the guard that fails if the load generator finds something of a class while
+// the server is killed again and again.
+func killedUnderLoad(class string) guard {
+	return guard{"test/bench", "^TestEveryMessageIsFollowedWhenTheServerIsKilled$/^closed$/^" + class + "$"}
+}
+
 // convictedByClients is the guard that fails if the checker finds something in the op log of
 // clients of the Go SDK.
 var convictedByClients = guard{"cmd/petrel", "^TestClientsWhoLogInLateGetEverything$"}

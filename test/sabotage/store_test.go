@@ -30,6 +30,7 @@ var pebbleRules = []rule{
 		guards: []guard{
 			{"internal/store/pebblestore", "^TestPowerCutsLoseNothingThatWasTold$"},
 			{"internal/store/pebblestore", "^TestNothingIsAckedBeforeItsWitness$"},
+			killedUnderLoad("lost"),
 		},
 	},
 	{

@@ -18,6 +18,17 @@ export function beside(x: Texts, r: Report): HTMLElement[] {
     h('h2', {}, x.t('habits')), h('ul', {}, p.habits.map((name) => h('li', {}, x.t(`h_${name}` as Key)))), h('p', { class: 'quiet' }, x.t(r.params['receipts'] ? 'ourHabitsReceipts' : 'ourHabits'))))
 }
 
+/** When the server was killed, and for how long nothing was acked then. */
+export function kills(x: Texts, r: Report): HTMLElement[] {
+  const k = r.kills
+  if (!k) return []
+  const ms = (v: number) => `${x.number(v)} ms`
+  return [h('section', { class: 'card wide' }, h('h2', {}, x.t('killed')), h('p', { class: 'quiet' }, x.t('killedHint')), k.put_off > 0 && h('p', { class: 'quiet' }, x.t('killedPutOff')),
+    table([], [[x.t('kills'), x.number(k.each.length)], [`${x.t('noAckFor')}, ${x.t('median')}`, ms(k.silent_median_ms)], [`${x.t('noAckFor')}, ${x.t('longest')}`, ms(k.silent_longest_ms)], [x.t('sentAgain'), x.number(k.sent_again)],
+      ...(k.put_off > 0 ? [[x.t('putOff'), x.number(k.put_off)]] : [])]),
+    h('div', { class: 'lines' }, table([x.t('time'), x.t('noAckFor'), x.t('allBack'), x.t('again')], k.each.map((one) => [`${x.number(one.at_s)} ${x.t('seconds')}`, ms(one.silent_ms), ms(one.back_ms), x.number(one.again)]))))]
+}
+
 /** The criteria of a counted run. */
 export function checks(x: Texts, all: readonly Check[]): HTMLElement[] {
   if (all.length === 0) return []

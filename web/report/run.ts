@@ -1,4 +1,4 @@
-import { beside, checks, reconnect, steps } from './beside.js'
+import { beside, checks, kills, reconnect, steps } from './beside.js'
 import { color, heat, lines } from './charts.js'
 import type { Efficiency, Estimate, Knee, Percentiles, Report, Story } from './data.js'
 import { h, table } from './dom.js'
@@ -45,7 +45,7 @@ function drawBody(page: HTMLElement, x: Texts, r: Report): void {
   page.append(tiles(x, r))
   const cards = h('div', { class: 'cards' })
   page.append(cards)
-  cards.append(...beside(x, r), ...checks(x, r.checks ?? []))
+  cards.append(...beside(x, r), ...kills(x, r), ...checks(x, r.checks ?? []))
   steps(cards, x, r)
   tasks(cards, x, r)
   cards.append(...drift(x, r), ...floor(x, r))
@@ -95,21 +95,24 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   }
 }
 
-/** A mark where the measured part begins and ends. */
+/** A mark where the measured part begins and ends, and a line where the server was killed. */
 function phases(r: Report): { draw: ((u: import('uplot')) => void)[] } {
   const all = r.series ?? []
   const turns = all.flatMap((s, i) => i > 0 && s.phase !== all[i - 1]!.phase ? [all[i - 1]!.at_s] : [])
   return { draw: [(u) => {
     u.ctx.save()
-    u.ctx.strokeStyle = color('text-quiet')
-    u.ctx.setLineDash([3, 4])
-    for (const at of turns) {
+    const mark = (at: number) => {
       const px = u.valToPos(at, 'x', true)
       u.ctx.beginPath()
       u.ctx.moveTo(px, u.bbox.top)
       u.ctx.lineTo(px, u.bbox.top + u.bbox.height)
       u.ctx.stroke()
     }
+    u.ctx.strokeStyle = color('danger')
+    for (const k of r.kills?.each ?? []) mark(k.at_s)
+    u.ctx.strokeStyle = color('text-quiet')
+    u.ctx.setLineDash([3, 4])
+    turns.forEach(mark)
     u.ctx.restore()
   }] }
 }
