@@ -11,25 +11,26 @@ import (
 
 // conn is one connection of the generator, past its welcome and first sync.
 type conn struct {
-	index  int
-	fd     int    // -1: closed
-	in     []byte // the beginning of a frame that is not complete
-	out    []byte // what the socket did not take yet
-	place  reader // in the group's script
-	sender *sender
-	again  []uint64        // numbers of messages to send once more
-	token  []byte          // of the last sync page
-	unread []string        // conversations whose history is asked for when another one has come
-	behind map[string]bool // conversations that are not read to their end, of a connection that comes and goes
-	askID  uint64          // of the request of an errand that has no answer yet; 0: none
-	asked  int64           // when it was made
-	left   int             // requests of the errand that are still to be made
-	got    uint64          // messages, each once
-	kicked string          // what the server said before it closed
-	dirty  bool            // has something to send in this turn
-	back   bool            // was lost, and has come back
-	joined bool            // is to sync because of a new conversation
-	later  bool            // is read in turn, not when something comes; its latencies are not the server's
+	index   int
+	fd      int    // -1: closed
+	in      []byte // the beginning of a frame that is not complete
+	out     []byte // what the socket did not take yet
+	place   reader // in the group's script
+	sender  *sender
+	again   []uint64        // numbers of messages to send once more
+	token   []byte          // of the last sync page
+	unread  []string        // conversations whose history is asked for when another one has come
+	behind  map[string]bool // conversations that are not read to their end, of a connection that comes and goes
+	askID   uint64          // of the request of an errand that has no answer yet; 0: none
+	asked   int64           // when it was made
+	left    int             // requests of the errand that are still to be made
+	got     uint64          // messages, each once
+	kicked  string          // what the server said before it closed
+	dirty   bool            // has something to send in this turn
+	back    bool            // was lost, and has come back
+	joined  bool            // is to sync because of a new conversation
+	refused bool            // a request of it was put off
+	later   bool            // is read in turn, not when something comes; its latencies are not the server's
 }
 
 // sender is a connection's sending side.

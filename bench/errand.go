@@ -67,8 +67,11 @@ func (g *generator) comeAndGo(now int64) {
 	if now >= g.joinsDue {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
-			if c.joined && c.fd >= 0 {
-				c.joined = false
+			if c.fd >= 0 && c.refused {
+				g.readBehind(c)
+			}
+			if c.fd >= 0 && (c.joined || c.refused) {
+				c.joined, c.refused = false, false
 				g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
 			}
 		}
@@ -89,7 +92,7 @@ func (g *generator) comeAndGo(now int64) {
 // sends again what has no answer.
 func (g *generator) attach(b *comer, now int64) {
 	c := g.conns[b.index]
-	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined = b.fd, nil, nil, b.token, "", c.unread[:0], false
+	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined, c.refused = b.fd, nil, nil, b.token, "", c.unread[:0], false, false
 	g.open++
 	if g.gone != nil {
 		c.back = true
@@ -112,14 +115,7 @@ func (g *generator) attach(b *comer, now int64) {
 			}
 		}
 	}
-	for conv := range c.behind { // also what an earlier connection has not read to its end
-		c.unread = append(c.unread, conv)
-	}
-	if g.gone != nil {
-		for range historiesAtOnce {
-			g.readNext(c)
-		}
-	}
+	g.readBehind(c) // also what an earlier connection has not read to its end
 	if s := c.sender; s != nil {
 		for i := range s.slots {
 			if n := s.slots[i].number; n != 0 {
@@ -133,6 +129,19 @@ func (g *generator) attach(b *comer, now int64) {
 		g.mark(c)
 	}
 	g.received(c, b.early, now)
+}
+
+// readBehind has a connection read all that it is behind with.
+func (g *generator) readBehind(c *conn) {
+	c.unread = c.unread[:0]
+	for conv := range c.behind {
+		c.unread = append(c.unread, conv)
+	}
+	if g.gone != nil {
+		for range historiesAtOnce {
+			g.readNext(c)
+		}
+	}
 }
 
 // fallBehind notes that a connection is to read a conversation.

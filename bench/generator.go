@@ -87,20 +87,21 @@ type generator struct {
 	lost     []string          // connections that ended, with the reason
 
 	// Connections that come while the generator runs, and what all do one after the other.
-	comers    bool          // connections come, or come back, so the run goes on while there is none
-	back      chan comer    // capacity 256; a full one has those who dial wait
-	gone      chan goner    // capacity: all connections; nil: those that end do not come back
-	beats     atomic.Uint64 // pings of the server
-	seldom    bool          // only connections that were away sync when there is a new conversation: the others are pushed all of it
-	staying   atomic.Bool   // nobody goes away any more
-	away      atomic.Int64  // connections that are to come back
-	storming  atomic.Bool   // that connections end is no finding
-	dropAll   atomic.Bool   // end all connections
-	joinsDue  int64         // when connections sync next because of new conversations
-	sentAgain uint64        // sends that were made once more
-	putOff    uint64        // messages that were due when their sender came back
-	lastAck   atomic.Int64
-	silences  []span // between two acks, from shortestSilence on
+	comers     bool              // connections come, or come back, so the run goes on while there is none
+	back       chan comer        // capacity 256; a full one has those who dial wait
+	gone       chan goner        // capacity: all connections; nil: those that end do not come back
+	beats      atomic.Uint64     // pings of the server
+	seldom     bool              // only connections that were away sync when there is a new conversation: the others are pushed all of it
+	staying    atomic.Bool       // nobody goes away any more
+	away       atomic.Int64      // connections that are to come back
+	storming   atomic.Bool       // that connections end is no finding
+	dropAll    atomic.Bool       // end all connections
+	joinsDue   int64             // when connections sync next because of new conversations
+	asksPutOff map[string]uint64 // by code; of errors, those that answer no sends
+	sentAgain  uint64            // sends that were made once more
+	putOff     uint64            // messages that were due when their sender came back
+	lastAck    atomic.Int64
+	silences   []span // between two acks, from shortestSilence on
 
 	orders chan *errand // capacity 1; the next errand
 	done   chan *errand // capacity 1; one that is done
@@ -151,7 +152,7 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
 		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
-		errors: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		errors: map[string]uint64{}, asksPutOff: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
 		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
 	}
 	return g

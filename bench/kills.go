@@ -17,8 +17,9 @@ type Kills struct {
 	Each          []Kill  `json:"each"`
 	SilentMedian  float64 `json:"silent_median_ms"` // of each
 	SilentLongest float64 `json:"silent_longest_ms"`
-	SentAgain     uint64  `json:"sent_again"` // sends that were made once more under the same ids: they had no answer when their connection ended, or were put off
-	PutOff        uint64  `json:"put_off"`    // open loop: messages that were due and not sent when their sender came back. They leave late, and their latency begins when they were due
+	SentAgain     uint64  `json:"sent_again"`  // sends that were made once more under the same ids: they had no answer when their connection ended, or were put off
+	AskedAgain    uint64  `json:"asked_again"` // syncs and pages of history that the server put off when all came back, each of which was asked for again
+	PutOff        uint64  `json:"put_off"`     // open loop: messages that were due and not sent when their sender came back. They leave late, and their latency begins when they were due
 }
 
 // Kill is one kill with SIGKILL, after which the server was started again.
@@ -104,6 +105,9 @@ func (r *run) kills() *Kills {
 		silences = append(silences, span{g.lastAck.Load(), g.now()})
 	}
 	all := &Kills{Each: []Kill{}, SentAgain: g.sentAgain, PutOff: g.putOff}
+	for _, n := range g.asksPutOff {
+		all.AskedAgain += n
+	}
 	var silent []float64
 	for _, k := range r.killed {
 		longest := int64(0)
@@ -135,6 +139,9 @@ func (k *Kills) text(line func(name, format string, args ...any)) {
 		line("", "at %s", strings.Join(at, ", "))
 	}
 	line("", "%s sends were made again under the same ids", count(float64(k.SentAgain)))
+	if k.AskedAgain > 0 {
+		line("", "%s syncs and pages of history were put off when all came back, and asked for again", count(float64(k.AskedAgain)))
+	}
 	if k.PutOff > 0 {
 		line("", "%s messages were due while their senders were away, and left late; their latency has all of it, and it counts as no overload", count(float64(k.PutOff)))
 	}

@@ -26,7 +26,7 @@ func (r *run) overloaded() (why []string) {
 	}
 	g, rep := r.gen, r.report
 	for _, code := range []im.Code{im.CodeOverloaded, im.CodeRateLimited} {
-		if n := g.errors[string(code)]; n > 0 {
+		if n := g.errors[string(code)] - g.asksPutOff[string(code)]; n > 0 {
 			why = append(why, fmt.Sprintf("the server put off %s sends as %s", count(float64(n)), code))
 		}
 	}

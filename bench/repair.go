@@ -22,6 +22,10 @@ const defaultRetryMs = 100
 // refusal takes an error.
 func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	g.errors[e.Code]++
+	if id > controlID && e.Retryable && g.gone != nil {
+		c.refused = true // what it has not read it asks for again, at the next joinTurn
+		g.asksPutOff[e.Code]++
+	}
 	s := c.sender
 	if s == nil || id >= controlID || id == 0 || s.slot(id).number != id {
 		return

@@ -24,7 +24,7 @@ export interface Work { accepted_per_cpu_s: number; total_accepted_per_cpu_s: nu
 export interface Efficiency { nodes: number; cluster: Work; alone: Work; apart: Work; of_alone: number; of_apart: number }
 
 export interface Report {
-  kills?: { each: { at_s: number; back_ms: number; silent_ms: number; again: number }[]; silent_median_ms: number; silent_longest_ms: number; sent_again: number; put_off: number }
+  kills?: { each: { at_s: number; back_ms: number; silent_ms: number; again: number }[]; silent_median_ms: number; silent_longest_ms: number; sent_again: number; asked_again: number; put_off: number }
   published?: Beside[]; checks?: Check[]; steps?: Step[]; tasks?: Task[]; floor?: Floor; drift?: { rss_bytes: number[]; ack_p99_ms: number[]; cpu: number[] }
   scenario: string; at: string; command: string; params: Record<string, unknown>
   raised_limits: { limit: string; from: number; to: number }[] | null
