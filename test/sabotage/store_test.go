@@ -30,7 +30,6 @@ var pebbleRules = []rule{
 		guards: []guard{
 			{"internal/store/pebblestore", "^TestPowerCutsLoseNothingThatWasTold$"},
 			{"internal/store/pebblestore", "^TestNothingIsAckedBeforeItsWitness$"},
-			killedUnderLoad("lost"),
 		},
 	},
 	{
