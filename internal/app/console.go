@@ -310,7 +310,7 @@ func (a *App) overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *pet
 			s.TimeMs = uint64(int64(s.TimeMs) - ahead)
 		}
 		samples = append(samples, x.Samples)
-		waiting = waiting || q.AfterMs > 0 && len(x.Samples) == 0 && x.Nodes[0].Now != nil
+		waiting = waiting || len(x.Samples) == 0 && isDue(q.AfterMs, x.Nodes[0].Now)
 		o.Nodes = append(o.Nodes, x.Nodes[0])
 		o.Incidents = append(o.Incidents, x.Nodes[0].Incidents...)
 	}
@@ -348,6 +348,12 @@ func (a *App) conclude(o *petrelv1.Overview, q *petrelv1.GetOverviewRequest) *pe
 		o.TimeMs = o.Samples[n-1].TimeMs
 	}
 	return o
+}
+
+// isDue tells whether a node that has no second behind afterMs is about to have one. One whose
+// clock is behind, or that takes no samples any more, is not waited for.
+func isDue(afterMs uint64, newest *petrelv1.Sample) bool {
+	return afterMs > 0 && newest != nil && newest.TimeMs+2000 > afterMs
 }
 
 // noteRefusal keeps what a session was refused, and records what it was refused for want of
