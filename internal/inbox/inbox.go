@@ -131,7 +131,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		var again <-chan time.Time // nil: nothing is left
-		if err := c.catchUp(ctx); err != nil {
+		if err := c.catchUp(ctx, tick.C); err != nil {
 			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
 				return nil // whoever watches the store ends the process
 			}
@@ -147,10 +147,15 @@ func (c *Consumer) Run(ctx context.Context) error {
 		case <-c.owner.CarriedMoved():
 		case <-c.asked:
 		case <-tick.C:
-			if err := c.save(ctx); err != nil {
-				c.log.Warn("save pos of the inbox consumer failed", "err", err)
-			}
+			c.trySave(ctx)
 		}
+	}
+}
+
+// trySave saves the place. If that fails, the next one may not.
+func (c *Consumer) trySave(ctx context.Context) {
+	if err := c.save(ctx); err != nil {
+		c.log.Warn("save pos of the inbox consumer failed", "err", err)
 	}
 }
 
@@ -161,7 +166,10 @@ const (
 	underWay = 4
 )
 
-func (c *Consumer) catchUp(ctx context.Context) error {
+// catchUp carries what is published. It saves the place whenever a tick says so: while
+// conversations begin as quickly as they are carried, it does not return, and a server that
+// is killed then would carry all of them again.
+func (c *Consumer) catchUp(ctx context.Context, tick <-chan time.Time) error {
 	for {
 		upTo := c.owner.Published()
 		if c.done >= c.rebuild && !c.owner.CarriedSince(c.done, upTo) {
@@ -209,6 +217,11 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 			}
 		}
 		c.arrived()
+		select {
+		case <-tick:
+			c.trySave(ctx)
+		default:
+		}
 	}
 }
 

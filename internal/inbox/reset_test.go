@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
@@ -98,5 +99,27 @@ func TestTrimmedByAnotherNodeIsNoReset(t *testing.T) {
 	w.wantConvs("alice's list", states, team, more)
 	if n := late.Resets.Load(); n != 0 {
 		t.Errorf("%d resets", n)
+	}
+}
+
+// Conversations may begin for long as quickly as a consumer carries them. One that is killed
+// then does not carry all of them again.
+func TestPlaceIsSavedWhileItCatchesUp(t *testing.T) {
+	w := newWorld(t)
+	w.kill()
+	w.group("team", "alice", "bob")
+	upTo := w.convs.Owners()[0].Published()
+	tick := make(chan time.Time, 1)
+	tick <- time.Time{}
+	late, err := inbox.NewConsumer(context.Background(), slog.New(slog.NewTextHandler(w, nil)), w.convs, w.convs.Owners()[0], w.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := late.CatchUp(context.Background(), tick); err != nil {
+		t.Fatal(err)
+	}
+	place, err := w.store.Record(context.Background(), store.Consumers, 0, fmt.Appendf(nil, "inbox/%d", w.convs.Owners()[0].Feed()))
+	if err != nil || len(place) < 8 || binary.BigEndian.Uint64(place) < uint64(upTo) {
+		t.Errorf("the place is %x, %v; want one at %d or later", place, err, upTo)
 	}
 }
