@@ -36,7 +36,7 @@ export class Stage {
   async enter(context: BrowserContext, name: string, language: 'en' | 'zh'): Promise<Shown> {
     const { url } = this.#server
     const p = await context.newPage()
-    p.setDefaultTimeout(10_000)
+    p.setDefaultTimeout(30_000)
     const wire = await this.#world.prepare(p)
     const olga = `olga-${name}`
     await registerOlga(url, olga)
