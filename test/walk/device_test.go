@@ -490,10 +490,9 @@ func (d *device) live() bool { return d.c.Status().State == petrel.Live }
 
 // compose sends a message.
 func (d *device) compose(to string, sure bool, x petrel.Draft) {
-	if user, direct := strings.CutPrefix(to, "@"); direct && (d.c.Direct(user) == "" || d.w.random(2) == 0) {
-		x.User = user
-	} else {
-		x.Conv = d.convOf(to)
+	x.Conv = d.convOf(to) // once: with another history id there is none any more
+	if user, direct := strings.CutPrefix(to, "@"); direct && (x.Conv == "" || d.w.random(2) == 0) {
+		x.Conv, x.User = "", user
 	}
 	o, err := d.c.Send(x)
 	switch {
