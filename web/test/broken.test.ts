@@ -49,7 +49,7 @@ const seen: readonly Rule[] = [
   { file: 'src/snapshot.ts', old: 'client.subscribe(() => void client.unsent().then(setUnsent, () => {}))', new: 'void client.unsent().then(setUnsent, () => {})', guard: 'test/account.test.ts', by: 'a logout wipes' },
   { file: 'src/account/session.ts', old: 'if (await s.client.unsent() === 0) await wipe(s)', new: 'await s.client.unsent()', guard: 'test/account.test.ts', by: 'who logs in on another device' },
   { file: 'src/settings/SettingsView.tsx', old: 'newPassword: next', new: 'newPassword: `${next} `', guard: 'test/account.test.ts', by: 'with a new password' },
-  { file: 'src/account/session.ts', old: "Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')", new: 'crypto.randomUUID()', guard: 'test/account.test.ts', by: 'without TLS' },
+  { file: 'ui/ids.ts', old: "Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')", new: 'crypto.randomUUID()', guard: 'test/account.test.ts', by: 'without TLS' },
   { file: 'src/account/session.ts', old: 'storage = memoryTokens()', new: '', guard: 'test/account.test.ts', by: 'without a database' },
   { file: 'src/account/session.ts', old: 'unstored.add(s.user)', new: '', guard: 'test/account.test.ts', by: 'whose storage is full' },
   { file: '../sdk/ts/src/tabs/tab.ts', old: 'this.#seam.lead(this.#loaded ? left : undefined)', new: '', guard: 'test/tabs.test.ts', by: 'the one that leads is closed' },

@@ -174,6 +174,16 @@ describe('the console', { timeout: 600_000 }, () => {
     await p.context.close()
   })
 
+  test('without TLS an operator changes something', async () => {
+    const p = await openConsole(shared.browser, w.server, w.session, 'users/dave', {}, w.server.operators.replace('127.0.0.1', 'console.test'))
+    assert.equal(await p.page.evaluate(() => isSecureContext), false)
+    await p.press('Disable')
+    await confirm(p, 'Disable', 'enabled', 'disabled')
+    await p.press('Enable')
+    await confirm(p, 'Enable', 'disabled', 'enabled')
+    await p.context.close()
+  })
+
   test('a conversation is frozen and thawed, its members change, and its history needs a reason', async () => {
     const p = await open('conversations?prefix=harbour')
     await p.page.getByRole('link', { name: 'Harbour office' }).click()

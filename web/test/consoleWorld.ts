@@ -15,7 +15,7 @@ export interface ConsoleWorld {
 }
 
 export async function makeConsoleWorld(browser: Browser): Promise<ConsoleWorld> {
-  const server = await Server.start()
+  const server = await Server.start({ PETREL_LISTEN__HOSTS: 'console.test' })
   const session = await makeOperator(server, 'carol')
   const links = await server.users('alice', 'bob', 'dave', ...Array.from({ length: 60 }, (_, i) => `user${String(i).padStart(2, '0')}`))
   const group = async (title: string, ...members: readonly string[]): Promise<string> => (await server.admin('AdminService/CreateGroup', { title, members: members.map((user, i) => i === 0 ? { user, role: 'ROLE_OWNER' } : { user }) }) as { conv: string }).conv

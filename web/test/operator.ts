@@ -30,10 +30,10 @@ export async function makeOperator(server: Server, name: string, scopes: readonl
 }
 
 /** Opens a page of the console for an operator who is logged in. */
-export async function openConsole(browser: Browser, server: Server, session: Session, page = '', options: BrowserContextOptions = {}): Promise<Person> {
-  const person = await Person.open(browser, `${server.operators}/healthz`, { viewport: { width: 1280, height: 800 }, ...options })
+export async function openConsole(browser: Browser, server: Server, session: Session, page = '', options: BrowserContextOptions = {}, at = server.operators): Promise<Person> {
+  const person = await Person.open(browser, `${at}/healthz`, { viewport: { width: 1280, height: 800 }, ...options })
   await person.page.evaluate((s) => sessionStorage.setItem('petrel-console:session', s), JSON.stringify(session))
-  await person.page.goto(`${server.operators}/admin/${page}`)
+  await person.page.goto(`${at}/admin/${page}`)
   await person.page.getByRole('navigation').waitFor()
   return person
 }

@@ -1,5 +1,5 @@
 import { type ReactElement, type ReactNode, useEffect, useRef, useState } from 'react'
-import { Button, Dialog, toast } from '../../ui/index.js'
+import { Button, Dialog, randomId, toast } from '../../ui/index.js'
 import { CallError } from '../call.js'
 import { named, useTranslation } from '../i18n/index.js'
 import { Trouble } from './Trouble.js'
@@ -33,7 +33,7 @@ export function Change<Result>({ title, text, changes = [], action, danger, read
   const { t } = tr
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<CallError>()
-  const id = useRef(crypto.randomUUID())
+  const id = useRef(randomId())
   const open = useRef(true)
   useEffect(() => {
     open.current = true
@@ -52,7 +52,7 @@ export function Change<Result>({ title, text, changes = [], action, danger, read
       const why = e instanceof CallError ? e : new CallError('internal', String(e))
       if (open.current) setError(why)
       else toast(`${title} ${named(tr, 'error', why.code)} ${why.code === 'network' ? '' : why.message}`)
-      if (e instanceof CallError && e.code !== 'network') id.current = crypto.randomUUID() // it was refused: the next try is another one
+      if (e instanceof CallError && e.code !== 'network') id.current = randomId() // it was refused: the next try is another one
     } finally {
       setBusy(false)
     }

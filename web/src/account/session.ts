@@ -1,4 +1,5 @@
 import { Auth, browserStore, browserTokens, Client, memoryTokens, SavedTokens, type Tokens, type TokenStorage } from '@petrel-im/sdk'
+import { randomId } from '../../ui/index.js'
 import { forgetAccount, keep, onKept, recall } from '../stored.js'
 import { addAccount, allAccounts, removeAccount } from './accounts.js'
 import { browserName } from './browserName.js'
@@ -136,7 +137,7 @@ export async function admitToken(token: string): Promise<string> {
 /** The id of this installation for an account is made once, and kept until the account leaves. */
 function deviceOf(user: string): { id: string; kind: string; name: string } {
   const key = `${user}:device`
-  const id = recall(key) || Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('') // randomUUID needs TLS
+  const id = recall(key) || randomId()
   keep(key, id)
   return { id, kind: 'web', name: browserName(navigator.userAgent) }
 }

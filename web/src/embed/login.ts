@@ -1,5 +1,6 @@
 import { Auth, browserTokens, type LoginAnswer, memoryTokens, PetrelError, SavedTokens, type TokenSource as SourceOfClient, type TokenStorage } from '@petrel-im/sdk'
 import type { Login, TokenRequest, TokenSource } from '../../embed/petrel-chat.js'
+import { randomId } from '../../ui/index.js'
 import { browserName } from '../account/browserName.js'
 import { keep, recall } from '../stored.js'
 
@@ -43,11 +44,6 @@ export class PageLogin {
     const { accessExpiresMs = 0, refreshExpiresMs = 0 } = answer
     return { ...answer, user: this.#user, accessExpiresMs: String(accessExpiresMs), refreshExpiresMs: String(refreshExpiresMs) }
   }
-}
-
-/** crypto.randomUUID is not there for pages without TLS. */
-function randomId(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
 }
 
 /** Where a login is kept: in memory, if the browser gives no database. */

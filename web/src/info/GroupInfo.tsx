@@ -39,11 +39,13 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
         {leads && <RowButton icon="add" onClick={() => setAdding(true)}>{t('addMembers')}</RowButton>}
         <MemberList members={members} onSelect={(member, at) => setMenu({ member, at })} />
       </section>
-      <section className="info-part">
-        {(!owns || members.length === 1) && <RowButton icon="exit" danger onClick={() => setQuestion({ text: t('leaveQuestion', { title: v.title }), yes: 'leave', act: () => client.leaveGroup(v.id) })}>{t('leaveGroup')}</RowButton>}
-        {owns && members.length > 1 && <p className="info-note">{t('ownerCannotLeave')}</p>}
-        {owns && <RowButton icon="trash" danger onClick={() => setQuestion({ text: t('dissolveQuestion', { title: v.title }), yes: 'dissolve', act: () => client.dissolveGroup(v.id) })}>{t('dissolveGroup')}</RowButton>}
-      </section>
+      {members.length > 0 && ( // below them, so that it is not where a member will be
+        <section className="info-part">
+          {(!owns || members.length === 1) && <RowButton icon="exit" danger onClick={() => setQuestion({ text: t('leaveQuestion', { title: v.title }), yes: 'leave', act: () => client.leaveGroup(v.id) })}>{t('leaveGroup')}</RowButton>}
+          {owns && members.length > 1 && <p className="info-note">{t('ownerCannotLeave')}</p>}
+          {owns && <RowButton icon="trash" danger onClick={() => setQuestion({ text: t('dissolveQuestion', { title: v.title }), yes: 'dissolve', act: () => client.dissolveGroup(v.id) })}>{t('dissolveGroup')}</RowButton>}
+        </section>
+      )}
       {menu && (
         <Menu at={menu.at} label={names.of(menu.member.user)} onClose={() => setMenu(undefined)}>
           <MenuItem icon="write" onSelect={() => go({ account: user, user: menu.member.user })}>{t('writeTo')}</MenuItem>
