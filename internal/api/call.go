@@ -29,8 +29,7 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	if asJSON {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	kept := &keptAnswer{header: http.Header{}}
-	s.invoke(&answer{ResponseWriter: kept}, r)
+	kept := s.keep(r)
 	switch {
 	case c.err != nil:
 		return nil, c.err
@@ -40,7 +39,21 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	return kept.body.Bytes(), nil
 }
 
-// keptAnswer is an answer that goes into a frame.
+// keep serves a method, and keeps its answer.
+func (s *Server) keep(r *http.Request) *keptAnswer {
+	kept := &keptAnswer{header: http.Header{}}
+	s.invoke(&answer{ResponseWriter: kept}, r)
+	return kept
+}
+
+// keepRefusal is keep for a call that is refused.
+func (s *Server) keepRefusal(r *http.Request, e *im.Error) *keptAnswer {
+	kept := &keptAnswer{header: http.Header{}}
+	s.refuse(&answer{ResponseWriter: kept}, r, e)
+	return kept
+}
+
+// keptAnswer is an answer that goes into a frame, or into a line.
 type keptAnswer struct {
 	header http.Header
 	status int

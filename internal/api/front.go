@@ -93,6 +93,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http
 			return
 		}
 		defer leave()
+		if follows(&m, r.Header) {
+			s.follow(w, r, leave)
+			return
+		}
 		s.invoke(a, r)
 	case strings.HasPrefix(r.URL.Path, "/petrel."):
 		s.refuse(a, r, &im.Error{Code: im.CodeNoMethod})

@@ -27,6 +27,7 @@ type method struct {
 	repeat repetition
 	slow   bool // may take minutes
 	inside bool // for operators, though it needs no scope of theirs
+	follow bool // can be answered again and again: the timeMs of an answer is the afterMs of the next request
 	trace  tracing
 	login  string // logs somebody in: how
 }
@@ -131,7 +132,7 @@ var table = map[string]method{
 	"petrel.v1.AdminService/CreateKey":             {access: aKey, scope: scopeAdmin, repeat: recorded},
 	"petrel.v1.AdminService/ListKeys":              {access: aKey, scope: scopeAdmin},
 	"petrel.v1.AdminService/RevokeKey":             {access: aKey, scope: scopeAdmin, repeat: recorded},
-	"petrel.v1.AdminService/GetOverview":           {access: aKey, scope: scopeServer},
+	"petrel.v1.AdminService/GetOverview":           {access: aKey, scope: scopeServer, follow: true},
 	"petrel.v1.AdminService/ListRefusals":          {access: aKey, scope: scopeServer},
 	"petrel.v1.AdminService/ReadLog":               {access: aKey, scope: scopeServer},
 	"petrel.v1.AdminService/PreviewLimits":         {access: aKey, scope: scopeServer},

@@ -341,8 +341,9 @@ func (s *Server) sweep(ctx context.Context) error {
 	return err
 }
 
-// Run forgets old answers until ctx ends.
+// Run forgets old answers until ctx ends. Then it ends the answers that are followed.
 func (s *Server) Run(ctx context.Context) error {
+	defer close(s.ending)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {

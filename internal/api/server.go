@@ -2,11 +2,13 @@
 // gRPC, gRPC-Web and the calls of the long connection.
 //
 // The way of a call: front.go → admission.go (what its body may cost) → callers.go (who may) → once.go (repeats) →
-// trace.go (the audit log) → the method, in the file of its subject. methods.go is the table of all of them.
+// trace.go (the audit log) → the method, in the file of its subject. methods.go is the table of all of them. follow.go
+// answers a call each second.
 // Spec: P-10, P-12.
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -61,6 +63,7 @@ type Options struct {
 	GroupsPerHour      int // that one user may make; negative: no limit
 	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit
 	StrangersPerSecond int // calls without a credential from one address; negative: no limit
+	Followers          int // calls that are answered again and again, at once; 0: 32
 
 	Node      string      // of this server
 	Version   string      // of this server
@@ -100,6 +103,8 @@ type Server struct {
 	rates    rate.Table[rateKey] // of what users do
 
 	admission admission
+	followers chan struct{} // capacity: how many there may be; a token for each
+	ending    chan struct{} // closed when Run ends
 
 	// Figures for operators. The maps are never changed.
 	Calls    map[string]*measure.Histogram // from a call to its answer, by method
@@ -132,6 +137,7 @@ func New(o Options) *Server {
 	}
 	o.Console.fill()
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route}
+	s.followers, s.ending = make(chan struct{}, cmp.Or(o.Followers, maxFollowers)), make(chan struct{})
 	s.Refusals = measure.NewCounts(im.Codes()...)
 	s.Calls, s.Logins = map[string]*measure.Histogram{}, map[string]*measure.Counts{}
 	for name, m := range table {

@@ -47,10 +47,11 @@ func (a *App) newAPI() *api.Server {
 		BodyBytes:     func() int { return a.hub.Limits().BodyBytes },
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH), MembersPerMinute: int(a.cfg.Limits.MembersPerMin), StrangersPerSecond: int(a.cfg.Limits.AnonymousCallsPerIPPerS),
-		Cluster: a.operations(),
-		Console: a.consoleOf(),
-		Refused: a.noteCallRefused,
-		Node:    string(a.node.bus.Self()), Version: a.o.Version,
+		Followers: min(32, a.files.Admin/2), // other calls need connections too
+		Cluster:   a.operations(),
+		Console:   a.consoleOf(),
+		Refused:   a.noteCallRefused,
+		Node:      string(a.node.bus.Self()), Version: a.o.Version,
 		CallsOnly: !a.node.has(cluster.API),
 		BackEnds:  func() bool { return a.live.Load().Listen.BackEnds },
 	})
@@ -180,6 +181,7 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},
 		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.waiting()) }},
+		{Name: "petrel_overviews_followed", Help: "Callers of GetOverview that are answered each second, such as a console that somebody looks at.", Read: func() float64 { return float64(a.api.Followers()) }},
 		{Name: "petrel_reads_waiting", Help: "Syncs, pages of history and other reads that wait for a worker.", Read: func() float64 { return float64(a.reads.Waiting()) }},
 		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors that are not answered yet.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
 		{Name: "petrel_note_changes_waiting", Help: "Reactions and pins that are not answered yet.", Read: func() float64 { return float64(a.convs.NoteChangesWaiting()) }},

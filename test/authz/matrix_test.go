@@ -60,6 +60,16 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+// TestFollowedOverview tries the one method that can be answered again and again. Spec: P-10.11.
+func TestFollowedOverview(t *testing.T) {
+	name := admin + "GetOverview"
+	r := methods[name]
+	each(t, name, r, func(w *world) string {
+		w.accept = "application/jsonl"
+		return w.call(name, r.request(w))
+	}, imtest.Start(t, imtest.Options{}))
+}
+
 // TestFrames tries every frame of a client on a connection of its own.
 func TestFrames(t *testing.T) {
 	srv := imtest.Start(t, imtest.Options{})

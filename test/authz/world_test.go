@@ -36,6 +36,7 @@ type world struct {
 	suffix     string // of the user ids, which are no other world's
 	conv       string
 	credential string
+	accept     string // the header of calls; empty: none
 
 	ownersMessage, membersMessage uint64 // seqs
 }
@@ -158,12 +159,15 @@ func (w *world) call(method string, request proto.Message) string {
 	if w.credential != "" {
 		q.Header.Set("Authorization", "Bearer "+w.credential)
 	}
+	if w.accept != "" {
+		q.Header.Set("Accept", w.accept)
+	}
 	r, err := w.srv.HTTP().Do(q)
 	if err != nil {
 		w.t.Fatalf("call %s: %v", method, err)
 	}
 	defer r.Body.Close()
-	if r.StatusCode == http.StatusOK {
+	if r.StatusCode == http.StatusOK && (w.accept == "" || w.accept == r.Header.Get("Content-Type")) {
 		return "ok"
 	}
 	text, _ := io.ReadAll(r.Body) // for the message only

@@ -14,23 +14,57 @@ export class CallError extends Error {
   }
 }
 
-/** Calls a method of the API. A session that the server does not know any more ends here. */
-export async function call<N extends Name>(name: N, request: Of<N>[0], signal?: AbortSignal): Promise<Of<N>[1]> {
-  const token = session()?.token
+/** What the server says of an error (P-12.5). */
+interface Problem {
+  readonly petrelCode?: string
+  readonly message?: string
+  readonly retryAfterMs?: number
+}
+
+/** A session that the server does not know any more ends here. */
+function refused({ petrelCode = 'internal', message = '', retryAfterMs = 0 }: Problem, token: string | undefined): CallError {
+  if (petrelCode === 'unauthenticated' && token && session()?.token === token) end('expired')
+  return new CallError(petrelCode, message, retryAfterMs / 1000)
+}
+
+async function post(name: string, request: unknown, token: string | undefined, signal?: AbortSignal, accept = 'application/json'): Promise<Response> {
   let answer: Response
   try {
     answer = await fetch(`/petrel.v1.${name}`, {
-      method: 'POST', headers: { 'Content-Type': 'application/json', ...(token ? { Authorization: `Bearer ${token}` } : {}) }, body: JSON.stringify(request), ...(signal ? { signal } : {}),
+      method: 'POST', headers: { 'Content-Type': 'application/json', Accept: accept, ...(token ? { Authorization: `Bearer ${token}` } : {}) }, body: JSON.stringify(request), ...(signal ? { signal } : {}),
     })
   } catch (e) {
     if (signal?.aborted) throw e
     throw new CallError('network', String(e))
   }
-  if (answer.ok) return await answer.json() as Of<N>[1]
-  const said = await answer.json().catch(() => ({})) as { readonly message?: string }
-  const code = answer.headers.get('Petrel-Error') ?? (answer.status === 404 ? 'no_method' : 'internal')
-  if (code === 'unauthenticated' && token && session()?.token === token) end('expired')
-  throw new CallError(code, said.message ?? '', Number(answer.headers.get('Retry-After') ?? 0))
+  if (answer.ok) return answer
+  const said = await answer.json().catch(() => ({})) as Problem
+  throw refused({ ...said, petrelCode: answer.headers.get('Petrel-Error') ?? (answer.status === 404 ? 'no_method' : 'internal') }, token)
+}
+
+/** Calls a method of the API. */
+export async function call<N extends Name>(name: N, request: Of<N>[0], signal?: AbortSignal): Promise<Of<N>[1]> {
+  return await (await post(name, request, session()?.token, signal)).json() as Of<N>[1]
+}
+
+/** Calls a method that is answered again and again (P-10.11), until signal ends it or the server does, which is a CallError. */
+export async function follow<N extends Name>(name: N, request: Of<N>[0], take: (answer: Of<N>[1]) => void, signal: AbortSignal): Promise<never> {
+  const token = session()?.token
+  const { body } = await post(name, request, token, signal, 'application/jsonl')
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
+  for (let rest = ''; ;) {
+    const part = await reader?.read().catch((e: unknown) => {
+      throw signal.aborted ? e : new CallError('network', String(e))
+    })
+    if (!part || part.done) throw new CallError('network', '')
+    const lines = (rest + part.value).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const said = JSON.parse(line) as Of<N>[1] & Problem
+      if (said.petrelCode) throw refused(said, token)
+      take(said)
+    }
+  }
 }
 
 /** What a call has answered so far. While it is called again the last answer stays. */

@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react'
-import { call, CallError } from './call.js'
+import { CallError, follow } from './call.js'
 import type { OverviewJson, SampleJson } from './wire/types_gen.js'
 
 /** What is known of the servers: the last overview, and the samples of the last hour. */
@@ -10,9 +10,9 @@ export interface Live {
   readonly sinceMs: number // with error: of this browser's clock, when the first one was not
 }
 
-const seenMs = 1000 // between an answer and the next call
-const hiddenMs = 10_000 // while nobody looks at the tab
-const patienceMs = 2500 // a node answers an overview within a second, also if others do not
+const hiddenMs = 10_000 // between two looks while nobody sees the tab
+const patienceMs = 2500 // for the next answer: a node has one each second, and waits a second for the others
+const againMs = [1000, 8000] as const // until the next try: of the first one, and of all later ones at most
 const hourMs = 3_600_000
 const coarseS = 10 // of the first samples, 360 for the hour
 
@@ -25,23 +25,49 @@ function set(next: Live): void {
   for (const f of listeners) f()
 }
 
-async function ask(signal: AbortSignal): Promise<void> {
-  const after = now.overview?.timeMs
-  try {
-    const overview = await call('AdminService/GetOverview', after ? { afterMs: after, stepS: 1 } : { stepS: coarseS }, AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]))
-    const begin = Number(overview.timeMs ?? 0) - hourMs
-    set({ overview, samples: [...now.samples, ...overview.samples ?? []].filter((s) => Number(s.timeMs) > begin), error: undefined, sinceMs: 0 })
-  } catch (e) {
-    if (!signal.aborted) set({ ...now, error: e instanceof CallError ? e : new CallError('network', ''), sinceMs: now.sinceMs || Date.now() })
+/**
+ * Takes what the server tells, each second, until that ends; a hidden page leaves as soon as it knows how it is. Many have the
+ * console open behind others, its title says how it is, and a browser has few connections for one server. Tells whether there was an answer.
+ */
+async function listen(signal: AbortSignal): Promise<boolean> {
+  let heard = false
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const stop = new AbortController()
+  const wait = (): void => {
+    clearTimeout(timer)
+    timer = setTimeout(() => stop.abort(new CallError('network', '')), patienceMs)
   }
+  const leave = (): void => {
+    if (heard && document.hidden) stop.abort()
+  }
+  const after = now.overview?.timeMs
+  document.addEventListener('visibilitychange', leave)
+  wait()
+  try {
+    await follow('AdminService/GetOverview', after ? { afterMs: after, stepS: 1 } : { stepS: coarseS }, (overview) => {
+      const begin = Number(overview.timeMs ?? 0) - hourMs
+      set({ overview, samples: [...now.samples, ...overview.samples ?? []].filter((s) => Number(s.timeMs) > begin), error: undefined, sinceMs: 0 })
+      heard = true
+      wait()
+      leave()
+    }, AbortSignal.any([signal, stop.signal]))
+  } catch (e) {
+    if (!signal.aborted && (e instanceof CallError || !stop.signal.aborted)) set({ ...now, error: e instanceof CallError ? e : new CallError('internal', String(e)), sinceMs: now.sinceMs || Date.now() })
+  } finally {
+    stop.abort()
+    clearTimeout(timer)
+    document.removeEventListener('visibilitychange', leave)
+  }
+  return heard
 }
 
-/** Asks again and again while somebody listens: each second while the page is seen. */
+/** Listens again and again while somebody wants to know. After each failure in a row it waits longer, and not as long as other pages do. */
 async function run(signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await ask(signal)
+  for (let tries = 0; !signal.aborted; tries++) {
+    if (await listen(signal)) tries = 0
+    const pause = document.hidden ? hiddenMs : Math.min(againMs[0] * 2 ** tries, againMs[1]) * (0.5 + Math.random() / 2)
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, document.visibilityState === 'visible' ? seenMs : hiddenMs)
+      const timer = setTimeout(resolve, pause)
       const wake = (): void => {
         clearTimeout(timer)
         resolve()

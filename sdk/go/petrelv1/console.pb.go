@@ -328,7 +328,7 @@ type Overview struct {
 	Nodes         []*NodeReport          `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`                             // by name; also those that do not answer
 	Samples       []*Sample              `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"`                         // of all nodes together, oldest first
 	AnsweredBy    string                 `protobuf:"bytes,5,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
-	TimeMs        uint64                 `protobuf:"varint,6,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of the node that answers: after_ms of the next call
+	TimeMs        uint64                 `protobuf:"varint,6,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of the node that answers: after_ms of the next call, or of the next line (P-10.11)
 	Partitions    uint32                 `protobuf:"varint,7,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	Unowned       []uint32               `protobuf:"varint,8,rep,packed,name=unowned,proto3" json:"unowned,omitempty"` // partitions that no node is known to serve
 	Misplaced     uint32                 `protobuf:"varint,9,opt,name=misplaced,proto3" json:"misplaced,omitempty"`    // partitions that are about to move to another node

@@ -243,8 +243,9 @@ export interface Calls {
    */
   readonly 'petrel.v1.AdminService/FinalizeCluster': readonly [wire.FinalizeClusterRequestJson, wire.FinalizeClusterResponseJson]
   /**
-   * GetOverview says how all nodes are, now and in the last hour. Call it once a
-   * second with after_ms = time_ms of the last answer.
+   * GetOverview says how all nodes are, now and in the last hour. With the header
+   * accept: application/jsonl one call is answered each second, with what is new
+   * (P-10.11).
    * Scope: server.
    */
   readonly 'petrel.v1.AdminService/GetOverview': readonly [wire.GetOverviewRequestJson, wire.OverviewJson]

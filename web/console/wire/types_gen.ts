@@ -1062,7 +1062,7 @@ export interface OverviewJson {
   /** of all nodes together, oldest first */
   readonly samples?: readonly SampleJson[]
   readonly answeredBy?: string
-  /** of the node that answers: after_ms of the next call */
+  /** of the node that answers: after_ms of the next call, or of the next line (P-10.11) */
   readonly timeMs?: Decimal
   readonly partitions?: number
   /** partitions that no node is known to serve */

@@ -394,8 +394,9 @@ type AdminServiceClient interface {
 	// every node can read. After that, nodes of older releases no longer start.
 	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
-	// GetOverview says how all nodes are, now and in the last hour. Call it once a
-	// second with after_ms = time_ms of the last answer.
+	// GetOverview says how all nodes are, now and in the last hour. With the header
+	// accept: application/jsonl one call is answered each second, with what is new
+	// (P-10.11).
 	// Scope: server.
 	GetOverview(context.Context, *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error)
 	// ListRefusals lists what clients were refused in the last hour, on all nodes.
@@ -1273,8 +1274,9 @@ type AdminServiceHandler interface {
 	// every node can read. After that, nodes of older releases no longer start.
 	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
-	// GetOverview says how all nodes are, now and in the last hour. Call it once a
-	// second with after_ms = time_ms of the last answer.
+	// GetOverview says how all nodes are, now and in the last hour. With the header
+	// accept: application/jsonl one call is answered each second, with what is new
+	// (P-10.11).
 	// Scope: server.
 	GetOverview(context.Context, *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error)
 	// ListRefusals lists what clients were refused in the last hour, on all nodes.
