@@ -150,7 +150,7 @@ func (a *App) takeSample(now time.Time) {
 	}
 	a.watch.samples.Take(now, &c)
 	a.watch.mu.Lock()
-	a.watch.minute.take(a)
+	a.watch.minute.take(a, now)
 	a.watch.mu.Unlock()
 	mine := a.ownIncidents(now)
 	a.watch.own.Note(now, mine)

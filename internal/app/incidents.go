@@ -19,6 +19,8 @@ type nodeStatus = cluster.NodeStatus
 // From when something is an incident. docs/guide/console.md has these numbers too.
 const (
 	lowDisk     = 2                   // times store.min_free
+	filling     = 15 * time.Minute    // until no more than store.min_free is free, at the pace of the last minutes
+	filledPart  = 20                  // that pace counts when one part of so many of what is free was taken: stores take some for a while
 	slowCommit  = 100                 // ms, the mean of 10 s
 	greedy      = 300                 // refusals of one user or address in a minute
 	turnedDown  = 10                  // refusals in a minute because the server has too much to do
@@ -28,20 +30,59 @@ const (
 	skewed      = time.Second         // between clocks
 )
 
-// minute is what happened in the last minute or so, by counters that are read each second.
+// minute is what happened in the last minute or so, by counters that are read each second, and
+// what was free on the disk in the last five minutes.
 type minute struct {
 	busy     [60]uint64 // refusals because there is too much to do, as they were counted
 	at       int
+	free     []freeSpace // every freeEvery, oldest first
 	auditWas uint64
 	auditAt  time.Time // when records of the audit log were lost last
 }
 
+// freeSpace is what was free on the disk of store.dir.
+type freeSpace struct {
+	at    time.Time
+	bytes uint64
+}
+
+const (
+	freeEvery = 5 * time.Second
+	freeKept  = 60
+)
+
+// noteFree keeps what is free.
+func (m *minute) noteFree(now time.Time, bytes uint64) {
+	if n := len(m.free); n > 0 && now.Sub(m.free[n-1].at) < freeEvery || bytes == 0 {
+		return
+	}
+	if len(m.free) == freeKept {
+		m.free = m.free[:copy(m.free, m.free[1:])]
+	}
+	m.free = append(m.free, freeSpace{now, bytes})
+}
+
+// fills says when no more than least will be free, if that is soon.
+func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
+	if len(m.free) < 4 {
+		return 0, false
+	}
+	first, last := m.free[0], m.free[len(m.free)-1]
+	if last.bytes >= first.bytes || last.bytes < least || (first.bytes-last.bytes)*filledPart < last.bytes {
+		return 0, false
+	}
+	pace := float64(first.bytes-last.bytes) / last.at.Sub(first.at).Seconds()
+	left = time.Duration(float64(last.bytes-least)/pace) * time.Second
+	return left, left < filling
+}
+
 // take reads the counters.
-func (m *minute) take(a *App) {
+func (m *minute) take(a *App, now time.Time) {
+	m.noteFree(now, a.freeBytes())
 	m.at = (m.at + 1) % len(m.busy)
 	m.busy[m.at] = a.busyRefusals()
 	if lost := a.audit.Dropped.Load() + a.audit.Failed.Load(); lost > m.auditWas {
-		m.auditWas, m.auditAt = lost, time.Now()
+		m.auditWas, m.auditAt = lost, now
 	}
 }
 
@@ -124,7 +165,7 @@ func (a *App) storeIncidents(l *incidentList) {
 	switch err := a.store.Writable(); {
 	case errors.Is(err, store.ErrFull):
 		free := a.freeBytes()
-		l.add(critical, "disk_full", fmt.Sprintf("the disk is nearly full (%d MiB are free), and sends are refused", free>>20), strconv.FormatUint(free, 10))
+		l.add(critical, "disk_full", fmt.Sprintf("%d MiB are free on the disk of store.dir, less than store.min_free: sends are refused", free>>20), strconv.FormatUint(free, 10))
 	case err != nil && a.databases == nil:
 		l.add(critical, "store_stopped", "the store takes no writes: "+err.Error(), err.Error())
 	}
@@ -134,11 +175,23 @@ func (a *App) storeIncidents(l *incidentList) {
 				l.add(critical, "database_down", fmt.Sprintf("database %d does not answer; %d partitions are in it", i+1, f.Partitions), strconv.Itoa(i+1), strconv.Itoa(f.Partitions))
 			}
 		}
-	} else if free, least := a.freeBytes(), a.cfg.Store.MinFreeBytes; free > 0 && least > 0 && free < uint64(lowDisk*least) && a.store.Writable() == nil {
-		l.add(degraded, "disk_low", fmt.Sprintf("%d MiB are free on the disk of store.dir; below %d MiB sends are refused", free>>20, least>>20), strconv.FormatUint(free, 10), strconv.FormatInt(least, 10))
+	} else if free, least := a.freeBytes(), max(0, a.cfg.Store.MinFreeBytes); free > 0 && a.store.Writable() == nil {
+		a.watch.mu.Lock()
+		left, soon := a.watch.minute.fills(uint64(least))
+		a.watch.mu.Unlock()
+		switch {
+		case free < uint64(lowDisk*least):
+			l.add(degraded, "disk_low", fmt.Sprintf("%d MiB are free on the disk of store.dir; below %d MiB sends are refused", free>>20, least>>20), strconv.FormatUint(free, 10), strconv.FormatInt(least, 10))
+		case soon:
+			l.add(degraded, "disk_filling", fmt.Sprintf("%d MiB are free on the disk of store.dir, and it fills up: sends are refused in %s", free>>20, left), strconv.FormatUint(free, 10), strconv.FormatFloat(left.Seconds(), 'f', 0, 64))
+		}
 	}
 	if mean := a.watch.samples.CommitMean(10); mean > slowCommit {
-		l.add(degraded, "disk_slow", fmt.Sprintf("a commit takes %.0f ms: the disk or the database is slow", mean), fmt.Sprintf("%.0f", mean))
+		code, what := "disk_slow", "disk"
+		if a.databases != nil {
+			code, what = "database_slow", "database"
+		}
+		l.add(degraded, code, fmt.Sprintf("a commit takes %.0f ms: the %s is slow", mean, what), fmt.Sprintf("%.0f", mean))
 	}
 	if d := a.store.Stats().Damage; len(d) > 0 {
 		l.add(critical, "store_damaged", fmt.Sprintf("%d places of the store cannot be read: %s", len(d), d[0]), strconv.Itoa(len(d)), d[0])

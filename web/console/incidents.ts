@@ -1,5 +1,5 @@
 // What the server says of an incident, in the words of the page: a sentence by its code, with its details in it.
-import { bytes, day, number } from './formats.js'
+import { bytes, day, number, span } from './formats.js'
 import { en } from './i18n/en.js'
 import type { Key, Translation } from './i18n/index.js'
 import type { IncidentJson } from './wire/types_gen.js'
@@ -11,6 +11,7 @@ const count: Write = (v, tr) => number(Number(v), tr)
 const size: Write = (v, tr) => bytes(v, tr)
 const milliseconds: Write = (v, tr) => tr.t('milliseconds', { n: number(Number(v), tr) })
 const seconds: Write = (v, tr) => tr.t('seconds', { n: number(Math.abs(Number(v)), tr) })
+const length: Write = (v, tr) => span(1000 * Number(v), tr)
 const gauge: Write = (v, tr) => `gauge_${v}` in en ? tr.t(`gauge_${v}` as Key) : v
 
 /** Of each incident, the details in their order (docs/guide/console.md): their names in its sentence, and how they are written. */
@@ -22,7 +23,9 @@ export const detailsOf: Readonly<Record<string, readonly (readonly [string, Writ
   store_stopped: [['why', text]],
   disk_full: [['free', size]],
   disk_low: [['free', size], ['least', size]],
+  disk_filling: [['free', size], ['left', length]],
   disk_slow: [['mean', milliseconds]],
+  database_slow: [['mean', milliseconds]],
   store_damaged: [['n', count], ['first', text]],
   greedy_user: [['who', text], ['n', count], ['code', text]],
   overloaded: [['n', count]],

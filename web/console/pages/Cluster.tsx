@@ -1,7 +1,7 @@
 import { type ReactElement, useState } from 'react'
 import { Button, Field, Spinner } from '../../ui/index.js'
 import { call, useCall } from '../call.js'
-import { ms, number, span } from '../formats.js'
+import { ms, span } from '../formats.js'
 import { useTranslation } from '../i18n/index.js'
 import { Change } from '../parts/Change.js'
 import { Facts, Mark, Part } from '../parts/Facts.js'
@@ -30,12 +30,12 @@ export function Cluster(): ReactElement {
   const columns: readonly Column<ClusterNodeJson>[] = [
     { title: t('node'), cell: (n) => n.node },
     { title: t('state'), cell: (n) => !n.alive ? <Mark look="bad">{t('stateGone')}</Mark> : !n.reachable ? <Mark look="bad">{t('stateApart')}</Mark> : n.draining ? <Mark look="warn">{t('stateDraining')}</Mark> : takes(n) && !n.share ? <Mark look="warn"><span title={t('waitsText')}>{t('stateWaits')}</span></Mark> : <Mark look="good">{t('stateUp')}</Mark> },
+    { title: t('action'), cell: (n) => !several ? null : n.draining ? <Button small onClick={() => setAsking({ resume: n })}>{t('resume')}</Button> : <Button small look="danger" disabled={!n.alive} onClick={() => setAsking({ drain: n })}>{t('drain')}</Button> },
     { title: t('roles'), cell: (n) => (n.roles ?? []).join(', ') },
-    { title: t('running'), cell: (n) => `${n.startedMs ? span(Date.now() - Number(n.startedMs), tr) : '–'}, ${n.version ?? ''}` },
+    { title: t('running'), cell: (n) => n.alive ? `${n.startedMs ? span(Date.now() - Number(n.startedMs), tr) : '–'}, ${n.version ?? ''}` : '–' },
     { title: t('partitions'), end: true, cell: (n) => <span title={(n.partitions ?? []).join(', ')}>{n.owned ?? 0} / {n.share ?? 0}<meter aria-label={t('ownedOfShare', { node: n.node ?? '' })} min={0} max={Math.max(n.share ?? 0, n.owned ?? 0, 1)} value={n.owned ?? 0} /></span> },
-    { title: t('skew'), end: true, cell: (n) => `${n.skewMs ?? 0} ms` }, { title: t('silentFor'), end: true, cell: (n) => `${number(n.silentMs ?? 0, tr)} ms` },
+    { title: t('skew'), end: true, cell: (n) => n.alive ? `${n.skewMs ?? 0} ms` : '–' }, { title: t('silentFor'), end: true, cell: (n) => n.alive ? ms(n.silentMs, tr) : span(n.silentMs ?? 0, tr) },
     { title: t('addresses'), wide: true, cell: (n) => (n.addresses ?? []).join(', ') },
-    { title: t('action'), end: true, cell: (n) => !several ? null : n.draining ? <Button small onClick={() => setAsking({ resume: n })}>{t('resume')}</Button> : <Button small look="danger" disabled={!n.alive} onClick={() => setAsking({ drain: n })}>{t('drain')}</Button> },
   ]
   return (
     <div className="page">

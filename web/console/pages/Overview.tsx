@@ -49,7 +49,7 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
 
 const placeOf: Readonly<Record<string, readonly [string, Key]>> = {
   greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
-  node_apart: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], disk_slow: ['log', 'log'], not_ready: ['log', 'log'],
+  node_apart: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], not_ready: ['log', 'log'],
 }
 
 function Incidents({ incidents, nodes, now }: { readonly incidents: readonly IncidentJson[]; readonly nodes: number; readonly now: number }): ReactElement {
@@ -62,7 +62,7 @@ function Incidents({ incidents, nodes, now }: { readonly incidents: readonly Inc
         const place = placeOf[code]
         return (
           <li key={`${code} ${i.node} ${i.details?.join(' ')}`} className={i.severity === 'VERDICT_CRITICAL' ? 'incident-critical' : 'incident-degraded'}>
-            <details>
+            <details open={i.severity === 'VERDICT_CRITICAL'}>
               <summary>
                 <Mark look={i.severity === 'VERDICT_CRITICAL' ? 'bad' : 'warn'}>{tr.t(i.severity === 'VERDICT_CRITICAL' ? 'verdict_critical' : 'verdict_degraded')}</Mark>
                 <span className="incident-text">{textOf(i, nodes, tr)}</span>
@@ -78,7 +78,7 @@ function Incidents({ incidents, nodes, now }: { readonly incidents: readonly Inc
 }
 
 function Metric({ name, value, note }: { readonly name: string; readonly value: string; readonly note?: string }): ReactElement {
-  return <div className="metric"><dt>{name}</dt><dd>{value}{note !== undefined && <span className="quiet"> {note}</span>}</dd></div>
+  return <div className="metric"><dt>{name}</dt><dd><span>{value}</span>{note !== undefined && <> <span className="quiet">{note}</span></>}</dd></div>
 }
 
 function Strip({ last, nodes }: { readonly last: SampleJson | undefined; readonly nodes: readonly NodeReportJson[] }): ReactElement {
@@ -86,6 +86,7 @@ function Strip({ last, nodes }: { readonly last: SampleJson | undefined; readonl
   const { t } = tr
   const n = (v: number | undefined): string => number(v ?? 0, tr)
   const sync = Math.max(0, ...nodes.map((node) => node.storage?.syncMs ?? 0))
+  const free = nodes.flatMap(({ storage }) => storage && storage.kind !== 'postgres' ? [Number(storage.freeBytes ?? 0)] : [])
   return (
     <dl className="strip">
       <Metric name={t('connections')} value={n(last?.connections)} />
@@ -96,8 +97,10 @@ function Strip({ last, nodes }: { readonly last: SampleJson | undefined; readonl
       <Metric name={t('ackP99')} value={ms(last?.ackP99Ms, tr)} note={`p50 ${ms(last?.ackP50Ms, tr)}`} />
       <Metric name={t('commitP99')} value={ms(last?.commitP99Ms, tr)} note={`p50 ${ms(last?.commitP50Ms, tr)}`} />
       <Metric name={t('sync')} value={ms(sync, tr)} />
+      {free.length > 0 && <Metric name={t('diskFree')} value={bytes(Math.min(...free), tr)} />}
       <Metric name={t('waiting')} value={n(last?.waiting)} />
       <Metric name={t('cpu')} value={n(last?.cpu)} note={t('cores')} />
+      <Metric name={t('memory')} value={bytes(nodes.reduce((sum, node) => sum + Number(node.rssBytes ?? 0), 0), tr)} />
     </dl>
   )
 }

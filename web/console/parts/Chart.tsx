@@ -21,6 +21,7 @@ interface ChartProps {
 const heightPx = 150
 const secondsUpToS = 600 // of a shorter time the axis shows seconds
 const stepsS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800] // between two times on the axis
+const timesPx = 26
 const labelPx = 56 // of a time; the last one stands at the edge
 
 /** A token as a canvas takes it: light-dark() is resolved on an element only. */
@@ -57,12 +58,12 @@ export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
       chart.current = new uPlot({
         width: element.clientWidth || 300, height: heightPx, ms: 1e-3, padding: [null, labelPx / 2, null, null],
         scales: { y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
-        axes: [{ ...axis, space: 80, incrs: [...stepsS], values: (u, all) => all.map((v) => ((u.scales['x']?.max ?? 0) - (u.scales['x']?.min ?? 0) < secondsUpToS ? exact : at).format(v * 1000)) }, { ...axis, size: 52, values: (_u, all) => all.map((v) => number(v, tr)) }],
+        axes: [{ ...axis, size: timesPx, space: 80, incrs: [...stepsS], values: (u, all) => all.map((v) => ((u.scales['x']?.max ?? 0) - (u.scales['x']?.min ?? 0) < secondsUpToS ? exact : at).format(v * 1000)) }, { ...axis, size: 52, values: (_u, all) => all.map((v) => number(v, tr)) }],
         series: [
           { value: (_u, v: number | null) => v === null ? '' : exact.format(v * 1000), label: tr.t('time') },
           ...series.map(([label, token]) => ({ label, stroke: color(token), width: 1.5, points: { show: false }, spanGaps: false, value: (u: uPlot, v: number | null, line: number) => told(v ?? (u.cursor.idx == null ? u.data[line]?.at(-1) : undefined)) })),
         ],
-        cursor: { y: false, drag: { x: false, y: false } }, legend: { live: true },
+        cursor: { y: false, drag: { x: false, y: false } }, legend: { live: true, markers: { fill: (_u, line) => color(series[line - 1]?.[1] ?? 'line') } },
       }, newest.current, element)
     }
     draw()

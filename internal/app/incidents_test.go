@@ -1,0 +1,42 @@
+package app
+
+import (
+	"testing"
+	"time"
+)
+
+func TestDiskThatFillsIsSeenBeforeItIsFull(t *testing.T) {
+	const gib = 1 << 30
+	for _, c := range []struct {
+		name string
+		free []uint64 // every five seconds
+		left time.Duration
+		soon bool
+	}{
+		{"nothing changes", []uint64{3 * gib, 3 * gib, 3 * gib, 3 * gib, 3 * gib}, 0, false},
+		{"it is too early to say", []uint64{3 * gib, 2 * gib}, 0, false},
+		{"something writes", []uint64{3 * gib, 3 * gib, 3*gib - gib/4, 3*gib - gib/2, 3*gib - 3*gib/4}, 53 * time.Second, true},
+		{"a log is rotated", []uint64{3 * gib, 3 * gib, 3 * gib, 3*gib - gib/16, 3*gib - gib/16}, 0, false},
+		{"it lasts for hours", []uint64{3000 * gib, 2999 * gib, 2998 * gib, 2997 * gib, 2996 * gib}, 0, false},
+		{"there is more again", []uint64{2 * gib, gib, gib, gib, 3 * gib}, 0, false},
+		{"it is full", []uint64{3 * gib, 2 * gib, gib, gib / 2, gib / 8}, 0, false},
+	} {
+		var m minute
+		begin := time.Now()
+		for i, bytes := range c.free {
+			at := begin.Add(time.Duration(i) * freeEvery)
+			m.noteFree(at, bytes)
+			m.noteFree(at.Add(time.Second), 1) // too soon for another one
+		}
+		if left, soon := m.fills(gib / 4); soon != c.soon || left.Round(time.Minute) != c.left.Round(time.Minute) {
+			t.Errorf("%s: %v, %v; want %v, %v", c.name, left, soon, c.left, c.soon)
+		}
+	}
+	var m minute
+	for i := range 10 * freeKept {
+		m.noteFree(time.Unix(int64(i)*5, 0), gib)
+	}
+	if len(m.free) != freeKept || cap(m.free) > 2*freeKept {
+		t.Errorf("%d values are kept, with room for %d", len(m.free), cap(m.free))
+	}
+}
