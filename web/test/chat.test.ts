@@ -14,7 +14,7 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
 
   before(async () => {
     ({ server, browser } = shared)
-    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank')
+    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank', 'ivy', 'john', 'kim', 'lou')
   })
 
   /** Opens the direct conversation of a user with another one. */
@@ -272,6 +272,42 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await dave.page.getByText('You are not a member of this group any more.').waitFor()
     await dave.message('hi @dave').waitFor() // what was there can still be read
     await Promise.all([carol.context.close(), dave.context.close()])
+  })
+
+  test('what is written right before a reload is sent, or is still in the field', async () => {
+    const ivy = await at('ivy', 'john')
+    await ivy.say('before')
+    await ivy.message('before').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    for (const text of ['one', 'two', 'three']) {
+      await ivy.field.fill(text)
+      await ivy.page.keyboard.press('Enter')
+      await ivy.page.reload()
+      await ivy.message('before').waitFor()
+      await ivy.page.waitForFunction((t) => [...document.querySelectorAll('.message .body')].some((b) => b.textContent === t) || document.querySelector('textarea')?.value === t, text)
+      await ivy.field.fill('')
+    }
+    await ivy.context.close()
+  })
+
+  test('a new name of a friend is seen when their chat is opened again', async () => {
+    const [kim, lou] = await Promise.all([at('kim', 'lou'), at('lou', 'kim')])
+    await kim.say('who are you')
+    await lou.message('who are you').waitFor()
+    await lou.go('settings')
+    await lou.press('Change the name')
+    await lou.page.getByLabel('Name', { exact: true }).last().fill('Lou the Second')
+    await lou.press('Save', 'dialog')
+    await kim.page.evaluate(() => {
+      for (const key of Object.keys(localStorage)) {
+        if (!key.endsWith(':names')) continue
+        const known = JSON.parse(localStorage.getItem(key) ?? '') as Record<string, { atMs: number }>
+        for (const one of Object.values(known)) one.atMs -= 60_000
+        localStorage.setItem(key, JSON.stringify(known))
+      }
+    })
+    await kim.page.reload()
+    await kim.page.locator('.chat-header').getByText('Lou the Second').waitFor()
+    await Promise.all([kim.context.close(), lou.context.close()])
   })
 
   test('a reload in the middle of a send loses and doubles nothing, and a draft is still there', async () => {

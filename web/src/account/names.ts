@@ -5,7 +5,8 @@ import { useSession } from './SessionContext.js'
 
 const askEveryMs = 2500 // the server lets a user look up 30 others in a minute, and as many at once
 const atOnce = 20 // that do not wait: a list that is shown for the first time has its names at once
-const freshMs = 24 * 3600_000
+const freshMs = 3600_000
+const openedFreshMs = 10_000 // of somebody whose chat is opened
 const pauseMs = 60_000 // after a refusal
 
 interface Known {
@@ -44,9 +45,9 @@ export class Names {
     return this.#known.get(user)?.name || user
   }
 
-  /** Somebody shows the user. */
-  want(user: string): void {
-    if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - freshMs) return
+  /** Somebody shows the user, or has opened the chat with them. */
+  want(user: string, opened = false): void {
+    if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - (opened ? openedFreshMs : freshMs)) return
     this.#wanted.add(user)
     this.#timer ??= setTimeout(() => void this.#ask(), 0)
   }
@@ -83,8 +84,8 @@ export class Names {
 }
 
 /** The display name of a user, when it is known. */
-export function useName(user: string): string {
+export function useName(user: string, opened = false): string {
   const { names } = useSession()
-  useEffect(() => names.want(user), [names, user])
+  useEffect(() => names.want(user, opened), [names, user, opened])
   return useSyncExternalStore(names.subscribe, () => names.of(user))
 }

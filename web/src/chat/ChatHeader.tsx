@@ -19,7 +19,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const { user } = useSession()
   const route = useRoute()
   const go = useGo()
-  const name = useName(peer)
+  const name = useName(peer, true)
   const connection = useContext(ConnectionText) // a phone shows the list, which says it too, or the chat
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [pins, setPins] = useState(false)

@@ -111,13 +111,16 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
       if (text !== editing.text) client.editText(editing.conv, editing.seq, text).catch((why: unknown) => toast(thrownText(why, t)))
       return
     }
-    keepDraft(session.account, chat, '')
+    const draft = draftOf(session.account, chat) // goes when the message is kept, so that a reload in between loses nothing
     const { mentions, all } = mentionedIn(text, members, user)
     client.send({
       ...(conv ? { conv } : { user: peer }), text,
       ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
-    }).then(sent, (why: unknown) => { // it could not be kept: it is still there to be sent
-      if (draftOf(session.account, chat) === '') {
+    }).then((outgoing) => {
+      if (draftOf(session.account, chat) === draft) keepDraft(session.account, chat, '')
+      sent(outgoing)
+    }, (why: unknown) => { // it could not be kept: it is still there to be sent
+      if (draftOf(session.account, chat) === draft) {
         keepDraft(session.account, chat, text)
         setText(text)
       }

@@ -43,7 +43,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
     <div className={shape(own, first, last, large, lit)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(recalled ? {} : onRest(open))}>
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
-        {many && !own && first && !large && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
+        {many && !own && first && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
         {!recalled && m.rel?.forwarded && <Forwarded from={m.rel.forwarded.from} />}
         {!recalled && m.rel && m.rel.replyTo > 0 && <QuoteBlock conv={m.conv} seq={m.rel.replyTo} onOpen={actions.jumpTo} />}
         <div className="bubble-text">

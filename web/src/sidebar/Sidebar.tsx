@@ -108,6 +108,7 @@ function ArchiveRow({ chats, onOpen }: { readonly chats: readonly Conversation[]
   return (
     <button type="button" className="archive-row" onClick={onOpen}>
       <Icon name="archive" /><span className="row-text">{t('archive')}</span>
+      {chats.some((v) => v.mentions.length > 0) && <span className="badge badge-round" role="img" aria-label={t('mentionsUnread', { n: chats.reduce((n, v) => n + v.mentions.length, 0) })}>@</span>}
       {unread > 0 && <Badge count={unread} muted label={t('unreadChats', { n: unread })} />}
     </button>
   )
