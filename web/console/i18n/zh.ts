@@ -590,7 +590,7 @@ export const zh: Texts = {
   // incidents
   atNode: '{node}：{text}',
   incident_node_silent: '节点 {node} 没有应答，可能已停止运行',
-  incident_node_gone: '节点 {node} 已停止运行，其分区由其他节点接管',
+  incident_node_gone: '节点 {node} 已失联，其分区由其他节点接管',
   incident_node_apart: '节点 {node} 与大多数节点失去联系，已停止服务',
   incident_node_draining: '节点 {node} 已排空：不再接收客户端，也不拥有分区',
   incident_partitions_unowned: { other: '{n} 个分区没有归属节点，发往其中会话的消息正在等待' },
