@@ -184,6 +184,8 @@ export const en = {
   passwordOptional: 'Password (optional)',
   passwordOptionalHint: 'Without a password you get an access token.',
   madeBy: 'Made by',
+  source_operator: 'operator',
+  source_registration: 'registration',
   disabled: 'disabled',
   enabled: 'enabled',
   online: 'online',

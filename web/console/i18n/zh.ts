@@ -185,6 +185,8 @@ export const zh: Texts = {
   passwordOptional: '密码（可选）',
   passwordOptionalHint: '不填密码则会得到访问令牌。',
   madeBy: '创建者',
+  source_operator: '运维人员',
+  source_registration: '自行注册',
   disabled: '已停用',
   enabled: '已启用',
   online: '在线',

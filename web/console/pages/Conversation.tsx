@@ -71,7 +71,7 @@ function Members({ tenant, conv, changeable, onAsk }: { readonly tenant: string;
       <Table label={t('members')} rows={rows} keyOf={(m) => m.user ?? ''} empty={answer ? t('noMembers') : t('loading')} columns={[
         { title: t('user'), wide: true, cell: (m) => <Link page="users" id={m.user ?? ''} query={{ tenant }}>{m.user}</Link> },
         { title: t('role'), cell: (m) => named(tr, 'role', m.role ?? '') },
-        ...changeable ? [{ title: t('action'), end: true, cell: (m: MemberRefJson) => <><Button small onClick={() => onAsk({ role: m })}>{t('changeRole')}</Button><Button small look="danger" onClick={() => onAsk({ remove: m })}>{t('remove')}</Button></> }] : [],
+        ...changeable ? [{ title: t('action'), action: true, cell: (m: MemberRefJson) => <><Button small onClick={() => onAsk({ role: m })}>{t('changeRole')}</Button><Button small look="danger" onClick={() => onAsk({ remove: m })}>{t('remove')}</Button></> }] : [],
       ]} />
     </Part>
   )

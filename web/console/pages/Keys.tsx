@@ -18,7 +18,7 @@ export function Keys(): ReactElement {
     { title: t('name'), wide: true, cell: (k) => k.name, text: (k) => k.name ?? '' }, { title: t('keyId'), cell: (k) => <code>{k.id}</code>, text: (k) => k.id ?? '' },
     { title: t('scopes'), cell: (k) => (k.scopes ?? []).join(', '), text: (k) => (k.scopes ?? []).join(' ') }, { title: t('tenant'), cell: (k) => k.tenant || t('allTenants'), text: (k) => k.tenant ?? '' },
     { title: t('created'), cell: (k) => time(k.createdMs, tr), text: (k) => k.createdMs ? new Date(Number(k.createdMs)).toISOString() : '' },
-    { title: t('action'), end: true, cell: (k) => <Button small look="danger" onClick={() => setAsking({ revoke: k })}>{t('revoke')}</Button> },
+    { title: t('action'), action: true, cell: (k) => <Button small look="danger" onClick={() => setAsking({ revoke: k })}>{t('revoke')}</Button> },
   ]
   const close = (): void => {
     setAsking('')

@@ -23,7 +23,7 @@ export function Operators(): ReactElement {
     { title: t('state'), cell: state, text: (o) => o.disabled ? 'disabled' : o.enrolled ? 'enrolled' : 'invited' },
     { title: t('lastLogin'), cell: (o) => time(o.loggedInMs, tr), text: (o) => Number(o.loggedInMs ?? 0) > 0 ? new Date(Number(o.loggedInMs)).toISOString() : '' },
     { title: t('sessions'), end: true, cell: (o) => o.sessions ?? 0, text: (o) => o.sessions ?? 0 },
-    { title: t('action'), end: true, cell: (of) => (
+    { title: t('action'), action: true, cell: (of) => (
       <span className="actions">
         <Button small onClick={() => setAsking({ what: 'scopes', of })}>{t('scopes')}</Button>
         <Button small onClick={() => setAsking({ what: 'disabled', of })}>{t(of.disabled ? 'enable' : 'disable')}</Button>

@@ -47,7 +47,7 @@ export function User({ user }: { readonly user: string }): ReactElement {
           </header>
           <Facts of={[
             [t('state'), u.disabled ? <Mark look="bad">{t('disabled')}</Mark> : u.online ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark>],
-            [t('created'), time(u.createdMs, tr)], [t('madeBy'), [u.source, ...u.linked ?? []].filter(Boolean).join(', ') || '–'], [t('password'), u.hasPassword ? t('yes') : t('none')],
+            [t('created'), time(u.createdMs, tr)], [t('madeBy'), [u.source ?? '', ...u.linked ?? []].filter(Boolean).map((s) => named(tr, 'source', s)).join(', ') || '–'], [t('password'), u.hasPassword ? t('yes') : t('none')],
           ]} />
           <WhyNot tenant={tenant} user={user} />
           <Sessions sessions={sessions.answer && (sessions.answer.sessions ?? [])} silent={sessions.answer?.silent ?? []} />
@@ -108,7 +108,7 @@ function Devices({ info, onRevoke }: { readonly info: UserInfoJson; readonly onR
         { title: t('device'), cell: (d) => <span title={d.id}>{d.name || d.id}</span> }, { title: t('kind'), cell: (d) => [d.kind, d.client].filter(Boolean).join(', ') },
         { title: t('loginTime'), cell: (d) => time(d.loginMs, tr) },
         { title: t('state'), cell: (d) => d.revoked ? <Mark look="bad">{t('loggedOut')}</Mark> : d.sessions ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark> },
-        { title: t('action'), end: true, cell: (d) => d.revoked ? null : <Button small look="danger" onClick={() => onRevoke(d)}>{t('logOut')}</Button> },
+        { title: t('action'), action: true, cell: (d) => d.revoked ? null : <Button small look="danger" onClick={() => onRevoke(d)}>{t('logOut')}</Button> },
       ]} />
     </Part>
   )

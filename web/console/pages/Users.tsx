@@ -3,7 +3,7 @@ import { Button, Field } from '../../ui/index.js'
 import { addressOf, go, useAddress } from '../address.js'
 import { call, useCall } from '../call.js'
 import { time } from '../formats.js'
-import { type Translation, useTranslation } from '../i18n/index.js'
+import { named, type Translation, useTranslation } from '../i18n/index.js'
 import { Change, Once } from '../parts/Change.js'
 import { Link, Mark } from '../parts/Facts.js'
 import { Filter, Select } from '../parts/Filter.js'
@@ -26,7 +26,7 @@ function columnsOf(tr: Translation, tenant: string): readonly Column<UserInfoJso
     { title: t('userId'), order: '', cell: (u) => <Link page="users" id={u.user ?? ''} query={{ tenant }}>{u.user}</Link>, text: (u) => u.user ?? '' },
     { title: t('displayName'), order: 'name', wide: true, cell: (u) => u.displayName, text: (u) => u.displayName ?? '' },
     { title: t('state'), cell: (u) => u.disabled ? <Mark look="bad">{t('disabled')}</Mark> : u.online ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark>, text: (u) => u.disabled ? 'disabled' : u.online ? 'online' : 'offline' },
-    { title: t('madeBy'), cell: (u) => u.source, text: (u) => u.source ?? '' },
+    { title: t('madeBy'), cell: (u) => named(tr, 'source', u.source ?? ''), text: (u) => u.source ?? '' },
     { title: t('created'), cell: (u) => time(u.createdMs, tr), text: (u) => u.createdMs ? new Date(Number(u.createdMs)).toISOString() : '' },
   ]
 }

@@ -11,6 +11,7 @@ export interface Column<Row> {
   readonly text?: (row: Row) => string | number // of the CSV; without it the column is not in the file
   readonly end?: boolean // numbers stand at the end
   readonly wide?: boolean // takes the room that is left
+  readonly action?: boolean // what can be done with the row: stands at the end, and stays in view
   readonly order?: string // the value of `by` in the address for which the server orders the rows by this column; without one it cannot
 }
 
@@ -41,6 +42,10 @@ interface TableProps<Row> {
   readonly order?: Order
 }
 
+function classOf<Row>({ end, wide, action }: Column<Row>): string | undefined {
+  return action ? 'end action' : end ? 'end' : wide ? 'wide' : undefined
+}
+
 /** The head of a column. By a column that the server can order by it is a button, which turns the order round if it is by this column already. */
 function Head({ title, className, by, order }: { readonly title: string; readonly className: string | undefined; readonly by: string | undefined; readonly order: Order | undefined }): ReactElement {
   if (by === undefined || !order) return <th scope="col" className={className}>{title}</th>
@@ -68,9 +73,9 @@ export function Table<Row>({ label, columns, rows, keyOf, empty, order }: TableP
     <div className="table-box" role="region" aria-label={label} tabIndex={0}>
       <table className="table" onKeyDown={move}>
         <caption className="unseen">{label}</caption>
-        <thead><tr>{columns.map((c) => <Head key={c.title} title={c.title} className={c.end ? 'end' : c.wide ? 'wide' : undefined} by={c.order} order={order} />)}</tr></thead>
+        <thead><tr>{columns.map((c) => <Head key={c.title} title={c.title} className={classOf(c)} by={c.order} order={order} />)}</tr></thead>
         <tbody>
-          {rows.map((row) => <tr key={keyOf(row)}>{columns.map((c) => <td key={c.title} className={c.end ? 'end' : c.wide ? 'wide' : undefined}>{c.cell(row)}</td>)}</tr>)}
+          {rows.map((row) => <tr key={keyOf(row)}>{columns.map((c) => <td key={c.title} className={classOf(c)}>{c.cell(row)}</td>)}</tr>)}
           {rows.length === 0 && <tr><td colSpan={columns.length} className="empty">{empty}</td></tr>}
         </tbody>
       </table>
