@@ -104,9 +104,14 @@ func (c *cli) adminKey(ctx context.Context, t target) (string, error) {
 	}
 	link, err := os.ReadFile(filepath.Join(t.data, setupLinkName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &fault{exit: exitAuth, code: "no_admin_key", what: "there is no admin key for " + t.admin,
+		f := &fault{exit: exitAuth, code: "no_admin_key", what: "there is no admin key for " + t.admin,
 			why: fmt.Sprintf("neither %s nor %s is in %s", adminKeyName, setupLinkName, t.data),
 			fix: "run this where the server's data folder is (--data DIR), or give the key with --admin-key-file or PETREL_ADMIN_KEY"}
+		if _, err := os.Stat(t.data); errors.Is(err, fs.ErrNotExist) {
+			f.why = "there is no folder " + t.data + ", so no server has run on it"
+			f.fix = "start one with `petrel serve --data " + t.data + "`; for a server that runs, " + f.fix
+		}
+		return "", f
 	}
 	if err != nil {
 		return "", err

@@ -152,7 +152,7 @@ func TestAdminKeyComesFromWhereItIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	petrel(t, withKey, "user", "create", "alice", "--admin-key-file", wrong).want(t, exitAuth, "others can read", "chmod 600")
-	petrel(t, env, "user", "create", "alice", "--data", filepath.Join(data, "elsewhere")).want(t, exitAuth, "error no_admin_key", "--admin-key-file")
+	petrel(t, env, "user", "create", "alice", "--data", filepath.Join(data, "elsewhere")).want(t, exitAuth, "error no_admin_key", "so no server has run on it", "petrel serve --data", "--admin-key-file")
 }
 
 func TestTokensAreNotKeptWhereThereIsNoDataFolder(t *testing.T) {
