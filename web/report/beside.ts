@@ -27,7 +27,7 @@ export function kills(x: Texts, r: Report): HTMLElement[] {
     table([], [[x.t('kills'), x.number(k.each.length)], [`${x.t('noAckFor')}, ${x.t('median')}`, ms(k.silent_median_ms)], [`${x.t('noAckFor')}, ${x.t('longest')}`, ms(k.silent_longest_ms)], [x.t('sentAgain'), x.number(k.sent_again)],
       ...(k.asked_again > 0 ? [[x.t('askedAgain'), x.number(k.asked_again)]] : []),
       ...(k.put_off > 0 ? [[x.t('putOff'), x.number(k.put_off)]] : [])]),
-    h('div', { class: 'lines' }, table([x.t('time'), x.t('noAckFor'), x.t('allBack'), x.t('again')], k.each.map((one) => [`${x.number(one.at_s)} ${x.t('seconds')}`, ms(one.silent_ms), ms(one.back_ms), x.number(one.again)]))))]
+    h('div', { class: 'lines' }, table([x.t('moment'), x.t('noAckFor'), x.t('allBack'), x.t('again')], k.each.map((one) => [`${x.number(one.at_s)} ${x.t('seconds')}`, ms(one.silent_ms), ms(one.back_ms), x.number(one.again)]))))]
 }
 
 /** The criteria of a counted run. */

@@ -74,7 +74,7 @@ export function heat(into: HTMLElement, x: Texts, seconds: number[], rungs: numb
     u.ctx.restore()
   }
   lines(into, x, {
-    xName: x.t('time'), x: [seconds[0]! - (seconds.length > 1 ? seconds[1]! - seconds[0]! : 1), ...seconds], log: true, unit, range: [ladder[low]!, ladder[high + 1] ?? ladder[high]! * 1.4],
+    xName: x.t('moment'), x: [seconds[0]! - (seconds.length > 1 ? seconds[1]! - seconds[0]! : 1), ...seconds], log: true, unit, range: [ladder[low]!, ladder[high + 1] ?? ladder[high]! * 1.4],
     lines: [{ name: x.t('p50'), values: [null, ...rungs.map((r) => middle(r, ladder))], color: 'text' }], hooks: { drawAxes: [draw] },
   })
 }
