@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +25,7 @@ type Told struct {
 	acked int        // this many are durable
 	heads map[im.Key]im.Seq
 	first map[im.Key]im.Seq
-	saw   map[im.Key]map[im.Seq]string // what readers were given: the mark of each row
+	saw   map[im.Key]map[im.Seq]uint64 // what readers were given: the MAC of each row
 	ticks [2]uint64                    // the counter that a second writer raises: acked, tried
 	info  store.Info
 	born  bool
@@ -44,12 +43,12 @@ type step struct {
 // NewTold has promised nothing.
 func NewTold() *Told {
 	t := &Told{
-		heads: map[im.Key]im.Seq{}, first: map[im.Key]im.Seq{}, saw: map[im.Key]map[im.Seq]string{},
+		heads: map[im.Key]im.Seq{}, first: map[im.Key]im.Seq{}, saw: map[im.Key]map[im.Seq]uint64{},
 	}
 	for i := range byte(5) {
 		c := key(im.Tenant(1+i/4), i)
 		t.convs = append(t.convs, c)
-		t.first[c], t.saw[c] = 1, map[im.Seq]string{}
+		t.first[c], t.saw[c] = 1, map[im.Seq]uint64{}
 	}
 	return t
 }
@@ -57,8 +56,14 @@ func NewTold() *Told {
 // partition is that of all conversations of t.
 func (t *Told) partition() im.Partition { return im.PartitionOf(t.convs[0].Conv) }
 
-// markBytes begin the value of a row and survive a rewrite of it.
-const markBytes = 12
+// macOf is what a rewrite of a row keeps; 0 if the row cannot be read.
+func macOf(row []byte) uint64 {
+	h, _, err := store.SplitRow(row)
+	if err != nil {
+		return 0
+	}
+	return h.MAC
+}
 
 // Acked is the number of commits that were acked to the writer.
 func (t *Told) Acked() int {
@@ -203,12 +208,12 @@ func (d *driver) batch() *store.Batch {
 		}
 		if old := d.model.rows[c]; len(old) > 0 && d.rng.IntN(12) == 0 {
 			q := d.model.first[c] + im.Seq(d.rng.IntN(len(old)))
-			mark := old[q-d.model.first[c]][:markBytes]
-			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: append([]byte(mark), d.bytes(30)...), Rewrite: true})
+			h := store.RowHead{Flags: store.RowRewritten, MAC: macOf([]byte(old[q-d.model.first[c]]))}
+			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: d.row(h, 30), Rewrite: true})
 			continue
 		}
 		heads[c]++
-		b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: heads[c], Value: d.bytes(size)})
+		b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: heads[c], Value: d.row(store.RowHead{MAC: d.rng.Uint64()}, size)})
 		b.Entry.Items = append(b.Entry.Items, &storepb.FeedItem{Tenant: uint32(c.Tenant), Conv: c.Conv[:], From: uint64(heads[c]), Count: 1, Kinds: 1})
 		if d.rng.IntN(3) == 0 {
 			b.Dedupe = append(b.Dedupe, store.DedupePut{Conv: c, Hash: uint64(heads[c]) << 8, Seq: heads[c]})
@@ -242,9 +247,14 @@ func (d *driver) batch() *store.Batch {
 	return b
 }
 
-// bytes are markBytes to markBytes+n random ones.
+// row is a row with a body of at most n+12 bytes.
+func (d *driver) row(h store.RowHead, n int) []byte {
+	return append(store.AppendRowHead(nil, h), d.bytes(n)...)
+}
+
+// bytes are 12 to n+12 random ones.
 func (d *driver) bytes(n int) []byte {
-	b := make([]byte, markBytes+d.rng.IntN(n+1))
+	b := make([]byte, 12+d.rng.IntN(n+1))
 	for i := range b {
 		b[i] = byte(d.rng.Uint32())
 	}
@@ -277,20 +287,20 @@ func (t *Told) read(ctx context.Context, st store.Store, rng *rand.Rand, stop *a
 		from, to := t.first[c], t.heads[c]
 		t.mu.Unlock()
 		from = max(from, to-min(to, 20))
-		marks := map[im.Seq]string{}
+		macs := map[im.Seq]uint64{}
 		err := st.Rows(ctx, c, from, to, func(r store.Row) bool {
-			marks[r.Seq] = string(r.Value[:markBytes])
+			macs[r.Seq] = macOf(r.Value)
 			return true
 		})
 		t.mu.Lock()
 		if t.first[c] > from {
 			err = nil // the rows were dropped meanwhile
 		}
-		for q, mark := range marks {
-			if old, ok := t.saw[c][q]; ok && old != mark {
-				err = fmt.Errorf("row %d of %s was %x and is now %x", q, c, old, mark)
+		for q, mac := range macs {
+			if old, ok := t.saw[c][q]; ok && old != mac {
+				err = fmt.Errorf("row %d of %s was %x and is now %x", q, c, old, mac)
 			}
-			t.saw[c][q] = mark
+			t.saw[c][q] = mac
 		}
 		t.mu.Unlock()
 		if err != nil {
@@ -305,7 +315,7 @@ type Promise struct {
 	t     *Told
 	acked int
 	ticks uint64
-	saw   map[im.Key]map[im.Seq]string
+	saw   map[im.Key]map[im.Seq]uint64
 	info  store.Info
 	born  bool
 }
@@ -314,7 +324,7 @@ type Promise struct {
 func (t *Told) Promise() Promise {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := Promise{t: t, acked: t.acked, ticks: t.ticks[0], saw: map[im.Key]map[im.Seq]string{}, info: t.info, born: t.born}
+	p := Promise{t: t, acked: t.acked, ticks: t.ticks[0], saw: map[im.Key]map[im.Seq]uint64{}, info: t.info, born: t.born}
 	for c, m := range t.saw {
 		p.saw[c] = maps.Clone(m)
 	}
@@ -403,14 +413,14 @@ func (p Promise) find(ctx context.Context, st store.Store, pos im.Pos, steps []s
 // seen checks that what readers saw is still there.
 func (p Promise) seen(ctx context.Context, st store.Store, k int) error {
 	m := p.t.model(k)
-	for c, marks := range p.saw {
-		for q, mark := range marks {
+	for c, macs := range p.saw {
+		for q, mac := range macs {
 			if q < m.first[c] {
 				continue
 			}
 			same := false
 			err := st.Rows(ctx, c, q, q, func(r store.Row) bool {
-				same = bytes.HasPrefix(r.Value, []byte(mark))
+				same = macOf(r.Value) == mac
 				return true
 			})
 			if err != nil {
@@ -436,6 +446,6 @@ func (t *Told) Adopt(st store.Store, f Found) {
 	for _, c := range t.convs {
 		t.first[c] = m.first[c]
 		t.heads[c] = m.first[c] + im.Seq(len(m.rows[c])) - 1
-		maps.DeleteFunc(t.saw[c], func(q im.Seq, _ string) bool { return q < m.first[c] || q > t.heads[c] })
+		maps.DeleteFunc(t.saw[c], func(q im.Seq, _ uint64) bool { return q < m.first[c] || q > t.heads[c] })
 	}
 }
