@@ -190,15 +190,20 @@ func damagedTown(t testing.TB, convs, rows int) (*vfs.MemFS, *town, string) {
 	tn := newTown(t, st, convs, rows)
 	intoTables(t, st)
 	mustClose(t, st)
-	var path string
-	var whole []byte
+	path, whole := largestOf(t, fs)
+	rewriteFile(t, fs, path, flipped(whole, len(whole)/2))
+	return fs, tn, fs.PathBase(path)
+}
+
+// largestOf is the largest table of a store that is not open, and its content.
+func largestOf(t testing.TB, fs vfs.FS) (path string, whole []byte) {
+	t.Helper()
 	for _, f := range filesOf(t, fs, "sst") {
 		if b := contentOf(t, fs, f); len(b) > len(whole) {
 			path, whole = f, b
 		}
 	}
-	rewriteFile(t, fs, path, flipped(whole, len(whole)/2))
-	return fs, tn, fs.PathBase(path)
+	return path, whole
 }
 
 func TestBadBlockCostsABlock(t *testing.T) {
@@ -463,20 +468,18 @@ func outdated(t *testing.T) *vfs.MemFS {
 	fs := vfs.NewCrashableMem()
 	st := mustOpen(t, mem(fs))
 	newTown(t, st, 20, 5)
-	put := func(v string) {
-		t.Helper()
-		puts := []store.RecordPut{{Table: store.Tokens, Key: []byte("token"), Value: []byte(v)}}
-		if v == "" {
-			puts[0].Value = nil
-		}
-		if err := st.Update(t.Context(), puts); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("valid")
+	setToken(t, st, "valid")
 	intoTables(t, st)
 	before := filesOf(t, fs, "sst")
-	put("")
+	damageNewest(t, fs, st, "", before)
+	return fs
+}
+
+// damageNewest sets the token, empty: deletes it, closes the store, and damages the block
+// of a table that has this newest version. before are the tables that have older ones.
+func damageNewest(t *testing.T, fs *vfs.MemFS, st *Store, token string, before []string) {
+	t.Helper()
+	setToken(t, st, token)
 	for i := range 200 { // so that the block with the token has nothing of the store itself
 		v := make([]byte, 300)
 		for j := range v {
@@ -494,10 +497,10 @@ func outdated(t *testing.T) *vfs.MemFS {
 		t.Fatal(err)
 	}
 	mustClose(t, st)
-	token := recordKey(store.Tokens, 0, []byte("token"))
+	key := recordKey(store.Tokens, 0, []byte("token"))
 	for _, tb := range all {
 		path := "data/store/" + tb.name
-		if slices.Contains(before, path) || !tb.whole.has(token) {
+		if slices.Contains(before, path) || !tb.whole.has(key) {
 			continue
 		}
 		whole := contentOf(t, fs, path)
@@ -507,13 +510,24 @@ func outdated(t *testing.T) *vfs.MemFS {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(holes) == 1 && holes[0].has(token) && !holes[0].has(keyCommit) && !holes[0].has(keyIdentity) {
-				return fs
+			if len(holes) == 1 && holes[0].has(key) && !holes[0].has(keyCommit) && !holes[0].has(keyIdentity) {
+				return
 			}
 		}
 	}
 	t.Fatal("no block has the token and nothing of the store itself")
-	return nil
+}
+
+// setToken writes the token; empty: deletes it.
+func setToken(t *testing.T, st *Store, v string) {
+	t.Helper()
+	puts := []store.RecordPut{{Table: store.Tokens, Key: []byte("token"), Value: []byte(v)}}
+	if v == "" {
+		puts[0].Value = nil
+	}
+	if err := st.Update(t.Context(), puts); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // afterReplacing is fs, and the disk as a power cut leaves it when a table was replaced
@@ -557,13 +571,152 @@ func TestScarHidesWhatIsOlder(t *testing.T) {
 	st = mustOpen(t, mem(fs))
 	defer mustClose(t, st)
 	ask("opened again", st)
-	err := st.Update(t.Context(), []store.RecordPut{{Table: store.Tokens, Key: []byte("token"), Value: []byte("new")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	setToken(t, st, "new")
 	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "new" {
 		t.Errorf("a record that was written again is %q, %v", v, err)
 	}
+}
+
+// TestSecondScarHidesWhatIsOlder: what was written after a first damage is lost by a second.
+func TestSecondScarHidesWhatIsOlder(t *testing.T) {
+	fs := outdated(t)
+	st := mustOpen(t, mem(fs))
+	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token"))
+	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	setToken(t, st, "new")
+	intoTables(t, st)
+	before := filesOf(t, fs, "sst")
+	damageNewest(t, fs, st, "", before)
+	ask := func(what string) {
+		t.Helper()
+		if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: the token that was deleted again is %q, %v, want %v", what, v, err, store.ErrCorrupt)
+		}
+	}
+	st = mustOpen(t, mem(fs))
+	ask("met")
+	eventually(t, "mended", func() bool { return len(st.scarred()) == 2 })
+	ask("mended")
+	mustClose(t, st)
+	st = mustOpen(t, mem(fs))
+	ask("opened again")
+	setToken(t, st, "newest")
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "newest" {
+		t.Errorf("a record that was written again is %q, %v", v, err)
+	}
+	mustClose(t, st)
+	if _, err := Repair(mem(fs)); err != nil {
+		t.Fatal(err)
+	}
+	st = mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "newest" {
+		t.Errorf("repaired: the record is %q, %v", v, err)
+	}
+}
+
+// TestTableIsDamagedTwice: what the first damage took is not forgotten by the second.
+func TestTableIsDamagedTwice(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	o := mem(fs)
+	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+	st := mustOpen(t, o)
+	tn := newTown(t, st, 300, 60)
+	intoTables(t, st)
+	mustClose(t, st)
+	was := 0
+	for i, middle := range []bool{false, true} { // the head records come first, the rows are in the middle
+		path, whole := largestOf(t, fs)
+		at := 2000
+		if middle {
+			at = len(whole) / 2
+		}
+		rewriteFile(t, fs, path, flipped(whole, at))
+		st := mustOpen(t, o)
+		tn.count(t, st, "met")
+		eventually(t, "mended", func() bool {
+			st.damage.mu.Lock()
+			defer st.damage.mu.Unlock()
+			return len(st.damage.wounds) == 0 && st.scars.Load() != nil
+		})
+		tn.count(t, st, "mended")
+		mustClose(t, st)
+		st = mustOpen(t, o)
+		n := tn.count(t, st, "opened again")
+		mustClose(t, st)
+		if n.damaged <= was {
+			t.Errorf("damage %d: %d reads met damage, %d before it", i+1, n.damaged, was)
+		}
+		was = n.damaged
+	}
+}
+
+// TestRewriteTellsNothingOfTheEnd: the last rows of a conversation are lost, and one before
+// them was rewritten since.
+func TestRewriteTellsNothingOfTheEnd(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	o := mem(fs)
+	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+	st := mustOpen(t, o)
+	tn := newTown(t, st, 300, 60)
+	intoTables(t, st)
+	rewritten := func(c im.Key, q im.Seq) store.RowPut {
+		v := townRow(c, q)
+		v[1] |= store.RowRewritten
+		return store.RowPut{Conv: c, Seq: q, Value: v, Rewrite: true}
+	}
+	b := tn.batch()
+	var longer []im.Key // have rows that came after the table; the last is rewritten too
+	for i, c := range tn.convs {
+		if i%2 == 0 {
+			b.Rows = append(b.Rows, rewritten(c, 55))
+		} else {
+			longer = append(longer, c)
+		}
+	}
+	tn.append(t, b)
+	tn.round(t, longer)
+	tn.round(t, longer)
+	b = tn.batch()
+	for _, c := range longer {
+		b.Rows = append(b.Rows, rewritten(c, tn.heads[c]))
+	}
+	tn.append(t, b)
+	mustClose(t, st)
+	path, whole := largestOf(t, fs)
+	for part := 1; part < 8; part++ {
+		whole = flipped(whole, len(whole)/8*part)
+	}
+	rewriteFile(t, fs, path, whole)
+	st = mustOpen(t, mem(fs))
+	for _, c := range tn.convs {
+		_, _ = st.LastRow(t.Context(), c)
+	}
+	eventually(t, "mended", func() bool {
+		for _, c := range longer {
+			if row, err := st.LastRow(t.Context(), c); err != nil || row.Seq != tn.heads[c] {
+				return false
+			}
+		}
+		return st.scarred() != nil
+	})
+	for _, what := range []string{"mended", "opened again"} {
+		hidden := 0
+		for _, c := range tn.convs {
+			row, err := st.LastRow(t.Context(), c)
+			if errors.Is(err, store.ErrCorrupt) && tn.heads[c] == 60 {
+				hidden++
+			} else if err != nil || row.Seq != tn.heads[c] {
+				t.Errorf("%s: last row of %s is %v, %v, want %d or damage", what, c, row, err, tn.heads[c])
+			}
+		}
+		if hidden == 0 {
+			t.Errorf("%s: no conversation has lost its last rows", what)
+		}
+		mustClose(t, st)
+		st = mustOpen(t, mem(fs))
+	}
+	mustClose(t, st)
 }
 
 // TestDroppedMarksStayGoneWhenATableIsRepaired damages the table that has what was deleted
@@ -736,6 +889,32 @@ func TestMendIsDoneOrNotDone(t *testing.T) {
 		}
 		mustClose(t, st)
 	})
+}
+
+// TestCloseWhileATableIsMended: what has begun is left, and nothing has failed.
+func TestCloseWhileATableIsMended(t *testing.T) {
+	fs, tn, file := damagedTown(t, 40, 20)
+	var st *Store
+	closed := make(chan error, 1)
+	hooked := &hookFS{FS: fs, at: func(e event) error {
+		if e.op == "mkdir" && strings.Contains(e.path, "lost-") && !e.after {
+			go func() { closed <- st.Close() }()
+			for closing := false; !closing; {
+				st.mu.Lock()
+				closing = st.closing
+				st.mu.Unlock()
+			}
+		}
+		return nil
+	}}
+	st = mustOpen(t, mem(hooked))
+	st.damage.found(file, store.ErrCorrupt)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	again := mustOpen(t, mem(fs))
+	defer mustClose(t, again)
+	tn.count(t, again, "opened again")
 }
 
 // largest is the name of the largest table.

@@ -102,7 +102,8 @@ func (s *Store) mend(t table) error {
 	if err != nil {
 		return err
 	}
-	if err := s.scar(t, holes); err != nil {
+	scars, err := s.scar(t, holes)
+	if err != nil {
 		return err
 	}
 	aside, err := p.newAside()
@@ -130,7 +131,7 @@ func (s *Store) mend(t table) error {
 		s.db, reopened = db, true
 		return nil
 	})
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, errBusy) || errors.Is(err, errClosed) { // nothing was begun
 		return err
 	}
 	if err != nil && !reopened {
@@ -142,42 +143,40 @@ func (s *Store) mend(t table) error {
 		s.log.Error("stored data is lost", "file", t.name, "lost", h.String())
 	}
 	s.log.Warn("table was mended", "file", t.name, "aside", aside, "took", time.Since(begun))
-	return s.markNewer(t, holes)
+	return s.markNewer(t, scars)
 }
 
 // scar makes the loss durable, before it happens.
-func (s *Store) scar(t table, holes []hole) error {
+func (s *Store) scar(t table, holes []hole) (fresh scars, err error) {
 	if len(holes) == 0 {
-		return nil
+		return nil, nil
 	}
-	all := slices.Clone(s.scarred())
-	err := s.write(context.Background(), 1024, func(b *pebble.Batch) error {
-		for i, h := range holes {
-			sc := scar{hole: h, file: t.name, timeMs: uint64(s.o.Now().UnixMilli())}
-			all = append(all, sc)
-			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {
+	old := s.scarred()
+	for i, h := range holes {
+		fresh = append(fresh, scar{hole: h, n: old.last() + 1 + uint64(i), file: t.name, timeMs: uint64(s.o.Now().UnixMilli())})
+	}
+	return fresh, s.write(context.Background(), 1024, func(b *pebble.Batch) error {
+		for _, sc := range fresh {
+			if err := b.Set(sc.key(), sc.encode(), nil); err != nil {
 				return err
 			}
 		}
+		all := slices.Concat(old, fresh)
 		s.scars.Store(&all) // before what is staged after this: it is marked
 		return nil
 	})
-	return err
 }
 
-// markNewer marks the keys in holes of t that are newer than all that was lost.
-func (s *Store) markNewer(t table, holes []hole) error {
-	for _, h := range holes {
-		if err := s.enter(); err != nil {
-			return err
-		}
-		marks, err := newer(s.db, h, t.maxSeq)
-		s.leave()
+// markNewer marks the keys in fresh scars of t that are newer than all that was lost there.
+// One that is not sound as far as an older scar goes has no use of it.
+func (s *Store) markNewer(t table, fresh scars) error {
+	for _, sc := range fresh {
+		keys, err := s.newer(t, sc)
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(marks, 1000) {
-			err := s.write(context.Background(), 64*len(part), func(b *pebble.Batch) error { return setMarks(b, part) })
+		for part := range slices.Chunk(keys, 1000) {
+			err := s.write(context.Background(), 64*len(part), func(b *pebble.Batch) error { return setMarks(b, part, sc.n) })
 			if err != nil {
 				return err
 			}
@@ -186,27 +185,45 @@ func (s *Store) markNewer(t table, holes []hole) error {
 	return nil
 }
 
-func setMarks(b *pebble.Batch, marks [][]byte) error {
-	for _, m := range marks {
-		if err := b.Set(m, nil, nil); err != nil {
-			return err
-		}
+// newer are the keys that markNewer marks in one scar of t.
+func (s *Store) newer(t table, sc scar) ([][]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
 	}
-	return nil
+	defer s.leave()
+	all := s.scarred()
+	older := all[:slices.IndexFunc(all, func(o scar) bool { return o.n == sc.n })]
+	keys, err := newer(s.db, sc.hole, t.maxSeq)
+	if err != nil {
+		return nil, err
+	}
+	return s.undoubted(keys, older)
 }
 
-// newer are marks for the keys of h that were written after seq of Pebble.
-func newer(db *pebble.DB, h hole, seq uint64) (marks [][]byte, err error) {
+// undoubted are those of keys that are not doubted.
+func (s *Store) undoubted(keys [][]byte, some scars) (sure [][]byte, err error) {
+	for _, k := range keys {
+		if bad, err := s.doubted(k, some); err != nil {
+			return nil, err
+		} else if !bad {
+			sure = append(sure, k)
+		}
+	}
+	return sure, nil
+}
+
+// newer are the keys of h that were written after seq of Pebble.
+func newer(db *pebble.DB, h hole, seq uint64) (keys [][]byte, err error) {
 	err = db.ScanInternal(context.Background(), block.CategoryUnknown, h.from, h.to,
 		func(k *pebble.InternalKey, _ pebble.LazyValue, _ pebble.IteratorLevel) error {
 			if uint64(k.SeqNum()) > seq {
-				marks = append(marks, soundKey(k.UserKey))
+				keys = append(keys, bytes.Clone(k.UserKey))
 			}
 			return nil
 		},
 		func(_, _ []byte, _ pebble.SeqNum) error { return nil },
 		func(_, _ []byte, _ []rangekey.Key) error { return nil }, nil, nil)
-	return marks, asRead(err)
+	return keys, asRead(err)
 }
 
 // errBusy ends alone when calls take too long.

@@ -40,6 +40,11 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	if err := s.sound(key); err != nil {
 		return nil, err
 	}
+	return s.lookup(key)
+}
+
+// lookup is get, also of what stands in a scar.
+func (s *Store) lookup(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
@@ -141,24 +146,45 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err erro
 	return row, nil
 }
 
-// lastSound is nil if no row above row can have been lost. A row with a mark was
-// written when its owner knew the head.
+// lastSound is nil if no row above row can have been lost. That is so if row, or a row
+// below it, was appended after the loss: its owner knew the head then, and all that came
+// above it since is newer too. A rewrite tells nothing of what stood above it.
 func (s *Store) lastSound(c im.Key, row *store.Row) error {
-	lower := convKey(kindRow, c)
+	lower, end := convKey(kindRow, c), after(convKey(kindRow, c))
 	if row != nil {
 		lower = rowKey(c, row.Seq)
 	}
-	sc := s.scarred().over(lower, after(convKey(kindRow, c)))
-	if sc == nil || row != nil && s.marked(lower) {
-		return nil
+	all := s.scarred()
+	for i := range all {
+		if all[i:i+1].over(lower, end) == nil {
+			continue
+		}
+		if err := s.endSound(&all[i], hole{convKey(kindRow, c), end}); err != nil {
+			return err
+		}
 	}
-	return s.scarMet(sc)
+	return nil
 }
 
-// marked tells whether a key has a mark.
-func (s *Store) marked(key []byte) bool {
-	_, closer, err := s.db.Get(soundKey(key))
-	return err == nil && closer.Close() == nil
+// endSound is nil if the loss of a scar came before the last rows of a conversation.
+func (s *Store) endSound(sc *scar, rows hole) error {
+	from := rows.from
+	if bytes.Compare(sc.from, from) > 0 {
+		from = sc.from
+	}
+	appended := false
+	err := s.scanDown(context.Background(), from, rows.to, func(k, v []byte) (bool, error) {
+		if n, err := s.markOf(k); n < sc.n {
+			return false, err
+		}
+		h, _, err := store.SplitRow(v)
+		appended = err == nil && h.Flags&store.RowRewritten == 0
+		return !appended, nil
+	})
+	if err != nil || appended {
+		return err
+	}
+	return s.scarMet(sc)
 }
 
 // seqOf is the seq in a row's key.

@@ -105,6 +105,6 @@ func (w *own) scars() (scars, error) {
 			err = add([]byte(k), v)
 		}
 	}
-	slices.SortFunc(all, func(a, b scar) int { return cmp.Or(cmp.Compare(a.file, b.file), bytes.Compare(a.from, b.from)) })
+	slices.SortFunc(all, func(a, b scar) int { return cmp.Compare(a.n, b.n) })
 	return all, err
 }

@@ -47,13 +47,13 @@ func TestLogIsReadAsAReplayWouldReadIt(t *testing.T) {
 		}
 	}
 	var all scars
-	for _, file := range []string{"000007.sst", "000009.sst"} {
-		all = append(all, scar{hole: hole{from: []byte("m1"), to: []byte("m2")}, file: file})
+	for i, file := range []string{"000007.sst", "000009.sst"} {
+		all = append(all, scar{hole: hole{from: []byte("m1"), to: []byte("m2")}, n: uint64(i + 1), file: file})
 	}
-	write(func(_ *Store, b *pebble.Batch) error { return b.Set(all[0].key(0), all[0].encode(), nil) })
+	write(func(_ *Store, b *pebble.Batch) error { return b.Set(all[0].key(), all[0].encode(), nil) })
 	compare("a takeover and a scar")
 	write(func(_ *Store, b *pebble.Batch) error {
-		return errors.Join(b.Delete(all[0].key(0), nil), b.Set(all[1].key(0), all[1].encode(), nil))
+		return errors.Join(b.Delete(all[0].key(), nil), b.Set(all[1].key(), all[1].encode(), nil))
 	})
 	compare("a scar of the tables that is gone, and a new one")
 	write(func(_ *Store, b *pebble.Batch) error {

@@ -191,10 +191,15 @@ func (p place) fillHoles(o Options, holes []wide, old scars, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
+	s := &settler{db: db, r: r, heads: map[im.Key]im.Seq{}}
 	for _, sc := range old {
-		holes = append(holes, wide{sc.from, sc.to, sc.file, math.MaxUint64})
+		s.holes = append(s.holes, wide{sc.from, sc.to, sc.file, math.MaxUint64})
 	}
-	s := &settler{db: db, holes: holes, r: r, heads: map[im.Key]im.Seq{}}
+	s.holes = append(s.holes, holes...)
+	for _, h := range holes {
+		old = append(old, scar{hole: h.hole(), n: old.last() + 1, file: h.File})
+	}
+	s.scars = old
 	err = caught(func() error {
 		if err := s.run(known, acked); err != nil {
 			return err
@@ -233,6 +238,7 @@ func (p place) witnessed() (id identity, acked testimony) {
 type settler struct {
 	db    *pebble.DB
 	holes []wide
+	scars scars // for each of holes
 	r     *Report
 	last  last
 	heads map[im.Key]im.Seq // what the feed says of conversations in holes
@@ -244,25 +250,28 @@ func (s *settler) run(known identity, acked testimony) error {
 	if err := s.own(known, acked); err != nil {
 		return err
 	}
-	for _, h := range s.holes {
-		marks, err := newer(s.db, h.hole(), h.MaxSeq)
-		if err == nil {
-			err = s.commit(func() error { return setMarks(s.b, marks) })
-		}
+	for i, h := range s.holes {
+		keys, err := newer(s.db, h.hole(), h.MaxSeq)
 		if err != nil {
+			return err
+		}
+		if keys, err = (&Store{db: s.db}).undoubted(keys, s.scars[:i]); err != nil {
+			return err
+		}
+		if err := s.commit(func() error { return setMarks(s.b, keys, s.scars[i].n) }); err != nil {
 			return err
 		}
 	}
 	if err := s.readFeed(); err != nil {
 		return err
 	}
-	for _, h := range s.holes {
+	for i, h := range s.holes {
 		s.r.Lost = append(s.r.Lost, h.File+": "+h.hole().String())
 		if what := h.hole().lostKeys(); what != "" {
 			s.r.Lost = append(s.r.Lost, what)
 		}
 		s.r.More = s.r.More || h.hole().endsConversation()
-		if err := s.dropOlder(h.hole()); err != nil {
+		if err := s.dropOlder(s.scars[i]); err != nil {
 			return err
 		}
 	}
@@ -321,13 +330,13 @@ func (s *settler) newest(key []byte) (v []byte, sure bool, err error) {
 	if v, err = st.get(key); err != nil || !s.in(key) {
 		return v, true, err
 	}
-	for _, h := range s.holes {
-		marks, err := newer(s.db, hole{key, next(key)}, h.MaxSeq)
+	for i, h := range s.holes {
+		later, err := newer(s.db, hole{key, next(key)}, h.MaxSeq)
 		if err != nil {
 			return nil, false, err
 		}
-		if h.hole().has(key) && len(marks) == 0 && !st.marked(key) {
-			return v, false, nil
+		if bad, err := st.doubted(key, s.scars[i:i+1]); err != nil || bad && len(later) == 0 {
+			return v, false, err
 		}
 	}
 	return v, true, nil
@@ -474,12 +483,15 @@ func (s *settler) inRows(c im.Key) bool {
 // dropOlder deletes what stands in a hole and may be older than what was lost: a row
 // that was recalled, a member who was removed, a token that was revoked. Head records
 // and cursors stay, and so does what is written once.
-func (s *settler) dropOlder(h hole) error {
+func (s *settler) dropOlder(sc scar) error {
 	st := Store{db: s.db}
 	return s.commit(func() error {
-		return s.each(h.from, h.to, func(k, _ []byte) error {
-			if k[0] != kindRow && k[0] != kindMember && k[0] != kindRecord || st.marked(k) {
+		return s.each(sc.from, sc.to, func(k, _ []byte) error {
+			if k[0] != kindRow && k[0] != kindMember && k[0] != kindRecord {
 				return nil
+			}
+			if bad, err := st.doubted(k, scars{sc}); err != nil || !bad {
+				return err
 			}
 			if k[0] == kindRecord || k[0] == kindMember && !derived(keyOf(k)) { // the others are restored
 				s.r.Lost = append(s.r.Lost, place1(k))

@@ -15,28 +15,29 @@ import (
 // without the blocks that could not be read. What stands there now may be older
 // than what was lost: a token that was revoked, a message that was recalled. So a
 // key in the range is damaged, whether it is found or not, unless it has a mark: it
-// was written after the scar, or is known to be newer than what was lost.
+// was written after the scar, or is known to be newer than what was lost. A mark names
+// the newest scar that it tells this of: a later one may have taken what it vouched for.
 //
 // Scars are durable before the table is replaced. Repair ends them.
 type scar struct {
 	hole
+	n      uint64 // from 1, in the order in which they came
 	file   string // name of the table
 	timeMs uint64
 }
 
-// keyScars is the prefix of the scars: number of the table(8) index(4).
+// keyScars is the prefix of the scars: number of the scar(8).
 var keyScars = []byte("sscar")
 
-// keyMarks is the prefix of the marks: a key that stands in a scar, and is sound.
+// keyMarks is the prefix of the marks, whose value is the number of a scar: the key behind
+// it is sound, as far as this scar and those before it go.
 var keyMarks = []byte("sok")
 
-func (s scar) key(i int) []byte {
-	n, _ := tableNumber(s.file)
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(bytes.Clone(keyScars), n), uint32(i))
-}
+func (s scar) key() []byte { return binary.BigEndian.AppendUint64(bytes.Clone(keyScars), s.n) }
 
 func (s scar) encode() []byte {
-	b := binary.AppendUvarint(nil, s.timeMs)
+	n, _ := tableNumber(s.file)
+	b := binary.AppendUvarint(binary.AppendUvarint(nil, n), s.timeMs)
 	for _, p := range [][]byte{s.from, s.to} {
 		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
 	}
@@ -45,15 +46,19 @@ func (s scar) encode() []byte {
 
 func parseScar(key, b []byte) (scar, error) {
 	bad := fmt.Errorf("read scar %x: %w", key, store.ErrCorrupt)
-	if len(key) != len(keyScars)+12 {
+	if len(key) != len(keyScars)+8 {
 		return scar{}, bad
 	}
-	s := scar{file: tableName(binary.BigEndian.Uint64(key[len(keyScars):]))}
-	t, n := binary.Uvarint(b)
-	if n <= 0 {
-		return scar{}, bad
+	s := scar{n: binary.BigEndian.Uint64(key[len(keyScars):])}
+	var table uint64
+	for _, p := range []*uint64{&table, &s.timeMs} {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return scar{}, bad
+		}
+		*p, b = v, b[n:]
 	}
-	s.timeMs, b = t, b[n:]
+	s.file = tableName(table)
 	for _, p := range []*[]byte{&s.from, &s.to} {
 		size, n := binary.Uvarint(b)
 		if n <= 0 || uint64(len(b)-n) < size {
@@ -64,7 +69,7 @@ func parseScar(key, b []byte) (scar, error) {
 	return s, nil
 }
 
-// scars are those of a store; none costs a reader one look at a pointer.
+// scars are those of a store, in their order; none costs a reader one look at a pointer.
 type scars []scar
 
 // over is a scar that overlaps lower <= key < upper; nil: there is none.
@@ -77,21 +82,55 @@ func (all scars) over(lower, upper []byte) *scar {
 	return nil
 }
 
-// has is the scar in which key stands; nil: it stands in none.
+// has is the newest scar in which key stands; nil: it stands in none.
 func (all scars) has(key []byte) *scar {
-	for i := range all {
-		if s := &all[i]; bytes.Compare(s.from, key) <= 0 && bytes.Compare(key, s.to) < 0 {
-			return s
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].hole.has(key) {
+			return &all[i]
 		}
 	}
 	return nil
 }
 
-func soundKey(key []byte) []byte { return slices.Concat(keyMarks, key) }
+// last is the number of the newest scar, 0 if there is none.
+func (all scars) last() uint64 {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].n
+}
+
+// setMarks marks keys up to the scar n.
+func setMarks(b *pebble.Batch, keys [][]byte, n uint64) error {
+	for _, k := range keys {
+		if err := b.Set(slices.Concat(keyMarks, k), binary.AppendUvarint(nil, n), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markOf is the number of the newest scar as far as which key is sound, 0 without a mark.
+func (s *Store) markOf(key []byte) (uint64, error) {
+	v, err := s.lookup(slices.Concat(keyMarks, key))
+	n, _ := binary.Uvarint(v)
+	return n, err
+}
+
+// doubted tells whether key stands in one of some scars of which no mark says that it is
+// sound; so it is after an error.
+func (s *Store) doubted(key []byte, some scars) (bool, error) {
+	sc := some.has(key)
+	if sc == nil {
+		return false, nil
+	}
+	n, err := s.markOf(key)
+	return n < sc.n, err
+}
 
 // mark adds marks for the keys that b writes in scars.
 func (all scars) mark(b *pebble.Batch) error {
-	var marks [][]byte
+	var keys [][]byte
 	for r := b.Reader(); ; {
 		kind, key, _, ok, err := r.Next()
 		if err != nil {
@@ -101,15 +140,10 @@ func (all scars) mark(b *pebble.Batch) error {
 			break
 		}
 		if (kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindDelete) && all.has(key) != nil {
-			marks = append(marks, soundKey(key))
+			keys = append(keys, bytes.Clone(key)) // the batch grows by the marks
 		}
 	}
-	for _, m := range marks {
-		if err := b.Set(m, nil, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return setMarks(b, keys, all.last())
 }
 
 // scarred is all scars, nil if there are none.
@@ -120,20 +154,13 @@ func (s *Store) scarred() scars {
 	return nil
 }
 
-// sound is nil unless key stands in a scar and has no mark.
+// sound is nil unless key stands in a scar of which no mark says that it is sound.
 func (s *Store) sound(key []byte) error {
-	sc := s.scarred().has(key)
-	if sc == nil {
-		return nil
+	all := s.scarred()
+	if bad, err := s.doubted(key, all); err != nil || !bad {
+		return err
 	}
-	_, closer, err := s.db.Get(soundKey(key))
-	if err == nil {
-		return asRead(closer.Close())
-	}
-	if err != pebble.ErrNotFound {
-		return asRead(err)
-	}
-	return s.scarMet(sc)
+	return s.scarMet(all.has(key))
 }
 
 // soundRange is nil unless a part of lower <= key < upper stands in a scar.
