@@ -170,10 +170,7 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	}
 	if pairs || p.Scenario == bench.Connections {
 		fs.Float64Var(&p.ConnectMS, "connect-every", p.ConnectMS, "milliseconds from one new connection to the next (0: as fast as they are accepted)")
-		if p.Scenario == bench.OpenIMLoad || p.Scenario == bench.Connections { // more of them than a process may have open
-			p.Generators = 0
-		}
-		fs.IntVar(&p.Generators, "generators", p.Generators, "processes that make the load, each with a part of the users (0: as many as the limit of open files asks for)")
+		fs.IntVar(&p.Generators, "generators", 0, "processes that make the load, each with a part of the users (0: as many as the limit of open files asks for)")
 	}
 	if timed {
 		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")
