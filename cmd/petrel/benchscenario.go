@@ -37,6 +37,7 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 		given = append(given, func() error { return f.Value.Set(value) })
 	})
 	r.params = p.Scaled(scale)
+	r.params.Generators = 0 // unless it is said
 	for _, set := range given {
 		if err := set(); err != nil {
 			return err
