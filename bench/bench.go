@@ -237,8 +237,7 @@ func (r *run) raise(ctx context.Context) (err error) {
 // connect makes the connections of users from..to-1.
 func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	told := time.Now()
-	addr := func(i int) string { return r.addrs[r.p.node(from+i)] }
-	all, err := r.dialer().dialAll(ctx, addr, r.tokens[from:to], func(n int) {
+	all, err := r.dial(ctx, from, to, func(n int) {
 		if time.Since(told) > time.Second {
 			told = time.Now()
 			r.say("connected %s of %s", count(float64(n)), count(float64(to-from)))
@@ -248,6 +247,12 @@ func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 		r.say("connected %s", count(float64(len(all))))
 	}
 	return all, err
+}
+
+// dial makes the connections of users from..to-1, and calls done after each with how many
+// there are.
+func (r *run) dial(ctx context.Context, from, to int, done func(n int)) ([]greeted, error) {
+	return r.dialer().dialAll(ctx, func(i int) string { return r.addrs[r.p.node(from+i)] }, r.tokens[from:to], done)
 }
 
 // dialer is how the run makes its connections.

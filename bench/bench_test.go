@@ -447,9 +447,13 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 func TestIdleConnectionsStay(t *testing.T) {
 	f := newFake(t)
 	p := f.params(Connections)
+	p.ConnectMS = 50 // so that the first second ends meanwhile
 	r := mustRun(t, p)
 	if err := r.Clean(nil); err != nil {
 		t.Error(err)
+	}
+	if n := r.Series[0].Open; n == 0 || n == p.Connections {
+		t.Errorf("%d connections after the first second, want a part of %d", n, p.Connections)
 	}
 	if len(f.sessions) != p.Connections {
 		t.Errorf("%d sessions, want %d", len(f.sessions), p.Connections)

@@ -94,6 +94,7 @@ type generator struct {
 	seldom     bool              // only connections that were away sync when there is a new conversation: the others are pushed all of it
 	staying    atomic.Bool       // nobody goes away any more
 	away       atomic.Int64      // connections that are to come back
+	coming     atomic.Int64      // connections that are open and not handed over yet
 	storming   atomic.Bool       // that connections end is no finding
 	dropAll    atomic.Bool       // end all connections
 	joinsDue   int64             // when connections sync next because of new conversations

@@ -81,7 +81,7 @@ func (g *generator) second(now int64) Second {
 		Offered:    round(float64(t.offered-g.before.offered)/d, 10),
 		Accepted:   round(float64(t.accepted-g.before.accepted)/d, 10),
 		Delivered:  round(float64(t.delivered-g.before.delivered)/d, 10),
-		Unanswered: g.unanswered, Open: g.open,
+		Unanswered: g.unanswered, Open: g.open + int(g.coming.Load()),
 	}
 	s.Ack, _ = g.ackTime.recent()
 	s.EndToEnd, s.Rungs = g.endToEnd.recent()

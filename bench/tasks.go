@@ -105,6 +105,7 @@ func (r *run) comeAgainAndAgain(ctx context.Context) error {
 		for i := range all {
 			closeSocket(all[i].fd)
 		}
+		r.gen.coming.Store(0)
 		if err := r.calm(ctx); err != nil {
 			return err
 		}
@@ -119,7 +120,7 @@ func (r *run) come(ctx context.Context, from, to int) ([]greeted, Task, error) {
 		return nil, Task{}, err
 	}
 	began := time.Now()
-	all, err := r.connect(ctx, from, to)
+	all, err := r.connectMeanwhile(ctx, from, to)
 	if err != nil {
 		return nil, Task{}, err
 	}
@@ -128,6 +129,25 @@ func (r *run) come(ctx context.Context, from, to int) ([]greeted, Task, error) {
 		return nil, Task{}, err
 	}
 	return all, r.newTask(taskConnect, uint64(len(all)), took.Seconds(), &before, &after, timesOf(all)), nil
+}
+
+// connectMeanwhile makes the connections of users from..to-1 while the generator runs, and
+// passes on what that tells.
+func (r *run) connectMeanwhile(ctx context.Context, from, to int) ([]greeted, error) {
+	type made struct {
+		all []greeted
+		err error
+	}
+	done := make(chan made, 1)
+	go func() { // ends with ctx
+		all, err := r.dial(ctx, from, to, func(n int) { r.gen.coming.Store(int64(n)) })
+		done <- made{all, err}
+	}()
+	m, err := until(ctx, r, done)
+	if err == nil {
+		err = m.err
+	}
+	return m.all, err
 }
 
 // timesOf are how long connections took to come.
@@ -154,6 +174,7 @@ func (r *run) note(ctx context.Context, m *mark) (err error) {
 // hand gives connections of users from from on to the generator.
 func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	for i := range all {
+		r.gen.coming.Store(int64(len(all) - i - 1))
 		select {
 		case r.gen.back <- comer{from + i, all[i]}:
 		case <-ctx.Done():
@@ -224,7 +245,7 @@ func (r *run) comeTo(ctx context.Context, n, more int) (Task, error) {
 	}
 	began := time.Now()
 	r.tellAll(order{Level: n})
-	all, err := r.connect(ctx, r.level(n-1), r.level(n))
+	all, err := r.connectMeanwhile(ctx, r.level(n-1), r.level(n))
 	if err != nil {
 		return Task{}, err
 	}
