@@ -39,7 +39,7 @@ export function lines(into: HTMLElement, x: Texts, o: Options): void {
     width: into.clientWidth || 600, height: o.height ?? 220,
     scales: { x: { time: o.time === true }, y: o.log ? { distr: 3, ...(o.range ? { range: o.range } : {}) } : { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
     axes: [
-      { ...axis(), ...(o.xAxis ? { values: (_u: uPlot, all: number[]) => all.map(o.xAxis!) } : {}), ...(o.xTicks ? { splits: () => o.xTicks! } : {}) },
+      { ...axis(), ...(o.xAxis ? { space: 90, values: (_u: uPlot, all: number[]) => all.map(o.xAxis!) } : {}), ...(o.xTicks ? { splits: () => o.xTicks! } : {}) },
       { ...axis(), size: 64, values: (_u, all: (number | null)[]) => all.map((v) => v === null ? '' : x.number(v)), ...(o.log ? { filter: powers, grid: { ...axis().grid, filter: powers }, ticks: { ...axis().ticks, filter: powers } } : {}) },
     ],
     series: [

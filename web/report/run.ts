@@ -80,7 +80,8 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   const all = r.series ?? []
   const at = all.map((s) => s.at_s)
   const some = (of: (s: typeof all[number]) => number) => all.some((s) => of(s) > 0)
-  const one = (name: Key, tint: string, of: (s: typeof all[number]) => number, dash = false) => ({ name: x.t(name), color: tint, values: all.map(of), dash })
+  const seen = (of: (s: typeof all[number]) => number) => (s: typeof all[number]) => s.servers.rss_bytes > 0 ? of(s) : null // else nobody has looked in that second
+  const one = (name: Key, tint: string, of: (s: typeof all[number]) => number | null, dash = false) => ({ name: x.t(name), color: tint, values: all.map(of), dash })
   if (all.length > 1 && some((s) => s.accepted_per_s)) {
     chart(cards, x, 'rates', '', 'ratesHint', true, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: x.t('perSecond'), hooks: phases(r), lines: [one('offered', 'chart-3', (s) => s.offered_per_s, true), one('accepted', 'chart-2', (s) => s.accepted_per_s), one('delivered', 'chart-1', (s) => s.delivered_per_s)] }))
     if (some((s) => s.end_to_end_ms.p50)) chart(cards, x, 'latency', 'ms', 'latencyHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'ms', log: true, lines: [one('p50', 'chart-1', (s) => s.end_to_end_ms.p50), one('p99', 'chart-3', (s) => s.end_to_end_ms.p99), one('max', 'chart-4', (s) => s.end_to_end_ms.max)] }))
@@ -88,10 +89,10 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   drawCurve(cards, x, r)
   if (all.length > 1 && some((s) => s.rungs?.length ?? 0)) chart(cards, x, 'heat', 'ms', 'heatHint', true, (into) => heat(into, x, at, all.map((s) => s.rungs ?? []), r.ladder_ms, 'ms'))
   if (all.length > 1 && some((s) => s.servers.cpu)) {
-    chart(cards, x, 'cpu', x.t('cores'), 'cpuHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: '', lines: [one('server', 'chart-1', (s) => s.servers.cpu), ...(some((s) => s.servers.postgres_cpu) ? [one('database', 'chart-2', (s) => s.servers.postgres_cpu)] : []), one('generator', 'chart-3', (s) => s.servers.generator_cpu, true)] }))
+    chart(cards, x, 'cpu', x.t('cores'), 'cpuHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: '', lines: [one('server', 'chart-1', seen((s) => s.servers.cpu)), ...(some((s) => s.servers.postgres_cpu) ? [one('database', 'chart-2', seen((s) => s.servers.postgres_cpu))] : []), one('generator', 'chart-3', seen((s) => s.servers.generator_cpu), true)] }))
     if (some((s) => s.servers.commit_p99_ms)) chart(cards, x, 'stops', 'ms', 'stopsHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'ms', lines: [one('commitP50', 'chart-1', (s) => s.servers.commit_p50_ms), one('commitP99', 'chart-3', (s) => s.servers.commit_p99_ms), one('pauses', 'chart-4', (s) => s.servers.pauses_ms)] }))
-    if (some((s) => s.servers.disk_bytes)) chart(cards, x, 'store', 'MB', 'storeHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'MB', height: 150, lines: [{ name: x.t('store'), color: 'chart-2', values: all.map((s) => s.servers.disk_bytes / 2 ** 20) }] }))
-    if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', !some((s) => s.servers.disk_bytes), (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map((s) => s.servers.rss_bytes > 0 ? s.servers.rss_bytes / 2 ** 20 : null) }] }))
+    if (some((s) => s.servers.disk_bytes)) chart(cards, x, 'store', 'MB', 'storeHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'MB', height: 150, lines: [{ name: x.t('store'), color: 'chart-2', values: all.map(seen((s) => s.servers.disk_bytes / 2 ** 20)) }] }))
+    if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', !some((s) => s.servers.disk_bytes), (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map(seen((s) => s.servers.rss_bytes / 2 ** 20)) }] }))
   }
 }
 
