@@ -145,7 +145,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 			path = files[len(files)-1] // the newest matters most
 		}
 		what := fmt.Sprintf("seed %d number %d: %s %s of a store that was %s: %s", seed, i, kind, path, how, spoil(t, fs, path, kind, rng))
-		counts[fmt.Sprintf("%-8s %-8s %s", target, kind, outcome(t, fs, promise, what))]++
+		counts[fmt.Sprintf("%-8s %-8s %s", target, kind, outcome(t, fs, promise, what, rng))]++
 	}
 	var lines []string
 	for k, n := range counts {
@@ -169,7 +169,7 @@ func damageBase(t *testing.T, rng *rand.Rand) (*vfs.MemFS, storetest.Promise, st
 
 // outcome opens a damaged store and fails the test if it serves anything else
 // than what was acked, or does not go on.
-func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) string {
+func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string, rng *rand.Rand) string {
 	t.Helper()
 	st, err := Open(busy(fs))
 	if _, ok := errors.AsType[*Damaged](err); ok {
@@ -185,13 +185,26 @@ func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) stri
 	if !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("%s: %v\n%s", what, err, fs)
 	}
-	for _, again := range []string{"", " opened again"} {
+	for i, again := range []string{"", " opened again", " damaged again", " opened once more"} {
+		if i == 2 { // it has scars now
+			mustClose(t, st)
+			tables := filesOf(t, fs, "sst")
+			path := tables[rng.IntN(len(tables))]
+			what += " and flip " + path + " " + spoil(t, fs, path, "flip", rng)
+			if st, err = Open(busy(fs)); err != nil {
+				if _, ok := errors.AsType[*Damaged](err); !ok {
+					t.Errorf("%s: open: %v", what, err)
+				}
+				return "read error, then refused, " + repaired(t, killed(fs), p, what)
+			}
+		}
 		if _, _, err := p.Damaged(t.Context(), st, false); err != nil {
 			t.Errorf("%s%s: %v", what, again, err)
 		}
 		if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Nodes, Key: []byte("n"), Value: []byte(again)}}); err != nil {
 			t.Errorf("%s%s: write: %v", what, again, err)
 		}
+		awaitMender(st)
 		mustClose(t, st)
 		if st, err = Open(busy(fs)); err != nil {
 			t.Errorf("%s%s: open: %v", what, again, err)
@@ -200,6 +213,25 @@ func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) stri
 	}
 	mustClose(t, st)
 	return "read error, " + repaired(t, fs, p, what)
+}
+
+// awaitMender waits until damaged tables are mended, or a second: not all can be.
+func awaitMender(st *Store) {
+	poll, limit := time.NewTicker(time.Millisecond), time.After(time.Second)
+	defer poll.Stop()
+	for st.wounded() && st.out.err() == nil {
+		select {
+		case <-poll.C:
+		case <-limit:
+			return
+		}
+	}
+}
+
+func (s *Store) wounded() bool {
+	s.damage.mu.Lock()
+	defer s.damage.mu.Unlock()
+	return len(s.damage.wounds) > 0
 }
 
 // repaired repairs a damaged store. It must then hold some first commits and nothing

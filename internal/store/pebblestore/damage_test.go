@@ -634,11 +634,7 @@ func TestTableIsDamagedTwice(t *testing.T) {
 		rewriteFile(t, fs, path, flipped(whole, at))
 		st := mustOpen(t, o)
 		tn.count(t, st, "met")
-		eventually(t, "mended", func() bool {
-			st.damage.mu.Lock()
-			defer st.damage.mu.Unlock()
-			return len(st.damage.wounds) == 0 && st.scars.Load() != nil
-		})
+		awaitMender(st)
 		tn.count(t, st, "mended")
 		mustClose(t, st)
 		st = mustOpen(t, o)

@@ -143,7 +143,7 @@ func (s *Store) mend(t table) error {
 		s.log.Error("stored data is lost", "file", t.name, "lost", h.String())
 	}
 	s.log.Warn("table was mended", "file", t.name, "aside", aside, "took", time.Since(begun))
-	return s.markNewer(t, scars)
+	return s.markNewer(scars)
 }
 
 // scar makes the loss durable, before it happens.
@@ -153,25 +153,24 @@ func (s *Store) scar(t table, holes []hole) (fresh scars, err error) {
 	}
 	old := s.scarred()
 	for i, h := range holes {
-		fresh = append(fresh, scar{hole: h, n: old.last() + 1 + uint64(i), file: t.name, timeMs: uint64(s.o.Now().UnixMilli())})
+		fresh = append(fresh, scar{hole: h, n: old.last() + 1 + uint64(i), file: t.name, timeMs: uint64(s.o.Now().UnixMilli()), maxSeq: t.maxSeq})
+	}
+	all := slices.Concat(old, fresh)
+	p := s.o.place()
+	if err := p.writeScars(p.scarsFile(), all); err != nil {
+		return nil, err
 	}
 	return fresh, s.write(context.Background(), 1024, func(b *pebble.Batch) error {
-		for _, sc := range fresh {
-			if err := b.Set(sc.key(), sc.encode(), nil); err != nil {
-				return err
-			}
-		}
-		all := slices.Concat(old, fresh)
 		s.scars.Store(&all) // before what is staged after this: it is marked
-		return nil
+		return all.put(b)   // the old ones too: they may have been in the table
 	})
 }
 
-// markNewer marks the keys in fresh scars of t that are newer than all that was lost there.
+// markNewer marks the keys in fresh scars that are newer than all that was lost there.
 // One that is not sound as far as an older scar goes has no use of it.
-func (s *Store) markNewer(t table, fresh scars) error {
+func (s *Store) markNewer(fresh scars) error {
 	for _, sc := range fresh {
-		keys, err := s.newer(t, sc)
+		keys, err := s.newer(sc)
 		if err != nil {
 			return err
 		}
@@ -185,15 +184,15 @@ func (s *Store) markNewer(t table, fresh scars) error {
 	return nil
 }
 
-// newer are the keys that markNewer marks in one scar of t.
-func (s *Store) newer(t table, sc scar) ([][]byte, error) {
+// newer are the keys that markNewer marks in one scar.
+func (s *Store) newer(sc scar) ([][]byte, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
 	all := s.scarred()
 	older := all[:slices.IndexFunc(all, func(o scar) bool { return o.n == sc.n })]
-	keys, err := newer(s.db, sc.hole, t.maxSeq)
+	keys, err := newer(s.db, sc.hole, sc.maxSeq)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@
 //     writes), logs.go (reads log files), rewound.go, refused.go (what a start says that lacks
 //     something).
 //   - Damaged tables: damage.go (what is known of them), tables.go, blocks.go, mendtable.go,
-//     scar.go, scrub.go.
+//     scar.go, scarfile.go, scrub.go.
 //   - Repair: repair.go, repair_members.go (members of conversations that have lost them),
 //     salvage.go, manifestcopy.go, examine.go (looks and changes nothing).
 //   - Backups: backup.go, checkpoint.go, copier.go, manifest.go (what is in a backup),

@@ -14,6 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/wal"
+
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // ErrSound is returned by Repair for a store that Open takes.
@@ -217,7 +219,15 @@ func (p place) scars(o Options) (scars, error) {
 	if e := db.Close(); err == nil {
 		err = e
 	}
-	return old, err
+	if err != nil {
+		return nil, err
+	}
+	kept, err := p.readScars(p.scarsFile())
+	if errors.Is(err, store.ErrCorrupt) {
+		o.Log.Error("the file of scars is damaged; those in the store are taken", "err", err)
+		err = nil
+	}
+	return old.with(kept), err
 }
 
 // keepUnlisted keeps aside the tables that the manifest does not name, an older one

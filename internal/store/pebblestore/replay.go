@@ -2,11 +2,9 @@ package pebblestore
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
@@ -105,6 +103,5 @@ func (w *own) scars() (scars, error) {
 			err = add([]byte(k), v)
 		}
 	}
-	slices.SortFunc(all, func(a, b scar) int { return cmp.Compare(a.n, b.n) })
-	return all, err
+	return scars{}.with(all), err
 }

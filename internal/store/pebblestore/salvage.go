@@ -3,10 +3,8 @@ package pebblestore
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,15 +19,6 @@ import (
 // then settles the holes: a row that is gone becomes an empty place, what may be
 // older than what was lost is deleted, and the report names it. The holes are in the
 // file repairing until that is done, and Open refuses a folder that has this file.
-
-// wide is a hole with what is known of its table.
-type wide struct {
-	From, To []byte
-	File     string
-	MaxSeq   uint64 // Pebble's newest sequence number in the table; all ones: not known, marks say what is sound
-}
-
-func (p place) repairing() string { return p.fs.PathJoin(p.dir, "repairing") }
 
 // unchecked are the options of a database that may lack tables, in which nothing
 // happens by itself.
@@ -103,10 +92,10 @@ func (p place) damagedTables(o Options, all []table) (bad []table, err error) {
 
 // replaceTables puts what can be read of the damaged tables in their places. It
 // returns all holes that are not settled, those of a repair that was cut off too.
-func (p place) replaceTables(o Options, bad []table, r *Report) ([]wide, error) {
-	holes, err := p.readRepairing()
+func (p place) replaceTables(o Options, bad []table, r *Report) (scars, error) {
+	holes, err := p.readScars(p.repairing())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; restore a backup", err)
 	}
 	if len(bad) == 0 {
 		return holes, nil
@@ -124,13 +113,13 @@ func (p place) replaceTables(o Options, bad []table, r *Report) ([]wide, error) 
 			return nil, err
 		}
 		for _, h := range lost {
-			holes = append(holes, wide{h.from, h.to, t.name, t.maxSeq})
+			holes = append(holes, scar{hole: h, n: holes.last() + 1, file: t.name, maxSeq: t.maxSeq})
 		}
 		if err := p.keepAside(r.Aside, t.name); err != nil {
 			return nil, err
 		}
 		if len(holes) > 0 {
-			if err := p.writeRepairing(holes); err != nil {
+			if err := p.writeScars(p.repairing(), holes); err != nil {
 				return nil, err
 			}
 		}
@@ -143,37 +132,8 @@ func (p place) replaceTables(o Options, bad []table, r *Report) ([]wide, error) 
 	return holes, nil
 }
 
-func (p place) readRepairing() (holes []wide, err error) {
-	b, err := readFile(p.fs, p.repairing())
-	if isNotExist(err) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(b, &holes); err != nil {
-		return nil, fmt.Errorf("read %s: %w; restore a backup", p.repairing(), err)
-	}
-	return holes, nil
-}
-
-func (p place) writeRepairing(holes []wide) error {
-	b, err := json.Marshal(holes)
-	if err != nil {
-		return err
-	}
-	fresh := p.repairing() + ".new"
-	err = writeSynced(p.fs, fresh, b)
-	if err == nil {
-		err = p.fs.Rename(fresh, p.repairing())
-	}
-	if err == nil {
-		err = syncDir(p.fs, p.dir)
-	}
-	return err
-}
-
 // fillHoles makes a store without holes of what is left.
-func (p place) fillHoles(o Options, holes []wide, old scars, r *Report) error {
+func (p place) fillHoles(o Options, holes, old scars, r *Report) error {
 	fresh := p.witness + ".new"
 	known, acked := p.witnessed()
 	if err := createWitness(p.fs, p.dir, fresh, known.store); err != nil {
@@ -191,17 +151,19 @@ func (p place) fillHoles(o Options, holes []wide, old scars, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
-	s := &settler{db: db, r: r, heads: map[im.Key]im.Seq{}}
-	for _, sc := range old {
-		s.holes = append(s.holes, wide{sc.from, sc.to, sc.file, math.MaxUint64})
+	s := &settler{db: db, r: r, heads: map[im.Key]im.Seq{}, scars: old}
+	for _, sc := range holes {
+		sc.n = s.scars.last() + 1
+		s.scars = append(s.scars, sc)
 	}
-	s.holes = append(s.holes, holes...)
-	for _, h := range holes {
-		old = append(old, scar{hole: h.hole(), n: old.last() + 1, file: h.File})
-	}
-	s.scars = old
 	err = caught(func() error {
-		if err := s.run(known, acked); err != nil {
+		if err := s.run(known, acked, old); err != nil {
+			return err
+		}
+		if err := p.removeScars(p.scarsFile()); err != nil { // the store has them all
+			return err
+		}
+		if err := s.end(); err != nil {
 			return err
 		}
 		return db.Flush() // the log must not repeat the number of a commit
@@ -212,15 +174,12 @@ func (p place) fillHoles(o Options, holes []wide, old scars, r *Report) error {
 		}
 	}
 	if err == nil {
-		err = p.fs.Remove(p.repairing())
-		if isNotExist(err) {
-			err = nil
-		}
+		err = p.removeScars(p.repairing())
 	}
 	if err != nil {
 		return fmt.Errorf("settle what is lost: %w", err)
 	}
-	return syncDir(p.fs, p.dir)
+	return nil
 }
 
 // witnessed is what the witness file says, as far as it can be read.
@@ -237,8 +196,7 @@ func (p place) witnessed() (id identity, acked testimony) {
 // settler works on a database whose tables can all be read.
 type settler struct {
 	db    *pebble.DB
-	holes []wide
-	scars scars // for each of holes
+	scars scars // those of the running store, and then those of this repair
 	r     *Report
 	last  last
 	heads map[im.Key]im.Seq // what the feed says of conversations in holes
@@ -246,52 +204,60 @@ type settler struct {
 	b     *pebble.Batch
 }
 
-func (s *settler) run(known identity, acked testimony) error {
+func (s *settler) run(known identity, acked testimony, old scars) error {
 	if err := s.own(known, acked); err != nil {
 		return err
 	}
-	for i, h := range s.holes {
-		keys, err := newer(s.db, h.hole(), h.MaxSeq)
+	if err := s.commit(func() error { return old.put(s.b) }); err != nil {
+		return err
+	}
+	for i, sc := range s.scars {
+		keys, err := newer(s.db, sc.hole, sc.maxSeq)
 		if err != nil {
 			return err
 		}
 		if keys, err = (&Store{db: s.db}).undoubted(keys, s.scars[:i]); err != nil {
 			return err
 		}
-		if err := s.commit(func() error { return setMarks(s.b, keys, s.scars[i].n) }); err != nil {
+		if err := s.commit(func() error { return setMarks(s.b, keys, sc.n) }); err != nil {
 			return err
 		}
 	}
 	if err := s.readFeed(); err != nil {
 		return err
 	}
-	for i, h := range s.holes {
-		s.r.Lost = append(s.r.Lost, h.File+": "+h.hole().String())
-		if what := h.hole().lostKeys(); what != "" {
+	for _, sc := range s.scars {
+		s.r.Lost = append(s.r.Lost, sc.file+": "+sc.hole.String())
+		if what := sc.lostKeys(); what != "" {
 			s.r.Lost = append(s.r.Lost, what)
 		}
-		s.r.More = s.r.More || h.hole().endsConversation()
-		if err := s.dropOlder(s.scars[i]); err != nil {
+		s.r.More = s.r.More || sc.endsConversation()
+		if err := s.dropOlder(sc); err != nil {
 			return err
 		}
 	}
-	for _, h := range s.holes {
-		if err := s.rebuildRecords(h.hole()); err != nil {
+	for _, sc := range s.scars {
+		if err := s.rebuildRecords(sc.hole); err != nil {
 			return err
 		}
 	}
-	for _, h := range s.holes {
-		if err := s.restoreMembers(h.hole()); err != nil {
+	for _, sc := range s.scars {
+		if err := s.restoreMembers(sc.hole); err != nil {
 			return err
 		}
 	}
-	for _, h := range s.holes {
-		if err := s.fillRows(h.hole()); err != nil {
+	for _, sc := range s.scars {
+		if err := s.fillRows(sc.hole); err != nil {
 			return err
 		}
 	}
 	slices.Sort(s.r.Lost)
 	s.r.Lost = slices.Compact(s.r.Lost)
+	return nil
+}
+
+// end ends all scars.
+func (s *settler) end() error {
 	return s.commit(func() error {
 		for _, prefix := range [][]byte{keyScars, keyMarks} {
 			if err := s.b.DeleteRange(prefix, after(bytes.Clone(prefix)), nil); err != nil {
@@ -301,8 +267,6 @@ func (s *settler) run(known identity, acked testimony) error {
 		return nil
 	})
 }
-
-func (h wide) hole() hole { return hole{h.From, h.To} }
 
 // commit writes what f puts into the batch, as a part of the newest commit.
 func (s *settler) commit(f func() error) error {
@@ -319,9 +283,7 @@ func (s *settler) commit(f func() error) error {
 
 // in tells whether a hole may have taken the newest value of key.
 func (s *settler) in(key []byte) bool {
-	return slices.ContainsFunc(s.holes, func(h wide) bool {
-		return bytes.Compare(h.From, key) <= 0 && bytes.Compare(key, h.To) < 0
-	})
+	return s.scars.has(key) != nil
 }
 
 // newest is the value of key, and whether it is surely the newest one.
@@ -330,8 +292,8 @@ func (s *settler) newest(key []byte) (v []byte, sure bool, err error) {
 	if v, err = st.get(key); err != nil || !s.in(key) {
 		return v, true, err
 	}
-	for i, h := range s.holes {
-		later, err := newer(s.db, hole{key, next(key)}, h.MaxSeq)
+	for i, sc := range s.scars {
+		later, err := newer(s.db, hole{key, next(key)}, sc.maxSeq)
 		if err != nil {
 			return nil, false, err
 		}
@@ -475,9 +437,7 @@ func (h hole) endsConversation() bool {
 func (s *settler) inRows(c im.Key) bool {
 	lower := convKey(kindRow, c)
 	upper := after(bytes.Clone(lower))
-	return slices.ContainsFunc(s.holes, func(h wide) bool {
-		return bytes.Compare(h.From, upper) < 0 && bytes.Compare(lower, h.To) < 0
-	})
+	return s.scars.over(lower, upper) != nil
 }
 
 // dropOlder deletes what stands in a hole and may be older than what was lost: a row

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -18,12 +19,15 @@ import (
 // was written after the scar, or is known to be newer than what was lost. A mark names
 // the newest scar that it tells this of: a later one may have taken what it vouched for.
 //
-// Scars are durable before the table is replaced. Repair ends them.
+// Scars are durable before the table is replaced, in the store and in the file scars: what
+// damages the store may take them too, and then a repair has to know of them. Repair ends
+// them.
 type scar struct {
 	hole
 	n      uint64 // from 1, in the order in which they came
 	file   string // name of the table
 	timeMs uint64
+	maxSeq uint64 // Pebble's newest sequence number in the table
 }
 
 // keyScars is the prefix of the scars: number of the scar(8).
@@ -37,7 +41,7 @@ func (s scar) key() []byte { return binary.BigEndian.AppendUint64(bytes.Clone(ke
 
 func (s scar) encode() []byte {
 	n, _ := tableNumber(s.file)
-	b := binary.AppendUvarint(binary.AppendUvarint(nil, n), s.timeMs)
+	b := binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, n), s.timeMs), s.maxSeq)
 	for _, p := range [][]byte{s.from, s.to} {
 		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
 	}
@@ -51,7 +55,7 @@ func parseScar(key, b []byte) (scar, error) {
 	}
 	s := scar{n: binary.BigEndian.Uint64(key[len(keyScars):])}
 	var table uint64
-	for _, p := range []*uint64{&table, &s.timeMs} {
+	for _, p := range []*uint64{&table, &s.timeMs, &s.maxSeq} {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
 			return scar{}, bad
@@ -98,6 +102,23 @@ func (all scars) last() uint64 {
 		return 0
 	}
 	return all[len(all)-1].n
+}
+
+// put writes them to b.
+func (all scars) put(b *pebble.Batch) error {
+	for i := range all {
+		if err := b.Set(all[i].key(), all[i].encode(), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// with are all of two, each once, in their order.
+func (all scars) with(more scars) scars {
+	all = append(slices.Clone(all), more...)
+	slices.SortStableFunc(all, func(a, b scar) int { return cmp.Compare(a.n, b.n) })
+	return slices.CompactFunc(all, func(a, b scar) bool { return a.n == b.n })
 }
 
 // setMarks marks keys up to the scar n.
