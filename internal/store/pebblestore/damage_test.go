@@ -498,11 +498,15 @@ func damageNewest(t *testing.T, fs *vfs.MemFS, st *Store, token string, before [
 	}
 	mustClose(t, st)
 	key := recordKey(store.Tokens, 0, []byte("token"))
+	all = slices.DeleteFunc(all, func(tb table) bool { return slices.Contains(before, "data/store/"+tb.name) })
+	damageBlock(t, fs, all, func(h hole) bool { return h.has(key) && !h.has(keyCommit) && !h.has(keyIdentity) })
+}
+
+// damageBlock damages the block of a table of which only such a hole is left.
+func damageBlock(t *testing.T, fs *vfs.MemFS, all []table, such func(h hole) bool) {
+	t.Helper()
 	for _, tb := range all {
 		path := "data/store/" + tb.name
-		if slices.Contains(before, path) || !tb.whole.has(key) {
-			continue
-		}
 		whole := contentOf(t, fs, path)
 		for at := 0; at < len(whole); at += 2048 {
 			rewriteFile(t, fs, path, flipped(whole, at))
@@ -510,12 +514,13 @@ func damageNewest(t *testing.T, fs *vfs.MemFS, st *Store, token string, before [
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(holes) == 1 && holes[0].has(key) && !holes[0].has(keyCommit) && !holes[0].has(keyIdentity) {
+			if len(holes) == 1 && such(holes[0]) {
 				return
 			}
 		}
+		rewriteFile(t, fs, path, whole)
 	}
-	t.Fatal("no block has the token and nothing of the store itself")
+	t.Fatal("there is no such block")
 }
 
 // setToken writes the token; empty: deletes it.
@@ -612,6 +617,30 @@ func TestSecondScarHidesWhatIsOlder(t *testing.T) {
 	defer mustClose(t, st)
 	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "newest" {
 		t.Errorf("repaired: the record is %q, %v", v, err)
+	}
+}
+
+// TestRepairKnowsScarsThatTheStoreHasLost: the second damage takes the block with the scars.
+func TestRepairKnowsScarsThatTheStoreHasLost(t *testing.T) {
+	fs := outdated(t)
+	st := mustOpen(t, mem(fs))
+	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token"))
+	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	intoTables(t, st)
+	all, err := liveTables(st.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, st)
+	damageBlock(t, fs, all, func(h hole) bool { return h.has(scar{n: 1}.key()) })
+	refusal(t, fs, "the scars are lost")
+	if _, err := Repair(mem(fs)); err != nil {
+		t.Fatal(err)
+	}
+	st = mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); v != nil || err != nil {
+		t.Errorf("the deleted token is %q, %v, want none", v, err)
 	}
 }
 
