@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -34,8 +35,9 @@ type damage struct {
 
 // wound is a damaged table that was not mended yet.
 type wound struct {
-	file  string
-	tried time.Time // when the mender began with it
+	file    string
+	tried   time.Time     // when the mender began with it
+	treated chan struct{} // closed when the mender has ended with it for the first time
 }
 
 func (d *damage) init(log *slog.Logger) {
@@ -48,7 +50,7 @@ func (d *damage) found(file string, err error) {
 	d.mu.Lock()
 	first := d.wounds[file] == nil
 	if first {
-		d.wounds[file] = &wound{file: file}
+		d.wounds[file] = &wound{file: file, treated: make(chan struct{})}
 	}
 	d.mu.Unlock()
 	if first {
@@ -76,11 +78,56 @@ func (d *damage) next(retry time.Duration) string {
 	return ""
 }
 
-func (d *damage) healed(file string) {
+// treated notes that the mender has ended with a table.
+func (d *damage) treated(file string, healed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.wounds, file)
+	w := d.wounds[file]
+	if w == nil {
+		return
+	}
+	select {
+	case <-w.treated:
+	default:
+		close(w.treated)
+	}
+	if healed {
+		delete(d.wounds, file)
+	}
 }
+
+// untreated are the tables that the mender has not ended with.
+func (d *damage) untreated() (all []chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.wounds {
+		all = append(all, w.treated)
+	}
+	return all
+}
+
+// awaitTreatment waits until what is damaged was treated, within limits: much of it can be
+// read then, and a reader who is told where the hole is does not ask again.
+func (s *Store) awaitTreatment(ctx context.Context) {
+	limit := time.NewTimer(treatWithin)
+	defer limit.Stop()
+	for _, treated := range s.damage.untreated() {
+		select {
+		case <-treated:
+		case <-ctx.Done():
+			return
+		case <-s.stop:
+			return
+		case <-s.out.ch:
+			return
+		case <-limit.C:
+			return
+		}
+	}
+}
+
+// treatWithin is how long a reader waits who has met damage.
+const treatWithin = 2 * time.Second
 
 // maxPlaces is how many damaged places are named.
 const maxPlaces = 20

@@ -582,6 +582,45 @@ func TestScarHidesWhatIsOlder(t *testing.T) {
 	}
 }
 
+// TestReaderLearnsOfDamageWhenItWasTreated: the index of a table is damaged, and nothing is
+// lost. Who meets that and asks again gets everything.
+func TestReaderLearnsOfDamageWhenItWasTreated(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	o := mem(fs)
+	o.tune = func(p *pebble.Options) {
+		for i := range p.TargetFileSizes {
+			p.TargetFileSizes[i] = 64 << 10
+		}
+	}
+	st := mustOpen(t, o)
+	tn := newTown(t, st, 100, 40)
+	intoTables(t, st)
+	all, err := liveTables(st.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, st)
+	i := slices.IndexFunc(all, func(tb table) bool { return tb.whole.from[0] == kindRow && tb.whole.to[0] == kindRow })
+	path := "data/store/" + all[i].name
+	whole := contentOf(t, fs, path)
+	for at := len(whole) - 200; ; at -= 50 {
+		rewriteFile(t, fs, path, flipped(whole, at))
+		if holes, err := salvage(tableOptions(o.withDefaults()), fs, path, all[i], nil); err != nil || len(holes) > 0 {
+			t.Fatalf("flipped at %d of %d, %v and %v are lost: no such place was met before", at, len(whole), holes, err)
+		}
+		st := mustOpen(t, o)
+		n := tn.count(t, st, "met")
+		met := st.Stats().DamageMet
+		mustClose(t, st)
+		if n.damaged > 0 || n.rows != tn.rows() {
+			t.Errorf("flipped at %d of %d: read %+v of %d rows", at, len(whole), n, tn.rows())
+		}
+		if met > 0 {
+			return
+		}
+	}
+}
+
 // TestSecondScarHidesWhatIsOlder: what was written after a first damage is lost by a second.
 func TestSecondScarHidesWhatIsOlder(t *testing.T) {
 	fs := outdated(t)

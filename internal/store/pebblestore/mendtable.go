@@ -31,9 +31,11 @@ func (s *Store) mender() {
 		case <-tick.C:
 		}
 		for file := s.damage.next(mendAgain); file != ""; file = s.damage.next(mendAgain) {
-			if err := s.treat(file); err != nil && !errors.Is(err, errClosed) {
+			err := s.treat(file)
+			if err != nil && !errors.Is(err, errClosed) {
 				s.log.Error("mend table failed", "file", file, "err", err)
 			}
+			s.damage.treated(file, err == nil)
 			select {
 			case <-s.stop:
 				return
@@ -50,7 +52,6 @@ func (s *Store) treat(file string) error {
 		return err
 	}
 	if t == nil { // it is in use no more
-		s.damage.healed(file)
 		return nil
 	}
 	p := s.o.place()
@@ -60,7 +61,6 @@ func (s *Store) treat(file string) error {
 	}
 	if was == nil {
 		s.log.Warn("table was read again without an error", "file", file)
-		s.damage.healed(file)
 		return nil
 	}
 	return s.mend(*t)
@@ -138,7 +138,6 @@ func (s *Store) mend(t table) error {
 		s.out.fail(fmt.Errorf("mend %s: %w", t.name, err))
 		return err
 	}
-	s.damage.healed(t.name)
 	for _, h := range holes {
 		s.log.Error("stored data is lost", "file", t.name, "lost", h.String())
 	}

@@ -57,8 +57,17 @@ func (s *Store) lookup(key []byte) ([]byte, error) {
 }
 
 // read runs f between enter and leave. What f read is discarded if the store
-// has failed meanwhile: it may not be durable.
+// has failed meanwhile: it may not be durable. An error that tells of damage
+// comes when the damage was treated.
 func (s *Store) read(ctx context.Context, f func() error) error {
+	err := s.reading(ctx, f)
+	if errors.Is(err, store.ErrCorrupt) {
+		s.awaitTreatment(ctx)
+	}
+	return err
+}
+
+func (s *Store) reading(ctx context.Context, f func() error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
