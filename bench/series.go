@@ -187,9 +187,17 @@ func (w *watch) read() reading {
 	return n
 }
 
-// since is what was used from an earlier reading to this one.
+// since is what was used from an earlier reading to this one. A server that was killed in
+// between has begun to count anew.
 func (n reading) since(before reading) Usage {
 	d := n.at.Sub(before.at).Seconds()
+	for bound, count := range n.commits {
+		if count < before.commits[bound] {
+			before.commits = nil
+			break
+		}
+	}
+	before.pauses = min(before.pauses, n.pauses)
 	commits := map[float64]float64{}
 	for bound, count := range n.commits {
 		commits[bound] = count - before.commits[bound]

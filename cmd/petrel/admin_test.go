@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -79,6 +80,31 @@ func (s *fakeServer) CreateUsers(_ context.Context, r *connect.Request[petrelv1.
 
 func (s *fakeServer) RevokeTokens(_ context.Context, r *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error) {
 	return connect.NewResponse(&petrelv1.RevokeTokensResponse{Sessions: 2}), nil
+}
+
+// GetHistory serves a conversation of 9 entries, of which 4 to 6 are damaged.
+func (s *fakeServer) GetHistory(_ context.Context, r *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
+	p := &petrelv1.HistoryPage{Head: 9}
+	for q := r.Msg.History.After + 1; q <= 9; q++ {
+		if q == 4 && len(p.Messages) > 0 {
+			p.More = true
+			break
+		} else if q >= 4 && q <= 6 {
+			e := connect.NewError(connect.CodeUnavailable, errors.New("damaged"))
+			d, _ := connect.NewErrorDetail(&petrelv1.Error{Code: string(im.CodeDamaged), Message: "the disk is damaged", DamagedFrom: q, DamagedTo: 6}) // is a message
+			e.AddDetail(d)
+			return nil, e
+		}
+		p.Messages = append(p.Messages, &petrelv1.Message{Seq: q})
+	}
+	return connect.NewResponse(p), nil
+}
+
+func TestReadingGoesUpToDamageAndOnBehindIt(t *testing.T) {
+	env, _ := serveFake(t)
+	petrel(t, env, "conv", "history", "C", "--after", "0", "--last", "9").want(t, exitFailed, "#3", "the disk is damaged")
+	petrel(t, env, "conv", "export", "C").want(t, exitFailed, "the entries up to 6 are not in the file", "petrel conv export C --after 6")
+	petrel(t, env, "conv", "export", "C", "--after", "6").want(t, exitOK, "3 entries")
 }
 
 // refusal is an error as the server sends it: P-10.3.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,9 +66,9 @@ func newBenchScenario(c *cli, scenario, short, example string) *cobra.Command {
 		Use:   scenario,
 		Short: short,
 		Long: short + ". The command starts a server of its own in a temporary folder,\n" +
-			"unless --url names a running one. It follows every message from its sender to its receivers, and reads all of them\n" +
-			"back at the end. If a message was lost, doubled, invented or out of order, the command ends with exit code 6, however\n" +
-			"fast the run was. It also ends with exit code 6 if a --target is missed, and if the run was overloaded: less was accepted\n" +
+			"unless --url names a running one. It follows every message from its sender to its receivers. At the end it reads the\n" +
+			"histories of some conversations back, and of all in which something seems to be missing. If a message was lost, doubled,\n" +
+			"invented or out of order, the command ends with exit code 6, however fast the run was. It also ends with exit code 6 if a --target is missed, and if the run was overloaded: less was accepted\n" +
 			"than offered, sends were put off, latency grew, or the load generator itself was late.",
 		Example: example,
 		Args:    cobra.NoArgs,
@@ -388,6 +389,20 @@ func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err er
 	defer stop()
 	key, err = c.adminKey(ctx, t)
 	return t.admin, key, err
+}
+
+// check says that a file cannot be written, before a run and not after it.
+func (f *files) check() error {
+	for _, name := range []string{f.json, f.html, f.csv} {
+		if name == "" || name == "-" {
+			continue
+		}
+		dir := filepath.Dir(name)
+		if s, err := os.Stat(dir); err != nil || !s.IsDir() {
+			return usage(fmt.Sprintf("%s cannot be written: there is no folder %s", name, dir), "")
+		}
+	}
+	return nil
 }
 
 // write writes the figures for people, and to the files that were asked for.

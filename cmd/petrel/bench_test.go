@@ -63,6 +63,9 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 	for _, line := range [][]string{
 		{"bench", "direct", "--window", "0"},
 		{"bench", "direct", "--codec", "xml"},
+		{"bench", "direct", "--scale", "NaN"},
+		{"bench", "direct", "--json", "no-folder/report.json"},
+		{"bench", "quick", "--html", "no-folder/report.html"},
 		{"bench", "direct", "--target", "speed>1"},
 		{"bench", "group", "--members", "1"},
 		{"bench", "direct", "--nodes", "2"},

@@ -22,6 +22,9 @@ func newBenchReliability(c *cli) *cobra.Command {
 			if err := p.Check(); err != nil {
 				return usage(err.Error(), "")
 			}
+			if err := r.files.check(); err != nil {
+				return err
+			}
 			p.Command = commandLine(cmd)
 			p.Progress = c.benchProgress()
 			report, err := bench.RunReliability(cmd.Context(), p)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,11 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 		return usage(err.Error(), "")
 	}
 	scale := r.params.Scale
-	if scale <= 0 {
+	if !(scale > 0) || math.IsInf(scale, 1) { // NaN is neither
 		return usage(fmt.Sprintf("scale is %g; it is a share above 0, like 0.1", scale), "")
+	}
+	if err := r.files.check(); err != nil {
+		return err
 	}
 	var given []func() error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -80,8 +84,11 @@ func newBenchQuick(c *cli) *cobra.Command {
 		Example: "  petrel bench quick\n  petrel bench quick --html quick.html",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
-			if p.Scale <= 0 || p.Seconds <= 0 {
+			if !(p.Scale > 0) || !(p.Seconds > 0) { // NaN is neither
 				return usage(fmt.Sprintf("scale is %g and seconds is %g; both are above 0", p.Scale, p.Seconds), "")
+			}
+			if err := r.files.check(); err != nil {
+				return err
 			}
 			p.Command, p.Progress = commandLine(cmd), c.benchProgress()
 			story, err := bench.RunQuick(cmd.Context(), p)

@@ -176,11 +176,9 @@ func newConvHistory(c *cli) *cobra.Command {
 		if !cmd.Flags().Changed("after") && h.Before == 0 {
 			h.Before = math.MaxUint64 // the newest page
 		}
-		entries, err := readEntries(ctx, api, q, last)
-		if err != nil {
-			return err
-		}
+		entries, failure := readEntries(ctx, api, q, last)
 		for _, m := range entries {
+			var err error
 			if c.json {
 				err = writeLine(c.out, m)
 			} else {
@@ -190,13 +188,14 @@ func newConvHistory(c *cli) *cobra.Command {
 				return err
 			}
 		}
-		return nil
+		return failure
 	})
 	return cmd
 }
 
 // readEntries reads up to n entries of the range that q names, by as many pages
-// as that takes, ascending. Spec: P-5.2.
+// as that takes, ascending. With an error it returns those that it has read
+// before. Spec: P-5.2.
 func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest, n uint64) ([]*petrelv1.Message, error) {
 	h := q.History
 	var entries []*petrelv1.Message
@@ -204,7 +203,7 @@ func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryReq
 		h.Limit = uint32(min(n, maxPageEntries))
 		p, err := call(ctx, api, "read "+h.Conv, api.GetHistory, q)
 		if err != nil {
-			return nil, err
+			return entries, err
 		}
 		if h.Before != 0 {
 			entries = append(p.Messages, entries...)
@@ -243,9 +242,12 @@ func newConvExport(c *cli) *cobra.Command {
 			h.Conv = args[0]
 			n, err := export(ctx, api, q, c.out)
 			if err != nil {
-				f := failed(err)
-				if h.After > 0 {
-					f.fix = strings.TrimPrefix(f.fix+"\n", "\n") + fmt.Sprintf("go on with: petrel conv export %s --after %d", h.Conv, h.After)
+				f, on := failed(err), max(h.After, detailOf(err).GetDamagedTo())
+				if on > h.After {
+					f.why += fmt.Sprintf("; the entries up to %d are not in the file", on)
+				}
+				if on > 0 {
+					f.fix = strings.TrimPrefix(f.fix+"\n", "\n") + fmt.Sprintf("go on with: petrel conv export %s --after %d", h.Conv, on)
 				}
 				return f
 			}

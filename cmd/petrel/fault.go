@@ -100,6 +100,22 @@ func badConfig(err error) *fault {
 	return f
 }
 
+// detailOf is what the server says of an error of a call, nil if it says nothing.
+func detailOf(err error) *petrelv1.Error {
+	e, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		return nil
+	}
+	for _, d := range e.Details() {
+		if v, err := d.Value(); err == nil {
+			if p, ok := v.(*petrelv1.Error); ok {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
 // fromServer is the fault in what a call or connection to a server returned;
 // doing says what was tried.
 func fromServer(url, doing string, err error) *fault {
@@ -110,13 +126,9 @@ func fromServer(url, doing string, err error) *fault {
 	}
 	if e, ok := errors.AsType[*connect.Error](err); ok {
 		f.code, f.why = e.Code().String(), e.Message()
-		for _, d := range e.Details() {
-			if v, err := d.Value(); err == nil {
-				if p, ok := v.(*petrelv1.Error); ok {
-					code, f.why, f.fix = im.Code(p.Code), p.Message, p.Hint
-				}
-			}
-		}
+	}
+	if p := detailOf(err); p != nil {
+		code, f.why, f.fix = im.Code(p.Code), p.Message, p.Hint
 	}
 	if code != "" {
 		f.code = string(code)

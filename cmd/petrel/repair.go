@@ -50,7 +50,7 @@ func newRepair(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "Accept the loss of messages, so that the server starts again",
-		Long: "Use it when the server refuses to start because its store has lost or changed messages that were acked. If there is a\n" +
+		Long: "Use it when the server refuses to start because a file of its store is missing or damaged. If there is a\n" +
 			"backup, restore that instead. Use it also when /readyz says that a part of the store is damaged. Of the log the\n" +
 			"command keeps the longest unbroken run of commits. Of damaged tables it keeps all that can be read, and lists what is\n" +
 			"lost; lost messages become empty places. It reads the whole store. Damaged files go into a folder inside the data\n" +

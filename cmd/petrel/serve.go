@@ -87,7 +87,7 @@ func cannotServe(err error) error {
 	if d, ok := errors.AsType[*pebblestore.Damaged](err); ok && d.Rewound {
 		f.code, f.what, f.why = "rewound", "the store may be an earlier state of what clients were told, so the server does not start", f.what
 	} else if ok {
-		f.code, f.what, f.why = "damaged", "the store has lost or changed messages that were acked, so the server does not start", f.what
+		f.code, f.what, f.why = "damaged", "a file of the store is missing or damaged, and what was acked may be lost, so the server does not start", f.what
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return &fault{exit: exitFailed, code: string(im.CodeDiskFull), what: "the disk is full", why: err.Error(), fix: "free some space there, then try again: nothing that was acked is lost", err: err}

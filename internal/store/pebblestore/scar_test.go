@@ -1,0 +1,299 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// outdated is a disk where the newest version of a token is in a damaged table, and the
+// one before it in another.
+func outdated(t *testing.T) *vfs.MemFS {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	newTown(t, st, 20, 5)
+	setToken(t, st, "valid")
+	intoTables(t, st)
+	before := filesOf(t, fs, "sst")
+	damageNewest(t, fs, st, "", before)
+	return fs
+}
+
+// damageNewest sets the token, empty: deletes it, closes the store, and damages the block
+// of a table that has this newest version. before are the tables that have older ones.
+func damageNewest(t *testing.T, fs *vfs.MemFS, st *Store, token string, before []string) {
+	t.Helper()
+	setToken(t, st, token)
+	for i := range 200 { // so that the block with the token has nothing of the store itself
+		v := make([]byte, 300)
+		for j := range v {
+			v[j] = byte(rand.Uint32())
+		}
+		if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Requests, Key: fmt.Append(nil, i), Value: v}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := liveTables(st.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, st)
+	key := recordKey(store.Tokens, 0, []byte("token"))
+	all = slices.DeleteFunc(all, func(tb table) bool { return slices.Contains(before, "data/store/"+tb.name) })
+	damageBlock(t, fs, all, func(h hole) bool { return h.has(key) && !h.has(keyCommit) && !h.has(keyIdentity) })
+}
+
+// damageBlock damages the block of a table of which only such a hole is left.
+func damageBlock(t *testing.T, fs *vfs.MemFS, all []table, such func(h hole) bool) {
+	t.Helper()
+	for _, tb := range all {
+		path := "data/store/" + tb.name
+		whole := contentOf(t, fs, path)
+		for at := 0; at < len(whole); at += 2048 {
+			rewriteFile(t, fs, path, flipped(whole, at))
+			holes, err := salvage(tableOptions(mem(fs).withDefaults()), fs, path, tb, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(holes) == 1 && such(holes[0]) {
+				return
+			}
+		}
+		rewriteFile(t, fs, path, whole)
+	}
+	t.Fatal("there is no such block")
+}
+
+// setToken writes the token; empty: deletes it.
+func setToken(t *testing.T, st *Store, v string) {
+	t.Helper()
+	puts := []store.RecordPut{{Table: store.Tokens, Key: []byte("token"), Value: []byte(v)}}
+	if v == "" {
+		puts[0].Value = nil
+	}
+	if err := st.Update(t.Context(), puts); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// afterReplacing is fs, and the disk as a power cut leaves it when a table was replaced
+// and nothing came after that.
+func afterReplacing(fs *vfs.MemFS) (vfs.FS, func() *vfs.MemFS) {
+	var mu sync.Mutex
+	var cut *vfs.MemFS
+	hooked := &hookFS{FS: fs, at: func(e event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.after && e.op == "rename" && isFile(e.path, "sst") && cut == nil {
+			cut = killed(fs)
+		}
+		return nil
+	}}
+	return hooked, func() *vfs.MemFS {
+		mu.Lock()
+		defer mu.Unlock()
+		return cut
+	}
+}
+
+func TestScarHidesWhatIsOlder(t *testing.T) {
+	ask := func(what string, st *Store) {
+		t.Helper()
+		if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: the deleted token is %q, %v, want %v", what, v, err, store.ErrCorrupt)
+		}
+	}
+	fs, cut := afterReplacing(outdated(t))
+	st := mustOpen(t, mem(fs))
+	ask("met", st)
+	eventually(t, "mended", func() bool { return st.scarred() != nil && cut() != nil })
+	ask("mended", st)
+	intoTables(t, st)
+	ask("compacted", st)
+	mustClose(t, st)
+	left := mustOpen(t, mem(cut()))
+	ask("power cut when it was mended", left)
+	mustClose(t, left)
+	st = mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	ask("opened again", st)
+	setToken(t, st, "new")
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "new" {
+		t.Errorf("a record that was written again is %q, %v", v, err)
+	}
+}
+
+// TestSecondScarHidesWhatIsOlder: what was written after a first damage is lost by a second.
+func TestSecondScarHidesWhatIsOlder(t *testing.T) {
+	fs := outdated(t)
+	st := mustOpen(t, mem(fs))
+	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token"))
+	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	setToken(t, st, "new")
+	intoTables(t, st)
+	before := filesOf(t, fs, "sst")
+	damageNewest(t, fs, st, "", before)
+	ask := func(what string) {
+		t.Helper()
+		if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: the token that was deleted again is %q, %v, want %v", what, v, err, store.ErrCorrupt)
+		}
+	}
+	st = mustOpen(t, mem(fs))
+	ask("met")
+	eventually(t, "mended", func() bool { return len(st.scarred()) == 2 })
+	ask("mended")
+	mustClose(t, st)
+	st = mustOpen(t, mem(fs))
+	ask("opened again")
+	setToken(t, st, "newest")
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "newest" {
+		t.Errorf("a record that was written again is %q, %v", v, err)
+	}
+	mustClose(t, st)
+	if _, err := Repair(mem(fs)); err != nil {
+		t.Fatal(err)
+	}
+	st = mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "newest" {
+		t.Errorf("repaired: the record is %q, %v", v, err)
+	}
+}
+
+// TestRepairKnowsScarsThatTheStoreHasLost: the second damage takes the block with the scars.
+func TestRepairKnowsScarsThatTheStoreHasLost(t *testing.T) {
+	fs := outdated(t)
+	st := mustOpen(t, mem(fs))
+	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token"))
+	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	intoTables(t, st)
+	all, err := liveTables(st.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, st)
+	damageBlock(t, fs, all, func(h hole) bool { return h.has(scar{n: 1}.key()) })
+	refusal(t, fs, "the scars are lost")
+	if _, err := Repair(mem(fs)); err != nil {
+		t.Fatal(err)
+	}
+	st = mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); v != nil || err != nil {
+		t.Errorf("the deleted token is %q, %v, want none", v, err)
+	}
+}
+
+// TestTableIsDamagedTwice: what the first damage took is not forgotten by the second.
+func TestTableIsDamagedTwice(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	o := mem(fs)
+	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+	st := mustOpen(t, o)
+	tn := newTown(t, st, 300, 60)
+	intoTables(t, st)
+	mustClose(t, st)
+	was := 0
+	for i, middle := range []bool{false, true} { // the head records come first, the rows are in the middle
+		path, whole := largestOf(t, fs)
+		at := 2000
+		if middle {
+			at = len(whole) / 2
+		}
+		rewriteFile(t, fs, path, flipped(whole, at))
+		st := mustOpen(t, o)
+		tn.count(t, st, "met")
+		awaitMender(st)
+		tn.count(t, st, "mended")
+		mustClose(t, st)
+		st = mustOpen(t, o)
+		n := tn.count(t, st, "opened again")
+		mustClose(t, st)
+		if n.damaged <= was {
+			t.Errorf("damage %d: %d reads met damage, %d before it", i+1, n.damaged, was)
+		}
+		was = n.damaged
+	}
+}
+
+// TestRewriteTellsNothingOfTheEnd: the last rows of a conversation are lost, and one before
+// them was rewritten since.
+func TestRewriteTellsNothingOfTheEnd(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	o := mem(fs)
+	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+	st := mustOpen(t, o)
+	tn := newTown(t, st, 300, 60)
+	intoTables(t, st)
+	rewritten := func(c im.Key, q im.Seq) store.RowPut {
+		v := townRow(c, q)
+		v[1] |= store.RowRewritten
+		return store.RowPut{Conv: c, Seq: q, Value: v, Rewrite: true}
+	}
+	b := tn.batch()
+	var longer []im.Key // have rows that came after the table; the last is rewritten too
+	for i, c := range tn.convs {
+		if i%2 == 0 {
+			b.Rows = append(b.Rows, rewritten(c, 55))
+		} else {
+			longer = append(longer, c)
+		}
+	}
+	tn.append(t, b)
+	tn.round(t, longer)
+	tn.round(t, longer)
+	b = tn.batch()
+	for _, c := range longer {
+		b.Rows = append(b.Rows, rewritten(c, tn.heads[c]))
+	}
+	tn.append(t, b)
+	mustClose(t, st)
+	path, whole := largestOf(t, fs)
+	for part := 1; part < 8; part++ {
+		whole = flipped(whole, len(whole)/8*part)
+	}
+	rewriteFile(t, fs, path, whole)
+	st = mustOpen(t, mem(fs))
+	for _, c := range tn.convs {
+		_, _ = st.LastRow(t.Context(), c)
+	}
+	eventually(t, "mended", func() bool {
+		for _, c := range longer {
+			if row, err := st.LastRow(t.Context(), c); err != nil || row.Seq != tn.heads[c] {
+				return false
+			}
+		}
+		return st.scarred() != nil
+	})
+	for _, what := range []string{"mended", "opened again"} {
+		hidden := 0
+		for _, c := range tn.convs {
+			row, err := st.LastRow(t.Context(), c)
+			if errors.Is(err, store.ErrCorrupt) && tn.heads[c] == 60 {
+				hidden++
+			} else if err != nil || row.Seq != tn.heads[c] {
+				t.Errorf("%s: last row of %s is %v, %v, want %d or damage", what, c, row, err, tn.heads[c])
+			}
+		}
+		if hidden == 0 {
+			t.Errorf("%s: no conversation has lost its last rows", what)
+		}
+		mustClose(t, st)
+		st = mustOpen(t, mem(fs))
+	}
+	mustClose(t, st)
+}
