@@ -68,8 +68,9 @@ func newBenchScenario(c *cli, scenario, short, example string) *cobra.Command {
 		Long: short + ". The command starts a server of its own in a temporary folder,\n" +
 			"unless --url names a running one. It follows every message from its sender to its receivers. At the end it reads the\n" +
 			"histories of some conversations back, and of all in which something seems to be missing. If a message was lost, doubled,\n" +
-			"invented or out of order, the command ends with exit code 6, however fast the run was. It also ends with exit code 6 if a --target is missed, and if the run was overloaded: less was accepted\n" +
-			"than offered, sends were put off, latency grew, or the load generator itself was late.",
+			"invented or out of order, the command ends with exit code 6, however fast the run was. It also ends with exit code 6 if a\n" +
+			"--target is missed, and if the run was overloaded: less was accepted than offered, sends were put off, latency grew, or the\n" +
+			"load generator itself was late.",
 		Example: example,
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),

@@ -330,6 +330,9 @@ func TestRepairKeepsAllButTheNamedRange(t *testing.T) {
 			if len(r.Lost) == 0 || !strings.Contains(strings.Join(r.Lost, "\n"), file) {
 				t.Errorf("lost %q does not name %s", r.Lost, file)
 			}
+			if kept := slices.Contains(r.Files, file); kept != (how == "flipped" || how == "cut") {
+				t.Errorf("set aside are %v, and %s was %s", r.Files, file, how)
+			}
 			st := mustOpen(t, mem(fs))
 			defer func() { mustClose(t, st) }()
 			if st.scarred() != nil {

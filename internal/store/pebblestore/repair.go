@@ -171,12 +171,18 @@ func (p place) dropOptions(o Options, r *Report) error {
 	return p.takeOut(names, r)
 }
 
-// takeOut moves files of the database into the folder aside.
-func (p place) takeOut(names []string, r *Report) (err error) {
+// makeAside makes the folder aside of a repair, if it has none yet.
+func (p place) makeAside(r *Report) (err error) {
 	if r.Aside == "" {
-		if r.Aside, err = p.newAside(); err != nil {
-			return err
-		}
+		r.Aside, err = p.newAside()
+	}
+	return err
+}
+
+// takeOut moves files of the database into the folder aside.
+func (p place) takeOut(names []string, r *Report) error {
+	if err := p.makeAside(r); err != nil {
+		return err
 	}
 	for _, n := range names {
 		if err := p.fs.Rename(p.fs.PathJoin(p.db, n), p.fs.PathJoin(r.Aside, n)); err != nil {
@@ -241,15 +247,9 @@ func (p place) keepUnlisted(listed []table, r *Report) error {
 		if _, ok := tableNumber(n); !ok || slices.ContainsFunc(listed, func(t table) bool { return t.name == n }) {
 			continue
 		}
-		if r.Aside == "" {
-			if r.Aside, err = p.newAside(); err != nil {
-				return err
-			}
-		}
-		if err := p.keepAside(r.Aside, n); err != nil {
+		if err := p.keepTable(n, r); err != nil {
 			return err
 		}
-		r.Files = append(r.Files, n)
 	}
 	return nil
 }
@@ -504,12 +504,8 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 	if len(cuts) == 0 {
 		return nil
 	}
-	if r.Aside == "" {
-		dir, err := p.newAside()
-		if err != nil {
-			return err
-		}
-		r.Aside = dir
+	if err := p.makeAside(r); err != nil {
+		return err
 	}
 	// The last file first: a repair that is cut short leaves no gap behind.
 	for _, c := range slices.Backward(cuts) {

@@ -100,11 +100,6 @@ func (p place) replaceTables(o Options, bad []table, r *Report) (scars, error) {
 	if len(bad) == 0 {
 		return holes, nil
 	}
-	if r.Aside == "" {
-		if r.Aside, err = p.newAside(); err != nil {
-			return nil, err
-		}
-	}
 	po := tableOptions(o)
 	fresh := p.fs.PathJoin(p.dir, "table.new")
 	for _, t := range bad {
@@ -115,7 +110,7 @@ func (p place) replaceTables(o Options, bad []table, r *Report) (scars, error) {
 		for _, h := range lost {
 			holes = append(holes, scar{hole: h, n: holes.last() + 1, file: t.name, maxSeq: t.maxSeq})
 		}
-		if err := p.keepAside(r.Aside, t.name); err != nil {
+		if err := p.keepTable(t.name, r); err != nil {
 			return nil, err
 		}
 		if len(holes) > 0 {
@@ -126,10 +121,24 @@ func (p place) replaceTables(o Options, bad []table, r *Report) (scars, error) {
 		if err := p.replace(fresh, t.name); err != nil {
 			return nil, err
 		}
-		r.Files = append(r.Files, t.name)
 	}
 	slices.Sort(r.Files)
 	return holes, nil
+}
+
+// keepTable keeps a table aside, if it is not the file that is missing.
+func (p place) keepTable(name string, r *Report) error {
+	if _, err := p.fs.Stat(p.fs.PathJoin(p.db, name)); err != nil {
+		if isNotExist(err) {
+			return nil
+		}
+		return err
+	}
+	if err := p.makeAside(r); err != nil {
+		return err
+	}
+	r.Files = append(r.Files, name)
+	return p.keepAside(r.Aside, name)
 }
 
 // fillHoles makes a store without holes of what is left.
