@@ -153,25 +153,55 @@ var pebbleRules = []rule{
 	{
 		name:    "serve-older-than-scar",
 		holds:   "what stands where something was lost is damaged until it is written again",
-		patches: []patch{{"internal/store/pebblestore/scar.go", `	sc := s.scarred().has(key)`, `	sc := s.scarred().has(key); sc = nil`}},
+		patches: []patch{{"internal/store/pebblestore/scar.go", `if bad, err := s.doubted(key, all); err != nil || !bad {`, `if bad, err := s.doubted(key, all); err != nil || bad || !bad {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
 	},
 	{
 		name:    "mend-before-scar",
 		holds:   "a scar is durable before the table is replaced",
-		patches: []patch{{"internal/store/pebblestore/mendtable.go", `			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {`, `			if err := error(nil); err != nil || i < 0 {`}},
+		patches: []patch{{"internal/store/pebblestore/mendtable.go", `		return all.put(b) `, `		return nil `}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
+	},
+	{
+		name:    "mark-for-ever",
+		holds:   "what was written after one damage is not taken for newer than what a later one took",
+		patches: []patch{{"internal/store/pebblestore/scar.go", `binary.AppendUvarint(nil, n), nil)`, `binary.AppendUvarint(nil, n+1000), nil)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestSecondScar"}},
+	},
+	{
+		name:    "one-scar",
+		holds:   "a second damage of a table does not hide the first",
+		patches: []patch{{"internal/store/pebblestore/scar.go", `binary.BigEndian.AppendUint64(bytes.Clone(keyScars), s.n)`, `binary.BigEndian.AppendUint64(bytes.Clone(keyScars), 1)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestTableIsDamagedTwice$"}},
+	},
+	{
+		name:    "rewrite-is-the-end",
+		holds:   "a conversation does not end at a row that was edited after its last rows were lost",
+		patches: []patch{{"internal/store/pebblestore/read.go", `appended = err == nil && h.Flags&store.RowRewritten == 0`, `appended = err == nil || h.Flags == 0`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRewriteTells"}},
+	},
+	{
+		name:    "tell-damage-at-once",
+		holds:   "who meets damage is told when it was treated",
+		patches: []patch{{"internal/store/pebblestore/read.go", `		s.awaitTreatment(ctx)`, `		_ = s.awaitTreatment`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestReaderLearnsOfDamage"}},
+	},
+	{
+		name:    "scars-in-the-store-only",
+		holds:   "a repair knows what was lost before, if the store has lost that too",
+		patches: []patch{{"internal/store/pebblestore/repair.go", `return old.with(kept), err`, `return old.with(kept[:0]), err`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKnowsScars"}},
 	},
 	{
 		name:    "repair-shorter",
 		holds:   "a row that repair cannot keep leaves an empty place",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.fillRows(h.hole()); err != nil {`, `		if err := error(nil); err != nil || h.File == "" {`}},
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.fillRows(sc.hole); err != nil {`, `		if err := error(nil); err != nil || sc.file == "" {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsAllBut"}},
 	},
 	{
 		name:    "repair-older",
 		holds:   "repair deletes what may be older than what was lost",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.dropOlder(h.hole()); err != nil {`, `		if err := error(nil); err != nil || h.File == "" {`}},
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.dropOlder(sc); err != nil {`, `		if err := error(nil); err != nil || sc.file == "" {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairDrops"}},
 	},
 	{
@@ -187,7 +217,7 @@ var pebbleRules = []rule{
 	{
 		name:    "repair-forgets",
 		holds:   "a repair that is cut off is not taken for a finished one",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := p.writeRepairing(holes); err != nil {`, `		if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := p.writeScars(p.repairing(), holes); err != nil {`, `		if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestCutOffRepair"}},
 	},
 	{
