@@ -110,76 +110,79 @@ func afterReplacing(fs *vfs.MemFS) (vfs.FS, func() *vfs.MemFS) {
 }
 
 func TestScarHidesWhatIsOlder(t *testing.T) {
-	ask := func(what string, st *Store) {
-		t.Helper()
-		if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("%s: the deleted token is %q, %v, want %v", what, v, err, store.ErrCorrupt)
-		}
-	}
 	fs, cut := afterReplacing(outdated(t))
 	st := mustOpen(t, mem(fs))
-	ask("met", st)
+	tokenIsDamaged(t, st, "met")
 	eventually(t, "mended", func() bool { return st.scarred() != nil && cut() != nil })
-	ask("mended", st)
+	tokenIsDamaged(t, st, "mended")
 	intoTables(t, st)
-	ask("compacted", st)
+	tokenIsDamaged(t, st, "compacted")
 	mustClose(t, st)
 	left := mustOpen(t, mem(cut()))
-	ask("power cut when it was mended", left)
+	tokenIsDamaged(t, left, "power cut when it was mended")
 	mustClose(t, left)
 	st = mustOpen(t, mem(fs))
 	defer mustClose(t, st)
-	ask("opened again", st)
+	tokenIsDamaged(t, st, "opened again")
 	setToken(t, st, "new")
-	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "new" {
-		t.Errorf("a record that was written again is %q, %v", v, err)
+	tokenIs(t, st, "new")
+}
+
+// scarredAt opens what outdated has made, and has its table mended.
+func scarredAt(t *testing.T, fs *vfs.MemFS) *Store {
+	t.Helper()
+	st := mustOpen(t, mem(fs))
+	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token")) // meets the damage
+	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	return st
+}
+
+// tokenIs fails unless the token can be read; empty: it is there no more.
+func tokenIs(t *testing.T, st *Store, want string) {
+	t.Helper()
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != want || (v == nil) != (want == "") {
+		t.Errorf("the token is %q, %v, want %q", v, err, want)
+	}
+}
+
+// tokenIsDamaged fails unless a read of the token meets damage.
+func tokenIsDamaged(t *testing.T, st *Store, what string) {
+	t.Helper()
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("%s: the deleted token is %q, %v, want %v", what, v, err, store.ErrCorrupt)
 	}
 }
 
 // TestSecondScarHidesWhatIsOlder: what was written after a first damage is lost by a second.
 func TestSecondScarHidesWhatIsOlder(t *testing.T) {
 	fs := outdated(t)
-	st := mustOpen(t, mem(fs))
-	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token"))
-	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	st := scarredAt(t, fs)
 	setToken(t, st, "new")
 	intoTables(t, st)
 	before := filesOf(t, fs, "sst")
 	damageNewest(t, fs, st, "", before)
-	ask := func(what string) {
-		t.Helper()
-		if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("%s: the token that was deleted again is %q, %v, want %v", what, v, err, store.ErrCorrupt)
-		}
-	}
 	st = mustOpen(t, mem(fs))
-	ask("met")
+	tokenIsDamaged(t, st, "met")
 	eventually(t, "mended", func() bool { return len(st.scarred()) == 2 })
-	ask("mended")
+	tokenIsDamaged(t, st, "mended")
 	mustClose(t, st)
 	st = mustOpen(t, mem(fs))
-	ask("opened again")
+	tokenIsDamaged(t, st, "opened again")
 	setToken(t, st, "newest")
-	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "newest" {
-		t.Errorf("a record that was written again is %q, %v", v, err)
-	}
+	tokenIs(t, st, "newest")
 	mustClose(t, st)
 	if _, err := Repair(mem(fs)); err != nil {
 		t.Fatal(err)
 	}
 	st = mustOpen(t, mem(fs))
 	defer mustClose(t, st)
-	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "newest" {
-		t.Errorf("repaired: the record is %q, %v", v, err)
-	}
+	tokenIs(t, st, "newest")
 }
 
 // TestRepairKnowsScarsThatTheStoreHasLost: the second damage takes the block with the scars.
 func TestRepairKnowsScarsThatTheStoreHasLost(t *testing.T) {
 	fs := outdated(t)
-	st := mustOpen(t, mem(fs))
-	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token"))
-	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	st := scarredAt(t, fs)
 	intoTables(t, st)
 	all, err := liveTables(st.db)
 	if err != nil {
@@ -193,9 +196,7 @@ func TestRepairKnowsScarsThatTheStoreHasLost(t *testing.T) {
 	}
 	st = mustOpen(t, mem(fs))
 	defer mustClose(t, st)
-	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); v != nil || err != nil {
-		t.Errorf("the deleted token is %q, %v, want none", v, err)
-	}
+	tokenIs(t, st, "")
 }
 
 // TestTableIsDamagedTwice: what the first damage took is not forgotten by the second.
