@@ -197,7 +197,9 @@ func (n reading) since(before reading) Usage {
 			break
 		}
 	}
-	before.pauses = min(before.pauses, n.pauses)
+	if n.pauses < before.pauses {
+		before.pauses = 0
+	}
 	commits := map[float64]float64{}
 	for bound, count := range n.commits {
 		commits[bound] = count - before.commits[bound]
