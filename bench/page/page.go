@@ -32,6 +32,8 @@ type data struct {
 	Knee       *bench.Knee         `json:"knee,omitempty"`
 	Estimate   *bench.Estimate     `json:"estimate,omitempty"`
 	Story      *bench.Story        `json:"story,omitempty"`
+
+	Reliability *bench.ReliabilityReport `json:"reliability,omitempty"`
 }
 
 // Run writes the page of one run. found is why it is red, nil if it is not.
@@ -52,6 +54,11 @@ func Knee(w io.Writer, k *bench.Knee) error {
 // Story writes the page of the scenario quick.
 func Story(w io.Writer, s *bench.Story, found error) error {
 	return write(w, data{Kind: "story", Story: s, Problems: problems(found)})
+}
+
+// Reliability writes the page of the scenario openim-reliability.
+func Reliability(w io.Writer, r *bench.ReliabilityReport, found error) error {
+	return write(w, data{Kind: "reliability", Reliability: r, Problems: problems(found)})
 }
 
 // Comparison writes the page of two sets of runs.

@@ -86,14 +86,15 @@ func TestBenchRunsAgainstARunningServer(t *testing.T) {
 }
 
 func TestClientsWhoLogInLateGetEverything(t *testing.T) {
-	logs := t.TempDir()
-	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "120", "--late", "0.3", "--runs", "2", "--dir", t.TempDir(), "--oplogs", logs).
+	logs, report := t.TempDir(), filepath.Join(t.TempDir(), "report.json")
+	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "120", "--late", "0.3", "--runs", "2", "--dir", t.TempDir(), "--oplogs", logs, "--json", report).
 		want(t, exitOK, "tried       720   acked 720   failed 0", "refused     12 of 12", "lost        0 in")
 	names, err := filepath.Glob(filepath.Join(logs, "*.ops"))
 	if err != nil || len(names) != 2 {
 		t.Fatalf("op logs %v: %v", names, err)
 	}
 	petrel(t, nil, append([]string{"check"}, names...)...).want(t, exitOK, "732: 720 acked, 12 rejected", "lost        0 in")
+	petrel(t, nil, "bench", "page", report).want(t, exitOK, `"kind":"reliability"`, `"tried":720`)
 }
 
 func TestClientsLoseNothingWhenTheServerIsKilled(t *testing.T) {
@@ -157,4 +158,5 @@ func TestBenchSaysWhatUsersNeed(t *testing.T) {
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"kind":"estimate"`) {
 		t.Errorf("the page is not of the estimate: %v", err)
 	}
+	petrel(t, nil, "bench", "page", name).want(t, exitOK, `"kind":"estimate"`)
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/bench"
+	benchpage "github.com/petrel-im/petrel/bench/page"
 )
 
 func newBenchReliability(c *cli) *cobra.Command {
@@ -31,10 +34,11 @@ func newBenchReliability(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.write(report, nil, c); err != nil {
+			found := report.Clean()
+			if err := r.write(report, func(w io.Writer) error { return benchpage.Reliability(w, report, found) }, c); err != nil {
 				return err
 			}
-			return r.verdict(report.Clean(), false)
+			return r.verdict(found, false)
 		}),
 	}
 	fs := cmd.Flags()
@@ -49,6 +53,6 @@ func newBenchReliability(c *cli) *cobra.Command {
 	fs.StringVar(&p.OpLogs, "oplogs", "", "`DIR` in which the op log of each run stays, for petrel check")
 	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folder of the started server is made (default: the system's folder for temporary files)")
 	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for the started server, like --serve=--store-cache=8MiB; may be repeated")
-	fs.StringVar(&r.json, "json", "", "write the report as JSON to `FILE`, - for the standard output")
+	r.files.addFlags(fs)
 	return cmd
 }

@@ -71,6 +71,24 @@ func newBenchHistory(c *cli) *cobra.Command {
 	return cmd
 }
 
+// pageOfOther writes the page of a report that is none of a run: of a plan, or of the
+// clients of a reliability test. It is nil for others.
+func pageOfOther(file string) func(io.Writer) error {
+	b, err := os.ReadFile(file) // of a folder it fails
+	if err != nil {
+		return nil
+	}
+	var r bench.ReliabilityReport
+	if json.Unmarshal(b, &r) == nil && r.Scenario == bench.OpenIMReliability {
+		return func(w io.Writer) error { return benchpage.Reliability(w, &r, r.Clean()) }
+	}
+	var e bench.Estimate
+	if json.Unmarshal(b, &e) == nil && len(e.Stages) > 0 {
+		return func(w io.Writer) error { return benchpage.Estimate(w, &e) }
+	}
+	return nil
+}
+
 func newBenchPage(c *cli) *cobra.Command {
 	var f files
 	cmd := &cobra.Command{
@@ -79,6 +97,9 @@ func newBenchPage(c *cli) *cobra.Command {
 		Example: "  petrel bench page direct.json --html direct.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: command(func(_ *cobra.Command, args []string) error {
+			if page := pageOfOther(args[0]); page != nil {
+				return f.to(c, f.html, page)
+			}
 			runs, err := compare.Load(args[0])
 			if err != nil {
 				return usage(err.Error(), "")

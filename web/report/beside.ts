@@ -1,5 +1,5 @@
 import { lines } from './charts.js'
-import type { Check, Report, Story } from './data.js'
+import type { Check, Reliability, Report } from './data.js'
 import { h, table } from './dom.js'
 import type { Key, Texts } from './texts.js'
 
@@ -51,10 +51,10 @@ export function steps(cards: HTMLElement, x: Texts, r: Report): void {
   }
 }
 
-/** The last part of the scenario quick: clients come back after the server was killed. */
-export function reconnect(x: Texts, s: Story): HTMLElement {
-  const c = s.reconnect, bad = (n: number) => h('span', { class: n > 0 ? 'bad' : 'good' }, x.number(n))
-  return h('section', { class: 'card wide' }, h('p', { class: 'quiet' }, x.t('reconnectHint')), table([], [
+/** What clients of the Go SDK sent and showed, held against the history. */
+export function reliability(x: Texts, c: Reliability, hint: Key): HTMLElement {
+  const bad = (n: number) => h('span', { class: n > 0 ? 'bad' : 'good' }, x.number(n))
+  return h('section', { class: 'card wide' }, h('p', { class: 'quiet' }, x.t(hint)), table([], [
     [x.t('clients'), x.number(c.params.clients)], [x.t('kills'), x.number(c.kills)], [x.t('tried'), x.number(c.tried)], [x.t('f_acked'), x.number(c.judged.acked)], [x.t('noAck'), bad(c.failed)],
     [x.t('strangers'), `${x.number(c.refused + c.unknowable)} / ${x.number(c.strangers)}`], [x.t('deliveries'), x.number(c.judged.deliveries)], [x.t('readBack'), x.number(c.judged.entries)],
     ...Object.entries(c.judged.findings).filter(([name, n]) => n > 0 || ['lost', 'duplicate', 'ghost', 'reordered'].includes(name)).map(([name, n]) => [x.t(name as Key), bad(n)]),

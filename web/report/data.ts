@@ -49,10 +49,12 @@ export interface History { series: { scenario: string; machine: string; runs: Ru
 
 export interface Knee { rate: number; too_high: number; targets: string; runs: Report[]; missed: string[] }
 
-export interface Story {
-  runs: Report[]
-  reconnect: { params: { clients: number; senders: number }; seconds: number; kills: number; tried: number; failed: number; strangers: number; refused: number; unknowable: number; judged: { acked: number; deliveries: number; entries: number; findings: Record<string, number> } }
+export interface Reliability {
+  at: string; command: string; machine: Report['machine']; seconds: number; kills: number; tried: number; failed: number; strangers: number; refused: number; unknowable: number
+  params: { clients: number; senders: number; [name: string]: unknown }; judged: { acked: number; deliveries: number; entries: number; findings: Record<string, number> }
 }
+
+export interface Story { runs: Report[]; reconnect: Reliability }
 
 export interface Estimate {
   plan: { users: number; online: number; routine: { direct_per_hour: number; group_per_hour: number; group_members: number; logins_per_hour: number; opens_per_hour: number }; busy_hours: number; size: number; days: number; load: number; node_cores: number }
@@ -69,5 +71,6 @@ export type Data =
   | { kind: 'estimate'; estimate: Estimate }
   | { kind: 'knee'; knee: Knee }
   | { kind: 'story'; story: Story; problems: string[] | null }
+  | { kind: 'reliability'; reliability: Reliability; problems: string[] | null }
   | { kind: 'comparison'; comparison: Comparison }
   | { kind: 'history'; history: History }

@@ -6,7 +6,7 @@ import type { Data } from './data.js'
 import { h } from './dom.js'
 import { textsOf, type Language } from './texts.js'
 import { drawComparison, drawHistory } from './sets.js'
-import { drawCluster, drawEstimate, drawKnee, drawRun, drawStory } from './run.js'
+import { drawCluster, drawEstimate, drawKnee, drawReliability, drawRun, drawStory } from './run.js'
 
 const data = JSON.parse(document.getElementById('data')!.textContent!) as Data
 const root = document.getElementById('report')!
@@ -32,6 +32,7 @@ function draw(): void {
     case 'cluster': drawCluster(page, x, choices, data.runs, data.efficiency ?? [], data.problems ?? []); break
     case 'story': drawStory(page, x, choices, data.story, data.problems ?? []); break
     case 'estimate': drawEstimate(page, x, choices, data.estimate); break
+    case 'reliability': drawReliability(page, x, choices, data.reliability, data.problems ?? []); break
     case 'knee': drawKnee(page, x, choices, data.knee); break
     case 'comparison': drawComparison(page, x, choices, data.comparison); break
     case 'history': drawHistory(page, x, choices, data.history); break

@@ -1,6 +1,6 @@
-import { beside, checks, kills, reconnect, steps } from './beside.js'
+import { beside, checks, kills, reliability, steps } from './beside.js'
 import { color, heat, lines } from './charts.js'
-import type { Efficiency, Estimate, Knee, Percentiles, Report, Story } from './data.js'
+import type { Efficiency, Estimate, Knee, Percentiles, Reliability, Report, Story } from './data.js'
 import { h, table } from './dom.js'
 import { drift, efficiency, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
@@ -15,11 +15,11 @@ export function when(x: Texts, at: string): string {
   return new Intl.DateTimeFormat(x.language === 'zh' ? 'zh-CN' : 'en-GB', { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(at))
 }
 
-export function commitOf(r: Report): string {
+export function commitOf(r: Pick<Report, 'machine'>): string {
   return r.machine.commit.slice(0, 8) + (r.machine.commit.endsWith('+') ? '+' : '')
 }
 
-function about(x: Texts, r: Report): string {
+function about(x: Texts, r: Pick<Report, 'at' | 'machine'>): string {
   return [when(x, r.at), commitOf(r) && `${x.t('commit')} ${commitOf(r)}`, `${r.machine.cores} × ${r.machine.cpu}`].filter(Boolean).join(' · ')
 }
 
@@ -35,7 +35,12 @@ export function drawStory(page: HTMLElement, x: Texts, choices: HTMLElement, s: 
     page.append(h('h2', { class: 'chapter' }, x.t(name)))
     drawBody(page, x, s.runs[i]!)
   }
-  page.append(h('h2', { class: 'chapter' }, x.t('story3')), h('div', { class: 'cards' }, reconnect(x, s)))
+  page.append(h('h2', { class: 'chapter' }, x.t('story3')), h('div', { class: 'cards' }, reliability(x, s.reconnect, 'reconnectHint')))
+}
+
+export function drawReliability(page: HTMLElement, x: Texts, choices: HTMLElement, c: Reliability, problems: readonly string[]): void {
+  head(page, x, choices, 'petrel bench openim-reliability', 'report', about(x, c), problems)
+  page.append(h('div', { class: 'cards' }, reliability(x, c, 'reliabilityHint'), described(x, [...hardware(x, c.machine), [x.t('time'), `${x.number(c.seconds)} ${x.t('seconds')}`], ...given(c.params)], c.command)))
 }
 
 function drawBody(page: HTMLElement, x: Texts, r: Report): void {
@@ -89,7 +94,7 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   drawCurve(cards, x, r)
   if (all.length > 1 && some((s) => s.rungs?.length ?? 0)) chart(cards, x, 'heat', 'ms', 'heatHint', true, (into) => heat(into, x, at, all.map((s) => s.rungs ?? []), r.ladder_ms, 'ms'))
   if (all.length > 1 && some((s) => s.servers.cpu)) {
-    chart(cards, x, 'cpu', x.t('cores'), 'cpuHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: '', lines: [one('server', 'chart-1', seen((s) => s.servers.cpu)), ...(some((s) => s.servers.postgres_cpu) ? [one('database', 'chart-2', seen((s) => s.servers.postgres_cpu))] : []), one('generator', 'chart-3', seen((s) => s.servers.generator_cpu), true)] }))
+    chart(cards, x, 'cpu', x.t('cores'), 'cpuHint', !some((s) => s.servers.commit_p99_ms), (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: '', lines: [one('server', 'chart-1', seen((s) => s.servers.cpu)), ...(some((s) => s.servers.postgres_cpu) ? [one('database', 'chart-2', seen((s) => s.servers.postgres_cpu))] : []), one('generator', 'chart-3', seen((s) => s.servers.generator_cpu), true)] }))
     if (some((s) => s.servers.commit_p99_ms)) chart(cards, x, 'stops', 'ms', 'stopsHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'ms', lines: [one('commitP50', 'chart-1', (s) => s.servers.commit_p50_ms), one('commitP99', 'chart-3', (s) => s.servers.commit_p99_ms), one('pauses', 'chart-4', (s) => s.servers.pauses_ms)] }))
     if (some((s) => s.servers.disk_bytes)) chart(cards, x, 'store', 'MB', 'storeHint', false, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'MB', height: 150, lines: [{ name: x.t('store'), color: 'chart-2', values: all.map(seen((s) => s.servers.disk_bytes / 2 ** 20)) }] }))
     if (some((s) => s.servers.rss_bytes)) chart(cards, x, 'rss', 'MB', '', !some((s) => s.servers.disk_bytes), (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: 'MB', height: 150, lines: [{ name: x.t('memory'), color: 'chart-1', values: all.map(seen((s) => s.servers.rss_bytes / 2 ** 20)) }] }))
@@ -147,16 +152,26 @@ function audit(x: Texts, r: Report): HTMLElement {
 }
 
 function machine(x: Texts, r: Report): HTMLElement {
-  const m = r.machine
-  const rows: [string, string][] = [
-    [x.t('processor'), `${m.cores} × ${m.cpu}`], [x.t('ram'), bytes(x, m.mem_bytes)], [x.t('kernel'), m.kernel], [x.t('go'), `${m.go}, GOMAXPROCS ${m.gomaxprocs}`], [x.t('commit'), m.commit], [x.t('files'), x.number(m.open_files)],
-    [x.t('colocated'), `${x.t(m.co_located ? 'here' : 'elsewhere')}, CPU ${x.number(r.generator.cpu_s)} s`], [x.t('server'), `CPU ${x.number(r.server.cpu_s)} s`],
+  return described(x, [
+    ...hardware(x, r.machine),
+    [x.t('colocated'), `${x.t(r.machine.co_located ? 'here' : 'elsewhere')}, CPU ${x.number(r.generator.cpu_s)} s`], [x.t('server'), `CPU ${x.number(r.server.cpu_s)} s`],
     ...(r.disk.fdatasync_ms.p50 > 0 ? [[x.t('sync'), `${x.number(r.disk.fdatasync_ms.p50)} ms, ${x.t('p99')} ${x.number(r.disk.fdatasync_ms.p99)} ms`] as [string, string]] : []),
     ...(r.postgres ? [[x.t('database'), `${r.postgres.version}, CPU ${x.number(r.postgres.cpu_s)} s`] as [string, string]] : []),
     ...(r.raised_limits ?? []).map((l): [string, string] => [l.limit, `${x.t('from')} ${x.number(l.from)} ${x.t('to')} ${l.to < 0 ? x.t('none') : x.number(l.to)}`]),
-    ...Object.entries(r.params).filter(([k, v]) => v !== '' && !(k === 'scale' && v === 1) && v !== 0 && v !== false && v !== null).map(([k, v]): [string, string] => [k, typeof v === 'object' ? JSON.stringify(v) : String(v)]),
-  ]
-  return h('section', { class: 'card' }, h('h2', {}, x.t('machine')), table([], rows, true), r.command !== '' && [h('h2', {}, x.t('rerun')), h('pre', {}, r.command)])
+    ...given(r.params),
+  ], r.command)
+}
+
+function hardware(x: Texts, m: Report['machine']): [string, string][] {
+  return [[x.t('processor'), `${m.cores} × ${m.cpu}`], [x.t('ram'), bytes(x, m.mem_bytes)], [x.t('kernel'), m.kernel], [x.t('go'), `${m.go}, GOMAXPROCS ${m.gomaxprocs}`], [x.t('commit'), m.commit], [x.t('files'), x.number(m.open_files)]]
+}
+
+function given(params: Record<string, unknown>): [string, string][] {
+  return Object.entries(params).filter(([k, v]) => v !== '' && !(k === 'scale' && v === 1) && v !== 0 && v !== false && v !== null).map(([k, v]) => [k, typeof v === 'object' ? JSON.stringify(v) : String(v)])
+}
+
+function described(x: Texts, rows: [string, string][], command: string): HTMLElement {
+  return h('section', { class: 'card' }, h('h2', {}, x.t('machine')), table([], rows, true), command !== '' && [h('h2', {}, x.t('rerun')), h('pre', {}, command)])
 }
 
 /** How many findings there are of a class. */
