@@ -218,7 +218,7 @@ func TestMeasuresWhatStepsCost(t *testing.T) {
 func TestEveryMessageIsFollowedWhenTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"closed":   {"--senders", "20", "--receivers", "20", "--seconds", "6", "--kill-every", "2"},
+		"closed":   {"--senders", "20", "--receivers", "20", "--seconds", "8", "--kill-every", "1"},
 		"open":     {"--senders", "20", "--receivers", "20", "--seconds", "6", "--kill-every", "2", "--rate", "500"},
 		"wildfire": {"--shape", "wildfire", "--scale", "0.0004", "--rate", "1000", "--kill-every", "0.8"},
 	} {
