@@ -257,8 +257,7 @@ func TestNotesOfABlockedUserAreWithheld(t *testing.T) {
 	w.pin(key, "bob", 3, false)
 	w.MustSend(w.block("bob", "alice", true, 1))
 	w.MustSend(w.text("alice", "bob", "4", "withheld")) // 4
-	bob := w.Online("bob")
-	bob.Out.Notes = true
+	bob := w.Online("bob", convtest.Notes)
 	for _, x := range [][2]string{
 		{w.react(key, "alice", 2, "x"), "v2 old1* x1*"}, {w.react(key, "bob", 2, "x"), "v3 old1 x1*"}, {w.react(key, "alice", 2, "-old"), "v4 x2*"},
 		{w.react(key, "alice", 4, "y"), "v1 y1*"}, {w.pin(key, "alice", 4, false), "v2 y1* pinned"},
@@ -310,8 +309,7 @@ func TestReceiptsEndWithABlock(t *testing.T) {
 	w.MustSend(w.block("bob", "alice", true, 1))
 	w.MustSend(w.text("alice", "bob", "3", "withheld"))
 	w.MustSend(w.block("bob", "alice", true, 2)) // once more: it began with the first
-	alice, bob, phone := w.Online("alice"), w.Online("bob"), w.Online("bob")
-	alice.Out.Receipts, phone.Out.Receipts = true, true
+	alice, bob, phone := w.Online("alice", convtest.Receipts), w.Online("bob"), w.Online("bob", convtest.Receipts)
 	w.wantMoved("bob", w.move(key, "bob", 3, 3, bob), "3 3")
 	w.wantMoved("alice", w.move(key, "alice", 3, 2, nil), "3 2")
 	receipts := func(s *convtest.Screen) (all []string) {

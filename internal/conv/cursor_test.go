@@ -130,8 +130,7 @@ func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
 	w := newWorld(t)
 	key := w.Group("alice", "bob")
 	w.upTo(key, "alice", 5)
-	alice := w.Online("alice")
-	alice.Out.Receipts = true
+	alice := w.Online("alice", convtest.Receipts)
 	open := w.Gate.Shut()
 	defer open()
 	first := w.move(key, "bob", 3, 2, nil)
@@ -273,10 +272,8 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 			}
 			key := w.Group(users...)
 			w.upTo(key, "alice", 5)
-			alice, deaf, phone, laptop, other := w.Online("alice"), w.Online("alice"), w.Online("bob"), w.Online("bob"), w.Online("mallory")
-			for _, s := range []*convtest.Screen{alice, phone, laptop, other} {
-				s.Out.Receipts = true
-			}
+			online := func(u im.User) *convtest.Screen { return w.Online(u, convtest.Receipts) }
+			alice, deaf, phone, laptop, other := online("alice"), w.Online("alice"), online("bob"), online("bob"), online("mallory")
 			answer, toAlice, toLaptop := "4 3", []string{"bob 4 3"}, []string{"bob 4 3"}
 			if n > conv.MaxReceipts {
 				answer, toAlice, toLaptop = "3 3", nil, []string{"bob 3 3"}

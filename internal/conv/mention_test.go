@@ -279,8 +279,7 @@ func TestABlockedUserMentionsNobody(t *testing.T) {
 	key := w.pair("alice", "bob")
 	w.MustSend(w.text("bob", "alice", "k0", "hi"))
 	w.MustSend(w.block("alice", "bob", true, 1))
-	bob := w.Online("alice")
-	bob.Out.Hints, bob.Out.Mentions = true, true
+	bob := w.Online("alice", convtest.Mentions)
 	bob.Out.Focus(1, map[im.ConvID]bool{})
 	s := naming(key, "bob", "k1", "alice", "everybody")
 	w.MustSend(s)

@@ -35,8 +35,7 @@ func BenchmarkReactionsInALargeGroup(b *testing.B) {
 		q := w.MustSend(convtest.Message(key, users[0], "m", 1, "hello"))
 		screens := make([]*convtest.Screen, online)
 		for i := range screens {
-			screens[i] = w.Online(users[members-1-i])
-			screens[i].Out.Notes = true
+			screens[i] = w.Online(users[members-1-i], convtest.Notes)
 		}
 		emojis := make([]string, conv.MaxReactions)
 		for i := range emojis {

@@ -16,6 +16,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
+	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -212,8 +213,7 @@ func TestUnsyncedNotesAreNeverRead(t *testing.T) {
 	key := w.Group("alice", "bob")
 	q := w.MustSend(convtest.Message(key, "alice", "m", 1, "hello"))
 	w.want("before", w.react(key, "alice", q, "x"), "v1 x1*")
-	bob := w.Online("bob")
-	bob.Out.Notes = true
+	bob := w.Online("bob", convtest.Notes)
 	open := w.Gate.Shut()
 	defer open()
 	first, again := make(chan string, 1), make(chan string, 1)
@@ -331,8 +331,7 @@ func TestLeaversSeeNoLaterNotes(t *testing.T) {
 	w.react(key, "carol", two, "x")
 	w.MustSend(convtest.Kick(key, "kick", "bob"))
 	w.want("what was before", w.notes(key, "bob"), []string{"2 v1 x1", "3 v1 x1"})
-	bob := w.Online("bob")
-	bob.Out.Notes = true
+	bob := w.Online("bob", convtest.Notes)
 	w.react(key, "alice", two, "y")
 	w.want("what came later", w.notes(key, "bob"), []string{"2 v1 x1"})
 	w.restart()
@@ -354,8 +353,7 @@ func TestNotesAreToldToThoseInFocusOnceASecond(t *testing.T) {
 	later := w.MustSend(convtest.Message(key, "alice", "m2", 1, "hello, late"))
 	screens := map[im.User]*convtest.Screen{}
 	for _, u := range []im.User{"alice", "bob", "carol", "dora", "late"} {
-		screens[u] = w.Online(u)
-		screens[u].Out.Notes = u != "carol" // carol's client does not know notes
+		screens[u] = w.Online(u, func(o *fanout.Outbox) { o.Notes = u != "carol" }) // carol's client does not know notes
 	}
 	screens["dora"].Out.Focus(1, map[im.ConvID]bool{})
 	begun := time.Now()

@@ -24,9 +24,7 @@ type hears struct {
 }
 
 func (w *world) hears(u im.User) *hears {
-	s := &hears{Screen: w.Online(u)}
-	s.Out.Signals = true
-	return s
+	return &hears{Screen: w.Online(u, convtest.Signals)}
 }
 
 // look takes what waits: signals as "from kind head", and entries as "seq:body".

@@ -17,17 +17,33 @@ type Screen struct {
 	Out *fanout.Outbox
 }
 
-// Online enters a user into the online table.
-func (n *Node) Online(u im.User) *Screen {
+// Online enters a user into the online table, with a client that has asked for what is
+// set: nothing may be set when it can be seen.
+func (n *Node) Online(u im.User, set ...func(*fanout.Outbox)) *Screen {
 	f := fanout.NewFlusher(func() {})
 	s := &Screen{t: n.T, Out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, f, 1<<20)}
 	s.Out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
+	for _, f := range set {
+		f(s.Out)
+	}
 	n.Table.Enter(s.Out.Account, s.Out, -1)
 	var k fanout.WakeUps
 	s.Out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &k)
 	_ = s.Frames()
 	return s
 }
+
+// Notes is set by who wants notes.
+func Notes(o *fanout.Outbox) { o.Notes = true }
+
+// Receipts is set by who wants receipts.
+func Receipts(o *fanout.Outbox) { o.Receipts = true }
+
+// Signals is set by who wants signals.
+func Signals(o *fanout.Outbox) { o.Signals = true }
+
+// Mentions is set by who wants hints, also of mentions.
+func Mentions(o *fanout.Outbox) { o.Hints, o.Mentions = true, true }
 
 // Frames takes the frames that wait in the outbox.
 func (s *Screen) Frames() []*petrelv1.ServerFrame {
