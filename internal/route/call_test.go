@@ -20,8 +20,7 @@ import (
 // F2: a session is announced, and reads a head behind that. Whatever is committed
 // before the announcement arrives, and so not pushed, is below the head.
 func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	_, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
 	two.Online("bob")
@@ -49,12 +48,9 @@ func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
 // its memory.
 func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice", "bob")
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
-		t.Fatal(err)
-	}
+	c.takeOver(one, two)
 	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
 		t.Fatalf("send to the new owner: %+v", r)
 	}
@@ -70,13 +66,10 @@ func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
 // F19: nor does it answer another node so.
 func TestF19AFormerOwnerTellsOtherNodesNothingFromMemory(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	gateway := c.join("c", cluster.Gateway)
 	key := one.Group("alice", "bob")
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
-		t.Fatal(err)
-	}
+	c.takeOver(one, two)
 	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
 		t.Fatalf("send to the new owner: %+v", r)
 	}
@@ -89,8 +82,7 @@ func TestF19AFormerOwnerTellsOtherNodesNothingFromMemory(t *testing.T) {
 // F12 with F19: that nothing is new since a token is said by an owner only.
 func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
 	ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_GROUP}
@@ -98,9 +90,7 @@ func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 	if err != nil || news[0].GetHead() != 1 {
 		t.Fatalf("before: %v, %v", news, err)
 	}
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
-		t.Fatal(err)
-	}
+	c.takeOver(one, two)
 	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
 		t.Fatalf("send to the new owner: %+v", r)
 	}
@@ -114,12 +104,9 @@ func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 // F19: a refusal is as good as the memory it comes from.
 func TestF19AFormerOwnerRefusesNothingFromMemory(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice")
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
-		t.Fatal(err)
-	}
+	c.takeOver(one, two)
 	two.MustSend(convtest.Add(key, "add", "bob"))
 	if r := two.Send(convtest.Message(key, "bob", "k1", 1, "stored")); r.Err != nil || r.Seq != 3 {
 		t.Fatalf("send to the new owner: %+v", r)
@@ -133,8 +120,7 @@ func TestF19AFormerOwnerRefusesNothingFromMemory(t *testing.T) {
 // nothing out.
 func TestCandidatesComeFromTheOwners(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
 	quiet, busy := one.Group("alice", "bob"), one.Group("alice", "bob")
 	convs := []im.ConvID{quiet.Conv, busy.Conv}
@@ -156,9 +142,7 @@ func TestCandidatesComeFromTheOwners(t *testing.T) {
 	one.MustSend(convtest.Message(busy, "alice", "k1", 1, "news"))
 	check(one, 1)
 	check(two, 1)
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
-		t.Fatal(err)
-	}
+	c.takeOver(one, two)
 	left, places, err := one.router.Candidates(t.Context(), bob, convs, since)
 	if err != nil || !slices.Equal(left, []int{0, 1}) || len(places) != 0 {
 		t.Errorf("the former owner says %v at %v, %v; it knows nothing", left, places, err)

@@ -26,7 +26,7 @@ import (
 )
 
 func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
-	c := startCluster(t, "a", "b", "c")
+	c := startCluster(t, "b", "a", "c")
 	one, two := c.owner(), c.other()
 	key := one.Group("alice", "bob")
 	alice, bob := two.Online("alice"), one.Online("bob")
@@ -60,7 +60,7 @@ func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
 // feed goes from node to node meanwhile, and none is lost or doubled.
 func TestF14SendsKeepTheirOrderThroughHandOvers(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b", "c")
+	c := startCluster(t, "b", "a", "c")
 	key := c.owner().Group("alice", "bob")
 	const n, hops = 3000, 5
 	var results []chan conv.Result
@@ -121,7 +121,7 @@ func TestF14SendsKeepTheirOrderThroughHandOvers(t *testing.T) {
 func TestF14NothingPassesWhatIsAskedAgain(t *testing.T) {
 	for _, here := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the feed comes here %v", here), func(t *testing.T) {
-			c := startCluster(t, "a", "b", "c")
+			c := startCluster(t, "b", "a", "c")
 			one, two := c.owner(), c.other()
 			key := one.Group("alice", "bob")
 			next := two
@@ -158,8 +158,7 @@ func TestF14NothingPassesWhatIsAskedAgain(t *testing.T) {
 // F14: the feed comes here while a send waits in its lane. What is sent then does
 // not pass it by on the short way.
 func TestF14NothingPassesTheLaneByWhenTheFeedComes(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	_, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
 	first := two.Submit(convtest.Message(key, "alice", "k1", 1, "first"))
@@ -193,8 +192,7 @@ func TestF14NothingPassesTheLaneByWhenTheFeedComes(t *testing.T) {
 // F14: the feed has come here, and nobody has looked at its lane since, in which a send
 // waits. What is sent then waits there too.
 func TestF14NothingPassesTheLaneAfterTheFeedHasCome(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	_, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
 	first := two.Submit(convtest.Message(key, "alice", "k1", 1, "first"))
@@ -212,8 +210,7 @@ func TestF14NothingPassesTheLaneAfterTheFeedHasCome(t *testing.T) {
 // F14: a send is given back, since its owner was not one for a moment. What is
 // sent behind it is not asked before it.
 func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	_, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	returned := make(chan struct{})
 	givenBack := sync.OnceFunc(func() { close(returned) })
@@ -243,8 +240,7 @@ func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {
 // What is sent then stays behind the sends of that commit, which the store is
 // about to refuse.
 func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	_, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	open := one.Gate.ShutStore()
 	t.Cleanup(open)
@@ -293,8 +289,7 @@ func TestANodeThatIsCutOffSaysSo(t *testing.T) {
 // saysThatItIsCutOff is false if another node took the feed over first and stored the
 // send, as it may on a machine on which the owner waits for a core.
 func saysThatItIsCutOff(t *testing.T) bool {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	t.Cleanup(one.Gate.ShutStore()) // the store they share is not held up
 	begun := time.Now()
@@ -320,7 +315,7 @@ func saysThatItIsCutOff(t *testing.T) bool {
 // F18: two users write to each other first, at two nodes, at once. It is one
 // conversation, in which both are members and each message is once.
 func TestF18BothBeginADirectConversationAtOnce(t *testing.T) {
-	c := startCluster(t, "a", "b", "c")
+	c := startCluster(t, "b", "a", "c")
 	one, two := c.owner(), c.other()
 	for n := range 20 {
 		alice, bob := im.User(fmt.Sprint("alice ", n)), im.User(fmt.Sprint("bob ", n))

@@ -50,6 +50,15 @@ type node struct {
 	end     func()
 }
 
+// startPair starts two nodes, the owner of the feed and another.
+func startPair(t testing.TB) (c *testCluster, one, two *node) {
+	c = startCluster(t, "b", "a")
+	return c, c.owner(), c.other()
+}
+
+// startCluster starts nodes in this order. The feed is the part of "b" among "a", "b"
+// and "c": if b comes first, the feed stays there. Else it would move after a second,
+// also while a test has opened it behind the back of the cluster.
 func startCluster(t testing.TB, ids ...im.Node) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, store: convtest.OpenStore(t, vfs.NewMem()), net: localbus.New(), nodes: map[im.Node]*node{}}
@@ -131,6 +140,26 @@ func (c *testCluster) join(id im.Node, roles cluster.Roles) *node {
 	c.nodes[id] = n
 	c.owner()
 	return n
+}
+
+// takeOver has a node take the feed behind the back of the cluster: the others hear of
+// it when the former owner has found out.
+func (c *testCluster) takeOver(former, by *node) {
+	c.t.Helper()
+	epoch, err := by.Convs.Open(c.t.Context(), 0)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	go func() { // ends with the test
+		for ; len(former.Convs.Owners()) > 0; pause() {
+			if c.t.Context().Err() != nil {
+				return
+			}
+		}
+		for _, n := range c.nodes {
+			n.cluster.Learn(0, by.id, epoch)
+		}
+	}()
 }
 
 // owner is the node that owns the feed, once all nodes agree.

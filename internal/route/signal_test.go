@@ -20,14 +20,10 @@ func signalsOf(s *convtest.Screen) (list []*petrelv1.Signal) {
 // remembers as members: carol was removed by the new owner.
 func TestF19AFormerOwnerTellsNobodyASignal(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice", "bob", "carol")
-	carol, bob := one.Online("carol"), one.Online("bob")
-	carol.Out.Signals, bob.Out.Signals = true, true
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
-		t.Fatal(err)
-	}
+	carol, bob := one.Online("carol", convtest.Signals), one.Online("bob", convtest.Signals)
+	c.takeOver(one, two)
 	two.MustSend(convtest.Kick(key, "kick", "carol"))
 	one.router.Signal(key, &petrelv1.Signal{From: "alice", Kind: "call"}, 0)
 	for end := time.Now().Add(convtest.Deadline); time.Now().Before(end); pause() {
@@ -46,11 +42,9 @@ func TestF19AFormerOwnerTellsNobodyASignal(t *testing.T) {
 // and however long it stands still.
 func TestASignalKeepsItsTimeOnTheWayToTheOwner(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice", "bob")
-	bob := two.Online("bob")
-	bob.Out.Signals = true
+	bob := two.Online("bob", convtest.Signals)
 	waitOnline(t, c)
 	times := map[string]uint64{"by the owner": 7, "by another node": 8}
 	one.router.Signal(key, &petrelv1.Signal{From: "alice", Kind: "by the owner", TimeMs: 7}, 0)

@@ -13,8 +13,7 @@ import (
 // the same there at the second attempt. Spec: P-4.4, P-5.10.
 func TestRetriesWithRelAreTheSameMessageAtEveryOwner(t *testing.T) {
 	t.Parallel() // it mostly waits
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key, source := one.Group("alice", "bob"), one.Group("alice", "bob")
 	one.MustSend(convtest.Message(source, "bob", "s1", 1, "the source"))
 	reply := func() *conv.Send {
@@ -42,9 +41,7 @@ func TestRetriesWithRelAreTheSameMessageAtEveryOwner(t *testing.T) {
 	recall := convtest.Message(source, "", "recall", 3, "")
 	recall.Entry.Body = &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: 2}}
 	one.MustSend(recall)
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // it takes the feed over
-		t.Fatal(err)
-	}
+	c.takeOver(one, two)
 	for _, at := range []*node{one, two} {
 		want("the answer again", at.Send(reply()), 2, 1)
 		again := at.Send(forward(at))

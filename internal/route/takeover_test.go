@@ -45,8 +45,7 @@ func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
 // F8: what was committed and not pushed, because its owner died, is pushed by
 // the next one, though nobody comes back and nothing follows.
 func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice", "bob")
 	bob := two.Online("bob")
 	waitOnline(t, c)
@@ -62,8 +61,7 @@ func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
 
 // F8 with F17: a new owner pushes nobody what was there before they came.
 func TestF8ANewOwnerPushesNobodyWhatWasBeforeThem(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice")
 	one.MustSend(convtest.Message(key, "alice", "k1", 1, "among us"))
 	one.MustSend(convtest.Add(key, "add", "bob"))
@@ -95,8 +93,7 @@ func TestABrokenFeedIsTakenOver(t *testing.T) {
 // A block reaches the owner from any node, and what a new owner pushes once more is
 // withheld as well. Spec: P-5.4.
 func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
 	block := &conv.Send{Conv: key, Peer: "alice", Block: &storepb.Block{User: "bob", Blocked: true, Version: 1}}
 	if r := two.Send(block); r.Err != nil {
@@ -116,8 +113,7 @@ func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
 
 // A new owner pushes no part of a snapshot of an inbox: it is no news. Spec: P-8.11.
 func TestANewOwnerPushesNoSnapshot(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Inbox(im.DefaultTenant, "alice")}
 	for i, e := range []*petrelv1.InboxEntry{
 		{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "1"}}}},
@@ -139,12 +135,10 @@ func TestANewOwnerPushesNoSnapshot(t *testing.T) {
 // Whom an entry mentions gets it from the next owner too, whatever is in focus, and finds
 // it among the unread ones there. Spec: P-5.13.
 func TestF8ANewOwnerPushesMentionsWhateverTheFocus(t *testing.T) {
-	c := startCluster(t, "a", "b")
-	one, two := c.owner(), c.other()
+	c, one, two := startPair(t)
 	key := one.Group("alice", "bob", "carol")
-	bob, carol := two.Online("bob"), two.Online("carol")
+	bob, carol := two.Online("bob", convtest.Mentions), two.Online("carol", convtest.Mentions)
 	for _, s := range []*convtest.Screen{bob, carol} {
-		s.Out.Hints, s.Out.Mentions = true, true
 		s.Out.Focus(1, map[im.ConvID]bool{})
 	}
 	waitOnline(t, c)
