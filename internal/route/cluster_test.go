@@ -56,9 +56,9 @@ func startPair(t testing.TB) (c *testCluster, one, two *node) {
 	return c, c.owner(), c.other()
 }
 
-// startCluster starts nodes in this order. The feed is the part of "b" among "a", "b"
-// and "c": if b comes first, the feed stays there. Else it would move after a second,
-// also while a test has opened it behind the back of the cluster.
+// startCluster starts nodes in this order. Among "a", "b" and "c" the feed belongs to "b",
+// and the first node to start gets it. Tests with several nodes start "b" first: otherwise
+// the cluster would move the feed to "b" after a second, in the middle of the test.
 func startCluster(t testing.TB, ids ...im.Node) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, store: convtest.OpenStore(t, vfs.NewMem()), net: localbus.New(), nodes: map[im.Node]*node{}}
@@ -142,8 +142,8 @@ func (c *testCluster) join(id im.Node, roles cluster.Roles) *node {
 	return n
 }
 
-// takeOver has a node take the feed behind the back of the cluster: the others hear of
-// it when the former owner has found out.
+// takeOver opens the feed at another node without telling the cluster. All nodes learn of
+// the new owner only after the former owner has noticed by itself.
 func (c *testCluster) takeOver(former, by *node) {
 	c.t.Helper()
 	epoch, err := by.Convs.Open(c.t.Context(), 0)

@@ -17,14 +17,14 @@ type Screen struct {
 	Out *fanout.Outbox
 }
 
-// Online enters a user into the online table, with a client that has asked for what is
-// set: nothing may be set when it can be seen.
-func (n *Node) Online(u im.User, set ...func(*fanout.Outbox)) *Screen {
+// Online enters a user into the online table. The client asks for wants before it is in
+// the table: from then on conversations read what it asked for, from other goroutines.
+func (n *Node) Online(u im.User, wants ...func(*fanout.Outbox)) *Screen {
 	f := fanout.NewFlusher(func() {})
 	s := &Screen{t: n.T, Out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, f, 1<<20)}
 	s.Out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
-	for _, f := range set {
-		f(s.Out)
+	for _, want := range wants {
+		want(s.Out)
 	}
 	n.Table.Enter(s.Out.Account, s.Out, -1)
 	var k fanout.WakeUps
@@ -33,16 +33,16 @@ func (n *Node) Online(u im.User, set ...func(*fanout.Outbox)) *Screen {
 	return s
 }
 
-// Notes is set by who wants notes.
+// Notes is the wish for notes, as a client says it in its hello.
 func Notes(o *fanout.Outbox) { o.Notes = true }
 
-// Receipts is set by who wants receipts.
+// Receipts is the wish for receipts.
 func Receipts(o *fanout.Outbox) { o.Receipts = true }
 
-// Signals is set by who wants signals.
+// Signals is the wish for signals.
 func Signals(o *fanout.Outbox) { o.Signals = true }
 
-// Mentions is set by who wants hints, also of mentions.
+// Mentions is the wish for hints, and for those of mentions among them.
 func Mentions(o *fanout.Outbox) { o.Hints, o.Mentions = true, true }
 
 // Frames takes the frames that wait in the outbox.
