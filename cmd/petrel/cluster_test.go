@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -14,19 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
-// freeAddr is an address of this host that nobody uses.
+// freeAddr is an address of this host that nobody else uses until the test ends.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // nobody connected
-	return l.Addr().String()
+	return proctest.FreePorts(t, 1)[0]
 }
 
 // busSecret is that of the clusters of these tests.
