@@ -141,7 +141,7 @@ var serveFaults = []struct {
 		"name their bus in cluster.join or cluster.nats, and check the network between the nodes; if they belong to another cluster, give this node another database"},
 	{natsbus.ErrOtherCluster, exitConfig, "other_cluster", "the nodes to join use another database", "correct cluster.join or store.postgres: all nodes of a cluster name the same databases"},
 	{nats.ErrNoServers, exitUnreachable, "bus_unreachable", "the NATS server does not answer", "check that it runs, and that cluster.nats has its host and port"},
-	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in", "set cluster.secret_file to the secret of the other nodes, or cluster.nats to the user and password of the NATS server, and check the TLS files of the bus"},
+	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in", "set cluster.secret_file to the secret of the other nodes, or cluster.nats to the user and password of the NATS server, and check the TLS files of the bus and the addresses in cluster.join"},
 }
 
 // databaseExits are of the codes of pgstore.Problem.

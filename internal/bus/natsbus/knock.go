@@ -105,7 +105,11 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 	}
 	_ = conn.SetDeadline(time.Time{})
 	t := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // says nothing but that there is TLS
-	if err := t.HandshakeContext(ctx); err == nil || refusedTLS(err) != nil {
+	err = t.HandshakeContext(ctx)
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says nothing by itself and has no TLS", ErrRefused)
+	}
+	if err == nil || refusedTLS(err) != nil {
 		return nil, nil, fmt.Errorf("%w: the node there wants TLS; set cluster.bus_cert_file, cluster.bus_key_file and cluster.bus_ca_file", ErrRefused)
 	}
 	return nil, nil, nil

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -281,6 +283,19 @@ func TestAWrongSecretIsRefused(t *testing.T) {
 	}
 	if _, err := natsbus.Join(t.Context(), "b", natsbus.Options{Cluster: "test", Listen: a.ClusterAddr(), Secret: "s"}); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("an address that is taken: %v", err)
+	}
+}
+
+// Who mistypes a port in cluster.join reaches a web server, which waits for a request. It is
+// not taken for a node with TLS.
+func TestAWebServerIsNotANode(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	_, err := natsbus.Join(t.Context(), "a", natsbus.Options{
+		Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{web.Listener.Addr().String()},
+	})
+	if !errors.Is(err, natsbus.ErrRefused) || !strings.Contains(err.Error(), "is not a node") || strings.Contains(err.Error(), "wants TLS") {
+		t.Error(err)
 	}
 }
 
