@@ -28,6 +28,11 @@ func (c Check) String() string {
 	return fmt.Sprintf("%s %s, found %s", number(c.Want), checkTexts[c.Name], number(c.Got))
 }
 
+// FailedCheck is the error of a check that was not met.
+type FailedCheck struct{ Check }
+
+func (f FailedCheck) Error() string { return "a check has failed: " + f.String() }
+
 const (
 	steadyShare   = 0.5
 	steadySeconds = 20 // a shorter run shows nothing

@@ -159,7 +159,7 @@ func (r *Report) Clean(targets Targets) error {
 	}
 	for _, c := range r.Checks {
 		if !c.OK {
-			errs = append(errs, fmt.Errorf("a check has failed: %s", c))
+			errs = append(errs, FailedCheck{c})
 		}
 	}
 	if a := r.Audit; r.Params.offline() && (a.Messages == 0 || a.Deliveries != a.Messages) {

@@ -26,7 +26,7 @@ type data struct {
 	Report     *bench.Report       `json:"report,omitempty"`
 	Runs       []*bench.Report     `json:"runs,omitempty"`
 	Efficiency []*bench.Efficiency `json:"efficiency,omitempty"`
-	Problems   []string            `json:"problems,omitempty"` // why a run is red
+	Problems   []any               `json:"problems,omitempty"` // why a run is red: lines, and checks
 	Comparison *compare.Comparison `json:"comparison,omitempty"`
 	History    *compare.History    `json:"history,omitempty"`
 	Knee       *bench.Knee         `json:"knee,omitempty"`
@@ -89,12 +89,21 @@ func write(w io.Writer, d data) error {
 	return err
 }
 
-// problems are the lines of an error.
-func problems(err error) (lines []string) {
-	if err != nil {
+// problems are the lines of an error. A check that was not met is a problem as it is, which the
+// page says in its language.
+func problems(err error) (all []any) {
+	switch err := err.(type) {
+	case nil:
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			all = append(all, problems(one)...)
+		}
+	case bench.FailedCheck:
+		all = append(all, err.Check)
+	default:
 		for line := range bytes.Lines([]byte(err.Error())) {
-			lines = append(lines, string(bytes.TrimSpace(line)))
+			all = append(all, string(bytes.TrimSpace(line)))
 		}
 	}
-	return lines
+	return all
 }

@@ -64,13 +64,16 @@ export interface Estimate {
   against?: { clients: number; speed: number; sends_per_s: number; cores: number; estimated_cores: number; off: number }[]
 }
 
+/** Why a run is red: a line of the program, or a check that was not met. */
+export type Problem = string | Check
+
 /** What the page shows; problems is why a run is red, and nothing if it is not. */
 export type Data =
-  | { kind: 'run'; report: Report; problems: string[] | null }
-  | { kind: 'cluster'; runs: Report[]; efficiency?: Efficiency[]; problems: string[] | null }
+  | { kind: 'run'; report: Report; problems: Problem[] | null }
+  | { kind: 'cluster'; runs: Report[]; efficiency?: Efficiency[]; problems: Problem[] | null }
   | { kind: 'estimate'; estimate: Estimate }
   | { kind: 'knee'; knee: Knee }
-  | { kind: 'story'; story: Story; problems: string[] | null }
-  | { kind: 'reliability'; reliability: Reliability; problems: string[] | null }
+  | { kind: 'story'; story: Story; problems: Problem[] | null }
+  | { kind: 'reliability'; reliability: Reliability; problems: Problem[] | null }
   | { kind: 'comparison'; comparison: Comparison }
   | { kind: 'history'; history: History }

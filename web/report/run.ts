@@ -1,14 +1,15 @@
 import { beside, checks, kills, reliability, steps } from './beside.js'
 import { color, heat, lines } from './charts.js'
-import type { Efficiency, Estimate, Knee, Percentiles, Reliability, Report, Story } from './data.js'
+import type { Efficiency, Estimate, Knee, Percentiles, Problem, Reliability, Report, Story } from './data.js'
 import { h, table } from './dom.js'
 import { drift, efficiency, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
-export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly string[]): void {
-  const verdict = problems && h('span', { class: problems.length > 0 ? 'pill pill-red' : 'pill', title: problems.length > 0 ? problems.join('\n') : x.t('cleanHint') }, x.t(problems.length > 0 ? 'red' : 'clean'))
+export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly Problem[]): void {
+  const said = problems?.map((p) => typeof p === 'string' ? p : `${x.t('checkFailed')} ${x.t(`c_${p.name}` as Key)} ${x.number(p.want)} · ${x.t('found')} ${x.number(p.got)}`)
+  const verdict = said && h('span', { class: said.length > 0 ? 'pill pill-red' : 'pill', title: said.length > 0 ? said.join('\n') : x.t('cleanHint') }, x.t(said.length > 0 ? 'red' : 'clean'))
   page.append(h('header', {}, h('div', { class: 'title' }, h('h1', {}, title, h('small', {}, x.t(kind)), verdict), h('p', {}, line)), choices))
-  for (const p of problems ?? []) for (const one of p.split('\n')) page.append(h('p', { class: 'note' }, one))
+  for (const one of said ?? []) page.append(h('p', { class: 'note' }, one))
 }
 
 export function when(x: Texts, at: string): string {
@@ -23,13 +24,13 @@ function about(x: Texts, r: Pick<Report, 'at' | 'machine'>): string {
   return [when(x, r.at), commitOf(r) && `${x.t('commit')} ${commitOf(r)}`, `${r.machine.cores} × ${r.machine.cpu}`].filter(Boolean).join(' · ')
 }
 
-export function drawRun(page: HTMLElement, x: Texts, choices: HTMLElement, r: Report, problems: readonly string[]): void {
+export function drawRun(page: HTMLElement, x: Texts, choices: HTMLElement, r: Report, problems: readonly Problem[]): void {
   const shape = r.params['shape'] ? ` --shape ${String(r.params['shape'])}` : ''
   head(page, x, choices, `petrel bench ${r.scenario}${shape}`, 'report', about(x, r), problems)
   drawBody(page, x, r)
 }
 
-export function drawStory(page: HTMLElement, x: Texts, choices: HTMLElement, s: Story, problems: readonly string[]): void {
+export function drawStory(page: HTMLElement, x: Texts, choices: HTMLElement, s: Story, problems: readonly Problem[]): void {
   head(page, x, choices, 'petrel bench quick', 'report', about(x, s.runs[0]!), problems)
   for (const [i, name] of (['story1', 'story2'] as const).entries()) {
     page.append(h('h2', { class: 'chapter' }, x.t(name)))
@@ -38,7 +39,7 @@ export function drawStory(page: HTMLElement, x: Texts, choices: HTMLElement, s: 
   page.append(h('h2', { class: 'chapter' }, x.t('story3')), h('div', { class: 'cards' }, reliability(x, s.reconnect, 'reconnectHint')))
 }
 
-export function drawReliability(page: HTMLElement, x: Texts, choices: HTMLElement, c: Reliability, problems: readonly string[]): void {
+export function drawReliability(page: HTMLElement, x: Texts, choices: HTMLElement, c: Reliability, problems: readonly Problem[]): void {
   head(page, x, choices, 'petrel bench openim-reliability', 'report', about(x, c), problems)
   page.append(h('div', { class: 'cards' }, reliability(x, c, 'reliabilityHint'), described(x, [...hardware(x, c.machine), [x.t('time'), `${x.number(c.seconds)} ${x.t('seconds')}`], ...given(c.params)], c.command)))
 }
@@ -145,7 +146,7 @@ function audit(x: Texts, r: Report): HTMLElement {
     ['readBack', x.number(a.history_read)], ['rejected', x.number(r.rejected)], ['unknown', x.number(r.unknown)], ['lagged', x.number(a.lagged)],
   ]
   const percentile = (name: Key, p: Percentiles): string[] => [x.t(name), ...[p.p50, p.p90, p.p99, p.p999, p.max].map((v) => `${x.number(v)} ms`)]
-  const listed = (title: Key, all: readonly string[]) => all.length > 0 && [h('h2', {}, x.t(title)), h('ul', {}, all.slice(0, 20).map((s) => h('li', {}, s)))]
+  const listed = (title: Key, all: readonly Problem[]) => all.length > 0 && [h('h2', {}, x.t(title)), h('ul', {}, all.slice(0, 20).map((s) => h('li', {}, s)))]
   return h('section', { class: 'card' }, h('h2', {}, x.t('audit')), h('p', { class: 'quiet' }, x.t('auditHint')), table([], rows.map(([k, v]) => [x.t(k), v])),
     r.latency_ms.ack.p50 > 0 && table(['', x.t('p50'), x.t('p90'), x.t('p99'), x.t('p999'), x.t('max')], [...(r.latency_ms.end_to_end.p50 > 0 ? [percentile('endToEnd', r.latency_ms.end_to_end)] : []), percentile('ack', r.latency_ms.ack)]),
     listed('errors', Object.entries(a.errors ?? {}).map(([code, n]) => `${code}: ${x.number(n)}`)), listed('gone', a.connections_lost ?? []), listed('first', (a.witnesses ?? []).map((w) => `${w.class}: ${w.text}${w.where ? ` (${w.where})` : ''}`)))
@@ -179,7 +180,7 @@ export function findings(r: Report, name: string): number {
   return r.audit.findings[name] ?? 0
 }
 
-export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], beside: readonly Efficiency[], problems: readonly string[]): void {
+export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], beside: readonly Efficiency[], problems: readonly Problem[]): void {
   const first = runs[0]!
   head(page, x, choices, 'petrel bench cluster', 'report', about(x, first), problems)
   const share = (of: (r: Report) => number, r: Report) => of(first) > 0 ? `${x.number(100 * of(r) / of(first), 0)} %` : '–'
