@@ -129,7 +129,7 @@ func (p *Params) Check() error {
 	}
 	switch p.Scenario {
 	case Connections:
-		checks = append(checks, between("steps", p.Levels, 1, min(1000, p.Connections)))
+		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("steps", p.Levels, 1, min(1000, p.Connections)))
 	case Login:
 		checks = append(checks, between("rounds", p.Times, 1, 1000), between("at-once", p.AtOnce, 1, 10_000))
 	case Storm:

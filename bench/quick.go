@@ -42,9 +42,17 @@ const (
 	quickMessages = 150
 )
 
-// RunQuick does it, with servers of its own.
-func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
-	s := &Story{}
+// Check says what is wrong with p.
+func (p *QuickParams) Check() error {
+	_, _, err := p.parts()
+	return err
+}
+
+// parts are the runs that make the story. All are checked before the first one begins.
+func (p *QuickParams) parts() (load []Params, late ReliabilityParams, err error) {
+	if !(p.Scale > 0) || !(p.Seconds > 0) { // NaN is neither
+		return nil, late, fmt.Errorf("scale is %g and seconds is %g; both are above 0", p.Scale, p.Seconds)
+	}
 	for _, scenario := range []string{Direct, Group} {
 		one := DefaultParams(scenario)
 		one.Seconds, one.WarmUp = p.Seconds, min(1, p.Seconds)
@@ -53,17 +61,35 @@ func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
 		}
 		one = one.Scaled(p.Scale)
 		one.Dir, one.ServeArgs, one.Executable, one.Command, one.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command, p.Progress
-		r, err := Run(ctx, one)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", scenario, err)
+		if err := one.Check(); err != nil {
+			return nil, late, fmt.Errorf("%s: %w", scenario, err)
 		}
-		s.Runs = append(s.Runs, r)
+		load = append(load, one)
 	}
-	late := DefaultReliability()
+	late = DefaultReliability()
 	late.Clients, late.Senders, late.Messages = quickClients, quickClients/2, max(40, int(quickMessages*p.Scale))
 	late.IntervalMS, late.LateS, late.KillS = 20, 1, 1.5
 	late.Dir, late.ServeArgs, late.Executable, late.Command, late.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command, p.Progress
-	var err error
+	if err := late.Check(); err != nil {
+		return nil, late, fmt.Errorf("%s: %w", OpenIMReliability, err)
+	}
+	return load, late, nil
+}
+
+// RunQuick does it, with servers of its own.
+func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
+	load, late, err := p.parts()
+	if err != nil {
+		return nil, err
+	}
+	s := &Story{}
+	for _, one := range load {
+		r, err := Run(ctx, one)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.Scenario, err)
+		}
+		s.Runs = append(s.Runs, r)
+	}
 	if s.Reconnect, err = RunReliability(ctx, late); err != nil {
 		return nil, fmt.Errorf("%s: %w", OpenIMReliability, err)
 	}

@@ -66,6 +66,8 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 		{"bench", "direct", "--scale", "NaN"},
 		{"bench", "direct", "--json", "no-folder/report.json"},
 		{"bench", "quick", "--html", "no-folder/report.html"},
+		{"bench", "quick", "--scale", "1000000"},
+		{"bench", "quick", "--seconds", "NaN"},
 		{"bench", "direct", "--target", "speed>1"},
 		{"bench", "group", "--members", "1"},
 		{"bench", "direct", "--nodes", "2"},
@@ -76,6 +78,7 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 	} {
 		petrel(t, nil, line...).want(t, exitUsage, "error usage")
 	}
+	petrel(t, nil, "bench", "connections", "--connections", "0").want(t, exitUsage, "connections is 0")
 	petrel(t, nil, "bench", "direct", "--url", "http://127.0.0.1:1", "--data", t.TempDir()).want(t, exitAuth, "no_admin_key")
 }
 

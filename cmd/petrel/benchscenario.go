@@ -84,8 +84,8 @@ func newBenchQuick(c *cli) *cobra.Command {
 		Example: "  petrel bench quick\n  petrel bench quick --html quick.html",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
-			if !(p.Scale > 0) || !(p.Seconds > 0) { // NaN is neither
-				return usage(fmt.Sprintf("scale is %g and seconds is %g; both are above 0", p.Scale, p.Seconds), "")
+			if err := p.Check(); err != nil {
+				return usage(err.Error(), "")
 			}
 			if err := r.files.check(); err != nil {
 				return err
