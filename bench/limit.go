@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 // sync for all that have come meanwhile. No server that does the same work over the same sockets
 // and the same disk can need less.
 
-// Floor is that for a run: with as many connections, frames of that size, and as many on their
-// way. It was measured just before the run.
+// Floor is that for a run: with as many connections, up to a number, frames of that size, and as
+// many on their way. It was measured just before the run.
 type Floor struct {
 	Echo   Task `json:"echo"`
 	FanOut Task `json:"fan_out"`
@@ -43,13 +44,38 @@ type shape struct {
 // floorProbe is how long each part of the floor is measured before a run.
 const floorProbe = 300 * time.Millisecond
 
-// floorShape is the shape of the messages of p as they come in.
-func (p *Params) floorShape() shape {
-	s := shape{senders: p.Senders, window: p.Window, size: p.Size + frameOverhead}
-	if p.Rate > 0 {
-		s.window = 1
+// floorShapes are those of the messages of p as they come in and as they go out, and how many
+// entries of the log one sync is for, which takes sync in ms.
+func (p *Params) floorShapes(sync float64) (in, out shape, batch int) {
+	in = shape{senders: p.Senders, window: p.Window, size: p.Size + frameOverhead}
+	if p.traffic() == ring {
+		in.senders = p.Connections
 	}
-	return s
+	batch = in.senders * in.window
+	if p.open() {
+		in.window, batch = 1, int(p.due()*sync/1000)
+	}
+	in.senders, batch = min(in.senders, floorConnections), min(max(1, batch), logBatch)
+	if out = in; p.traffic() != groups {
+		out.receivers = 1
+		return in, out, batch
+	}
+	out.senders, out.receivers = 1, min(p.Members-1, floorConnections)
+	if !p.open() { // what all of them have on their way may leave together
+		out.window = max(1, min(in.senders*in.window, floorWrite/in.size))
+	}
+	return in, out, batch
+}
+
+// due is how many messages of all senders are due in a second of an open loop, at most.
+func (p *Params) due() float64 {
+	switch {
+	case len(p.IntervalMS) > 0:
+		return float64(p.Connections) * 2000 / (p.IntervalMS[0] + p.IntervalMS[1])
+	case len(p.Steps) > 0:
+		return slices.Max(p.Steps)
+	}
+	return p.Rate
 }
 
 const (
@@ -57,28 +83,24 @@ const (
 	frameOverhead = 40
 	// logBatch is the most that one sync of the log is for.
 	logBatch = 4096 // entries
-	// floorReceivers is the most that the fan-out is measured with; what one more takes does not
+	// floorConnections is the most that a side is measured with; what one more takes does not
 	// depend on how many there are.
-	floorReceivers = 1000
+	floorConnections = 1000
+	// floorWrite is the most that goes to a connection at once.
+	floorWrite = 64 << 10 // bytes
 )
 
-// measureFloor measures the three parts, each for d.
-func measureFloor(ctx context.Context, p *Params, dir string, d time.Duration) (*Floor, error) {
-	s, f := p.floorShape(), &Floor{}
-	var err error
-	if f.Echo, err = relay(ctx, taskEcho, s, d); err != nil {
+// measureFloor measures the three parts, each for d; a sync of the disk takes sync in ms.
+func measureFloor(ctx context.Context, p *Params, dir string, sync float64, d time.Duration) (f *Floor, err error) {
+	in, out, batch := p.floorShapes(sync)
+	f = &Floor{}
+	if f.Echo, err = relay(ctx, taskEcho, in, d); err != nil {
 		return nil, err
 	}
-	fan := s
-	if p.Scenario == Direct {
-		fan.receivers = 1
-	} else {
-		fan.senders, fan.receivers = 1, min(max(p.Members, p.Receivers, 2)-1, floorReceivers)
-	}
-	if f.FanOut, err = relay(ctx, taskFanOut, fan, d); err != nil {
+	if f.FanOut, err = relay(ctx, taskFanOut, out, d); err != nil {
 		return nil, err
 	}
-	f.Log, err = groupCommit(dir, min(logBatch, max(1, s.senders*s.window)), s.size, d)
+	f.Log, err = groupCommit(dir, batch, in.size, d)
 	return f, err
 }
 

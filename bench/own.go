@@ -30,7 +30,7 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	}
 	if r.p.traffic() != idle && !r.p.inTasks() {
 		r.say("measuring what this machine does without a chat server")
-		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, floorProbe); err != nil {
+		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, r.report.Disk.Fdatasync.P50, floorProbe); err != nil {
 			return err
 		}
 	}

@@ -119,6 +119,27 @@ func TestLimitMeasuresSocketsAndTheLog(t *testing.T) {
 	}
 }
 
+// The floor has the run's connections, frames on their way and entries for a sync.
+func TestFloorIsMeasuredWithWhatTheRunHas(t *testing.T) {
+	const size = 100 + frameOverhead
+	for name, c := range map[string]struct {
+		change  func(p *Params)
+		in, out shape
+		batch   int
+	}{
+		Direct:     {func(p *Params) { p.Senders, p.Window = 200, 16 }, shape{200, 0, 16, size}, shape{200, 1, 16, size}, 3200},
+		Group:      {func(p *Params) { p.Senders, p.Members, p.Window = 100, 500, 2 }, shape{100, 0, 2, size}, shape{1, 499, 200, size}, 200},
+		Glide1:     {func(*Params) {}, shape{1000, 0, 1, size}, shape{1000, 1, 1, size}, 7}, // 15,385 a second, of which 7 are due in 0.5 ms
+		OpenIMLoad: {func(*Params) {}, shape{1000, 0, 1, size}, shape{1000, 1, 1, size}, 1},
+	} {
+		p := DefaultParams(name)
+		c.change(&p)
+		if in, out, batch := p.floorShapes(0.5); in != c.in || out != c.out || batch != c.batch {
+			t.Errorf("%s: in %+v, out %+v, %d entries; want %+v, %+v, %d", name, in, out, batch, c.in, c.out, c.batch)
+		}
+	}
+}
+
 func TestShareOfTheFloorIsThatOfOneMessageAndItsDeliveries(t *testing.T) {
 	f := &Floor{Echo: Task{CPUEach: 2}, Log: Task{CPUEach: 1}, FanOut: Task{CPUEach: 0.5}}
 	r := &Report{Accepted: 100, Delivered: 400}
