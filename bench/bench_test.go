@@ -303,6 +303,23 @@ func TestALaggingConnectionCatchesUpByHistory(t *testing.T) {
 	}
 }
 
+// A server that is busy puts off what a connection asks for when it lagged. It is asked for again,
+// and is no send that was put off.
+func TestALaggingConnectionAsksAgainForWhatWasPutOff(t *testing.T) {
+	f := newFake(t)
+	f.onPush = func(to *fakeSession, _ string, q uint64, row []byte) []byte {
+		if q == 50 && to.user[len(to.user)-1]%2 == 0 {
+			to.lag()
+			f.putOff += 2
+		}
+		return row
+	}
+	r := mustRun(t, f.brief(Group))
+	if err := r.Clean(nil); err != nil || r.Audit.Lagged == 0 || f.putOff > 0 || r.Audit.Errors[string(im.CodeOverloaded)] == 0 {
+		t.Errorf("%v\n%s", err, text(r))
+	}
+}
+
 func TestAnUnsettledErrorIsRepeatedWithTheSameID(t *testing.T) {
 	f := newFake(t)
 	refused := map[string]bool{}

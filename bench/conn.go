@@ -20,7 +20,7 @@ type conn struct {
 	again   []uint64        // numbers of messages to send once more
 	token   []byte          // of the last sync page
 	unread  []string        // conversations whose history is asked for when another one has come
-	behind  map[string]bool // conversations that are not read to their end, of a connection that comes and goes
+	behind  map[string]bool // conversations that are not read to their end
 	askID   uint64          // of the request of an errand that has no answer yet; 0: none
 	asked   int64           // when it was made
 	left    int             // requests of the errand that are still to be made

@@ -68,7 +68,8 @@ func (g *generator) comeAndGo(now int64) {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
 			if c.fd >= 0 && c.refused {
-				g.readBehind(c)
+				g.toReadBehind(c)
+				g.readSome(c)
 			}
 			if c.fd >= 0 && (c.joined || c.refused) {
 				c.joined, c.refused = false, false
@@ -115,7 +116,10 @@ func (g *generator) attach(b *comer, now int64) {
 			}
 		}
 	}
-	g.readBehind(c) // also what an earlier connection has not read to its end
+	g.toReadBehind(c) // also what an earlier connection has not read to its end
+	if g.gone != nil {
+		g.readSome(c)
+	}
 	if s := c.sender; s != nil {
 		for i := range s.slots {
 			if n := s.slots[i].number; n != 0 {
@@ -131,16 +135,11 @@ func (g *generator) attach(b *comer, now int64) {
 	g.received(c, b.early, now)
 }
 
-// readBehind has a connection read all that it is behind with.
-func (g *generator) readBehind(c *conn) {
+// toReadBehind makes a connection's conversations to read those that it is behind with.
+func (g *generator) toReadBehind(c *conn) {
 	c.unread = c.unread[:0]
 	for conv := range c.behind {
 		c.unread = append(c.unread, conv)
-	}
-	if g.gone != nil {
-		for range historiesAtOnce {
-			g.readNext(c)
-		}
 	}
 }
 

@@ -47,6 +47,7 @@ type fake struct {
 	onPush func(to *fakeSession, conv string, seq uint64, row []byte) []byte // what is pushed instead of the row
 	onAck  func(a *wire.Ack)
 	onRead func(p *petrelv1.HistoryPage)
+	putOff int                  // pages of history, of those that are asked for next
 	stall  func() time.Duration // before a frame is looked at
 }
 
@@ -256,9 +257,13 @@ func (f *fake) frame(s *fakeSession, c *petrelv1.ClientFrame) {
 			Version: 1, User: s.user, Window: &petrelv1.Window{Sends: uint32(f.limits.WindowSends), Bytes: uint32(f.limits.WindowBytes)},
 		}}})
 	case *petrelv1.ClientFrame_Sync:
+		news := s.lagged || !s.synced
 		s.synced, s.lagged = true, false
 		page := &petrelv1.SyncPage{Token: []byte("t")}
 		for id, v := range f.convs {
+			if !news {
+				break // all was told already
+			}
 			for _, m := range v.members {
 				if m == s.user {
 					page.Convs = append(page.Convs, &petrelv1.ConvState{Conv: id, Head: uint64(len(v.rows))})
@@ -267,6 +272,11 @@ func (f *fake) frame(s *fakeSession, c *petrelv1.ClientFrame) {
 		}
 		s.answer(&petrelv1.ServerFrame{Id: c.Id, Body: &petrelv1.ServerFrame_Sync{Sync: page}})
 	case *petrelv1.ClientFrame_History:
+		if f.putOff > 0 {
+			f.putOff--
+			s.answer(&petrelv1.ServerFrame{Id: c.Id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(&im.Error{Code: im.CodeOverloaded, RetryAfter: time.Millisecond})}})
+			return
+		}
 		s.answer(&petrelv1.ServerFrame{Id: c.Id, Body: &petrelv1.ServerFrame_History{History: f.page(b.History)}})
 	case *petrelv1.ClientFrame_Send:
 		f.send(s, c.Id, b.Send)

@@ -22,7 +22,7 @@ const defaultRetryMs = 100
 // refusal takes an error.
 func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	g.errors[e.Code]++
-	if id > controlID && e.Retryable && g.gone != nil {
+	if id > controlID && e.Retryable && (g.gone != nil || g.errand == nil) {
 		c.refused = true // what it has not read it asks for again, at the next joinTurn
 		g.asksPutOff[e.Code]++
 	}
@@ -97,9 +97,7 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 		}
 		v.Head = max(v.Head, state.Head)
 		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && (g.errand == nil || g.errand.free) {
-			if g.gone != nil {
-				g.fallBehind(c, state.Conv)
-			}
+			g.fallBehind(c, state.Conv)
 			g.askHistory(c, state.Conv, st.Lowest()-1)
 		}
 	}
@@ -155,6 +153,13 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	}
 	g.toRead = max(0, g.toRead-1)
 	g.readNext(c)
+}
+
+// readSome asks for the first of the conversations that a connection is to read.
+func (g *generator) readSome(c *conn) {
+	for range historiesAtOnce {
+		g.readNext(c)
+	}
 }
 
 // readNext asks for the next of the conversations that a connection is to read.

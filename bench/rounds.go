@@ -194,9 +194,7 @@ func (r *run) readersCome(ctx context.Context) error {
 			}
 		}
 		g.toRead += len(c.unread)
-		for range historiesAtOnce {
-			g.readNext(c)
-		}
+		g.readSome(c)
 	}
 	r.say("%d receivers read %s conversations", len(all), count(float64(g.toRead)))
 	began := time.Now()
