@@ -1,7 +1,7 @@
 import { lines } from './charts.js'
 import type { Check, Reliability, Report } from './data.js'
 import { h, table } from './dom.js'
-import type { Key, Texts } from './texts.js'
+import { aspect, type Key, type Texts } from './texts.js'
 
 /** A published test and this run: their figures beside ours, and what their clients leave out. */
 export function beside(x: Texts, r: Report): HTMLElement[] {
@@ -24,7 +24,7 @@ export function kills(x: Texts, r: Report): HTMLElement[] {
   if (!k) return []
   const ms = (v: number) => `${x.number(v)} ms`
   return [h('section', { class: 'card wide' }, h('h2', {}, x.t('killed')), h('p', { class: 'quiet' }, x.t('killedHint')), k.put_off > 0 && h('p', { class: 'quiet' }, x.t('killedPutOff')),
-    table([], [[x.t('kills'), x.number(k.each.length)], [`${x.t('noAckFor')}, ${x.t('median')}`, ms(k.silent_median_ms)], [`${x.t('noAckFor')}, ${x.t('longest')}`, ms(k.silent_longest_ms)], [x.t('sentAgain'), x.number(k.sent_again)],
+    table([], [[x.t('kills'), x.number(k.each.length)], [aspect(x, 'noAckFor', 'median'), ms(k.silent_median_ms)], [aspect(x, 'noAckFor', 'longest'), ms(k.silent_longest_ms)], [x.t('sentAgain'), x.number(k.sent_again)],
       ...(k.asked_again > 0 ? [[x.t('askedAgain'), x.number(k.asked_again)]] : []),
       ...(k.put_off > 0 ? [[x.t('putOff'), x.number(k.put_off)]] : [])]),
     h('div', { class: 'lines' }, table([x.t('moment'), x.t('noAckFor'), x.t('allBack'), x.t('again')], k.each.map((one) => [`${x.number(one.at_s)} ${x.t('seconds')}`, ms(one.silent_ms), ms(one.back_ms), x.number(one.again)]))))]

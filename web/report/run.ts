@@ -6,7 +6,7 @@ import { drift, efficiency, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
 export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly Problem[]): void {
-  const said = problems?.map((p) => typeof p === 'string' ? p : `${x.t('checkFailed')} ${x.t(`c_${p.name}` as Key)} ${x.number(p.want)} · ${x.t('found')} ${x.number(p.got)}`)
+  const said = problems?.map((p) => typeof p === 'string' ? p : x.t('checkFailed', `${x.t(`c_${p.name}` as Key)} ${x.number(p.want)} · ${x.t('found')} ${x.number(p.got)}`))
   const verdict = said && h('span', { class: said.length > 0 ? 'pill pill-red' : 'pill', title: said.length > 0 ? said.join('\n') : x.t('cleanHint') }, x.t(said.length > 0 ? 'red' : 'clean'))
   page.append(h('header', {}, h('div', { class: 'title' }, h('h1', {}, title, h('small', {}, x.t(kind)), verdict), h('p', {}, line)), choices))
   for (const one of said ?? []) page.append(h('p', { class: 'note' }, one))

@@ -1,7 +1,7 @@
 import { lines } from './charts.js'
 import type { Efficiency, Estimate, Report, Task } from './data.js'
 import { h, table } from './dom.js'
-import { bytes, type Key, type Texts } from './texts.js'
+import { aspect, bytes, type Key, type Texts } from './texts.js'
 
 /** What a task is called, with the number that belongs to it. */
 function named(x: Texts, t: Task): string {
@@ -46,7 +46,7 @@ export function drift(x: Texts, r: Report): HTMLElement[] {
   const d = r.drift
   if (!d) return []
   return [h('section', { class: 'card wide' }, h('h2', {}, x.t('drift')), h('p', { class: 'quiet' }, x.t('driftHint')), table(['', x.t('secondQuarter'), x.t('lastQuarter')], [
-    [x.t('memory'), ...d.rss_bytes.map((v) => bytes(x, v))], [`${x.t('ack')}, ${x.t('p99')}`, ...d.ack_p99_ms.map((v) => `${x.number(v)} ms`)], [x.t('serverCores'), ...d.cpu.map((v) => x.number(v))],
+    [x.t('memory'), ...d.rss_bytes.map((v) => bytes(x, v))], [aspect(x, 'ack', 'p99'), ...d.ack_p99_ms.map((v) => `${x.number(v)} ms`)], [x.t('serverCores'), ...d.cpu.map((v) => x.number(v))],
   ]))]
 }
 

@@ -31,7 +31,7 @@ const en = {
   h_send_only: 'The clients that send take no messages in.', h_one_watcher: 'One receiver of all looks at what it gets.', h_no_receipts: 'No client tells what it has received or read.', h_counts_only: 'Clients count messages and do not look for repeats: a lost one and a doubled one cancel out.',
   h_ack_before_store: 'A send is answered when it is in a queue, before the database has it.', h_no_store: 'Nothing is stored: a wait of 20 ms stands in for the database.', h_peak: 'The figure is the peak, not the mean of the run.',
   f_accepted_per_s: 'accepted', f_delivered_per_s: 'delivered', f_max: 'end to end, the slowest', f_mean: 'end to end, mean', f_ack_mean: 'answer to a send, mean', f_disk_bytes_per_message: 'disk per message', f_acked: 'acked',
-  checks: 'Checks', checksHint: 'The criteria of WildfireChat’s tests: numbers are exact, and soon after the end the server has nothing left to do.', wanted: 'wanted', found: 'found', met: 'met', failed: 'failed', checkFailed: 'A check failed:',
+  checks: 'Checks', checksHint: 'The criteria of WildfireChat’s tests: numbers are exact, and soon after the end the server has nothing left to do.', wanted: 'wanted', found: 'found', met: 'met', failed: 'failed', checkFailed: 'A check failed: {n}',
   c_acked: 'messages acked', c_stored: 'messages in the histories', c_delivered: 'messages delivered', c_watcher: 'messages of the receiver that watches', c_idle: 'cores in use 5 s after the end, at most', c_steady: 'CPU of the quietest tenth of the seconds, of the median, at least',
   steps: 'Step by step', stepsHint: 'Each rate is held for the same time. Latency is that of the messages that were due in the step, however late they came.', serverCores: 'server cores', scaled: 'This run has {n} % of the full load.',
   store: 'Store on disk', storeHint: 'What the store takes on the disk, its log and what it has not yet compacted included.',
@@ -92,7 +92,7 @@ const zh: Record<Key, string> = {
   h_send_only: '发送消息的客户端不接收消息。', h_one_watcher: '所有接收方中只有一个查看收到的消息。', h_no_receipts: '客户端不上报收到或已读。', h_counts_only: '客户端只数消息，不查重复：丢一条、重一条会互相抵消。',
   h_ack_before_store: '消息进入队列就应答，此时数据库还没有存下。', h_no_store: '什么都不存：用等待 20 毫秒代替数据库。', h_peak: '该数字是峰值，不是整个运行的平均值。',
   f_accepted_per_s: '已接收', f_delivered_per_s: '已送达', f_max: '端到端，最慢', f_mean: '端到端，平均', f_ack_mean: '发送应答，平均', f_disk_bytes_per_message: '每条消息占用磁盘', f_acked: '已应答',
-  checks: '检查', checksHint: '野火测试的判定标准：数目完全一致，结束后不久服务器便无事可做。', wanted: '应为', found: '实为', met: '满足', failed: '未满足', checkFailed: '检查未通过：',
+  checks: '检查', checksHint: '野火测试的判定标准：数目完全一致，结束后不久服务器便无事可做。', wanted: '应为', found: '实为', met: '满足', failed: '未满足', checkFailed: '检查未通过：{n}',
   c_acked: '已应答的消息', c_stored: '历史记录中的消息', c_delivered: '已送达的消息', c_watcher: '观察者收到的消息', c_idle: '结束 5 秒后占用的核数，至多', c_steady: '最闲的十分之一时间的 CPU 与中位数之比，至少',
   steps: '逐级加压', stepsHint: '每一级速率保持同样的时间。延迟属于在该级应当发出的消息，无论它们到得多晚。', serverCores: '服务器核数', scaled: '本次运行的负载为完整规模的 {n}%。',
   store: '磁盘上的存储', storeHint: '存储占用的磁盘，包括日志和尚未压实的部分。',
@@ -132,6 +132,9 @@ export function textsOf(language: Language): Texts {
     },
   }
 }
+
+/** What is said of something, behind its name. */
+export const aspect = (x: Texts, name: Key, what: Key): string => x.t(name) + (x.language === 'zh' ? '，' : ', ') + x.t(what)
 
 /** Chinese has no blank between a word and what follows it, except a Latin one. */
 export function bytes(x: Texts, v: number): string {
