@@ -146,7 +146,7 @@ function audit(x: Texts, r: Report): HTMLElement {
     ['readBack', x.number(a.history_read)], ['rejected', x.number(r.rejected)], ['unknown', x.number(r.unknown)], ['lagged', x.number(a.lagged)],
   ]
   const percentile = (name: Key, p: Percentiles): string[] => [x.t(name), ...[p.p50, p.p90, p.p99, p.p999, p.max].map((v) => `${x.number(v)} ms`)]
-  const listed = (title: Key, all: readonly Problem[]) => all.length > 0 && [h('h2', {}, x.t(title)), h('ul', {}, all.slice(0, 20).map((s) => h('li', {}, s)))]
+  const listed = (title: Key, all: readonly string[]) => all.length > 0 && [h('h2', {}, x.t(title)), h('ul', {}, all.slice(0, 20).map((s) => h('li', {}, s)))]
   return h('section', { class: 'card' }, h('h2', {}, x.t('audit')), h('p', { class: 'quiet' }, x.t('auditHint')), table([], rows.map(([k, v]) => [x.t(k), v])),
     r.latency_ms.ack.p50 > 0 && table(['', x.t('p50'), x.t('p90'), x.t('p99'), x.t('p999'), x.t('max')], [...(r.latency_ms.end_to_end.p50 > 0 ? [percentile('endToEnd', r.latency_ms.end_to_end)] : []), percentile('ack', r.latency_ms.ack)]),
     listed('errors', Object.entries(a.errors ?? {}).map(([code, n]) => `${code}: ${x.number(n)}`)), listed('gone', a.connections_lost ?? []), listed('first', (a.witnesses ?? []).map((w) => `${w.class}: ${w.text}${w.where ? ` (${w.where})` : ''}`)))
