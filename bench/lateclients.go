@@ -87,13 +87,17 @@ func (x *reliability) play(ctx context.Context) (err error) {
 }
 
 // kill kills the server again and again until everything is sent. It comes back at the
-// same addresses.
+// same addresses. It lives until something was sent or shown: clients wait ever longer between
+// their tries, and would meet no server at all.
 func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 	for {
-		select {
-		case <-time.After(seconds(x.p.KillS)):
-		case <-sent:
-			return nil
+		due, before := time.Now().Add(seconds(x.p.KillS)), x.happened()
+		for time.Now().Before(due) || x.happened() == before {
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-sent:
+				return nil
+			}
 		}
 		x.kills++
 		if err := x.killNode(ctx, 0); err != nil {
@@ -111,11 +115,11 @@ func (x *reliability) await(ctx context.Context, sent <-chan struct{}) {
 			all = true
 		default:
 		}
-		missing, shown := x.missing()
+		missing, _ := x.missing()
 		if all && missing == 0 {
 			return
 		}
-		if now := shown + x.settled.Load(); now != last {
+		if now := x.happened(); now != last {
 			last, since = now, time.Now()
 		} else if time.Since(since) > reliabilityPatience+seconds(x.p.LateS) {
 			x.say("nothing happens any more: %d entries are not shown", missing)
@@ -126,6 +130,12 @@ func (x *reliability) await(ctx context.Context, sent <-chan struct{}) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// happened counts what was answered and what was shown.
+func (x *reliability) happened() uint64 {
+	_, shown := x.missing()
+	return shown + x.settled.Load()
 }
 
 // missing counts what was acked and has not been shown to both users, and what has been shown.
