@@ -137,9 +137,10 @@ var appRules = []rule{
 		guards:  []guard{{"internal/app", "^TestNoFeedsAreHandedOverAfterTheStoreHasFailed$"}},
 	},
 	{
-		name:    "refuse-before-hand-over",
-		holds:   "a node that is stopped takes sends until its feeds are elsewhere",
-		patches: []patch{{"internal/app/app.go", "a.giveAway()\na.hub.Drain()", "a.hub.Drain()\na.giveAway()"}},
+		name:  "refuse-before-hand-over",
+		holds: "a node that is stopped takes sends until its feeds are elsewhere",
+		// The pause is there for the guard, which looks at the other node after the refusal.
+		patches: []patch{{"internal/app/app.go", "a.giveAway()\na.hub.Drain()", "a.hub.Drain()\ntime.Sleep(time.Second)\na.giveAway()"}},
 		guards:  []guard{{"test/sdk", "^TestStoppedNodeServesUntilItsFeedsAreElsewhere$"}},
 	},
 }
