@@ -67,7 +67,7 @@ func (g *generator) comeAndGo(now int64) {
 	if now >= g.joinsDue {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
-			if c.fd >= 0 && c.refused {
+			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // a reader of offline messages has a list of its own
 				g.toReadBehind(c)
 				g.readSome(c)
 			}
