@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/process"
 )
 
 // Machine is where a run was made. A figure without it says little.
@@ -88,14 +90,9 @@ func (c cpuTime) all() float64 { return c.user + c.system }
 
 // processCPU reads the CPU time of a process.
 func processCPU(pid int) (cpuTime, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return cpuTime{}, fmt.Errorf("read cpu time: %w", err)
-	}
-	s := string(b)
-	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]) // behind the name; utime and stime are 14 and 15 of all
+	f := process.Stat(pid)
 	if len(f) < 13 {
-		return cpuTime{}, fmt.Errorf("read cpu time of %d: %.80q", pid, s)
+		return cpuTime{}, fmt.Errorf("read cpu time of %d: the system tells only %q", pid, f)
 	}
 	user, err1 := strconv.ParseUint(f[11], 10, 64)
 	system, err2 := strconv.ParseUint(f[12], 10, 64)

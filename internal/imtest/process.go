@@ -14,6 +14,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/process"
 )
 
 // childConfig holds, as JSON, the configuration of a server that is a process
@@ -111,8 +112,8 @@ func (s *Server) Freeze() (thaw func()) {
 		s.t.Fatal("freeze: the server is no process of its own, or does not run")
 	}
 	pid := s.pid
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		s.t.Fatalf("freeze: %v", err)
+	if err := process.Freeze(pid); err != nil {
+		s.t.Fatal(err)
 	}
 	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // it may go on already
 	s.t.Cleanup(thaw)

@@ -25,7 +25,7 @@ var imports = map[string][]string{
 	"bench/clients":    {"sdk/go"},
 	"bench/guest/init": {},
 	"bench/genschema":  {"bench", "internal/checker"},
-	"bench":            {"internal/checker", "internal/im", "internal/store/pgserver", "internal/wire", "sdk/go"},
+	"bench":            {"internal/checker", "internal/im", "internal/process", "internal/store/pgserver", "internal/wire", "sdk/go"},
 
 	"examples/first-app": {}, // it shows what others write
 
@@ -54,7 +54,7 @@ var imports = map[string][]string{
 	"internal/store/consumer":    {"internal/im", "internal/store"},
 	"internal/store/markfile":    {},
 	"internal/store/pebblestore": {"internal/im", "internal/wake", "internal/store", "internal/store/markfile"},
-	"internal/store/pgserver":    {},
+	"internal/store/pgserver":    {"internal/process"},
 	"internal/store/pgstore":     {"internal/im", "internal/wake", "internal/store", "internal/store/markfile"},
 
 	"internal/checker":     {"internal/wire"},
@@ -68,6 +68,7 @@ var imports = map[string][]string{
 	"internal/lint":           {},
 	"internal/measure":        {},
 	"internal/metrics":        {"internal/measure"},
+	"internal/process":        {},
 	"internal/repeats":        {},
 	"internal/wake":           {},
 	"internal/terminal":       {},

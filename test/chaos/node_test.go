@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
+	"github.com/petrel-im/petrel/internal/process"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -203,11 +204,12 @@ func (n *node) forget() {
 // pause stops the process where it is, or lets it go on.
 func (n *node) pause(stop bool) {
 	n.t.Helper()
-	sig := syscall.SIGCONT
+	p := n.running().cmd.Process
 	if stop {
-		sig = syscall.SIGSTOP
-	}
-	if err := n.running().cmd.Process.Signal(sig); err != nil {
+		if err := process.Freeze(p.Pid); err != nil {
+			n.t.Errorf("pause %s: %v", n.name, err)
+		}
+	} else if err := p.Signal(syscall.SIGCONT); err != nil {
 		n.t.Errorf("signal %s: %v", n.name, err)
 	}
 }

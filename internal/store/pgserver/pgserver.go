@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/petrel-im/petrel/internal/process"
 )
 
 // errMissing says what to install.
@@ -415,7 +417,7 @@ func (s *Server) Signal(sig syscall.Signal) error {
 // Pause stops all processes of the server where they are, or lets them go on.
 func (s *Server) Pause(stop bool) error {
 	if stop {
-		return s.Signal(syscall.SIGSTOP)
+		return process.Freeze(family(s.PID())...)
 	}
 	return s.Signal(syscall.SIGCONT)
 }
@@ -429,21 +431,11 @@ func family(first int) []int {
 		if err != nil {
 			continue
 		}
-		if f := stat(pid); len(f) > 1 && f[1] == strconv.Itoa(first) {
+		if f := process.Stat(pid); len(f) > 1 && f[1] == strconv.Itoa(first) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
-}
-
-// stat is what the system tells of a process, from its state on; nil for one
-// that has ended.
-func stat(pid int) []string {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 }
 
 // CPU is what the server's processes have used.
@@ -455,7 +447,7 @@ func CPU(first int) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
 	sum := 0
 	for _, pid := range family(first) {
-		f := stat(pid)
+		f := process.Stat(pid)
 		if len(f) < 15 {
 			continue // has ended
 		}
@@ -482,7 +474,7 @@ func First(ctx context.Context, c *pgx.Conn) int {
 	if err != nil || strings.TrimSpace(string(b)) != "postgres" {
 		return 0
 	}
-	f := stat(backend)
+	f := process.Stat(backend)
 	if len(f) < 2 {
 		return 0
 	}
@@ -493,7 +485,7 @@ func First(ctx context.Context, c *pgx.Conn) int {
 // Kill ends all processes of the server at once, as kill -9 does. Start brings
 // it back.
 func (s *Server) Kill() error {
-	if err := s.Signal(syscall.SIGSTOP); err != nil { // so that nobody ends in order when another is gone
+	if err := s.Pause(true); err != nil { // so that nobody ends in order when another is gone
 		return err
 	}
 	pids := family(s.PID())
@@ -516,7 +508,7 @@ func (s *Server) Kill() error {
 // alive tells whether a process has not ended; one that nobody has waited for
 // has.
 func alive(pid int) bool {
-	f := stat(pid)
+	f := process.Stat(pid)
 	return f != nil && (len(f) == 0 || f[0][0] != 'Z' && f[0][0] != 'X')
 }
 

@@ -1,0 +1,58 @@
+//go:build unix
+
+package process
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is also the process that a test freezes: several threads that never rest.
+func TestMain(m *testing.M) {
+	if os.Getenv("PETREL_TEST_RUNS") == "" {
+		os.Exit(m.Run())
+	}
+	for range 4 * runtime.NumCPU() {
+		go func() {
+			runtime.LockOSThread()
+			for {
+				runtime.Gosched()
+			}
+		}()
+	}
+	<-time.After(time.Minute) // a test that is killed leaves it
+}
+
+// Freeze returns when no thread runs any more: what all have used does not grow.
+func TestAFrozenProcessStands(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "PETREL_TEST_RUNS=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	for range 20 {
+		<-time.After(10 * time.Millisecond)
+		if err := Freeze(pid); err != nil {
+			t.Fatal(err)
+		}
+		if runs(pid) {
+			t.Fatal("a thread runs on")
+		}
+		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f := Stat(pid); len(f) == 0 {
+		t.Error("nothing is told of a process that runs")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // killed
+	if err := Freeze(pid); err != nil || Stat(pid) != nil {
+		t.Errorf("of a process that has ended: %v, %v", err, Stat(pid))
+	}
+}
