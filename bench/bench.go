@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -30,8 +31,9 @@ type run struct {
 	p      Params
 	report *Report
 
-	mu      sync.Mutex // tier 0; guards the elements of nodes
-	nodes   []*child   // those of the run; none: a running server
+	mu      sync.Mutex  // tier 0; guards the elements of nodes
+	nodes   []*child    // those of the run; none: a running server
+	ports   []io.Closer // hold the ports of the bus in nodes
 	pg      *postgres
 	key     string      // of the admin, with nodes
 	roots   []byte      // PEM; of certificates that the run has made

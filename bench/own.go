@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/process"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -145,29 +145,21 @@ func (r *run) configs() ([]string, error) {
 	}
 	var secret [16]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	ports, err := freePorts(r.p.Nodes)
-	if err != nil {
-		return nil, err
-	}
 	confs := make([]string, r.p.Nodes)
-	for i, p := range ports {
-		confs[i] = shared + fmt.Sprintf("[cluster]\nnode = \"n%d\"\nlisten = %q\njoin = [%q]\nsecret = %q\n",
-			i+1, p, ports[0], hex.EncodeToString(secret[:]))
+	first := 0
+	for i := range confs {
+		port, own, err := process.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		r.ports = append(r.ports, own)
+		if i == 0 {
+			first = port
+		}
+		confs[i] = shared + fmt.Sprintf("[cluster]\nnode = \"n%d\"\nlisten = \"127.0.0.1:%d\"\njoin = [\"127.0.0.1:%d\"]\nsecret = %q\n",
+			i+1, port, first, hex.EncodeToString(secret[:]))
 	}
 	return confs, nil
-}
-
-// freePorts are addresses on loopback that nobody listens on now.
-func freePorts(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // when all are known: no two are the same
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
 }
 
 // reach takes the addresses of the run's own servers.
@@ -202,6 +194,10 @@ func (r *run) stop() {
 	if r.pg != nil {
 		r.pg.close()
 	}
+	for _, own := range r.ports {
+		_ = own.Close() // nothing was sent
+	}
+	r.ports = nil
 }
 
 // freshStart starts the run's own server again when it has written all that

@@ -376,7 +376,7 @@ func TestTwoTalkByLines(t *testing.T) {
 
 func TestWhatIsWrittenWhileTheServerIsAwayIsSentLater(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	s := serveHere(t, data, "127.0.0.1:0")
+	s := serveHere(t, data, freeAddr(t))
 	addr, env := s.http, s.env()
 	petrel(t, env, "user", "create", "alice", "bob").want(t, exitOK)
 	alice := startChat(t, env, "--as", "alice", "--to", "bob")

@@ -128,7 +128,7 @@ func TestGroupsAreMadeAndChanged(t *testing.T) {
 
 func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	s := serveHere(t, data, "127.0.0.1:0")
+	s := serveHere(t, data, freeAddr(t))
 	addr, env := s.http, s.env()
 	petrel(t, env, "user", "create", "alice", "bob").want(t, exitOK)
 	send := func(n int) {

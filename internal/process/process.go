@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package process reads what Linux tells of processes, and stops them, for tests and measurements.
+// Package process reads what Linux tells of processes, stops them, and finds ports for them, for
+// tests and measurements.
 package process
 
 import (

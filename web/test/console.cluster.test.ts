@@ -133,7 +133,7 @@ describe('the console of a cluster', { timeout: 300_000 }, () => {
         return silentMs < before
       })
       const begun = Date.now()
-      const thaw = cluster.node(3).freeze()
+      const thaw = await cluster.node(3).freeze()
       const silent = row(p, user).getByText('node is silent', { exact: true })
       let shown = false
       try {

@@ -91,7 +91,7 @@ describe('the console', { timeout: 600_000 }, () => {
     await p.page.getByText(`What waits on ${w.node}`).waitFor()
     assert.equal(new URL(p.page.url()).searchParams.get('node'), w.node)
     await cell(p, 'frozen').waitFor() // what was refused, by code
-    const thaw = w.server.freeze()
+    const thaw = await w.server.freeze()
     try {
       await p.page.locator('.verdict-critical').waitFor({ timeout: 5000 })
       await p.page.getByText(/has not answered since/).waitFor()

@@ -3,15 +3,13 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { build, type BuildOptions } from 'esbuild'
 import type { Browser } from 'playwright-core'
 import { launch, Person } from './browser.js'
-import { Server } from './server.js'
+import { freeAddress, Server } from './server.js'
 
 const files = path.resolve('../examples/first-app')
 const guide = readFileSync('../docs/guide/first-app.md', 'utf8')
@@ -156,11 +154,4 @@ async function answers(port: number): Promise<void> {
   }
 }
 
-async function freePort(): Promise<number> {
-  const s = createServer().listen(0, '127.0.0.1')
-  await once(s, 'listening')
-  const { port } = s.address() as AddressInfo
-  s.close()
-  await once(s, 'close')
-  return port
-}
+const freePort = async (): Promise<number> => Number((await freeAddress()).split(':')[1])

@@ -1,1 +1,1 @@
-export { Server } from '../../sdk/ts/test/server.js'
+export { freeAddress, Server } from '../../sdk/ts/test/server.js'

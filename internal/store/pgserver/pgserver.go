@@ -11,8 +11,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -62,6 +62,7 @@ type Server struct {
 	cred     *syscall.Credential
 	primary  *Server // of a standby
 	cmd      *exec.Cmd
+	ours     io.Closer     // holds Port; nil: nothing does
 	ended    chan struct{} // closed when cmd has ended
 	made     atomic.Int64  // databases
 }
@@ -228,12 +229,10 @@ func (s *Server) write(name, text string) error {
 // when it answers.
 func (s *Server) Start() error {
 	if s.Port == 0 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		var err error
+		if s.Port, s.ours, err = process.FreePort(); err != nil {
 			return err
 		}
-		s.Port = l.Addr().(*net.TCPAddr).Port
-		_ = l.Close() // was never used
 	}
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -538,6 +537,9 @@ func (s *Server) Remove() {
 		default:
 			_ = s.Kill() // it is given up
 		}
+	}
+	if s.ours != nil {
+		_ = s.ours.Close() // nothing was sent
 	}
 	for range 10 { // its last files may come still
 		if err := os.RemoveAll(s.dir); err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -1,7 +1,8 @@
 // A real server for tests, those of the web chat too: the binary on an empty folder.
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -81,9 +82,10 @@ export class Server {
   }
 
   /** Stops the process where it is: it neither answers nor ends its connections. It goes on when the function that this returns is called. */
-  freeze(): () => void {
+  async freeze(): Promise<() => void> {
     const child = this.#child
     child?.kill('SIGSTOP')
+    while (child?.pid !== undefined && runs(child.pid)) await new Promise((resolve) => setTimeout(resolve, 1)) // the signal is only sent
     return () => void child?.kill('SIGCONT')
   }
 
@@ -159,15 +161,27 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
+/** Tells whether a thread of a process is neither stopped nor at its end. */
+function runs(pid: number): boolean {
+  return readdirSync(`/proc/${pid}/task`).some((thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
+    return !'TtZX'.includes(stat.charAt(stat.lastIndexOf(')') + 2))
+  })
+}
+
 /**
- * An address that nobody has just now. Its port is below those that the system gives to a
+ * An address that is this process's until it ends. Whose it is, tests in other processes see by the
+ * UDP port of the same number, as in internal/imtest/proctest. The port is below those that the system gives to a
  * connection: one of them might have the port when a server that was killed starts again.
  */
 export async function freeAddress(): Promise<string> {
   for (;;) {
     const port = 11_000 + Math.floor(Math.random() * 19_000)
+    const own = createSocket('udp4').unref()
     const s = createServer()
     try {
+      own.bind(port, '127.0.0.1')
+      await once(own, 'listening')
       await once(s.listen(port, '127.0.0.1'), 'listening')
     } catch {
       continue // somebody has it
