@@ -45,7 +45,7 @@ func TestACorrectServerIsClean(t *testing.T) {
 			for _, transport := range []string{"ws", "tcp"} {
 				t.Run(scenario+" "+codec+" "+transport, func(t *testing.T) {
 					f := newFake(t)
-					p := f.params(scenario)
+					p := f.brief(scenario)
 					p.Codec, p.Transport = codec, transport
 					r := mustRun(t, p)
 					if err := r.Clean(nil); err != nil {
@@ -458,6 +458,25 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 	}
 	if r.Offered < 980 {
 		t.Errorf("offered %d, want 1000 and not what the acks leave time for", r.Offered)
+	}
+}
+
+// A generator that stood still over the end of the window has offered what was due in it, and
+// what it has not looked for is not missing.
+func TestAGeneratorThatStoodStillCountsWhatWasDue(t *testing.T) {
+	c := newCorpus(1, 1)
+	g := newGenerator(wire.Encoding{}, c, newAudit(c))
+	g.quiet, g.open, g.unanswered = 300*time.Millisecond, 1, 1
+	g.pace = newPace(0, 1000, 0)
+	g.enter(draining)
+	if g.tick(int64(time.Second)) || g.at != draining || g.end.offered != 1001 || g.begin.at != g.end.at {
+		t.Errorf("at the end %+v, at the beginning %+v", g.end, g.begin)
+	}
+	if g.tick(int64(2 * time.Second)) {
+		t.Error("the drain is over, and the sockets were not looked at")
+	}
+	if g.looked = int64(2 * time.Second); !g.tick(int64(2 * time.Second)) {
+		t.Error("the drain goes on, and nothing comes")
 	}
 }
 

@@ -330,7 +330,7 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	group := func(q *Params) { q.Members, q.Senders, q.Rate = max(100, m.users(100)), m.users(20), 100 } // so many that deliveries show in a short run too
 	fan := m.run(Group, group)
 	read := m.run(Group, func(q *Params) { group(q); q.Receipts = true })
-	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = m.users(2000), 5, 2 })
+	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = max(400, m.users(2000)), 5, 2 }) // CPU is counted in steps of 10 ms
 	pull := m.run(History, func(q *Params) { q.Senders, q.Receivers, q.Rounds = m.users(20), m.users(400), 10 })
 	if m.err != nil {
 		return c, m.err

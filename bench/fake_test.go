@@ -130,11 +130,14 @@ func (f *fake) params(scenario string) Params {
 func (f *fake) brief(scenario string) Params {
 	p := f.params(scenario)
 	p.Seconds, p.WarmUp = 0.03, 0
-	begun := time.Now()
+	var first time.Time // ack
 	p.enough = func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.accepted > 600 || f.onAck != nil && time.Since(begun) > time.Second // what is acked wrongly may stop all sends
+		if first.IsZero() && f.accepted > 0 {
+			first = time.Now()
+		}
+		return f.accepted > 600 || f.onAck != nil && !first.IsZero() && time.Since(first) > time.Second // what is acked wrongly may stop all sends
 	}
 	return p
 }

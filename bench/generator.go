@@ -71,6 +71,7 @@ type generator struct {
 	quiet      time.Duration // without a byte from the server: the drain is over
 	limit      time.Duration // of the drain
 	drainFrom  int64         // when draining began
+	looked     int64         // when no socket had anything, the last time
 	lastRead   int64
 	lastWrite  int64
 
@@ -222,8 +223,12 @@ func (g *generator) run(ctx context.Context) error {
 		if rest := shortestTurn - time.Duration(g.now()-now); rest > 0 {
 			g.poll.pause(rest)
 		}
+		looked := g.now()
 		if events, err = g.poll.wait(g.patience(), events); err != nil {
 			return err
+		}
+		if len(events) == 0 {
+			g.looked = looked
 		}
 		for i := range events {
 			g.ready(&events[i])
@@ -265,8 +270,13 @@ func (g *generator) patience() time.Duration {
 
 // tick does what the clock asks for and reports whether the run is over.
 func (g *generator) tick(now int64) (done bool) {
-	if p := phase(g.phase.Load()); p != g.at {
-		g.turnPhase(p, now)
+	if g.pace != nil && g.at != draining { // what is due by now is of the phase that may end now
+		n, late := g.pace.advance(now, func(sender int) { g.mark(g.conns[g.audit.senders[sender].conn]) })
+		g.tally.offered += n
+		g.tally.late += late
+	}
+	for p := phase(g.phase.Load()); g.at < p; { // one by one: who stood still may meet two at once
+		g.turnPhase(g.at+1, now)
 	}
 	g.comeAndGo(now)
 	if g.habits != nil && g.at != draining {
@@ -274,11 +284,6 @@ func (g *generator) tick(now int64) (done bool) {
 	}
 	if q := g.quota.Load(); q > 0 {
 		g.spend(q, now)
-	}
-	if g.pace != nil && g.at != draining {
-		n, late := g.pace.advance(now, func(sender int) { g.mark(g.conns[g.audit.senders[sender].conn]) })
-		g.tally.offered += n
-		g.tally.late += late
 	}
 	if len(g.retries) > 0 {
 		g.dueRetries(now)
@@ -292,7 +297,7 @@ func (g *generator) tick(now int64) (done bool) {
 	if g.at != draining {
 		return g.open == 0 && !g.comers
 	}
-	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
+	quiet := g.looked-max(g.lastRead, g.drainFrom) > int64(g.quiet)
 	return g.open == 0 || quiet || now-g.drainFrom > int64(g.limit) ||
 		g.unanswered == 0 && g.toRead == 0 && !g.backlog() && (g.compares || g.audit.complete())
 }
@@ -311,7 +316,7 @@ func (g *generator) spend(q uint64, now int64) {
 	if g.away.Load() > 0 {
 		return
 	}
-	waits := now-max(g.lastRead, g.lastWrite) < int64(g.quiet)
+	waits := g.looked-max(g.lastRead, g.lastWrite) < int64(g.quiet)
 	if g.toldSpent || g.unanswered > 0 && waits {
 		return
 	}
