@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,24 @@ func fill(s *Samples, from time.Time, n int, rate uint64, ack time.Duration) tim
 		s.Take(from, &c)
 	}
 	return from
+}
+
+// A tick that comes late, behind a whole second, ends the second in which it was due: the sum
+// of all nodes would have a hole.
+func TestALateSampleLeavesNoHole(t *testing.T) {
+	begun := time.Unix(1_795_262_400, 980_000_000)
+	s := &Samples{}
+	fill(s, begun, 1, 50, time.Millisecond)
+	s.Take(begun.Add(2*time.Second+30*time.Millisecond), &Counters{})
+	fill(s, begun.Add(2*time.Second), 2, 50, time.Millisecond)
+	fill(s, begun.Add(7*time.Second), 1, 50, time.Millisecond) // it stood still: that is said
+	var ends []int64
+	for _, x := range s.Since(0, 1) {
+		ends = append(ends, int64(x.TimeMs)/1000-begun.Unix())
+	}
+	if want := []int64{1, 2, 3, 4, 8}; !slices.Equal(ends, want) {
+		t.Errorf("seconds %d, want %d", ends, want)
+	}
 }
 
 func TestSamplesAreOfTheLastHour(t *testing.T) {

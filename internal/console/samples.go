@@ -44,6 +44,7 @@ type Samples struct {
 
 	last    Counters // of Take only
 	lastAt  time.Time
+	lastEnd int64 // Unix seconds
 	acks    reading
 	commits reading
 
@@ -65,13 +66,18 @@ func (s *Samples) Take(now time.Time, c *Counters) {
 	s.last, s.lastAt = *c, now
 	ack50, ack99, _ := s.acks.since(s.Acks)
 	commit50, commit99, commit := s.commits.since(s.Commits)
+	end := now.Unix()
+	if end == s.lastEnd+2 && now.Sub(at) < 2*time.Second {
+		end-- // it is late, and ends the second in which it was due: there is none without an end
+	}
+	s.lastEnd = end
 	took := float32(now.Sub(at).Seconds())
 	if at.IsZero() || took <= 0 {
 		return
 	}
 	per := func(now, was uint64) float32 { return float32(now-was) / took }
 	x := second{
-		end: now.Unix(), accepted: per(c.Accepted, was.Accepted), delivered: per(c.Delivered, was.Delivered),
+		end: end, accepted: per(c.Accepted, was.Accepted), delivered: per(c.Delivered, was.Delivered),
 		refused: per(c.RefusedFrames+c.RefusedCalls, was.RefusedFrames+was.RefusedCalls),
 		offered: per(c.Accepted+c.Repeated+c.RefusedFrames, was.Accepted+was.Repeated+was.RefusedFrames),
 		ack50:   ack50, ack99: ack99, commit50: commit50, commit99: commit99, commit: commit, cpus: float32((c.CPU - was.CPU).Seconds()) / took,
