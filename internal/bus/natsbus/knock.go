@@ -14,8 +14,10 @@ import (
 	"time"
 )
 
-// knockTime is how long a node may take to answer a knock.
-const knockTime = time.Second
+const (
+	knockTime = 3 * time.Second        // how long a node may take to answer a knock
+	infoTime  = 500 * time.Millisecond // after it, who has said nothing is asked for TLS
+)
 
 // knock asks the nodes to join whether they take this one, as the server will:
 // what it meets later it only logs, or does not notice. there tells whether any
@@ -93,7 +95,7 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 		conn = t
 	}
 	r := bufio.NewReader(conn)
-	_ = conn.SetDeadline(time.Now().Add(knockTime / 2))
+	_ = conn.SetDeadline(time.Now().Add(infoTime))
 	line, err := r.ReadString('\n')
 	switch {
 	case err == nil && strings.HasPrefix(line, "INFO "):
@@ -106,7 +108,10 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 	_ = conn.SetDeadline(time.Time{})
 	t := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // says nothing but that there is TLS
 	err = t.HandshakeContext(ctx)
-	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+	if e, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		if string(e.RecordHeader[:]) == "INFO " {
+			return nil, nil, nil // a node that was late to begin
+		}
 		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says nothing by itself and has no TLS", ErrRefused)
 	}
 	if err == nil || refusedTLS(err) != nil {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -192,7 +194,7 @@ func TestANodeIDInUseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := run(t, a)
-	other := natsbus.Options{Cluster: "test", Beacon: beacon, URL: url(s)}
+	other := natsbus.Options{Cluster: "test", Beacon: 2 * time.Second, URL: url(s)} // how long it listens for another
 	_, err = natsbus.Join(t.Context(), "a", other)
 	if !errors.Is(err, natsbus.ErrInUse) || !strings.Contains(err.Error(), "node id a is in use by host1 process 812") {
 		t.Errorf("join: %v", err)
@@ -200,6 +202,7 @@ func TestANodeIDInUseIsRefused(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("the first one ended: %v", err)
 	}
+	other.Beacon = beacon
 	b, err := natsbus.Join(t.Context(), "a", other)
 	if err != nil {
 		t.Fatalf("after the first one has left: %v", err)
@@ -207,14 +210,15 @@ func TestANodeIDInUseIsRefused(t *testing.T) {
 	run(t, b)
 }
 
-// Two that join at once do not hear each other serve.
+// Two that join at once do not hear each other serve. They listen for a second, in which both
+// have begun.
 func TestOfTwoThatJoinUnderOneIDOneIsRefused(t *testing.T) {
 	s := nats(t, server.Options{})
 	var errs [2]error
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			b, err := natsbus.Join(t.Context(), "a", natsbus.Options{Cluster: "test", Beacon: beacon, URL: url(s), Incarnation: uint64(i + 1)})
+			b, err := natsbus.Join(t.Context(), "a", natsbus.Options{Cluster: "test", Beacon: time.Second, URL: url(s), Incarnation: uint64(i + 1)})
 			if errs[i] = err; err == nil {
 				errs[i] = run(t, b)()
 			}
@@ -299,6 +303,34 @@ func TestAWebServerIsNotANode(t *testing.T) {
 	}
 }
 
+// A node that starts on a busy machine takes its time to say what it is: it counts as one that
+// is not there yet.
+func TestANodeThatIsLateIsNoneThatRefuses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1)) // who knocks has lost patience, and asks for TLS
+			_, _ = conn.Write([]byte("INFO {}\r\n"))
+			_ = conn.Close()
+		}
+	}()
+	a, err := natsbus.Join(t.Context(), "a", natsbus.Options{
+		Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{l.Addr().String()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, a)
+}
+
 func TestAnExternalServerRefusesOrIsNotThere(t *testing.T) {
 	s := nats(t, server.Options{})
 	for u, want := range map[string]error{
@@ -321,7 +353,8 @@ func TestAnExternalServerRefusesOrIsNotThere(t *testing.T) {
 
 // While the server is away each node is alone, and serves itself.
 func TestAnExternalServerThatComesBack(t *testing.T) {
-	s := nats(t, server.Options{})
+	port := portOf(t, proctest.FreePorts(t, 1)[0])
+	s := nats(t, server.Options{Port: port})
 	join := external(t, s, "test")
 	a, b := join("a"), join("b")
 	b.Handle("echo", bus.Answering(func(_ im.Node, p []byte) []byte { return p }))
@@ -329,7 +362,6 @@ func TestAnExternalServerThatComesBack(t *testing.T) {
 	run(t, a)
 	run(t, b)
 	until(t, "a sees b", func() bool { return peers(a) == "b" })
-	port := s.Addr()
 	s.Shutdown()
 	s.WaitForShutdown()
 	var err error
@@ -341,7 +373,7 @@ func TestAnExternalServerThatComesBack(t *testing.T) {
 	if p, err := a.Request(t.Context(), "a", "echo", []byte("x")); err != nil || string(p) != "x" {
 		t.Errorf("a asks itself: %q, %v", p, err)
 	}
-	nats(t, server.Options{Port: portOf(t, port.String())})
+	nats(t, server.Options{Port: port})
 	until(t, "a sees b again", func() bool { return peers(a) == "b" })
 	if p, err := a.Request(t.Context(), "b", "echo", []byte("x")); err != nil || string(p) != "x" {
 		t.Errorf("a asks b: %q, %v", p, err)
@@ -357,9 +389,10 @@ func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
 	s := nats(t, server.Options{})
 	join := external(t, s, "test")
 	a, b := join("a"), join("b")
-	hold, got := make(chan struct{}), 0
+	hold := make(chan struct{})
+	var got atomic.Int64
 	goOn := sync.OnceFunc(func() { close(hold) })
-	b.Handle("s", func(im.Node, []byte, func([]byte)) { <-hold; got++ })
+	b.Handle("s", func(im.Node, []byte, func([]byte)) { <-hold; got.Add(1) })
 	run(t, a)
 	stop := run(t, b)
 	t.Cleanup(goOn) // runs before those of run
@@ -374,12 +407,12 @@ func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
 	until(t, "drops are counted", func() bool { return b.Dropped.Load() > 0 && b.Dropped.Load()+b.Received.Load() > 0 })
 	until(t, "all has arrived", func() bool { return a.Sent.Load() >= n && b.Dropped.Load() >= n-65 })
 	goOn()
-	until(t, "the rest is served", func() bool { return b.Received.Load() > 60 })
+	until(t, "the rest is served", func() bool { return got.Load() >= 50 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if got < 50 || got+int(b.Dropped.Load()) > n {
-		t.Errorf("%d messages were served, %d dropped, of %d", got, b.Dropped.Load(), n)
+	if got.Load()+int64(b.Dropped.Load()) > n {
+		t.Errorf("%d messages were served, %d dropped, of %d", got.Load(), b.Dropped.Load(), n)
 	}
 }
 
