@@ -127,12 +127,12 @@ func (a *App) reload(ctx context.Context) {
 	changed = append(changed, files...)
 	a.live.Store(c)
 	a.apply(c, changed)
-	a.reloads.done.Add(1)
 	if len(waiting) > 0 {
 		a.log.Warn("options have changed that wait for a restart", "options", waiting)
 	}
 	a.audit.Note(&audit.Record{Event: "reload", Details: []audit.Detail{{Name: "changed", Value: strings.Join(changed, ",")}}})
 	a.log.Info("configuration is taken over", "changed", changed)
+	a.reloads.done.Add(1)
 }
 
 // leaveSwitched gives c the files of before where something would be turned on or off by

@@ -154,7 +154,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 
 // trySave saves the place. If that fails, the next one may not.
 func (c *Consumer) trySave(ctx context.Context) {
-	if err := c.save(ctx); err != nil {
+	if err := c.save(ctx); err != nil && ctx.Err() == nil {
 		c.log.Warn("save pos of the inbox consumer failed", "err", err)
 	}
 }

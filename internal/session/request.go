@@ -39,8 +39,10 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	}
 	at := k.Now()
 	ok := s.hub.asyncOn(queue, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
-		defer s.requests.Add(-1)
-		frame, err := f(ctx)
+		frame, err := func() (*petrelv1.ServerFrame, error) {
+			defer s.requests.Add(-1) // before the answer: who has that may ask again
+			return f(ctx)
+		}()
 		if err == nil && s.Out.Unconfirmed() { // again: a read may take longer than the session may be unconfirmed
 			err = errUnconfirmed
 		}

@@ -169,13 +169,11 @@ func (l *folderLock) Close() error {
 // watchFolder ends the store when its folder is not there any more: a file that
 // was deleted can still be written and synced, and what was acked into it is
 // lost.
-func (s *Store) watchFolder() {
-	if s.place.fs != vfs.Default {
-		return
-	}
+//
+// here are the files as they were when the store was opened.
+func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	tick := time.NewTicker(folderEvery)
 	defer tick.Stop()
-	here := map[string]os.FileInfo{}
 	for {
 		if err := s.checkFolder(here); err != nil {
 			s.out.fail(fmt.Errorf("%w: %s: %w", ErrFolderGone, s.place.dir, err))

@@ -72,7 +72,11 @@ func Open(o Options) (*Store, error) {
 	go s.keepStoreMark() // Close waits for marking.done, for a while
 	s.tasks.Go(s.callBack)
 	s.tasks.Go(s.watch)
-	s.tasks.Go(s.watchFolder)
+	if s.place.fs == vfs.Default {
+		here := map[string]os.FileInfo{}
+		_ = s.checkFolder(here) // an error comes back in watchFolder
+		s.tasks.Go(func() { s.watchFolder(here) })
+	}
 	s.tasks.Go(s.keepSeal)
 	s.tasks.Go(s.mender)
 	s.tasks.Go(s.scrub)
