@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.json")
-	args := []string{"bench", "direct", "--senders", "2", "--receivers", "2", "--seconds", "0.3", "--warm-up", "0", "--dir", t.TempDir()}
+	args := []string{"bench", "direct", "--senders", "2", "--receivers", "2", "--seconds", "1", "--warm-up", "0", "--dir", t.TempDir()}
 	page, seconds := filepath.Join(t.TempDir(), "report.html"), filepath.Join(t.TempDir(), "report.csv")
 	petrel(t, nil, append(args, "--json", name, "--html", page, "--csv", seconds, "--target", "lost=0,p99<60s")...).
 		want(t, exitOK, "accepted", "lost 0, duplicate 0, ghost 0, reordered 0")
@@ -43,7 +43,7 @@ func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {
 			t.Errorf("the report has no %q: %s", key, b)
 		}
 	}
-	if command := report["command"]; command != "petrel bench direct --receivers=2 --seconds=0.3 --senders=2 --target='lost=0,p99<60s' --warm-up=0" {
+	if command := report["command"]; command != "petrel bench direct --receivers=2 --seconds=1 --senders=2 --target='lost=0,p99<60s' --warm-up=0" {
 		t.Errorf("the command is %q", command)
 	}
 	for file, want := range map[string]string{page: `"scenario":"direct"`, seconds: "at_s,phase,offered_per_s"} {
@@ -84,7 +84,7 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 
 func TestBenchRunsAgainstARunningServer(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "bench", "group", "--url", "http://"+s.http, "--members", "3", "--senders", "2", "--seconds", "0.3", "--warm-up", "0", "--json", "-").
+	petrel(t, s.env(), "bench", "group", "--url", "http://"+s.http, "--members", "3", "--senders", "2", "--seconds", "1", "--warm-up", "0", "--json", "-").
 		want(t, exitOK, `"scenario": "group"`, "lost 0, duplicate 0")
 }
 
@@ -101,7 +101,7 @@ func TestClientsWhoLogInLateGetEverything(t *testing.T) {
 }
 
 func TestClientsLoseNothingWhenTheServerIsKilled(t *testing.T) {
-	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "200", "--interval", "10", "--late", "0.3", "--kill-every", "1.5", "--dir", t.TempDir()).
+	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "200", "--interval", "10", "--late", "0.3", "--kill-every", "1", "--dir", t.TempDir()).
 		want(t, exitOK, "server      killed ", "tried       600   acked 600   failed 0", "refused     6 of 6", "lost        0 in")
 }
 
@@ -145,7 +145,7 @@ func TestBenchTakesAsManyGeneratorsAsItNeeds(t *testing.T) {
 
 func TestBenchFindsTheHighestRate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "knee.html")
-	petrel(t, nil, "bench", "direct", "--find-max", "--rate", "2", "--target", "accepted_per_s>1e12", "--senders", "1", "--receivers", "1", "--seconds", "0.3",
+	petrel(t, nil, "bench", "direct", "--find-max", "--rate", "2", "--target", "accepted_per_s>1e12", "--senders", "1", "--receivers", "1", "--seconds", "1",
 		"--warm-up", "0", "--dir", t.TempDir(), "--html", name).want(t, exitOK, "not even 1/s was held", "target accepted_per_s>1e12 is missed")
 	if b, err := os.ReadFile(name); err != nil || !strings.Contains(string(b), `"kind":"knee"`) {
 		t.Errorf("the page is not of the search: %v", err)

@@ -50,6 +50,7 @@ func TestSendThatIsNotAnsweredIsOfUnknownFate(t *testing.T) {
 		{"connection lost", "close", []string{`"code":"failed"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := serveScript(t, func(n int, f frame) []string {
 				switch {
 				case f.Hello != nil && n == 1:
@@ -61,7 +62,7 @@ func TestSendThatIsNotAnsweredIsOfUnknownFate(t *testing.T) {
 				}
 				return nil
 			})
-			sends(t, s, "--timeout", "400ms").want(t, exitFailed,
+			sends(t, s, "--timeout", "2s").want(t, exitFailed,
 				append(c.parts, "it is not known whether the message is stored", "send it again with --id k1")...)
 		})
 	}
@@ -92,7 +93,7 @@ func TestSendWaitsForAServerThatWentAway(t *testing.T) {
 			return []string{"close"}
 		})
 	}()
-	sends(t, &scripted{addr: l.Addr().String()}, "--timeout", "2s").want(t, exitUnreachable, "it is not known whether the message is stored", "connection refused")
+	sends(t, &scripted{addr: l.Addr().String()}, "--timeout", "5s").want(t, exitUnreachable, "it is not known whether the message is stored", "connection refused")
 	<-done
 }
 
@@ -100,6 +101,6 @@ func TestSendThatNeverLeftIsNotOfUnknownFate(t *testing.T) {
 	s := serveScript(t, func(_ int, f frame) []string {
 		return []string{`{"id":"ID","error":{"code":"too_many_connections","message":"later","retryable":true,"retryAfterMs":60000}}`}
 	})
-	r := sends(t, s, "--timeout", "400ms")
+	r := sends(t, s, "--timeout", "2s")
 	r.want(t, exitFailed, `"code":"too_many_connections"`, `"what":"send"`, "later")
 }

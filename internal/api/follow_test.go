@@ -64,7 +64,7 @@ func follower(t *testing.T) (*world, func(key string) *followed) {
 		return &petrelv1.Overview{TimeMs: q.AfterMs + 5000, Partitions: q.StepS}
 	}
 	server := httptest.NewUnstartedServer(w.srv.Handler(Inside, http.NewServeMux()))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = followEvery/2, followEvery/2 // shorter than what is followed
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 3*followEvery/2, 3*followEvery/2 // shorter than what is followed
 	server.Start()
 	t.Cleanup(server.Close)
 	return w, func(key string) *followed {

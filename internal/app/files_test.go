@@ -42,7 +42,7 @@ func serveWithFiles(dir, files string) {
 	cfg, err := config.Load(config.Source{Flags: map[string]string{
 		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "listen.admin": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "16MiB",
 		"limits.sends_per_s": "-1", "limits.connections_per_ip": "-1", "limits.unauthenticated_per_ip": "-1", "limits.new_connections_per_ip_per_s": "-1",
-		"limits.connections": "-1", "limits.unauthenticated": "-1",
+		"limits.connections": "-1", "limits.unauthenticated": "-1", "limits.hello_timeout": "1m",
 	}})
 	fail(err)
 	ctx, stop := context.WithCancel(context.Background())

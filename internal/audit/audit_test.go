@@ -123,7 +123,7 @@ func TestAnswerOfAppendMeansDurable(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	st := newStore(t, fs)
 	st.failWith(func(err error) error {
-		<-time.After(50 * time.Millisecond) // an answer that waits for no disk is here before the record is on it
+		<-time.After(500 * time.Millisecond) // an answer that waits for no disk is here before the record is on it
 		return err
 	})
 	l := audit.New(audit.Options{}, st, "a")
@@ -358,6 +358,13 @@ func TestRefusalsAreSummedForEachCaller(t *testing.T) {
 	}
 }
 
+// awaitWritten waits until a log has written n records.
+func awaitWritten(l *audit.Log, n uint64) {
+	for end := time.Now().Add(20 * time.Second); l.Written.Load() < n && time.Now().Before(end); {
+		<-time.After(time.Millisecond)
+	}
+}
+
 func TestWhatDoesNotFitTheQueueIsCounted(t *testing.T) {
 	l := audit.New(audit.Options{}, newStore(t, vfs.NewMem()), "a")
 	for range 5000 {
@@ -367,7 +374,9 @@ func TestWhatDoesNotFitTheQueueIsCounted(t *testing.T) {
 		t.Errorf("append to a full queue: %v, want overloaded", err)
 	}
 	lost := l.Dropped.Load()
-	start(t, l)()
+	stop := start(t, l)
+	awaitWritten(l, 5001-lost+1) // the end has 2 s only
+	stop()
 	page, _, err := l.List(t.Context(), audit.Query{Limit: 1000})
 	if err != nil || len(page) != 1000 {
 		t.Fatalf("%d records, %v", len(page), err)
@@ -388,6 +397,7 @@ func TestOldRecordsAreForgotten(t *testing.T) {
 		for i := range n {
 			l.Note(&audit.Record{Event: fmt.Sprint(node, i)})
 		}
+		awaitWritten(l, uint64(n))
 		return l
 	}
 	run("a", 600)

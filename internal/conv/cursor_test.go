@@ -98,8 +98,9 @@ func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
 	}
 	key := w.Group(users...)
 	w.upTo(key, "u00", 9)
+	begun := time.Now()                                            // before the committer notes when it wrote the first one
 	w.wantMoved("the first", w.move(key, "u00", 1, 0, nil), "1 0") // at once
-	begun, before := time.Now(), w.commits()
+	before := w.commits()
 	seconds := 0 // that it took to ask: more than none on a busy machine only
 	for q := im.Seq(2); q <= 4; q++ {
 		var answers []chan moved

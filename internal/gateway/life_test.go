@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,8 +21,8 @@ import (
 )
 
 func TestSilenceIsProbedAndADeadLinkIsEnded(t *testing.T) {
-	t.Parallel() // it mostly waits
-	const beat = time.Second
+	t.Parallel()                 // it mostly waits
+	const beat = 2 * time.Second // a busy machine may hold up an answer for most of it
 	transports(t, Options{Heartbeat: beat, Misses: 1}, func(t *testing.T, s *server, fr wire.Framing) {
 		began := time.Now()
 		p := s.dial(fr)
@@ -33,7 +34,7 @@ func TestSilenceIsProbedAndADeadLinkIsEnded(t *testing.T) {
 		if d := time.Since(began); d < 3*beat*3/4 {
 			t.Errorf("3 probes after %s, want one each %s", d, beat)
 		}
-		if d := time.Since(began); d > 8*beat {
+		if d := time.Since(began); d > 3*beat+9*time.Second {
 			t.Errorf("3 probes took %s: the hello timeout of 10 s stood in for the heartbeat", d)
 		}
 		heard := time.Now()
@@ -49,8 +50,8 @@ func TestSilenceIsProbedAndADeadLinkIsEnded(t *testing.T) {
 }
 
 func TestTrafficPutsOffTheProbe(t *testing.T) {
-	t.Parallel() // it mostly waits
-	const beat = time.Second
+	t.Parallel()                 // it mostly waits
+	const beat = 4 * time.Second // a busy machine may hold up some of the traffic
 	transports(t, Options{Heartbeat: beat}, func(t *testing.T, s *server, fr wire.Framing) {
 		p := s.dial(fr)
 		p.hello(s.token)
@@ -218,6 +219,7 @@ func TestSlowConsumerThatMovesStays(t *testing.T) {
 			request = masked(text, `{"id":"9","call":{}}`)
 		}
 		p.write(bytes.Repeat(request, 4000)) // some 760 KB of answers
+		must(t, p.nc.SetDeadline(time.Now().Add(2*patience)))
 		begun := time.Now()
 		b := make([]byte, writeChunk/16)
 		for i := range 30 { // three times the stall that it may have
@@ -254,9 +256,8 @@ func TestDrainTellsEverybodyToComeBack(t *testing.T) {
 		}
 		_, _ = greeted.nc.Close(), fresh.nc.Close()
 		s.shutdown()
-		if nc, err := net.Dial("tcp", s.TCPAddr().String()); err == nil {
-			_ = nc.Close()
-			t.Error("the gateway still accepts")
+		if _, err := s.tcp.Accept(); !errors.Is(err, net.ErrClosed) { // another test may have the port by now
+			t.Errorf("the gateway still accepts: %v", err)
 		}
 	})
 }

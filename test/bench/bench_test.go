@@ -137,7 +137,7 @@ func TestHasALinkInNetworkNamespaces(t *testing.T) {
 func TestTellsTheStory(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "quick.html")
-	petrel(t, "bench", "quick", "--scale", "0.02", "--seconds", "0.3", "--dir", t.TempDir(), "--html", page).unlessBusy().want(t, 0, "one to one", "a group", "The server was killed", "followed")
+	petrel(t, "bench", "quick", "--scale", "0.02", "--seconds", "1", "--dir", t.TempDir(), "--html", page).unlessBusy().want(t, 0, "one to one", "a group", "The server was killed", "followed")
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"kind":"story"`) {
 		t.Errorf("the page is not of the story: %v", err)
 	}

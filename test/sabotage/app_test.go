@@ -140,7 +140,7 @@ var appRules = []rule{
 		name:  "refuse-before-hand-over",
 		holds: "a node that is stopped takes sends until its feeds are elsewhere",
 		// The pause is there for the guard, which looks at the other node after the refusal.
-		patches: []patch{{"internal/app/app.go", "a.giveAway()\na.hub.Drain()", "a.hub.Drain()\ntime.Sleep(time.Second)\na.giveAway()"}},
+		patches: []patch{{"internal/app/app.go", "a.giveAway()\na.hub.Drain()", "a.hub.Drain()\ntime.Sleep(5*time.Second)\na.giveAway()"}},
 		guards:  []guard{{"test/sdk", "^TestStoppedNodeServesUntilItsFeedsAreElsewhere$"}},
 	},
 }

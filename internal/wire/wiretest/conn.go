@@ -238,10 +238,10 @@ func (e *Closed) Unwrap() error {
 	return e.Err
 }
 
-// end waits until the connection has ended, for a second at most, and says
+// end waits until the connection has ended, for some seconds at most, and says
 // how. It is for callers that know that it is ending.
 func (c *Conn) end(ctx context.Context) *Closed {
-	t := time.NewTimer(time.Second)
+	t := time.NewTimer(10 * time.Second)
 	defer t.Stop()
 	select {
 	case <-c.done:

@@ -144,7 +144,7 @@ describe('tabs', { timeout: 60_000 }, () => {
     two.client.markRead('g1', 3)
     await until(one.client, () => one.client.conversation('g1')?.read === 3)
     tabs.kill('2')
-    await new Promise((resolve) => setTimeout(resolve, 50)) // it is stored
+    await new Promise((resolve) => setTimeout(resolve, 1000)) // it is stored
     tabs.kill('1')
     const three = await tabs.open('3')
     assert.equal(three.client.conversation('g1')?.read, 3)

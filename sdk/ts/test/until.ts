@@ -15,7 +15,7 @@ export async function until<T>(client: Client, shows: () => T | undefined | fals
 export async function soon<T>(p: Promise<T> | T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('it takes too long')), 3000)
+    timer = setTimeout(() => reject(new Error('it takes too long')), Math.min(limitMs, 20_000))
   })
   return Promise.race([p, late]).finally(() => clearTimeout(timer))
 }

@@ -665,9 +665,9 @@ class Heartbeat(Case):
         """P-7.2"""
         ws = RawWebSocket(URL, timeout=60)
         self.addCleanup(ws.close)
+        start = time.monotonic()
         ws.send(json.dumps({"id": "1", "hello": {"versionMin": 1, "versionMax": 1, "token": TOKENS["alice"]}}).encode())
         w = json.loads(ws.recv()[1])["welcome"]
-        start = time.monotonic()
         last, close, _ = ws.end()
         took = time.monotonic() - start
         self.assertEqual((last["kick"]["code"], last["kick"]["reconnect"], close), ("dead_link", True, 4410))
