@@ -22,7 +22,8 @@ import (
 // gone, so only max of them are there at once. When one more comes, the oldest is
 // closed. It has its code by then: the first write to a new socket does not block.
 type refusals struct {
-	max int // files that are kept for them
+	max  int           // files that are kept for them
+	time time.Duration // refusalTime, but for tests
 
 	mu   sync.Mutex // tier 0; guards open
 	open []*refusal // oldest first, at most max
@@ -85,7 +86,7 @@ func (g *Gateway) turnAway(nc net.Conn, why []byte) {
 		nc = tls.Server(nc, g.o.TLS)
 	}
 	x := g.refusals.add(nc)
-	_ = nc.SetDeadline(time.Now().Add(refusalTime))
+	_ = nc.SetDeadline(time.Now().Add(g.refusals.time))
 	told := false
 	if g.o.TLS == nil { // else the handshake waits for the peer
 		_, err := nc.Write(why)

@@ -94,6 +94,7 @@ func serve(t *testing.T, o Options, l session.Limits) *server {
 	o.HTTPAddr, o.TCPAddr = "127.0.0.1:0", "127.0.0.1:0"
 	s.Gateway, err = New(o, s.hub)
 	must(t, err)
+	s.Gateway.refusals.time = 5 * time.Second // for a handshake beside those of all other tests
 	behind, stopBehind := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = convs.Run(behind) })

@@ -34,7 +34,7 @@ func open(t testing.TB, a, b bus.Bus) line {
 	var all [2]*stream.Streams
 	up := make(chan struct{}, 2)
 	for i, n := range []bus.Bus{a, b} {
-		s := stream.New(n, uint64(i+1), stream.Options{})
+		s := stream.New(n, uint64(i+1), stream.Options{Ring: time.Minute})
 		s.Handle(frame, func(im.Node, []byte) { l.applied <- struct{}{} })
 		s.OnPeer(func(_ im.Node, isUp bool) {
 			if isUp {
