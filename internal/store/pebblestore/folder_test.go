@@ -240,7 +240,7 @@ func TestSecondServerIsRefusedAfterTheLockFilesWereDeleted(t *testing.T) {
 }
 
 // From a folder that is gone until no append is acked any more.
-const goneWithin = 5 * time.Second
+const goneWithin = 2 * time.Second
 
 func TestRemovedFolderStopsTheAcks(t *testing.T) {
 	for what, remove := range map[string]func(dir string) error{
