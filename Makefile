@@ -43,7 +43,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test rules walks gateways pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts clean
+.PHONY: help serve build web shots test rules walks gateways pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts stress clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -106,6 +106,16 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
 	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills='
+
+# A right test passes on a machine that is busy and stands still now and then. New tests go
+# through this before they land.
+N   ?= 50
+RUN ?= .
+stress: $(RACE_MOD) ## the tests of one package, raced, N times beside busy loops and while all its processes are stopped at random moments; PKG=internal/conv RUN=TestName N=50
+	@[ -n "$(PKG)" ] || { echo "name a package: make stress PKG=internal/conv"; exit 2; }
+	go build -o $(BUILD)/stress ./test/stress
+	go test -c $(RACE) -o $(BUILD)/stress.test ./$(PKG)
+	cd $(PKG) && $(CURDIR)/$(BUILD)/stress -busy -stop -n $(N) -- $(CURDIR)/$(BUILD)/stress.test -test.count=1 -test.timeout=20m -test.run '$(RUN)'
 
 walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
 	go test -count=1 -vet=off -v ./test/walk

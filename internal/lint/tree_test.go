@@ -79,10 +79,10 @@ func isText(name string) bool {
 
 func (f file) isGo() bool { return strings.HasSuffix(f.path, ".go") }
 
-// isTest tells whether f runs in tests only. Packages named …test are suites
-// that tests of other packages run.
+// isTest tells whether f runs in tests only. Packages named …test, and those in their
+// folders, are what tests of other packages use.
 func (f file) isTest() bool {
-	return strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "test/") || strings.HasSuffix(f.dir(), "test")
+	return strings.HasSuffix(f.path, "_test.go") || strings.Contains(f.path, "test/")
 }
 
 func (f file) dir() string { return path.Dir(f.path) }

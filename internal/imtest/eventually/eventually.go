@@ -1,0 +1,63 @@
+// Package eventually waits in tests for what another goroutine or process brings about.
+//
+// A test that waits this way never judges how long something took: Limit is so long that
+// only a fault meets it, also on a machine that stands still for seconds. It works in a
+// synctest bubble too, where the time between two looks is fake.
+package eventually
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Limit is how long a test waits before it calls a condition unmet. Only a fault meets it.
+const Limit = 60 * time.Second
+
+// pollEvery is the time between two looks at a condition.
+const pollEvery = time.Millisecond
+
+// True waits until ok returns true, and ends the test after Limit. what names the condition,
+// as in "bob is online". ok runs on the goroutine of the test.
+func True(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	if !Holds(ok) {
+		t.Fatalf("not within %s: %s", Limit, what)
+	}
+}
+
+// Holds waits until ok returns true, and returns false after Limit. Tests that say more of a
+// failure than the name of the condition use it.
+func Holds(ok func() bool) bool {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for end := time.Now().Add(Limit); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// Receive waits for the next value of a channel, and ends the test after Limit. A closed
+// channel gives the zero value.
+func Receive[T any](t testing.TB, what string, ch <-chan T) T {
+	t.Helper()
+	limit := time.NewTimer(Limit)
+	defer limit.Stop()
+	select {
+	case v := <-ch:
+		return v
+	case <-limit.C:
+		t.Fatalf("not within %s: %s", Limit, what)
+		panic("unreachable")
+	}
+}
+
+// Context is the context of the test, which ends after Limit as well. Calls that may hang
+// use it.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), Limit)
+	t.Cleanup(cancel)
+	return ctx
+}
