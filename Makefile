@@ -121,8 +121,9 @@ walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of
 	go test -count=1 -vet=off -v ./test/walk
 	cd sdk/ts && node scripts/walks.mjs
 
-rules: build $(TS) hosts ## break each rule of the server and of the TypeScript SDK on purpose: a test must notice
-	go test -count=1 -vet=off -timeout 15m ./test/sabotage
+# A rule is broken again when its packages have changed since `make rules ALL=1`, a part of `make long`.
+rules: build $(TS) hosts ## break rules of the server and of the TypeScript SDK on purpose: a test must notice; ALL=1 for all rules
+	$(GO_TEST) -count=1 -timeout 60m ./test/sabotage $(if $(ALL),-args -all) | go run ./test/report -show 'rules'
 	cd sdk/ts && node scripts/test.mjs broken
 
 # By itself, because it looks at times. `make chaos-cluster` does it 20 times, with half of the limits.
@@ -197,6 +198,7 @@ bench: build ## measure this machine: build/bench/*.json
 
 # The long counts of what is random in `make test`.
 long: crash chaos-cluster build $(TS) $(WEB) $(CHROMIUM) ## the long counts of what `make test` does in short ones; hours
+	$(MAKE) rules ALL=1
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger

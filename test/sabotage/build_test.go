@@ -22,6 +22,7 @@ const plain = "-gcflags=" + module + "/internal/...=-dwarf=false -l"
 
 // suites are the test binaries of all guards, built with the overlay.
 type suites struct {
+	rules   []rule // that are due
 	root    string // of the module
 	dir     string // of what was built
 	overlay string // the flag of go build
@@ -35,11 +36,14 @@ var build = sync.OnceValues(func() (suites, error) {
 		return suites{}, err
 	}
 	s := suites{root: root, dir: filepath.Join(root, "build", ".sabotage")}
+	if s.rules, err = due(); err != nil || len(s.rules) == 0 {
+		return s, err
+	}
 	if err := s.write(); err != nil {
 		return suites{}, err
 	}
 	var pkgs []string
-	for _, r := range all() {
+	for _, r := range s.rules {
 		for _, g := range r.guards {
 			pkgs = append(pkgs, module+"/"+g.pkg)
 		}
@@ -52,7 +56,7 @@ var build = sync.OnceValues(func() (suites, error) {
 
 // write writes the overlay.
 func (s *suites) write() error {
-	files, err := overlay(all(), s.read)
+	files, err := overlay(s.rules, s.read)
 	if err != nil {
 		return err
 	}

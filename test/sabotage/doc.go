@@ -7,7 +7,11 @@
 // built once. Which of them runs is chosen by BROKEN_RULE in the environment;
 // without it a patched binary does what the server does.
 //
+// Rules are broken again when they or a package that they patch or that guards them has
+// changed; -all breaks all, and writes into noticed.json what was noticed.
+//
 //	go test ./test/sabotage
+//	go test ./test/sabotage -args -all
 //	go test ./test/sabotage -run /skip-membership
 //
 // If a patch no longer applies, the failure names the file, the line that comes
