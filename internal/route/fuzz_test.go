@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"testing"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/bus/buspb"
@@ -12,8 +11,9 @@ import (
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
-	"github.com/petrel-im/petrel/internal/conv/convtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/route/routepb"
+	"github.com/petrel-im/petrel/internal/route/routetest"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -22,10 +22,10 @@ import (
 // beacons. No bytes end a node: another release, or a fault of one node, must not take the
 // others along. kind chooses one of them.
 func FuzzPeers(f *testing.F) {
-	c := startCluster(f, "a")
-	victim := c.nodes["a"]
+	c := routetest.Start(f, "a")
+	victim := c.Nodes["a"]
 	key := victim.Group("alice", "bob")
-	evil, err := c.net.Join("evil")
+	evil, err := c.Net.Join("evil")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -43,11 +43,7 @@ func FuzzPeers(f *testing.F) {
 		}
 	})
 	linked := func() bool { return len(streams.Peers()) == 1 && streams.Peers()[0].Incarnation != 0 }
-	for end := time.Now().Add(convtest.Deadline); !linked(); pause() {
-		if time.Now().After(end) {
-			f.Fatal("the streams do not begin")
-		}
-	}
+	eventually.True(f, "the streams begin", linked)
 
 	kinds := []byte{cluster.KindOnline, cluster.KindDelivery, cluster.KindReceipts, cluster.KindSends, cluster.KindNotOwner, cluster.KindNotes}
 	sent := []bus.Subject{stream.Subject, "cluster.beacon"}
@@ -75,14 +71,13 @@ func FuzzPeers(f *testing.F) {
 		if len(b) > stream.MaxFrame {
 			return
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), convtest.Deadline)
-		defer cancel()
+		ctx := eventually.Context(t)
 		k := int(kind) % (len(kinds) + len(sent) + len(asked))
 		switch {
 		case k < len(kinds):
 			m, err := streams.Send("a", kinds[k], bytes.Clone(b), stream.Hint{Optional: true})
 			if err == nil {
-				err = victim.streams.WaitApplied(ctx, "evil", m)
+				err = victim.Streams.WaitApplied(ctx, "evil", m)
 			}
 			if err != nil && ctx.Err() != nil {
 				t.Fatal(err)

@@ -6,8 +6,8 @@
 // (candidates.go). What waits for answers runs in tasks (tasks.go).
 // Signals, which nobody answers, go their own way (signal.go). The
 // package knows which node owns what (owners.go, from cluster); what an owner does
-// with a send or a question is conv's. The tests are beside it: cluster_test.go starts
-// their nodes, each made of what package conv/convtest brings.
+// with a send or a question is conv's. The tests start their nodes with package
+// route/routetest.
 //
 // On a single node nothing is carried: sends go from the session straight to
 // conv, and questions to the Owner.

@@ -1,15 +1,17 @@
 package route_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
+	"github.com/petrel-im/petrel/internal/route/routetest"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -17,27 +19,26 @@ import (
 // F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
 // answered before, and each of its messages is stored once.
 func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
-	t.Parallel() // it mostly waits
 	for what, stored := range map[string]bool{"it is stored": true, "it is not": false} {
 		t.Run(what, func(t *testing.T) {
-			c := startCluster(t, "a")
-			one := c.owner()
-			key := one.Group("alice", "bob")
-			_, before, _ := one.cluster.Route(0)
-			one.Gate.Doubt(stored)
-			for i, ch := range one.Submit(convtest.Message(key, "alice", "k1", 1, "first"), convtest.Message(key, "alice", "k2", 1, "second")) {
-				if r := one.Await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
-					t.Fatalf("send %d: %+v, want seq %d", i+1, r, i+2)
+			synctest.Test(t, func(t *testing.T) {
+				c := routetest.Start(t, "a")
+				one := c.Owner()
+				key := one.Group("alice", "bob")
+				_, before, _ := one.Cluster.Route(0)
+				one.Gate.Doubt(stored)
+				for i, ch := range one.Submit(convtest.Message(key, "alice", "k1", 1, "first"), convtest.Message(key, "alice", "k2", 1, "second")) {
+					if r := one.Await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+						t.Fatalf("send %d: %+v, want seq %d", i+1, r, i+2)
+					}
 				}
-			}
-			soon, cancel := context.WithTimeout(t.Context(), convtest.Deadline)
-			defer cancel()
-			if _, epoch, err := one.cluster.Wait(soon, 0, before); err != nil || epoch != before+1 {
-				t.Errorf("epoch %d, %v, want %d", epoch, err, before+1)
-			}
-			if got := strings.Join(one.history(key, "bob"), " "); got != "1:members 2:first 3:second" {
-				t.Errorf("stored: %s", got)
-			}
+				if _, epoch, err := one.Cluster.Wait(eventually.Context(t), 0, before); err != nil || epoch != before+1 {
+					t.Errorf("epoch %d, %v, want %d", epoch, err, before+1)
+				}
+				if got := strings.Join(one.History(key, "bob"), " "); got != "1:members 2:first 3:second" {
+					t.Errorf("stored: %s", got)
+				}
+			})
 		})
 	}
 }
@@ -45,119 +46,131 @@ func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
 // F8: what was committed and not pushed, because its owner died, is pushed by
 // the next one, though nobody comes back and nothing follows.
 func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
-	c, one, two := startPair(t)
-	key := one.Group("alice", "bob")
-	bob := two.Online("bob")
-	waitOnline(t, c)
-	open := one.Gate.ShutAnswers() // durable, and nobody is told
-	t.Cleanup(open)
-	one.Submit(convtest.Message(key, "alice", "k1", 1, "last words"))
-	waitRow(t, c.store, key, 2)
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	sees(t, bob, "1:members", "2:last words")
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		bob := two.Online("bob")
+		c.WaitOnline()
+		open := one.Gate.ShutAnswers() // durable, and nobody is told
+		t.Cleanup(open)
+		one.Submit(convtest.Message(key, "alice", "k1", 1, "last words"))
+		c.WaitRow(key, 2)
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, bob, "1:members", "2:last words")
+	})
 }
 
 // F8 with F17: a new owner pushes nobody what was there before they came.
 func TestF8ANewOwnerPushesNobodyWhatWasBeforeThem(t *testing.T) {
-	c, one, two := startPair(t)
-	key := one.Group("alice")
-	one.MustSend(convtest.Message(key, "alice", "k1", 1, "among us"))
-	one.MustSend(convtest.Add(key, "add", "bob"))
-	one.MustSend(convtest.Message(key, "alice", "k2", 3, "welcome"))
-	alice, bob := two.Online("alice"), two.Online("bob")
-	waitOnline(t, c)
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	sees(t, alice, "1:members", "2:among us", "3:members", "4:welcome")
-	sees(t, bob, "3:members", "4:welcome")
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := one.Group("alice")
+		one.MustSend(convtest.Message(key, "alice", "k1", 1, "among us"))
+		one.MustSend(convtest.Add(key, "add", "bob"))
+		one.MustSend(convtest.Message(key, "alice", "k2", 3, "welcome"))
+		alice, bob := two.Online("alice"), two.Online("bob")
+		c.WaitOnline()
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, alice, "1:members", "2:among us", "3:members", "4:welcome")
+		routetest.Sees(t, bob, "3:members", "4:welcome")
+	})
 }
 
 // A feed whose store takes nothing more until it is taken over is opened again,
 // without what broke it.
 func TestABrokenFeedIsTakenOver(t *testing.T) {
-	c := startCluster(t, "a")
-	one := c.owner()
-	key := one.Group("alice", "bob")
-	one.Gate.Poison()
-	if r := one.Send(convtest.Message(key, "alice", "k1", 1, "poison")); im.CodeOf(r.Err) != im.CodeStoreStalled {
-		t.Errorf("the send that broke it: %+v, want an unsettled error", r)
-	}
-	if r := one.Send(convtest.Message(key, "alice", "k2", 1, "and on")); r.Err != nil || r.Seq != 2 {
-		t.Errorf("the next one: %+v, want seq 2", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := routetest.Start(t, "a")
+		one := c.Owner()
+		key := one.Group("alice", "bob")
+		one.Gate.Poison()
+		if r := one.Send(convtest.Message(key, "alice", "k1", 1, "poison")); im.CodeOf(r.Err) != im.CodeStoreStalled {
+			t.Errorf("the send that broke it: %+v, want an unsettled error", r)
+		}
+		if r := one.Send(convtest.Message(key, "alice", "k2", 1, "and on")); r.Err != nil || r.Seq != 2 {
+			t.Errorf("the next one: %+v, want seq 2", r)
+		}
+	})
 }
 
 // A block reaches the owner from any node, and what a new owner pushes once more is
 // withheld as well. Spec: P-5.4.
 func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
-	c, one, two := startPair(t)
-	key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
-	block := &conv.Send{Conv: key, Peer: "alice", Block: &storepb.Block{User: "bob", Blocked: true, Version: 1}}
-	if r := two.Send(block); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	s := convtest.Message(key, "alice", "k1", -1, "let me in")
-	s.Peer = "bob"
-	two.MustSend(s)
-	alice, bob := two.Online("alice"), two.Online("bob")
-	waitOnline(t, c)
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	sees(t, alice, "1:let me in")
-	sees(t, bob, "1:")
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+		block := &conv.Send{Conv: key, Peer: "alice", Block: &storepb.Block{User: "bob", Blocked: true, Version: 1}}
+		if r := two.Send(block); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		s := convtest.Message(key, "alice", "k1", -1, "let me in")
+		s.Peer = "bob"
+		two.MustSend(s)
+		alice, bob := two.Online("alice"), two.Online("bob")
+		c.WaitOnline()
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, alice, "1:let me in")
+		routetest.Sees(t, bob, "1:")
+	})
 }
 
 // A new owner pushes no part of a snapshot of an inbox: it is no news. Spec: P-8.11.
 func TestANewOwnerPushesNoSnapshot(t *testing.T) {
-	c, one, two := startPair(t)
-	key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Inbox(im.DefaultTenant, "alice")}
-	for i, e := range []*petrelv1.InboxEntry{
-		{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "1"}}}},
-		{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: &petrelv1.InboxSnapshot{First: 2}}},
-		{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "2"}}}},
-	} {
-		s := &conv.Send{Conv: key, Peer: "alice", Keyed: true}
-		s.Entry.ClientMsgId, s.Entry.Body = fmt.Sprint(i), &petrelv1.Message_Inbox{Inbox: e}
-		two.MustSend(s)
-	}
-	alice := two.Online("alice")
-	waitOnline(t, c)
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	sees(t, alice, "1:*petrelv1.Message_Inbox", "3:*petrelv1.Message_Inbox")
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Inbox(im.DefaultTenant, "alice")}
+		for i, e := range []*petrelv1.InboxEntry{
+			{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "1"}}}},
+			{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: &petrelv1.InboxSnapshot{First: 2}}},
+			{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "2"}}}},
+		} {
+			s := &conv.Send{Conv: key, Peer: "alice", Keyed: true}
+			s.Entry.ClientMsgId, s.Entry.Body = fmt.Sprint(i), &petrelv1.Message_Inbox{Inbox: e}
+			two.MustSend(s)
+		}
+		alice := two.Online("alice")
+		c.WaitOnline()
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, alice, "1:*petrelv1.Message_Inbox", "3:*petrelv1.Message_Inbox")
+	})
 }
 
 // Whom an entry mentions gets it from the next owner too, whatever is in focus, and finds
 // it among the unread ones there. Spec: P-5.13.
 func TestF8ANewOwnerPushesMentionsWhateverTheFocus(t *testing.T) {
-	c, one, two := startPair(t)
-	key := one.Group("alice", "bob", "carol")
-	bob, carol := two.Online("bob", convtest.Mentions), two.Online("carol", convtest.Mentions)
-	for _, s := range []*convtest.Screen{bob, carol} {
-		s.Out.Focus(1, map[im.ConvID]bool{})
-	}
-	waitOnline(t, c)
-	open := one.Gate.ShutAnswers() // durable, and nobody is told
-	t.Cleanup(open)
-	s := convtest.Message(key, "alice", "k1", 1, "@bob")
-	s.Entry.Rel = &petrelv1.Relations{Mentions: []string{"bob"}}
-	one.Submit(s)
-	waitRow(t, c.store, key, 2)
-	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	sees(t, bob, "2:@bob")
-	sees(t, carol, "hint 2 mention 0")
-	for u, want := range map[im.User]string{"bob": "[2]", "carol": "[]", "alice": "[]"} {
-		ask := &convpb.Ask{Conv: key.Conv[:], Always: true}
-		st, err := two.Convs.Owner(0).Changed(t.Context(), im.Account{Tenant: key.Tenant, User: u}, ask, conv.Newest{Mentions: true})
-		if got := fmt.Sprint(st.GetMentions()); err != nil || got != want {
-			t.Errorf("the unread mentions of %s are %s, %v; want %s", u, got, err, want)
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob", "carol")
+		bob, carol := two.Online("bob", convtest.Mentions), two.Online("carol", convtest.Mentions)
+		for _, s := range []*convtest.Screen{bob, carol} {
+			s.Out.Focus(1, map[im.ConvID]bool{})
 		}
-	}
+		c.WaitOnline()
+		open := one.Gate.ShutAnswers() // durable, and nobody is told
+		t.Cleanup(open)
+		s := convtest.Message(key, "alice", "k1", 1, "@bob")
+		s.Entry.Rel = &petrelv1.Relations{Mentions: []string{"bob"}}
+		one.Submit(s)
+		c.WaitRow(key, 2)
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, bob, "2:@bob")
+		routetest.Sees(t, carol, "hint 2 mention 0")
+		for u, want := range map[im.User]string{"bob": "[2]", "carol": "[]", "alice": "[]"} {
+			ask := &convpb.Ask{Conv: key.Conv[:], Always: true}
+			st, err := two.Convs.Owner(0).Changed(t.Context(), im.Account{Tenant: key.Tenant, User: u}, ask, conv.Newest{Mentions: true})
+			if got := fmt.Sprint(st.GetMentions()); err != nil || got != want {
+				t.Errorf("the unread mentions of %s are %s, %v; want %s", u, got, err, want)
+			}
+		}
+	})
 }
