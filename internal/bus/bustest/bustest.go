@@ -8,39 +8,53 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 )
 
-// wait bounds what a correct bus does at once.
-const wait = 10 * time.Second
+var tests = map[string]func(t *testing.T, c *cluster){
+	"ARequestIsAnsweredByItsSubject":    requestIsAnswered,
+	"ANodeReachesItself":                reachesItself,
+	"SendsOfOneSenderKeepTheirOrder":    sendsKeepOrder,
+	"AnAbsentNodeIsAnError":             absentNode,
+	"ARequestEndsWithItsContext":        requestEndsWithContext,
+	"ANodeThatLeftIsNoPeer":             leftIsNoPeer,
+	"APayloadMayBeReused":               payloadMayBeReused,
+	"AMessageBeyondTheLimitIsRefused":   tooLarge,
+	"ASubjectWithoutHandlerAnswersNone": noHandler,
+	"AnAnswerMayComeLater":              answerLater,
+	"AnAnswerBeyondTheLimitIsAnError":   answerTooLarge,
+	"ASendHasNoAnswer":                  sendHasNoAnswer,
+}
 
-// Run tests the buses that join makes: each call adds one node to the same
-// cluster. The nodes are called "a", "b", "c".
+// Run tests the buses that join makes: each call of it begins a cluster, and each call
+// of its result adds one node. The nodes are called "a" and "b". The tests are parallel,
+// so no two clusters may meet.
 func Run(t *testing.T, join func(t *testing.T) func(im.Node) bus.Bus) {
-	tests := map[string]func(t *testing.T, c *cluster){
-		"ARequestIsAnsweredByItsSubject":    requestIsAnswered,
-		"ANodeReachesItself":                reachesItself,
-		"SendsOfOneSenderKeepTheirOrder":    sendsKeepOrder,
-		"AnAbsentNodeIsAnError":             absentNode,
-		"ARequestEndsWithItsContext":        requestEndsWithContext,
-		"ANodeThatLeftIsNoPeer":             leftIsNoPeer,
-		"APayloadMayBeReused":               payloadMayBeReused,
-		"AMessageBeyondTheLimitIsRefused":   tooLarge,
-		"ASubjectWithoutHandlerAnswersNone": noHandler,
-		"AnAnswerMayComeLater":              answerLater,
-		"AnAnswerBeyondTheLimitIsAnError":   answerTooLarge,
-		"ASendHasNoAnswer":                  sendHasNoAnswer,
-	}
 	for name, f := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := &cluster{t: t, join: join(t), stop: map[im.Node]func(){}}
-			t.Cleanup(c.close)
-			f(t, c)
+			t.Parallel() // a node on sockets listens for others before it serves
+			test(t, join, f)
 		})
 	}
+}
+
+// RunInBubbles is Run for buses without sockets, each cluster in a bubble of testing/synctest.
+func RunInBubbles(t *testing.T, join func(t *testing.T) func(im.Node) bus.Bus) {
+	for name, f := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, join, f) })
+		})
+	}
+}
+
+func test(t *testing.T, join func(t *testing.T) func(im.Node) bus.Bus, f func(t *testing.T, c *cluster)) {
+	c := &cluster{t: t, join: join(t), stop: map[im.Node]func(){}}
+	t.Cleanup(c.close)
+	f(t, c)
 }
 
 type cluster struct {
@@ -71,12 +85,8 @@ func (c *cluster) node(n im.Node, handlers map[bus.Subject]bus.Handler) bus.Bus 
 // processes need a moment to find each other.
 func (c *cluster) sees(n im.Node, b bus.Bus, peers ...im.Node) {
 	c.t.Helper()
-	end := time.Now().Add(wait)
-	for !slices.Equal(b.Peers(), peers) {
-		if time.Now().After(end) {
-			c.t.Fatalf("node %s has the peers %v, want %v", n, b.Peers(), peers)
-		}
-		<-time.After(time.Millisecond)
+	if !eventually.Holds(func() bool { return slices.Equal(b.Peers(), peers) }) {
+		c.t.Fatalf("node %s has the peers %v, want %v", n, b.Peers(), peers)
 	}
 }
 
@@ -93,9 +103,7 @@ func echo(from im.Node, p []byte) []byte { return append([]byte(from+":"), p...)
 
 func ask(t *testing.T, b bus.Bus, to im.Node, s bus.Subject, p string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	r, err := b.Request(ctx, to, s, []byte(p))
+	r, err := b.Request(eventually.Context(t), to, s, []byte(p))
 	if err != nil {
 		t.Fatalf("request %s of %s: %v", s, to, err)
 	}
@@ -123,7 +131,7 @@ func reachesItself(t *testing.T, c *cluster) {
 	if err := a.Send(a.Self(), "s", []byte("hi")); err != nil {
 		t.Fatal(err)
 	}
-	if s := <-got; s != "a:hi" {
+	if s := eventually.Receive(t, "the message", got); s != "a:hi" {
 		t.Errorf("message %q, want %q", s, "a:hi")
 	}
 }
@@ -211,7 +219,7 @@ func payloadMayBeReused(t *testing.T, c *cluster) {
 	}
 	copy(p, "xxxxx")
 	close(hold)
-	if s := <-got; s != "first" {
+	if s := eventually.Receive(t, "the message", got); s != "first" {
 		t.Errorf("payload %q, want %q", s, "first")
 	}
 }
@@ -252,7 +260,7 @@ func answerLater(t *testing.T, c *cluster) {
 			}
 		})
 	}
-	first, second := <-got, <-got
+	first, second := eventually.Receive(t, "a question", got), eventually.Receive(t, "the other question", got)
 	second.reply([]byte(second.p + "!"))
 	first.reply([]byte(first.p + "!"))
 	wg.Wait()
@@ -265,9 +273,7 @@ func answerTooLarge(t *testing.T, c *cluster) {
 	})
 	a := c.node("a", nil)
 	c.sees("a", a, "b")
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	if _, err := a.Request(ctx, "b", "big", nil); !errors.Is(err, bus.ErrTooLarge) {
+	if _, err := a.Request(eventually.Context(t), "b", "big", nil); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("Request: %v, want ErrTooLarge", err)
 	}
 	if n := len(ask(t, a, "b", "full", string(make([]byte, bus.MaxMessage)))); n != bus.MaxMessage {
@@ -283,7 +289,7 @@ func sendHasNoAnswer(t *testing.T, c *cluster) {
 	if err := a.Send("b", "s", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if !<-got {
+	if !eventually.Receive(t, "the message", got) {
 		t.Error("a Send has a reply")
 	}
 }

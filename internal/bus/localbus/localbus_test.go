@@ -15,7 +15,7 @@ import (
 )
 
 func TestLocalBusIsABus(t *testing.T) {
-	bustest.Run(t, func(t *testing.T) func(im.Node) bus.Bus {
+	bustest.RunInBubbles(t, func(t *testing.T) func(im.Node) bus.Bus {
 		net := localbus.New()
 		return func(n im.Node) bus.Bus {
 			b, err := net.Join(n)
@@ -29,7 +29,7 @@ func TestLocalBusIsABus(t *testing.T) {
 
 // A wrapper without rules changes nothing.
 func TestALossyBusThatLosesNothingIsABus(t *testing.T) {
-	bustest.Run(t, func(t *testing.T) func(im.Node) bus.Bus {
+	bustest.RunInBubbles(t, func(t *testing.T) func(im.Node) bus.Bus {
 		net := localbus.New()
 		return func(n im.Node) bus.Bus {
 			b, err := net.Join(n)

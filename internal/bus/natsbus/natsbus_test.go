@@ -8,6 +8,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"flag"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -20,35 +22,77 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	client "github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/buspb"
 	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "16") // a node that joins listens for 600 ms
+	goleak.VerifyTestMain(m)
+}
 
-const (
-	beacon = 50 * time.Millisecond
-	wait   = 10 * time.Second
-)
+// join joins a cluster as a node. A machine that stands still for as long as a dial may take
+// makes Join fail, and the node tries again; but no node may be refused.
+func join(t *testing.T, n im.Node, o natsbus.Options) *natsbus.Bus {
+	t.Helper()
+	var b *natsbus.Bus
+	var err error
+	eventually.Holds(func() bool {
+		b, err = natsbus.Join(t.Context(), n, o)
+		return err == nil || errors.Is(err, natsbus.ErrRefused) || errors.Is(err, natsbus.ErrInUse) || errors.Is(err, natsbus.ErrOtherCluster)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// refusal is the error with which a node is refused. A machine that stands still for as long
+// as an answer may take lets Join go on without the answer, or fail, and the node tries again.
+func refusal(t *testing.T, n im.Node, o natsbus.Options, want func(error) bool) error {
+	t.Helper()
+	var err error
+	eventually.Holds(func() bool {
+		var b *natsbus.Bus
+		if b, err = natsbus.Join(t.Context(), n, o); err == nil {
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			_ = b.Run(ended) // closes it
+		}
+		return err != nil && want(err)
+	})
+	return err
+}
+
+// is tells whether an error is another one.
+func is(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// says tells whether an error has a text.
+func says(text string) func(error) bool {
+	return func(err error) bool { return strings.Contains(err.Error(), text) }
+}
 
 // embedded are nodes with a server each, all of which know the first one.
 func embedded(t *testing.T, tls *tls.Config) func(im.Node) *natsbus.Bus {
 	var first string
 	return func(n im.Node) *natsbus.Bus {
 		t.Helper()
-		o := natsbus.Options{Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", TLS: tls}
+		o := natsbus.Options{Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", TLS: tls}
 		if first != "" {
 			o.Routes = []string{first}
 		}
-		b, err := natsbus.Join(t.Context(), n, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := join(t, n, o)
 		if first == "" {
 			first = b.ClusterAddr()
 		}
@@ -69,7 +113,7 @@ func nats(t *testing.T, o server.Options) *server.Server {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(wait) {
+	if !s.ReadyForConnections(eventually.Limit) {
 		t.Fatal("the server does not start")
 	}
 	return s
@@ -80,15 +124,12 @@ func url(s *server.Server) string { return strings.Replace(s.ClientURL(), "://",
 func external(t *testing.T, s *server.Server, cluster string) func(im.Node) *natsbus.Bus {
 	return func(n im.Node) *natsbus.Bus {
 		t.Helper()
-		b, err := natsbus.Join(t.Context(), n, natsbus.Options{Cluster: cluster, Beacon: beacon, URL: url(s)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+		return join(t, n, natsbus.Options{Cluster: cluster, URL: url(s)})
 	}
 }
 
 func TestEmbeddedServersAreABus(t *testing.T) {
+	t.Parallel()
 	bustest.Run(t, func(t *testing.T) func(im.Node) bus.Bus {
 		join := embedded(t, nil)
 		return func(n im.Node) bus.Bus { return join(n) }
@@ -96,9 +137,11 @@ func TestEmbeddedServersAreABus(t *testing.T) {
 }
 
 func TestAnExternalServerIsABus(t *testing.T) {
+	t.Parallel()
 	s := nats(t, server.Options{})
+	var clusters atomic.Int64
 	bustest.Run(t, func(t *testing.T) func(im.Node) bus.Bus {
-		join := external(t, s, "test")
+		join := external(t, s, fmt.Sprint("test-", clusters.Add(1)))
 		return func(n im.Node) bus.Bus { return bustest.Lossy(join(n), bustest.Rules{}) }
 	})
 }
@@ -113,15 +156,6 @@ func run(t *testing.T, b bus.Bus) (stop func() error) {
 	return stop
 }
 
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(wait); !f(); <-time.After(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not after %s: %s", wait, what)
-		}
-	}
-}
-
 func peers(b bus.Bus) string {
 	var all []string
 	for _, n := range b.Peers() {
@@ -131,134 +165,173 @@ func peers(b bus.Bus) string {
 }
 
 func TestNodesFindEachOtherThroughOne(t *testing.T) {
-	join := embedded(t, nil)
-	a, b, c := join("a"), join("b"), join("c")
+	t.Parallel()
+	nodes := embedded(t, nil)
+	a, b, c := nodes("a"), nodes("b"), nodes("c")
 	run(t, a)
 	run(t, b)
 	stop := run(t, c)
-	until(t, "each sees the two others", func() bool { return peers(a) == "b c" && peers(b) == "a c" && peers(c) == "a b" })
+	eventually.True(t, "each sees the two others", func() bool { return peers(a) == "b c" && peers(b) == "a c" && peers(c) == "a b" })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "c has left", func() bool { return peers(a) == "b" && peers(b) == "a" })
+	eventually.True(t, "c has left", func() bool { return peers(a) == "b" && peers(b) == "a" })
 }
 
-// Who leaves says so: it is not waited for.
+// announcement is an announcement of a node.
+type announcement struct {
+	node  string
+	state buspb.Presence_State
+}
+
+// presence are the announcements in cluster "test", and sends announcements of its own.
+type presence struct {
+	t    *testing.T
+	conn *client.Conn
+	all  chan announcement
+}
+
+func listen(t *testing.T, s *server.Server) *presence {
+	t.Helper()
+	p := &presence{t: t, all: make(chan announcement, 1000)}
+	var err error
+	if !eventually.Holds(func() bool { p.conn, err = client.Connect(url(s)); return err == nil }) {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.conn.Close)
+	_, err = p.conn.Subscribe("petrel.test.nodes", func(m *client.Msg) {
+		var a buspb.Presence
+		if err := a.UnmarshalVT(m.Data); err != nil {
+			t.Error(err)
+		}
+		p.all <- announcement{a.Node, a.State}
+	})
+	if err == nil {
+		err = p.conn.FlushTimeout(eventually.Limit)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// waitFor waits until a node has said that it is in a state.
+func (p *presence) waitFor(want announcement) {
+	p.t.Helper()
+	for eventually.Receive(p.t, fmt.Sprintf("%s announces %s", want.node, want.state), p.all) != want {
+	}
+}
+
+// say announces a node that does not exist.
+func (p *presence) say(n im.Node) {
+	p.t.Helper()
+	b, err := (&buspb.Presence{Node: string(n), Incarnation: 1, State: buspb.Presence_SERVING}).MarshalVT()
+	if err == nil {
+		err = p.conn.Publish("petrel.test.nodes", b)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A node that leaves says so: nobody waits for its silence.
 func TestANodeThatLeavesIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
 	s := nats(t, server.Options{})
-	var both [2]*natsbus.Bus
-	var wg sync.WaitGroup
-	for i, n := range []im.Node{"a", "b"} {
-		wg.Go(func() {
-			var err error
-			if both[i], err = natsbus.Join(t.Context(), n, natsbus.Options{Cluster: "test", URL: url(s)}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if t.Failed() {
-		return
-	}
-	a, b := both[0], both[1]
+	heard := listen(t, s)
+	nodes := external(t, s, "test")
+	a, b := nodes("a"), nodes("b")
 	run(t, a)
 	stop := run(t, b)
-	until(t, "a sees b", func() bool { return peers(a) == "b" })
-	begin := time.Now()
+	eventually.True(t, "a sees b", func() bool { return peers(a) == "b" })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "b is gone", func() bool { return peers(a) == "" })
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("it took %s, as long as silence would", took)
+	heard.waitFor(announcement{"b", buspb.Presence_LEFT})
+	heard.say("c") // a hears of it after b has left
+	eventually.True(t, "a sees c", func() bool { return strings.HasSuffix(peers(a), "c") })
+	if got := peers(a); got != "c" {
+		t.Errorf("a has the peers %q after b has left", got)
 	}
 }
 
 func TestTwoClustersOnOneServerDoNotMix(t *testing.T) {
+	t.Parallel()
 	s := nats(t, server.Options{})
 	a, b := external(t, s, "one")("a"), external(t, s, "two")("b")
 	run(t, a)
 	run(t, b)
 	other := external(t, s, "one")("c") // has listened for a beacon
 	run(t, other)
-	until(t, "c sees a", func() bool { return peers(other) == "a" })
+	eventually.True(t, "c sees a", func() bool { return peers(other) == "a" })
 	if got := peers(b); got != "" {
 		t.Errorf("a node of another cluster has the peers %q", got)
 	}
 }
 
+// patient is a Beacon that makes a node listen until it is refused, or its context ends.
+const patient = 2 * eventually.Limit
+
 func TestANodeIDInUseIsRefused(t *testing.T) {
+	t.Parallel()
 	s := nats(t, server.Options{})
-	a, err := natsbus.Join(t.Context(), "a", natsbus.Options{Cluster: "test", Beacon: beacon, URL: url(s), Process: "host1 process 812"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	heard := listen(t, s)
+	a := join(t, "a", natsbus.Options{Cluster: "test", URL: url(s), Process: "host1 process 812"})
 	stop := run(t, a)
-	other := natsbus.Options{Cluster: "test", Beacon: 2 * time.Second, URL: url(s)} // how long it listens for another
-	_, err = natsbus.Join(t.Context(), "a", other)
+	heard.waitFor(announcement{"a", buspb.Presence_SERVING})
+	err := refusal(t, "a", natsbus.Options{Cluster: "test", Beacon: patient, URL: url(s)}, is(natsbus.ErrInUse))
 	if !errors.Is(err, natsbus.ErrInUse) || !strings.Contains(err.Error(), "node id a is in use by host1 process 812") {
 		t.Errorf("join: %v", err)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("the first one ended: %v", err)
 	}
-	other.Beacon = beacon
-	b, err := natsbus.Join(t.Context(), "a", other)
-	if err != nil {
-		t.Fatalf("after the first one has left: %v", err)
-	}
-	run(t, b)
+	run(t, join(t, "a", natsbus.Options{Cluster: "test", URL: url(s)}))
 }
 
-// Two that join at once do not hear each other serve. They listen for a second, in which both
-// have begun.
+// Two nodes that join at once do not hear each other serve. The lower incarnation stays,
+// whichever of them began first.
 func TestOfTwoThatJoinUnderOneIDOneIsRefused(t *testing.T) {
+	t.Parallel()
 	s := nats(t, server.Options{})
-	var errs [2]error
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() {
-			b, err := natsbus.Join(t.Context(), "a", natsbus.Options{Cluster: "test", Beacon: time.Second, URL: url(s), Incarnation: uint64(i + 1)})
-			if errs[i] = err; err == nil {
-				errs[i] = run(t, b)()
-			}
-		})
-	}
-	wg.Wait()
-	if errs[0] != nil || !errors.Is(errs[1], natsbus.ErrInUse) {
-		t.Errorf("the first ended with %v, the second with %v", errs[0], errs[1])
+	heard := listen(t, s)
+	for _, first := range []int{0, 1} {
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := [2]chan error{make(chan error, 1), make(chan error, 1)}
+		for _, i := range []int{first, 1 - first} {
+			go func() {
+				b, err := natsbus.Join(ctx, "a", natsbus.Options{Cluster: "test", Beacon: patient, URL: url(s), Incarnation: uint64(i + 1)})
+				if err == nil {
+					err = b.Run(ctx)
+				}
+				errs[i] <- err
+			}()
+			heard.waitFor(announcement{"a", buspb.Presence_JOINING})
+		}
+		if err := eventually.Receive(t, "one is refused", errs[1]); !errors.Is(err, natsbus.ErrInUse) {
+			t.Errorf("incarnation 2 ended with %v", err)
+		}
+		cancel()
+		if err := eventually.Receive(t, "the other ends", errs[0]); !errors.Is(err, context.Canceled) {
+			t.Errorf("incarnation 1 ended with %v", err)
+		}
 	}
 }
 
 // Two that were cut from each other meet when they both serve.
 func TestOfTwoThatServeUnderOneIDOneEnds(t *testing.T) {
-	join := func(incarnation uint64, routes ...string) *natsbus.Bus {
-		b, err := natsbus.Join(t.Context(), "a", natsbus.Options{
-			Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "s", Incarnation: incarnation, Routes: routes,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	a, b := join(1), join(2)
+	t.Parallel()
+	o := natsbus.Options{Cluster: "test", Listen: "127.0.0.1:0", Secret: "s", Incarnation: 1}
+	a := join(t, "a", o)
+	o.Incarnation = 2
+	b := join(t, "a", o)
 	ended := make(chan error, 1)
 	stop := run(t, a)
 	go func() { ended <- b.Run(t.Context()) }()
-	c, err := natsbus.Join(t.Context(), "c", natsbus.Options{ // connects the two
-		Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "s", Routes: []string{a.ClusterAddr(), b.ClusterAddr()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, c)
-	select {
-	case err := <-ended:
-		if !errors.Is(err, natsbus.ErrInUse) {
-			t.Errorf("the second ended with %v", err)
-		}
-	case <-time.After(wait):
-		t.Error("both go on")
+	o.Incarnation, o.Routes = 3, []string{a.ClusterAddr(), b.ClusterAddr()} // connects the two
+	run(t, join(t, "c", o))
+	if err := eventually.Receive(t, "the second ends", ended); !errors.Is(err, natsbus.ErrInUse) {
+		t.Errorf("the second ended with %v", err)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("the first ended with %v", err)
@@ -266,19 +339,20 @@ func TestOfTwoThatServeUnderOneIDOneEnds(t *testing.T) {
 }
 
 func TestAWrongSecretIsRefused(t *testing.T) {
+	t.Parallel()
 	a := embedded(t, nil)("a")
 	run(t, a)
 	for _, secret := range []string{"", "another"} {
-		_, err := natsbus.Join(t.Context(), "b", natsbus.Options{
-			Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: secret, Routes: []string{a.ClusterAddr()},
-		})
+		err := refusal(t, "b", natsbus.Options{
+			Cluster: "test", Listen: "127.0.0.1:0", Secret: secret, Routes: []string{a.ClusterAddr()},
+		}, is(natsbus.ErrRefused))
 		if !errors.Is(err, natsbus.ErrRefused) || !strings.Contains(err.Error(), "secret") {
 			t.Errorf("secret %q: %v", secret, err)
 		}
 	}
-	_, err := natsbus.Join(t.Context(), "b", natsbus.Options{
-		Cluster: "other", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{a.ClusterAddr()},
-	})
+	err := refusal(t, "b", natsbus.Options{
+		Cluster: "other", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{a.ClusterAddr()},
+	}, is(natsbus.ErrOtherCluster))
 	if !errors.Is(err, natsbus.ErrOtherCluster) {
 		t.Errorf("another cluster: %v", err)
 	}
@@ -293,11 +367,12 @@ func TestAWrongSecretIsRefused(t *testing.T) {
 // Who mistypes a port in cluster.join reaches a web server, which waits for a request. It is
 // not taken for a node with TLS.
 func TestAWebServerIsNotANode(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
-	_, err := natsbus.Join(t.Context(), "a", natsbus.Options{
-		Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{web.Listener.Addr().String()},
-	})
+	err := refusal(t, "a", natsbus.Options{
+		Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{web.Listener.Addr().String()},
+	}, is(natsbus.ErrRefused))
 	if !errors.Is(err, natsbus.ErrRefused) || !strings.Contains(err.Error(), "is not a node") || strings.Contains(err.Error(), "wants TLS") {
 		t.Error(err)
 	}
@@ -306,6 +381,7 @@ func TestAWebServerIsNotANode(t *testing.T) {
 // A node that starts on a busy machine takes its time to say what it is: it counts as one that
 // is not there yet.
 func TestANodeThatIsLateIsNoneThatRefuses(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -322,16 +398,13 @@ func TestANodeThatIsLateIsNoneThatRefuses(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	a, err := natsbus.Join(t.Context(), "a", natsbus.Options{
-		Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{l.Addr().String()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, a)
+	run(t, join(t, "a", natsbus.Options{
+		Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{l.Addr().String()},
+	}))
 }
 
 func TestAnExternalServerRefusesOrIsNotThere(t *testing.T) {
+	t.Parallel()
 	s := nats(t, server.Options{})
 	for u, want := range map[string]error{
 		s.ClientURL(): natsbus.ErrRefused,
@@ -340,41 +413,42 @@ func TestAnExternalServerRefusesOrIsNotThere(t *testing.T) {
 		"nats://u:hidden@127.0.0.1:1":                            nil,
 		"nats://u:hidden@127.0.0.1:port":                         nil,
 	} {
-		_, err := natsbus.Join(t.Context(), "a", natsbus.Options{Cluster: "test", URL: u})
+		err := refusal(t, "a", natsbus.Options{Cluster: "test", URL: u}, func(err error) bool { return want == nil || errors.Is(err, want) })
 		if err == nil || want != nil && !errors.Is(err, want) || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v, want %v", u, err, want)
 		}
 	}
 	small := nats(t, server.Options{MaxPayload: 1 << 16})
-	if _, err := natsbus.Join(t.Context(), "a", natsbus.Options{Cluster: "test", URL: url(small)}); err == nil || !strings.Contains(err.Error(), "max_payload") {
+	if err := refusal(t, "a", natsbus.Options{Cluster: "test", URL: url(small)}, says("max_payload")); err == nil || !strings.Contains(err.Error(), "max_payload") {
 		t.Errorf("a server with small messages: %v", err)
 	}
 }
 
 // While the server is away each node is alone, and serves itself.
 func TestAnExternalServerThatComesBack(t *testing.T) {
+	t.Parallel()
 	port := portOf(t, proctest.FreePorts(t, 1)[0])
 	s := nats(t, server.Options{Port: port})
-	join := external(t, s, "test")
-	a, b := join("a"), join("b")
+	nodes := external(t, s, "test")
+	a, b := nodes("a"), nodes("b")
 	b.Handle("echo", bus.Answering(func(_ im.Node, p []byte) []byte { return p }))
 	a.Handle("echo", bus.Answering(func(_ im.Node, p []byte) []byte { return p }))
 	run(t, a)
 	run(t, b)
-	until(t, "a sees b", func() bool { return peers(a) == "b" })
+	eventually.True(t, "a sees b", func() bool { return peers(a) == "b" })
 	s.Shutdown()
 	s.WaitForShutdown()
 	var err error
-	until(t, "Send fails", func() bool { err = a.Send("b", "echo", nil); return err != nil })
+	eventually.True(t, "Send fails", func() bool { err = a.Send("b", "echo", nil); return err != nil })
 	if errors.Is(err, bus.ErrNoNode) {
 		t.Errorf("a message was taken while there was no way: it ended with %v", err)
 	}
-	until(t, "a is alone", func() bool { return peers(a) == "" })
+	eventually.True(t, "a is alone", func() bool { return peers(a) == "" })
 	if p, err := a.Request(t.Context(), "a", "echo", []byte("x")); err != nil || string(p) != "x" {
 		t.Errorf("a asks itself: %q, %v", p, err)
 	}
 	nats(t, server.Options{Port: port})
-	until(t, "a sees b again", func() bool { return peers(a) == "b" })
+	eventually.True(t, "a sees b again", func() bool { return peers(a) == "b" })
 	if p, err := a.Request(t.Context(), "b", "echo", []byte("x")); err != nil || string(p) != "x" {
 		t.Errorf("a asks b: %q, %v", p, err)
 	}
@@ -386,9 +460,10 @@ func TestAnExternalServerThatComesBack(t *testing.T) {
 // A node whose handlers stand still loses what is beyond the bound, and that is
 // counted.
 func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
+	t.Parallel()
 	s := nats(t, server.Options{})
-	join := external(t, s, "test")
-	a, b := join("a"), join("b")
+	nodes := external(t, s, "test")
+	a, b := nodes("a"), nodes("b")
 	hold := make(chan struct{})
 	var got atomic.Int64
 	goOn := sync.OnceFunc(func() { close(hold) })
@@ -396,7 +471,7 @@ func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
 	run(t, a)
 	stop := run(t, b)
 	t.Cleanup(goOn) // runs before those of run
-	until(t, "a sees b", func() bool { return peers(a) == "b" })
+	eventually.True(t, "a sees b", func() bool { return peers(a) == "b" })
 	p := make([]byte, bus.MaxMessage)
 	const n = 100
 	for range n {
@@ -404,10 +479,10 @@ func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "drops are counted", func() bool { return b.Dropped.Load() > 0 && b.Dropped.Load()+b.Received.Load() > 0 })
-	until(t, "all has arrived", func() bool { return a.Sent.Load() >= n && b.Dropped.Load() >= n-65 })
+	eventually.True(t, "drops are counted", func() bool { return b.Dropped.Load() > 0 && b.Dropped.Load()+b.Received.Load() > 0 })
+	eventually.True(t, "all has arrived", func() bool { return a.Sent.Load() >= n && b.Dropped.Load() >= n-65 })
 	goOn()
-	until(t, "the rest is served", func() bool { return got.Load() >= 50 })
+	eventually.True(t, "the rest is served", func() bool { return got.Load() >= 50 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -417,16 +492,17 @@ func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
 }
 
 func TestRoutesWithTLS(t *testing.T) {
+	t.Parallel()
 	good := certificate(t)
-	join := embedded(t, good)
-	a, b := join("a"), join("b")
+	nodes := embedded(t, good)
+	a, b := nodes("a"), nodes("b")
 	run(t, a)
 	run(t, b)
-	until(t, "a sees b", func() bool { return peers(a) == "b" && peers(b) == "a" })
+	eventually.True(t, "a sees b", func() bool { return peers(a) == "b" && peers(b) == "a" })
 	for name, c := range map[string]*tls.Config{"another authority": certificate(t), "none": {RootCAs: good.RootCAs}, "plaintext": nil} {
-		_, err := natsbus.Join(t.Context(), "c", natsbus.Options{
-			Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{a.ClusterAddr()}, TLS: c,
-		})
+		err := refusal(t, "c", natsbus.Options{
+			Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{a.ClusterAddr()}, TLS: c,
+		}, is(natsbus.ErrRefused))
 		if !errors.Is(err, natsbus.ErrRefused) {
 			t.Errorf("a node with %s certificate: %v", name, err)
 		}
@@ -436,12 +512,13 @@ func TestRoutesWithTLS(t *testing.T) {
 // Another authority is added while the nodes run, and no connection ends. Then nodes with
 // its certificates may come.
 func TestRootsAreExchangedWhileNodesRun(t *testing.T) {
+	t.Parallel()
 	first, second := certificate(t), certificate(t)
-	join := embedded(t, first)
-	a, b := join("a"), join("b")
+	nodes := embedded(t, first)
+	a, b := nodes("a"), nodes("b")
 	run(t, a)
 	run(t, b)
-	until(t, "a sees b", func() bool { return peers(a) == "b" && peers(b) == "a" })
+	eventually.True(t, "a sees b", func() bool { return peers(a) == "b" && peers(b) == "a" })
 	both := x509.NewCertPool()
 	for _, c := range []*tls.Config{first, second} {
 		cert, err := c.GetCertificate(nil)
@@ -455,12 +532,10 @@ func TestRootsAreExchangedWhileNodesRun(t *testing.T) {
 		both.AddCert(root)
 	}
 	second.RootCAs = both
-	late := func() (*natsbus.Bus, error) {
-		return natsbus.Join(t.Context(), "c", natsbus.Options{
-			Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{a.ClusterAddr(), b.ClusterAddr()}, TLS: second,
-		})
+	late := natsbus.Options{
+		Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{a.ClusterAddr(), b.ClusterAddr()}, TLS: second,
 	}
-	if _, err := late(); !errors.Is(err, natsbus.ErrRefused) {
+	if err := refusal(t, "c", late, is(natsbus.ErrRefused)); !errors.Is(err, natsbus.ErrRefused) {
 		t.Errorf("before the exchange: %v", err)
 	}
 	for _, n := range []*natsbus.Bus{a, b} {
@@ -471,12 +546,9 @@ func TestRootsAreExchangedWhileNodesRun(t *testing.T) {
 	if peers(a) != "b" || peers(b) != "a" {
 		t.Errorf("the exchange has ended connections: %q, %q", peers(a), peers(b))
 	}
-	c, err := late()
-	if err != nil {
-		t.Fatalf("after the exchange: %v", err)
-	}
+	c := join(t, "c", late)
 	run(t, c)
-	until(t, "all see each other", func() bool { return peers(a) == "b c" && peers(b) == "a c" && peers(c) == "a b" })
+	eventually.True(t, "all see each other", func() bool { return peers(a) == "b c" && peers(b) == "a c" && peers(c) == "a b" })
 }
 
 // certificate is one that signs itself, for both ends of a route on the
@@ -488,7 +560,7 @@ func certificate(t *testing.T) *tls.Config {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), NotBefore: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
