@@ -3,6 +3,7 @@ package fanout
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -45,70 +46,71 @@ func TestOneWakeUpForACommit(t *testing.T) {
 // Many goroutines add to the outboxes of a few writers while these write. Everything
 // that was added is written, although nobody adds more. So no wake-up is lost.
 func TestNoWakeUpIsLost(t *testing.T) {
-	const writers, conns, producers, rounds = 3, 4, 6, 2000
-	type writer struct {
-		flusher *Flusher
-		wake    chan struct{}
-		got     int
-	}
-	var all [writers]writer
-	var outs []*Outbox
-	for i := range all {
-		w := &all[i]
-		w.wake = make(chan struct{}, 1)
-		w.flusher = NewFlusher(func() {
-			select {
-			case w.wake <- struct{}{}:
-			default:
-			}
-		})
-		for range conns {
-			o := NewOutbox(protoTCP, w.flusher, -1)
-			o.unwelcomed = false
-			outs = append(outs, o)
+	synctest.Test(t, func(t *testing.T) {
+		const writers, conns, producers, rounds = 3, 4, 6, 2000
+		type writer struct {
+			flusher *Flusher
+			wake    chan struct{}
+			got     int
 		}
-	}
-	e := event(1, 1)
-	const total = producers * rounds * 3 * conns // events for each writer
-	var wg sync.WaitGroup
-	for i := range all {
-		w := &all[i]
-		wg.Go(func() {
-			var list []*Outbox
-			limit := time.After(20 * time.Second)
-			for w.got < total*len(e) {
+		var all [writers]writer
+		var outs []*Outbox
+		for i := range all {
+			w := &all[i]
+			w.wake = make(chan struct{}, 1)
+			w.flusher = NewFlusher(func() {
 				select {
-				case <-w.wake:
-				case <-limit:
-					t.Errorf("writer %d got %d bytes of %d and is not woken any more", i, w.got, total*len(e))
-					return
+				case w.wake <- struct{}{}:
+				default:
 				}
-				list = w.flusher.Take(list)
-				for _, o := range list {
-					p, _ := o.Take()
-					w.got += len(p.Bytes)
-					o.Wrote(p, 0)
-				}
+			})
+			for range conns {
+				o := NewOutbox(protoTCP, w.flusher, -1)
+				o.unwelcomed = false
+				outs = append(outs, o)
 			}
-		})
-	}
-	for p := range producers {
-		wg.Go(func() {
-			var k WakeUps
-			for i := range rounds {
-				for j, o := range outs {
-					o.pushed(e, (i+j)%2 == 0, &k)
-					o.pushed(e, false, &k)
-					o.pushed(e, true, &k)
-					if (i+j+p)%5 == 0 {
-						k.Flush()
+		}
+		e := event(1, 1)
+		const total = producers * rounds * 3 * conns // events for each writer
+		var wg sync.WaitGroup
+		for i := range all {
+			w := &all[i]
+			wg.Go(func() {
+				var list []*Outbox
+				for w.got < total*len(e) {
+					select {
+					case <-w.wake:
+					case <-time.After(time.Second): // in a bubble: when all others wait as well
+						t.Errorf("writer %d got %d bytes of %d and is not woken any more", i, w.got, total*len(e))
+						return
+					}
+					list = w.flusher.Take(list)
+					for _, o := range list {
+						p, _ := o.Take()
+						w.got += len(p.Bytes)
+						o.Wrote(p, 0)
 					}
 				}
-				k.Flush()
-			}
-		})
-	}
-	wg.Wait()
+			})
+		}
+		for p := range producers {
+			wg.Go(func() {
+				var k WakeUps
+				for i := range rounds {
+					for j, o := range outs {
+						o.pushed(e, (i+j)%2 == 0, &k)
+						o.pushed(e, false, &k)
+						o.pushed(e, true, &k)
+						if (i+j+p)%5 == 0 {
+							k.Flush()
+						}
+					}
+					k.Flush()
+				}
+			})
+		}
+		wg.Wait()
+	})
 }
 
 // Several goroutines deliver to the same outboxes, answer, end and close them.

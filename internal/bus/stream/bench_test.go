@@ -13,6 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
 	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 )
 
 const (
@@ -102,7 +103,7 @@ func BenchmarkLocal(b *testing.B) {
 }
 
 func joinNATS(t testing.TB) (x, y *natsbus.Bus) {
-	o := natsbus.Options{Cluster: "test", Beacon: 100 * time.Millisecond, Listen: "127.0.0.1:0", Secret: "s"}
+	o := natsbus.Options{Cluster: "test", Listen: "127.0.0.1:0", Secret: "s"}
 	x, err := natsbus.Join(context.Background(), "a", o)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +127,7 @@ func TestStreamsOverNATS(t *testing.T) {
 	l := open(t, lossy, y)
 	const n = 2000
 	var last stream.Mark
+	packets := l.a.SentPackets.Load()
 	for range n {
 		m, err := l.a.Send("b", frame, make([]byte, frameBytes), stream.Hint{})
 		if err != nil {
@@ -133,12 +135,11 @@ func TestStreamsOverNATS(t *testing.T) {
 		}
 		last = m
 		if m.Num%10 == 0 {
-			<-time.After(time.Millisecond / 2) // several packets
+			eventually.True(t, "a packet is sent", func() bool { return l.a.SentPackets.Load() > packets })
+			packets = l.a.SentPackets.Load()
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := l.b.WaitApplied(ctx, "a", last); err != nil {
+	if err := l.b.WaitApplied(eventually.Context(t), "a", last); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(l.applied); got != n || lossy.Lost.Load() == 0 {
