@@ -332,9 +332,7 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 	dsn := server.New(t)
 	bus := freeAddr(t)
 	serveNode(t, dsn, "a", bus, "")
-	if err := server.Exec("postgres", `CREATE ROLE locked LOGIN PASSWORD 'other'`); err != nil {
-		t.Fatal(err)
-	}
+	server.Role(t, "locked", `LOGIN PASSWORD 'other'`)
 	made := func(t *testing.T, sql string) string { // of another store
 		t.Helper()
 		dsn := server.New(t)

@@ -1,19 +1,27 @@
 //go:build unix
 
-// Command postgres starts a PostgreSQL server for tests in other languages. It prints the
-// addresses of as many new databases as it is asked for, one on each line. The server ends with
-// the standard input.
+// Command postgres starts a PostgreSQL server for tests. It ends with the standard input,
+// or when it is interrupted.
 //
+// Without an argument it prints the port of a server that all tests of a run share by
+// PETREL_TEST_POSTGRES. With a number it prints the addresses of as many new databases, one
+// on each line, for tests in other languages: of the server of the run if there is one.
+//
+//	go run ./test/postgres
 //	go run ./test/postgres 2
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 
 	"github.com/petrel-im/petrel/internal/store/pgserver"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
@@ -25,25 +33,76 @@ func main() {
 }
 
 func run() error {
-	if len(os.Args) != 2 {
-		return fmt.Errorf("usage: postgres DATABASES")
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	switch len(os.Args) {
+	case 1:
+		return serve(ctx)
+	case 2:
+		n, err := strconv.Atoi(os.Args[1])
+		if err != nil {
+			return fmt.Errorf("read how many databases: %w", err)
+		}
+		return databases(ctx, n)
 	}
-	databases, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		return fmt.Errorf("read how many databases: %w", err)
-	}
-	s, err := pgserver.Start(pgserver.Options{Cache: pgtest.Cache()})
+	return fmt.Errorf("usage: postgres [DATABASES]")
+}
+
+// serve runs the server of a run, with a template for its databases.
+func serve(ctx context.Context) error {
+	s, err := pgserver.Start(pgserver.Options{Settings: pgtest.Settings, Cache: pgtest.Cache()})
 	if err != nil {
 		return err
 	}
 	defer s.Remove()
-	for range databases {
-		dsn, err := s.Create()
+	if err := s.Template(makeTables); err != nil {
+		return err
+	}
+	fmt.Println(s.Port)
+	wait(ctx)
+	return nil
+}
+
+// makeTables makes a store.
+func makeTables(dsn string) error {
+	st, err := pgstore.Open(context.Background(), pgstore.Options{DSNs: []string{dsn}})
+	if err != nil {
+		return err
+	}
+	return st.Close()
+}
+
+// databases makes n new databases.
+func databases(ctx context.Context, n int) error {
+	s, err := pgtest.Run()
+	if s == nil && err == nil {
+		if s, err = pgserver.Start(pgserver.Options{Cache: pgtest.Cache()}); err == nil {
+			defer s.Remove()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for range n {
+		dsn, err := s.Copy()
 		if err != nil {
 			return err
 		}
 		fmt.Println(dsn)
 	}
-	_, err = io.Copy(io.Discard, os.Stdin) // until whoever started this closes it, or is gone
-	return err
+	wait(ctx)
+	return nil
+}
+
+// wait returns when ctx or the standard input ends: its writer has closed it, or is gone.
+func wait(ctx context.Context) {
+	closed := make(chan struct{})
+	go func() { // ends with the input, or with the process
+		defer close(closed)
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end, too
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
 }

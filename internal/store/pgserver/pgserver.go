@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/user"
@@ -64,8 +65,13 @@ type Server struct {
 	cmd      *exec.Cmd
 	ours     io.Closer     // holds Port; nil: nothing does
 	ended    chan struct{} // closed when cmd has ended
+	names    string        // the names of its databases begin so
+	template string        // the database that Copy copies
 	made     atomic.Int64  // databases
 }
+
+// limit is how long a server may take for what it is asked. Only a fault meets it.
+const limit = time.Minute
 
 // Start makes a server with data of its own and starts it.
 func Start(o Options) (*Server, error) {
@@ -128,7 +134,7 @@ func place(in string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, dir: dir, cred: cred}
+	s := &Server{bin: bin, dir: dir, cred: cred, names: "petrel", template: "template1"}
 	if cred != nil {
 		if err := os.Chown(dir, int(cred.Uid), int(cred.Gid)); err != nil {
 			s.Remove()
@@ -247,7 +253,7 @@ func (s *Server) Start() error {
 	if err := <-started; err != nil {
 		return err
 	}
-	return s.wait(time.Minute)
+	return s.wait()
 }
 
 // run starts the server and waits for its end, on a thread that lasts as long:
@@ -264,8 +270,8 @@ func (s *Server) run(started chan<- error) {
 }
 
 // wait returns when the server answers.
-func (s *Server) wait(d time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+func (s *Server) wait() error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for {
 		c, err := pgx.Connect(ctx, s.DSN("postgres"))
@@ -288,17 +294,62 @@ func (s *Server) DSN(database string) string {
 }
 
 // Create makes a new, empty database and returns its DSN.
-func (s *Server) Create() (string, error) {
-	name := fmt.Sprintf("petrel%d", s.made.Add(1))
-	if err := s.Exec("postgres", "CREATE DATABASE "+name+" STRATEGY file_copy"); err != nil {
-		return "", err
+func (s *Server) Create() (string, error) { return s.create("template1") }
+
+// Copy makes a new database without a store and returns its DSN. It has the tables of a
+// store if the server has a Template; else it is empty.
+func (s *Server) Copy() (string, error) { return s.create(s.template) }
+
+func (s *Server) create(from string) (string, error) {
+	name := s.names + strconv.FormatInt(s.made.Add(1), 10)
+	if err := s.Exec("postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, from)); err != nil {
+		return "", fmt.Errorf("create database %s: %w", name, err)
 	}
 	return s.DSN(name), nil
 }
 
+// templateName is the database that Template makes.
+const templateName = "petrel_template"
+
+// Template makes the database that Copy copies from then on. fill opens a store in it and
+// closes it. Template deletes all rows of the store, so that each copy becomes a store of
+// its own.
+func (s *Server) Template(fill func(dsn string) error) error {
+	if err := s.Exec("postgres", "CREATE DATABASE "+templateName+" STRATEGY file_copy"); err != nil {
+		return err
+	}
+	if err := fill(s.DSN(templateName)); err != nil {
+		return fmt.Errorf("fill the template: %w", err)
+	}
+	s.template = templateName
+	return s.Exec(templateName, Empty)
+}
+
+// Empty is the statement that deletes all rows of a store except the version of its tables.
+const Empty = `DO $$ DECLARE r record; BEGIN
+	FOR r IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE nspname = 'petrel' AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migrations'
+	LOOP EXECUTE format('DELETE FROM %s', r.name); END LOOP;
+END $$`
+
+// Drop deletes a database of s, and ends the connections that use it.
+func (s *Server) Drop(dsn string) error {
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return err
+	}
+	return s.Exec("postgres", fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", c.Database))
+}
+
+// At is a running server with a Template that another process has started. It has only
+// the methods that need nothing but a connection: DSN, Exec, Create, Copy and Drop.
+func At(port int) *Server {
+	return &Server{Port: port, names: fmt.Sprintf("petrel_%x_", rand.Uint32()), template: templateName}
+}
+
 // Exec runs statements in a database.
 func (s *Server) Exec(database, sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.DSN(database))
 	if err != nil {
@@ -363,14 +414,25 @@ func (s *Server) Detach() error {
 			return fmt.Errorf("detach port %d: %w", s.Port, err)
 		}
 	}
-	end := time.Now().Add(10 * time.Second)
-	for s.Exec("postgres", `DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_stat_wal_receiver); END $$`) != nil {
-		if time.Now().After(end) {
-			return fmt.Errorf("detach port %d: it receives still", s.Port)
-		}
-		time.Sleep(5 * time.Millisecond)
+	detached := func() bool {
+		return s.Exec("postgres", `DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_stat_wal_receiver); END $$`) == nil
+	}
+	if !eventually(detached) {
+		return fmt.Errorf("detach port %d: it receives still", s.Port)
 	}
 	return nil
+}
+
+// eventually waits until ok returns true, and returns false after limit.
+func eventually(ok func() bool) bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 // Rewind makes a server that has ended, and was the primary of s before, a standby
@@ -492,13 +554,8 @@ func (s *Server) Kill() error {
 		return err
 	}
 	<-s.ended
-	end := time.After(10 * time.Second)
-	for slices.ContainsFunc(pids, alive) { // the memory that they share must be free
-		select {
-		case <-end:
-			return fmt.Errorf("processes of PostgreSQL %v outlive SIGKILL", pids)
-		case <-time.After(time.Millisecond):
-		}
+	if !eventually(func() bool { return !slices.ContainsFunc(pids, alive) }) { // the memory that they share must be free
+		return fmt.Errorf("processes of PostgreSQL %v outlive SIGKILL", pids)
 	}
 	_ = os.Remove(filepath.Join(s.data(), "postmaster.pid")) // names a process that is no more
 	return nil
@@ -524,7 +581,7 @@ func (s *Server) Stop() error {
 	select {
 	case <-s.ended:
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(limit):
 		return errors.Join(fmt.Errorf("PostgreSQL on port %d does not end: %s", s.Port, s.Log()), s.Kill())
 	}
 }

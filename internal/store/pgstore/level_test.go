@@ -15,7 +15,7 @@ import (
 // levels on two databases.
 func TestF28NeighbouringLevelsRunTogetherUntilTheLevelIsRaised(t *testing.T) {
 	server := pgtest.Shared(t)
-	o := Options{DSNs: []string{server.New(t), server.New(t)}, level: 1}
+	o := Options{DSNs: []string{server.Empty(t), server.Empty(t)}, level: 1}
 	newer := o
 	newer.level = 2
 	old := mustOpen(t, o)
@@ -73,7 +73,7 @@ func TestF28NeighbouringLevelsRunTogetherUntilTheLevelIsRaised(t *testing.T) {
 // One that ends between two databases is done by the next.
 func TestF28RaisedLevelOfOneDatabaseIsFollowedByTheOther(t *testing.T) {
 	server := pgtest.Shared(t)
-	st := mustOpen(t, Options{DSNs: []string{server.New(t), server.New(t)}, level: 2})
+	st := mustOpen(t, Options{DSNs: []string{server.Empty(t), server.Empty(t)}, level: 2})
 	defer mustClose(t, st)
 	if level, err := st.Level(t.Context()); err != nil || level != 2 {
 		t.Fatalf("a new store has level %d, %v; want that of its maker, 2", level, err)
