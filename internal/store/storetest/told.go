@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -208,6 +209,9 @@ func (d *driver) batch() *store.Batch {
 		}
 		if old := d.model.rows[c]; len(old) > 0 && d.rng.IntN(12) == 0 {
 			q := d.model.first[c] + im.Seq(d.rng.IntN(len(old)))
+			if slices.ContainsFunc(b.Rows, func(r store.RowPut) bool { return r.Conv == c && r.Seq == q }) {
+				continue // a batch has each row once
+			}
 			h := store.RowHead{Flags: store.RowRewritten, MAC: macOf([]byte(old[q-d.model.first[c]]))}
 			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: d.row(h, 30), Rewrite: true})
 			continue
