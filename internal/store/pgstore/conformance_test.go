@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pgserver"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/store/storetest"
@@ -19,9 +20,21 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// patient are options of a store on a machine that may stand still for seconds: only a test
+// that stops a server meets their limits.
+func patient(o Options) Options {
+	if o.Timeout == 0 {
+		o.Timeout = eventually.Limit
+	}
+	if o.StallAfter == 0 {
+		o.StallAfter = eventually.Limit
+	}
+	return o
+}
+
 func mustOpen(t testing.TB, o Options) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), o)
+	s, err := Open(t.Context(), patient(o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +51,9 @@ func mustClose(t testing.TB, s *Store) {
 // left are the databases of tests that are over.
 var left []string
 
-// blank is a database that holds no store. To make it and its tables takes most of a
-// second, so it may be that of an earlier test, emptied. A test that is about
-// that, or changes more than rows of a store, makes its own.
+// blank is a database without a store. To make one and its tables takes a fifth of a
+// second of CPU, so it may be that of an earlier test, emptied. A test of the tables
+// themselves, or one that changes more than rows of a store, makes its own.
 func blank(t testing.TB) string {
 	t.Helper()
 	var dsn string
@@ -48,14 +61,16 @@ func blank(t testing.TB) string {
 		dsn, left = left[n-1], left[:n-1]
 		empty(t, dsn)
 	} else {
-		dsn = pgtest.Shared(t).New(t)
+		var err error
+		if dsn, err = pgtest.Shared(t).Copy(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() { left = append(left, dsn) })
 	return dsn
 }
 
-// empty ends whoever uses a database still and deletes what a store has put into
-// it, its identity too.
+// empty ends all connections to a database and deletes the rows of its store.
 func empty(t testing.TB, dsn string) {
 	t.Helper()
 	ctx := context.Background()
@@ -64,7 +79,7 @@ func empty(t testing.TB, dsn string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close(ctx) }() // all is decided by then
-	eventually(t, "nobody else uses "+dsn, func() bool {
+	eventually.True(t, "nobody else uses "+dsn, func() bool {
 		var n int
 		if err := c.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&n); err != nil {
@@ -72,16 +87,7 @@ func empty(t testing.TB, dsn string) {
 		}
 		return n == 0
 	})
-	rows, err := c.Query(ctx, `SELECT format('DELETE FROM %s', c.oid::regclass) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-		WHERE nspname = 'petrel' AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migrations'`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.PgConn().Exec(ctx, strings.Join(all, ";")).ReadAll(); err != nil {
+	if _, err := c.PgConn().Exec(ctx, pgserver.Empty).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,24 +130,6 @@ func (r *raw) number(sql string, args ...any) (n int64) {
 		r.Fatalf("%s: %v", sql, err)
 	}
 	return n
-}
-
-// eventually waits until something is so.
-func eventually(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	within(t, 30*time.Second, what, so)
-}
-
-func within(t testing.TB, d time.Duration, what string, so func() bool) {
-	t.Helper()
-	end := time.After(d)
-	for !so() {
-		select {
-		case <-end:
-			t.Fatalf("not so in time: %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
 }
 
 func wantErr(t testing.TB, what string, got, want error) {

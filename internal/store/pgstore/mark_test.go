@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 )
 
 // The databases go back while no node runs: only the mark knows.
@@ -45,7 +47,7 @@ func TestMarkTellsThatDatabasesWentBack(t *testing.T) {
 	r.do(`UPDATE petrel.part SET pos = 2 WHERE id = 1`)
 	refused("rewound", "feed 1 has 2 of 3")
 	refused("rewound", "feed 1 has 2 of 3") // by what is written down
-	renewed, err := Renew(t.Context(), o)
+	renewed, err := renew(t, o)
 	if err != nil || len(renewed.Missing) != 1 {
 		t.Fatalf("renewed: %+v, %v", renewed, err)
 	}
@@ -65,7 +67,7 @@ func TestMarkTellsThatDatabasesWentBack(t *testing.T) {
 	mustClose(t, mustOpen(t, without)) // begins a generation
 	r.do(`UPDATE petrel.part SET pos = 9 WHERE id = 1`)
 	refused("rewound", "feed 1 has 4 of 5")
-	if _, err := Renew(t.Context(), o); err != nil {
+	if _, err := renew(t, o); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, mustOpen(t, o))
@@ -73,7 +75,7 @@ func TestMarkTellsThatDatabasesWentBack(t *testing.T) {
 	// The primary from before a failover.
 	r.do(`DELETE FROM petrel.generations WHERE number > 1`)
 	refused("database_behind")
-	if _, err := Renew(t.Context(), o); err != nil { // the operator goes on with it
+	if _, err := renew(t, o); err != nil { // the operator goes on with it
 		t.Fatal(err)
 	}
 	mustClose(t, mustOpen(t, o))
@@ -93,7 +95,7 @@ func TestMarkTellsThatDatabasesWentBack(t *testing.T) {
 	o.Mark = filepath.Join(t.TempDir(), "nowhere", "mark")
 	st = mustOpen(t, o)
 	defer mustClose(t, st)
-	eventually(t, "a mark that cannot be written is counted", func() bool { return st.MarkFailures() > 0 })
+	eventually.True(t, "a mark that cannot be written is counted", func() bool { return st.MarkFailures() > 0 })
 	if _, _, err := st.Takeover(t.Context(), 3, 7); err != nil {
 		t.Errorf("without a mark: %v", err)
 	}

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -25,8 +27,6 @@ type owner struct {
 	rng    *rand.Rand
 	w      *feedWriter
 	wrote  map[string]string // what was acked, by a readable name
-	pause  time.Duration     // the longest between two acks
-	acked  time.Time
 	epochs int
 }
 
@@ -61,11 +61,9 @@ func (o *owner) run(ctx context.Context, t *testing.T) {
 				for k, v := range names {
 					o.wrote[k] = v
 				}
-				if !o.acked.IsZero() {
-					o.pause = max(o.pause, time.Since(o.acked))
+				if _, e := o.st.LastRow(context.Background(), b.Rows[0].Conv); e != nil && !errors.Is(e, store.ErrStalled) {
+					t.Errorf("last row: %v", e)
 				}
-				o.acked = time.Now()
-				<-time.After(time.Millisecond)
 			}
 		}
 		if err != nil && !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrStalled) {
@@ -202,13 +200,13 @@ func TestF27PartitionMovesUnderTraffic(t *testing.T) {
 	wg.Go(func() { o.run(ctx, t) })
 	old := newRaw(t, opts.DSNs[0])
 	commits := func(r *raw) int64 { return r.number(`SELECT pos FROM petrel.part WHERE id = 4`) }
-	eventually(t, "some commits", func() bool { return commits(old) > 300 })
+	eventually.True(t, "some commits", func() bool { return commits(old) > 300 })
 	if err := mover.MovePartition(t.Context(), 4, 2); err != nil {
 		t.Fatal(err)
 	}
 	sealed := commits(old)
 	fresh := newRaw(t, opts.DSNs[1])
-	eventually(t, "commits in the other database", func() bool { return t.Failed() || commits(fresh) > sealed+100 })
+	eventually.True(t, "commits in the other database", func() bool { return t.Failed() || commits(fresh) > sealed+100 })
 	if err := mover.MovePartition(t.Context(), 4, 2); err == nil || !strings.Contains(err.Error(), "there already") {
 		t.Errorf("move to where it is: got %v", err)
 	}
@@ -219,7 +217,7 @@ func TestF27PartitionMovesUnderTraffic(t *testing.T) {
 	}
 	o.compare(t, st)
 	o.compare(t, mover)
-	t.Logf("%d commits, %d before the seal, %d owners, the longest pause %v", o.w.pos, sealed, o.epochs, o.pause)
+	t.Logf("%d commits, %d before the seal, %d owners", o.w.pos, sealed, o.epochs)
 	// A node that has not heard of it asks the source, and is sent on.
 	late := mustOpen(t, opts)
 	defer mustClose(t, late)
@@ -241,53 +239,69 @@ func TestF27PartitionMovesUnderTraffic(t *testing.T) {
 	}
 }
 
-// TestF27MoveThatIsCutGoesOn ends moves at random moments of the time that a
-// whole one takes.
+// TestF27MoveThatIsCutGoesOn ends moves at a random one of the requests that a whole one
+// sends.
 func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	t.Logf("replay with -seed %d", *seed)
 	opts := Options{DSNs: []string{blank(t), blank(t)}}
 	st := mustOpen(t, opts)
 	defer mustClose(t, st)
+	var sent, last atomic.Int64 // requests of the move under way; the one at which it ends, 0: none
+	var end atomic.Pointer[context.CancelFunc]
+	var far []string
+	for _, dsn := range opts.DSNs {
+		p, through := newProxy(t, dsn)
+		p.sends(func() {
+			if n := sent.Add(1); n == last.Load() {
+				(*end.Load())()
+			}
+		})
+		far = append(far, through)
+	}
+	mover := mustOpen(t, Options{DSNs: far, CheckEvery: time.Hour})
+	defer mustClose(t, mover)
 	o := &owner{st: st, rng: rand.New(rand.NewPCG(*seed, 2)), wrote: map[string]string{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { o.run(ctx, t) })
+	move := func(to int, cut int64) (err error) {
+		// The server may not have seen yet that the last move was cut.
+		eventually.True(t, "no other move is under way", func() bool {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			end.Store(&cancel)
+			sent.Store(0)
+			last.Store(cut)
+			err = mover.MovePartition(ctx, 4, to)
+			return err == nil || !strings.Contains(err.Error(), "another process")
+		})
+		return err
+	}
+	if err := move(2, 0); err != nil {
+		t.Fatal(err)
+	}
+	whole := sent.Load()
 	rng := rand.New(rand.NewPCG(*seed, 3))
 	const wanted, most = 8, 100
-	cut, to, whole := 0, 2, 100*time.Millisecond
-	for range most {
-		limited, cancel := context.WithTimeout(t.Context(), time.Duration(rng.Int64N(int64(whole))))
-		began := time.Now()
-		err := st.MovePartition(limited, 4, to)
-		cancel()
-		if err == nil {
-			whole = time.Since(began)
-		}
-		switch {
-		case err == nil || strings.Contains(err.Error(), "there already"):
+	cut, to := 0, 1
+	for n := 0; n < most && cut < wanted; n++ {
+		if err := move(to, 1+rng.Int64N(whole)); err == nil || strings.Contains(err.Error(), "there already") {
 			to = 3 - to
-		case !strings.Contains(err.Error(), "another process"): // the server may not have seen yet that the last one was cut
+		} else {
 			cut++
-		}
-		if cut == wanted {
-			break
 		}
 	}
 	target := 1 + rng.IntN(2)
-	eventually(t, "a move that is not cut", func() bool {
-		err := st.MovePartition(t.Context(), 4, target)
-		if err != nil && !strings.Contains(err.Error(), "there already") && !strings.Contains(err.Error(), "another process") {
-			t.Fatal(err)
-		}
-		return err == nil || strings.Contains(err.Error(), "there already")
-	})
+	if err := move(target, 0); err != nil && !strings.Contains(err.Error(), "there already") {
+		t.Fatal(err)
+	}
 	n := newRaw(t, opts.DSNs[target-1])
 	before := n.number(`SELECT pos FROM petrel.part WHERE id = 4`)
-	eventually(t, "commits go on", func() bool { return n.number(`SELECT pos FROM petrel.part WHERE id = 4`) > before+50 })
+	eventually.True(t, "commits go on", func() bool { return n.number(`SELECT pos FROM petrel.part WHERE id = 4`) > before+50 })
 	stop()
 	wg.Wait()
 	o.compare(t, st)
-	t.Logf("%d commits, %d moves were cut, %d owners", o.w.pos, cut, o.epochs)
+	t.Logf("%d commits, %d moves were cut, of %d requests each, %d owners", o.w.pos, cut, whole, o.epochs)
 	if cut < wanted {
 		t.Errorf("%d of %d moves were cut, want %d", cut, most, wanted)
 	}
@@ -352,7 +366,7 @@ func TestF27MoveByAnOldMap(t *testing.T) {
 	if err := st.MovePartition(t.Context(), 4, 2); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "some commits", func() bool { return t.Failed() || there.number(`SELECT pos FROM petrel.part WHERE id = 4`) > 300 })
+	eventually.True(t, "some commits", func() bool { return t.Failed() || there.number(`SELECT pos FROM petrel.part WHERE id = 4`) > 300 })
 	if err := late.MovePartition(t.Context(), 4, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +378,7 @@ func TestF27MoveByAnOldMap(t *testing.T) {
 // F27: a copy that is not what was copied is refused, and the partition stays
 // where it is.
 func TestF27CopyThatDiffersIsRefused(t *testing.T) {
-	opts := Options{DSNs: []string{blank(t), pgtest.Shared(t).New(t)}} // one that is changed
+	opts := Options{DSNs: []string{blank(t), pgtest.Shared(t).New(t)}} // whose tables are changed
 	st := mustOpen(t, opts)
 	defer mustClose(t, st)
 	w := newFeedWriter(t, st, movedFeed)
@@ -391,7 +405,7 @@ func TestF27MoveThatLostItsPlaceOpensNothing(t *testing.T) {
 	here.do(`SELECT 1 FROM petrel.part WHERE id = 4 FOR UPDATE`)
 	moved := make(chan error, 1)
 	go func() { moved <- st.MovePartition(t.Context(), 4, 2) }() // ends behind the lock
-	eventually(t, "a move that waits", func() bool { return looker.locked() == 1 })
+	eventually.True(t, "a move that waits", func() bool { return looker.locked() == 1 })
 	there.do(`UPDATE petrel.part SET holder = 77 WHERE id = 4`) // as another one claims it
 	here.do(`COMMIT`)
 	if err := <-moved; err == nil || !strings.Contains(err.Error(), "another process moves the partition") {

@@ -15,35 +15,36 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random tests")
+var seed = flag.Uint64("seed", rand.Uint64(), "of the random tests")
 
 func TestStoreLivesThroughTheEndOfItsServer(t *testing.T) {
 	server := pgtest.Own(t, pgtest.Options{})
-	st := mustOpen(t, Options{DSNs: []string{server.New(t)}, CheckEvery: 20 * time.Millisecond})
+	st := mustOpen(t, unhurried(Options{DSNs: []string{server.New(t)}, CheckEvery: 20 * time.Millisecond}))
 	defer mustClose(t, st)
 	w := newFeedWriter(t, st, 1)
 	w.add(t, st, 3)
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "appends are refused while nobody asks", func() bool { return errors.Is(st.Writable(), store.ErrStalled) })
-	began := time.Now()
-	wantErr(t, "append", appendOne(st, w.next()), store.ErrStalled)
-	_, err := st.LastRow(t.Context(), conv(1, 0))
+	eventually.True(t, "appends are refused while nobody asks", func() bool { return errors.Is(st.Writable(), store.ErrStalled) })
+	ctx := eventually.Context(t)
+	wantErr(t, "append", eventually.Receive(t, "the refusal of an append", start(st, w.next())), store.ErrStalled)
+	_, err := st.LastRow(ctx, conv(1, 0))
 	wantErr(t, "read", err, store.ErrStalled)
-	wantErr(t, "update", st.Update(t.Context(), []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("b")}}), store.ErrStalled)
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("what cannot be done took %v to be refused", took)
+	wantErr(t, "update", st.Update(ctx, []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("b")}}), store.ErrStalled)
+	if ctx.Err() != nil {
+		t.Error("the store waits for a database that it knows to be away")
 	}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "appends are taken again", func() bool { return st.Writable() == nil })
+	eventually.True(t, "appends are taken again", func() bool { return st.Writable() == nil })
 	select {
 	case <-st.Failed():
 		t.Error("the store has failed")
@@ -55,6 +56,13 @@ func TestStoreLivesThroughTheEndOfItsServer(t *testing.T) {
 	// Nothing was written of what was refused as stalled: the writer goes on.
 	w.heads[0] = 3
 	w.add(t, st, 1)
+}
+
+// unhurried are options of a store that never gives up waiting: what it refuses, it refuses
+// at once.
+func unhurried(o Options) Options {
+	o.Timeout, o.StallAfter = time.Hour, time.Hour
+	return o
 }
 
 func TestReadSurvivesTheLossOfItsConnection(t *testing.T) {
@@ -84,17 +92,32 @@ func TestReadThatGetsNoAnswerInItsTimeSaysThatTheStoreStalls(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := st.LastRow(ctx, conv(1, 0))
-	wantErr(t, "read", err, store.ErrStalled)
-	_, err = st.Holders(ctx, st.Feeds())
-	wantErr(t, "read of holders", err, store.ErrStalled)
+	for what, read := range map[string]func(context.Context) error{
+		"read":            func(ctx context.Context) error { _, err := st.LastRow(ctx, conv(1, 0)); return err },
+		"read of holders": func(ctx context.Context) error { _, err := st.Holders(ctx, st.Feeds()); return err },
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() { answered <- read(overdue{ctx}) }() // ends with ctx
+		eventually.True(t, "a "+what+" waits for the server", func() bool { return st.dbs[0].pool.Stat().AcquiredConns() > 0 })
+		end()
+		wantErr(t, what, <-answered, store.ErrStalled)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := st.LastRow(ctx, conv(1, 0)); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrStalled) {
 		t.Errorf("a read that was called off ended with %v", err)
 	}
+}
+
+// overdue is a context whose end is the end of its time.
+type overdue struct{ context.Context }
+
+func (c overdue) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // TestKillsLoseNothingAcked ends the server at random moments and compares what
@@ -115,15 +138,18 @@ func TestKillsLoseNothingAcked(t *testing.T) {
 	for life := range lives() {
 		st := mustOpen(t, o)
 		var wg sync.WaitGroup
+		until := told.Acked() + rng.IntN(200)
 		wg.Go(func() {
-			<-time.After(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
+			if !eventually.Holds(func() bool { return told.Acked() >= until }) {
+				t.Error("the writer stands still")
+			}
 			if err := server.Kill(); err != nil {
 				t.Error(err)
 			}
 		})
 		driven := rand.New(rand.NewPCG(*seed, uint64(life)+1))
-		if err := told.Drive(t.Context(), st, driven, 1<<20); err == nil {
-			t.Fatal("a writer was not told of the end")
+		if err := told.Drive(t.Context(), st, driven, 1<<20); err == nil || errors.Is(err, store.ErrFailed) {
+			t.Fatalf("a writer whose server was killed ends with %v", err)
 		}
 		wg.Wait()
 		_ = st.Close() // its server is gone
@@ -147,18 +173,14 @@ func lives() int {
 	if n, err := strconv.Atoi(os.Getenv("PETREL_KILLS")); err == nil {
 		return n / 10
 	}
-	return 6
+	return 3
 }
 
 func TestRestoredCopyEndsTheStore(t *testing.T) {
 	st, r := one(t)
 	r.do(`UPDATE petrel.store SET history_id = history_id + 1`)
 	r.do(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	select {
-	case <-st.Failed():
-	case <-time.After(10 * time.Second):
-		t.Fatal("the store goes on with another history")
-	}
+	eventually.Receive(t, "the store fails with another history", st.Failed())
 	wantErr(t, "Writable", st.Writable(), store.ErrFailed)
 	wantErr(t, "append", appendOne(st, &store.Batch{Feed: 1}), store.ErrFailed)
 	_, err := st.LastRow(t.Context(), conv(1, 0))
@@ -168,7 +190,7 @@ func TestRestoredCopyEndsTheStore(t *testing.T) {
 func TestNodesThatStartTogetherMakeOneStore(t *testing.T) {
 	for range 3 {
 		server := pgtest.Shared(t)
-		dsns := []string{server.New(t), server.New(t)}
+		dsns := []string{server.Empty(t), server.Empty(t)}
 		const nodes = 6
 		infos := make([]store.Info, nodes)
 		var wg sync.WaitGroup
@@ -203,9 +225,8 @@ func TestStartSaysWhatToDo(t *testing.T) {
 		return dsn
 	}
 	const password = "hunter2"
-	setUp := newRaw(t, server.DSN("postgres"))
-	setUp.do(`CREATE ROLE locked LOGIN PASSWORD 'other'`)
-	setUp.do(`CREATE ROLE weak LOGIN`)
+	server.Role(t, "locked", `LOGIN PASSWORD 'other'`)
+	server.Role(t, "weak", `LOGIN`)
 	as := func(dsn, user string) string { return strings.Replace(dsn, "petrel@", user+"@", 1) }
 	for _, c := range []struct {
 		name    string
@@ -226,7 +247,7 @@ func TestStartSaysWhatToDo(t *testing.T) {
 			return Options{DSNs: []string{server.DSN("nowhere")}}
 		}, []string{`no database "nowhere"`, "createdb"}},
 		{"no rights", func(t *testing.T) Options {
-			return Options{DSNs: []string{as(server.New(t), "weak")}}
+			return Options{DSNs: []string{as(server.Empty(t), "weak")}}
 		}, []string{`"weak"`, "GRANT CREATE ON DATABASE"}},
 		{"old server", func(t *testing.T) Options {
 			return Options{DSNs: []string{blank(t)}, oldest: 990000}
@@ -333,7 +354,7 @@ func TestOneDatabaseAwayLeavesTheOthers(t *testing.T) {
 	far.add(t, st, 1)
 	p.close(true)
 	p.cut()
-	eventually(t, "the loss is seen", st.dbs[1].stalled)
+	eventually.True(t, "the loss is seen", st.dbs[1].stalled)
 	far.heads[0] = 1
 	wantErr(t, "append to the one that is away", appendOne(st, far.next()), store.ErrStalled)
 	near.add(t, st, 1)
@@ -341,7 +362,7 @@ func TestOneDatabaseAwayLeavesTheOthers(t *testing.T) {
 		t.Errorf("the other database takes appends: %v", err)
 	}
 	p.close(false)
-	eventually(t, "it is back", func() bool { return !st.dbs[1].stalled() })
+	eventually.True(t, "it is back", func() bool { return !st.dbs[1].stalled() })
 	far.heads[0] = 1
 	far.add(t, st, 1)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestAGroupWaitsOnlyWhereOthersCome(t *testing.T) {
-	now := time.Now()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := pace{last: now.Add(-paceOf)}
 	if p.gain = 10; p.waits(1, now) {
 		t.Error("the first one after a rest waits")

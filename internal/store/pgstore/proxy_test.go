@@ -25,7 +25,8 @@ type proxy struct {
 
 	mu    sync.Mutex // tier 0; guards the fields below
 	next  fault
-	shut  bool // new connections are refused
+	sent  func() // is called when bytes go to the server; nil: nothing is
+	shut  bool   // new connections are refused
 	conns map[net.Conn]net.Conn
 }
 
@@ -85,6 +86,9 @@ func (p *proxy) carry(from, to net.Conn, drop fault) {
 		if err == nil && (drop == noRequest && isCancel(buf[:n]) || p.hit(drop)) {
 			err = io.EOF
 		}
+		if err == nil && drop == noRequest {
+			p.tell()
+		}
 		if err == nil {
 			_, err = to.Write(buf[:n])
 		}
@@ -107,6 +111,22 @@ func (p *proxy) hit(f fault) bool {
 	}
 	p.next = none
 	return true
+}
+
+// sends has f called each time that bytes go to the server.
+func (p *proxy) sends(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = f
+}
+
+func (p *proxy) tell() {
+	p.mu.Lock()
+	f := p.sent
+	p.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 func (p *proxy) arm(f fault) {

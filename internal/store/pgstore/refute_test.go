@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -36,10 +37,22 @@ func TestRefutedDatabasesAreNotServedAgain(t *testing.T) {
 	if p, ok := errors.AsType[*Problem](err); !ok || p.Code != "rewound" || !strings.Contains(err.Error(), "a token names commit 9") {
 		t.Errorf("open: got %v, want the refusal with the proof", err)
 	}
-	if _, err := Renew(t.Context(), Options{DSNs: dsns}); err != nil {
+	if _, err := renew(t, Options{DSNs: dsns}); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, mustOpen(t, Options{DSNs: dsns}))
+}
+
+// renew renews a store when the connections of its nodes, which are closed, have ended.
+func renew(t *testing.T, o Options) (*Renewed, error) {
+	t.Helper()
+	for _, dsn := range o.DSNs {
+		r := newRaw(t, dsn)
+		eventually.True(t, "closed connections have ended", func() bool {
+			return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'petrel'`) == 0
+		})
+	}
+	return Renew(t.Context(), patient(o))
 }
 
 func TestDatabasesOfAnotherStoreAreRefused(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -41,7 +42,7 @@ func together(t *testing.T, st *Store, r *raw, batches ...*store.Batch) []<-chan
 func waiting(t *testing.T, st *Store, n int64) {
 	t.Helper()
 	r := newRaw(t, st.o.DSNs[0])
-	eventually(t, "a statement that waits for a lock", func() bool { return r.locked() == n })
+	eventually.True(t, "a statement that waits for a lock", func() bool { return r.locked() == n })
 }
 
 // locked is how many of a store's connections wait for a lock.
@@ -136,7 +137,7 @@ func TestF6OutcomeIsSettledByTakeover(t *testing.T) {
 				t.Errorf("last row is %d, want %d", h, c.want)
 			}
 			w.heads[0] = im.Seq(w.pos)
-			eventually(t, "appends are taken", func() bool { return st.Writable() == nil })
+			eventually.True(t, "appends are taken", func() bool { return st.Writable() == nil })
 			w.add(t, st, 3)
 		})
 	}
@@ -150,7 +151,7 @@ func TestF6TakeoverWaitsForTheCommitInDoubt(t *testing.T) {
 		want      im.Pos
 	}{
 		{"it commits", `ROLLBACK`, 2}, // of what it waits for
-		{"it is terminated", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'WITH b AS%' AND wait_event_type = 'Lock'`, 1},
+		{"it is terminated", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'WITH b AS%' AND wait_event_type = 'Lock'`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			direct := blank(t)
@@ -179,7 +180,7 @@ func TestF6TakeoverWaitsForTheCommitInDoubt(t *testing.T) {
 				settled <- outcome{pos, err}
 			}()
 			looker := newRaw(t, direct)
-			eventually(t, "a takeover that waits, or has ended", func() bool { return len(settled) == 1 || looker.locked() == 2 })
+			eventually.True(t, "a takeover that waits, or has ended", func() bool { return len(settled) == 1 || looker.locked() == 2 })
 			select {
 			case o := <-settled:
 				t.Fatalf("takeover did not wait: %+v", o)
@@ -206,7 +207,7 @@ func TestF6WarningIsAnUnknownOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(standby.Remove)
-	st := mustOpen(t, Options{DSNs: []string{server.New(t)}, RequireStandby: true, StallAfter: 100 * time.Millisecond, CheckEvery: time.Hour})
+	st := mustOpen(t, Options{DSNs: []string{server.New(t)}, RequireStandby: true, StallAfter: Options{}.withDefaults().StallAfter, CheckEvery: time.Hour})
 	defer mustClose(t, st)
 	w := newFeedWriter(t, st, 1)
 	w.add(t, st, 1)
@@ -214,9 +215,9 @@ func TestF6WarningIsAnUnknownOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := start(st, w.next())
-	eventually(t, "appends are refused while a commit hangs", func() bool { return errors.Is(st.Writable(), store.ErrStalled) })
+	eventually.True(t, "appends are refused while a commit hangs", func() bool { return errors.Is(st.Writable(), store.ErrStalled) })
 	r := newRaw(t, st.o.DSNs[0])
-	eventually(t, "a commit that waits for the standby", func() bool {
+	eventually.True(t, "a commit that waits for the standby", func() bool {
 		return r.number(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'petrel' AND wait_event = 'SyncRep'`) == 1
 	})
 	r.do(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'petrel' AND wait_event = 'SyncRep'`)
@@ -275,7 +276,7 @@ func TestF7RowsBelowFirstSeqGoInTheBackground(t *testing.T) {
 	cancel()
 	wantErr(t, "DropRows without time", <-dropped, context.Canceled)
 	other := newRaw(t, st.o.DSNs[0])
-	eventually(t, "the statement that was given up has ended", func() bool {
+	eventually.True(t, "the statement that was given up has ended", func() bool {
 		return other.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'petrel' AND state = 'active'`) == 0
 	})
 	r.do(`COMMIT`)
