@@ -5,8 +5,10 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -18,63 +20,65 @@ func callFrame(id uint64, method string) *petrelv1.ClientFrame {
 // A user with many slow calls does not keep the calls of others waiting, and in the end
 // all calls of this user are answered.
 func TestCallsOfOneUserLeaveWorkersToOthers(t *testing.T) {
-	w := newWorld(t).start()
-	var mu sync.Mutex
-	running, most := 0, 0
-	in, out := make(chan struct{}, 128), make(chan struct{})
-	release := sync.OnceFunc(func() { close(out) })
-	defer release()
-	w.hub.AttachCalls(func(_ context.Context, who user.Identity, _ netip.Addr, _ string, _ bool, _ []byte) ([]byte, error) {
-		if who.Account != account("alice") {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t).start()
+		var mu sync.Mutex
+		running, most := 0, 0
+		in, out := make(chan struct{}, 128), make(chan struct{})
+		release := sync.OnceFunc(func() { close(out) })
+		defer release()
+		w.hub.AttachCalls(func(_ context.Context, who user.Identity, _ netip.Addr, _ string, _ bool, _ []byte) ([]byte, error) {
+			if who.Account != account("alice") {
+				return []byte("{}"), nil
+			}
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			in <- struct{}{}
+			<-out
+			mu.Lock()
+			running--
+			mu.Unlock()
 			return []byte("{}"), nil
+		})
+		token := w.token("", "alice")
+		bob := w.login(w.token("", "bob"))
+		var all []*client
+		for range 6 {
+			all = append(all, w.login(token))
 		}
-		mu.Lock()
-		running++
-		most = max(most, running)
-		mu.Unlock()
-		in <- struct{}{}
-		<-out
-		mu.Lock()
-		running--
-		mu.Unlock()
-		return []byte("{}"), nil
-	})
-	token := w.token("", "alice")
-	bob := w.login(w.token("", "bob"))
-	var all []*client
-	for range 6 {
-		all = append(all, w.login(token))
-	}
-	for _, c := range all[:4] { // 4 run, 60 wait for these
-		for i := range uint64(16) {
-			c.send(callFrame(10+i, "slow"))
-		}
-	}
-	bob.send(callFrame(2, "quick"))
-	bob.want("answer of 2")
-	for i := range uint64(4) {
-		all[4].send(callFrame(10+i, "slow"))
-	}
-	for i := range uint64(16) { // one user may not let more calls wait
-		all[5].send(callFrame(10+i, "slow"))
-		if f := all[5].next(); f.Id != 10+i || f.GetError().GetCode() != string(im.CodeOverloaded) {
-			t.Fatalf("call %d gets %v, want %s", i, f, im.CodeOverloaded)
-		}
-	}
-	for range 4 {
-		await(t, in)
-	}
-	release()
-	for i, c := range all[:5] {
-		for range map[bool]int{true: 16, false: 4}[i < 4] {
-			if f := c.next(); f.GetAnswer() == nil {
-				t.Fatalf("connection %d: %v", i, f)
+		for _, c := range all[:4] { // 4 run, 60 wait for these
+			for i := range uint64(16) {
+				c.send(callFrame(10+i, "slow"))
 			}
 		}
-	}
-	if most != 4 {
-		t.Errorf("%d calls of one user ran at once, want 4", most)
-	}
-	all[5].send(callFrame(40, "quick"))
-	all[5].want("answer of 40")
+		bob.send(callFrame(2, "quick"))
+		bob.want("answer of 2")
+		for i := range uint64(4) {
+			all[4].send(callFrame(10+i, "slow"))
+		}
+		for i := range uint64(16) { // one user may not let more calls wait
+			all[5].send(callFrame(10+i, "slow"))
+			if f := all[5].next(); f.Id != 10+i || f.GetError().GetCode() != string(im.CodeOverloaded) {
+				t.Fatalf("call %d gets %v, want %s", i, f, im.CodeOverloaded)
+			}
+		}
+		for range 4 {
+			eventually.Receive(t, "a call of alice runs", in)
+		}
+		release()
+		for i, c := range all[:5] {
+			for range map[bool]int{true: 16, false: 4}[i < 4] {
+				if f := c.next(); f.GetAnswer() == nil {
+					t.Fatalf("connection %d: %v", i, f)
+				}
+			}
+		}
+		if most != 4 {
+			t.Errorf("%d calls of one user ran at once, want 4", most)
+		}
+		all[5].send(callFrame(40, "quick"))
+		all[5].want("answer of 40")
+	})
 }

@@ -5,16 +5,17 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -153,7 +154,6 @@ func (c *client) settle(t *testing.T, who int) {
 	if c.end == nil {
 		c.read(c.encode(&petrelv1.ClientFrame{Id: ping, Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}))
 	}
-	limit := time.After(deadline)
 	for looked := 0; ; {
 		c.take()
 		for ; looked < len(c.frames); looked++ {
@@ -164,10 +164,6 @@ func (c *client) settle(t *testing.T, who int) {
 		if c.end != nil {
 			return
 		}
-		select {
-		case <-c.wake:
-		case <-limit:
-			t.Fatalf("session %d does not answer", who)
-		}
+		eventually.Receive(t, fmt.Sprintf("session %d answers", who), c.wake)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -80,64 +81,66 @@ func (b *badge) String() string {
 // A badge is right whatever the client has in focus, whatever was recalled, and whatever
 // did not fit its queue.
 func TestMentionBadgeAfterRecallFocusAndOverflow(t *testing.T) {
-	w := newWorld(t)
-	w.limits.OutboxBytes = 400
-	w.start()
-	team := w.group("team", "alice", "bob")
-	alice := w.connect()
-	h := hello(w.token("", "alice"))
-	h.GetHello().Capabilities = []string{"cursor", "focus", "mentions"}
-	alice.send(h)
-	alice.want("welcome of 1")
-	alice.send(focus(2), syncFrame(3, nil))
-	alice.want("focus of 2", "sync of 1 of 3")
-	b := &badge{c: alice, conv: team, seqs: map[uint64]bool{}}
-	want := func(what, seqs string, asked int) {
-		t.Helper()
-		if got := b.String(); got != seqs || b.asked != asked {
-			t.Errorf("%s: %s after %d questions, want %s after %d", what, got, b.asked, seqs, asked)
-		}
-	}
-	two := w.tell(team, "bob", named("out of focus"))
-	want("out of focus", "map[2:true]", 0)
-	w.tell(team, "bob", &petrelv1.Message{Body: &petrelv1.Message_Text{Text: "nothing"}})
-	four := w.tell(team, "bob", named(strings.Repeat("x", 500)))
-	w.tell(team, "bob", &petrelv1.Message{Body: &petrelv1.Message_Text{Text: "nothing"}})
-	want("one did not fit", "map[2:true 4:true]", 1)
-	w.tell(team, "bob", recalled(two))
-	want("a recall", "map[4:true]", 1)
-	w.tell(team, "bob", named(strings.Repeat("x", 300))) // 7: fits
-	w.tell(team, "bob", recalled(four))                  // does not fit any more
-	want("a recall did not fit", "map[7:true]", 2)
-	alice.send(focus(4, team))
-	alice.want("focus of 4")
-	w.tell(team, "bob", named("in focus")) // 9
-	w.tell(team, "bob", named(strings.Repeat("x", 350)))
-	want("in focus", "map[7:true 9:true 10:true]", 3)
-	alice.send(cursor(5, team, 0, 9))
-	if got := fmt.Sprint(alice.next().GetCursor().GetMentions()); got != "[10]" {
-		t.Errorf("read up to 9: unread mentions %s", got)
-	}
-
-	// Without the capability a client is told nothing of it.
-	old := w.listen(w.token("", "alice"))
-	old.send(focus(2))
-	old.want("focus of 2")
-	w.tell(team, "bob", named("not for old clients"))
-	old.take()
-	if f := old.next(); len(f.GetEvents().GetMessages()) > 0 || f.GetEvents().GetHints()[0].MentionSeq != 0 {
-		t.Errorf("an old client gets %v", f)
-	}
-	old.send(cursor(3, team, 0, 0), syncFrame(4, nil))
-	for range 2 {
-		f := old.next()
-		if c := f.GetCursor(); c != nil && (c.Head != 0 || len(c.Mentions) > 0) {
-			t.Errorf("an old client is answered %v", f)
-		}
-		for _, s := range f.GetSync().GetConvs() {
-			if len(s.Mentions) > 0 {
-				t.Errorf("an old client syncs %v", s)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.limits.OutboxBytes = 400
+		w.start()
+		team := w.group("team", "alice", "bob")
+		alice := w.connect()
+		h := hello(w.token("", "alice"))
+		h.GetHello().Capabilities = []string{"cursor", "focus", "mentions"}
+		alice.send(h)
+		alice.want("welcome of 1")
+		alice.send(focus(2), syncFrame(3, nil))
+		alice.want("focus of 2", "sync of 1 of 3")
+		b := &badge{c: alice, conv: team, seqs: map[uint64]bool{}}
+		want := func(what, seqs string, asked int) {
+			t.Helper()
+			if got := b.String(); got != seqs || b.asked != asked {
+				t.Errorf("%s: %s after %d questions, want %s after %d", what, got, b.asked, seqs, asked)
 			}
 		}
-	}
+		two := w.tell(team, "bob", named("out of focus"))
+		want("out of focus", "map[2:true]", 0)
+		w.tell(team, "bob", &petrelv1.Message{Body: &petrelv1.Message_Text{Text: "nothing"}})
+		four := w.tell(team, "bob", named(strings.Repeat("x", 500)))
+		w.tell(team, "bob", &petrelv1.Message{Body: &petrelv1.Message_Text{Text: "nothing"}})
+		want("one did not fit", "map[2:true 4:true]", 1)
+		w.tell(team, "bob", recalled(two))
+		want("a recall", "map[4:true]", 1)
+		w.tell(team, "bob", named(strings.Repeat("x", 300))) // 7: fits
+		w.tell(team, "bob", recalled(four))                  // does not fit any more
+		want("a recall did not fit", "map[7:true]", 2)
+		alice.send(focus(4, team))
+		alice.want("focus of 4")
+		w.tell(team, "bob", named("in focus")) // 9
+		w.tell(team, "bob", named(strings.Repeat("x", 350)))
+		want("in focus", "map[7:true 9:true 10:true]", 3)
+		alice.send(cursor(5, team, 0, 9))
+		if got := fmt.Sprint(alice.next().GetCursor().GetMentions()); got != "[10]" {
+			t.Errorf("read up to 9: unread mentions %s", got)
+		}
+
+		// Without the capability a client is told nothing of it.
+		old := w.listen(w.token("", "alice"))
+		old.send(focus(2))
+		old.want("focus of 2")
+		w.tell(team, "bob", named("not for old clients"))
+		old.take()
+		if f := old.next(); len(f.GetEvents().GetMessages()) > 0 || f.GetEvents().GetHints()[0].MentionSeq != 0 {
+			t.Errorf("an old client gets %v", f)
+		}
+		old.send(cursor(3, team, 0, 0), syncFrame(4, nil))
+		for range 2 {
+			f := old.next()
+			if c := f.GetCursor(); c != nil && (c.Head != 0 || len(c.Mentions) > 0) {
+				t.Errorf("an old client is answered %v", f)
+			}
+			for _, s := range f.GetSync().GetConvs() {
+				if len(s.Mentions) > 0 {
+					t.Errorf("an old client syncs %v", s)
+				}
+			}
+		}
+	})
 }

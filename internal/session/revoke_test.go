@@ -105,8 +105,8 @@ func TestTokensThatEndAtOneNodeEndSessionsAtAll(t *testing.T) {
 	}
 }
 
-// On a busy machine the rechecks end the sessions before whoever revoked the tokens comes
-// to do it. They are counted all the same, and once.
+// Rechecks end the sessions before the caller that revoked the tokens does. The caller counts
+// them all the same, and once.
 func TestSessionsThatARecheckEndedAreCounted(t *testing.T) {
 	fleetOf(t, 3, func(f *fleet, all []*site) {
 		ctx := context.Background()

@@ -10,7 +10,9 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,6 +25,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/route"
@@ -36,9 +39,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// deadline is how long a test waits for what a working server does at once.
-const deadline = 20 * time.Second
 
 // staged is a store that lets a test act between the steps of the server.
 type staged struct {
@@ -158,6 +158,9 @@ func (l *logLines) String() string {
 	return l.b.String()
 }
 
+// bubbleBegin is when the clock of each bubble begins, as Unix milliseconds.
+const bubbleBegin = 946_684_800_000
+
 // someStore makes ids like those of a store.
 var someStore = im.NewIDs([16]byte{1})
 
@@ -182,12 +185,11 @@ type world struct {
 	unknown int                                             // conversations asked for that do not exist
 	isNamed func(context.Context, im.Account) (bool, error) // of route.Options
 
-	mu  sync.Mutex
-	now time.Time
+	behind atomic.Int64 // nanoseconds that the server's clock is set back
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), limits: session.Limits{
+	w := &world{t: t, fs: vfs.NewMem(), limits: session.Limits{
 		ConnectionsPerUser: -1, SendsPerSecond: -1, SendBurst: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10,
 		FrameBytesBeforeHello: 4 << 10, BodyBytes: 1000, HistoryMessages: 200,
 	}}
@@ -195,17 +197,11 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) clock() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
-}
+// clock is the wall clock of the server.
+func (w *world) clock() time.Time { return time.Now().Add(-time.Duration(w.behind.Load())) }
 
-func (w *world) pass(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
-}
+// setBack sets the wall clock of the server back.
+func (w *world) setBack(d time.Duration) { w.behind.Add(int64(d)) }
 
 func (w *world) must(err error) {
 	w.t.Helper()
@@ -224,7 +220,7 @@ func (w *world) start() *world {
 	w.store, w.table = &staged{Store: st}, fanout.NewTable()
 	w.users, err = user.New(ctx, user.Options{Now: w.clock}, w.store)
 	w.must(err)
-	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, w.table)
+	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp, Now: w.clock}, w.store, w.table)
 	w.must(err)
 	w.router = route.New(route.Options{IsNamed: w.isNamed}, w.convs, w.store)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
@@ -281,8 +277,8 @@ func (w *world) token(tenant string, u im.User) string {
 // forget waits until all conversations have left memory.
 func (w *world) forget() {
 	w.t.Helper()
-	w.pass(time.Minute)
-	until(w.t, "no conversation is in memory", func() bool { return w.convs.Loaded() == 0 })
+	pass(2 * time.Minute)
+	settled(w.t, "no conversation is in memory", func() bool { return w.convs.Loaded() == 0 })
 }
 
 func account(u im.User) im.Account { return im.Account{Tenant: im.DefaultTenant, User: u} }
@@ -430,20 +426,13 @@ func (c *client) take() {
 // next is the next frame.
 func (c *client) next() *petrelv1.ServerFrame {
 	c.t.Helper()
-	limit := time.After(deadline)
-	for {
-		if len(c.frames) > 0 {
-			f := c.frames[0]
-			c.frames = c.frames[1:]
-			return f
-		}
-		select {
-		case <-c.wake:
-			c.take()
-		case <-limit:
-			c.t.Fatal("no frame came")
-		}
+	for len(c.frames) == 0 {
+		eventually.Receive(c.t, "the server writes", c.wake)
+		c.take()
 	}
+	f := c.frames[0]
+	c.frames = c.frames[1:]
+	return f
 }
 
 // show returns a frame as a short text.
@@ -503,15 +492,17 @@ func (c *client) want(frames ...string) {
 // wantEnd checks that the connection is ended after the frames that were read.
 func (c *client) wantEnd(code im.Code) {
 	c.t.Helper()
+	synctest.Wait()
 	c.take()
 	if c.end == nil || c.end.Code != code || len(c.frames) > 0 {
 		c.t.Errorf("the connection ends with %v after %v, want %s", c.end, c.frames, code)
 	}
 }
 
-// wantNothing checks that nothing has come.
+// wantNothing checks that nothing has come when the server has done all there is to do.
 func (c *client) wantNothing() {
 	c.t.Helper()
+	synctest.Wait()
 	c.take()
 	if len(c.frames) > 0 || c.end != nil {
 		c.t.Errorf("frames %v, end %v; want nothing", c.frames, c.end)
@@ -547,26 +538,11 @@ func syncFrame(id uint64, token []byte) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}}
 }
 
-// await receives from a channel.
-func await[T any](t testing.TB, ch <-chan T) T {
+// settled checks a condition when the server has done all there is to do.
+func settled(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(deadline):
-		t.Fatal("what was waited for never came")
-		panic("not reached")
-	}
-}
-
-// until waits for a condition.
-func until(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(deadline); !cond(); {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-		<-time.After(time.Millisecond)
+	if synctest.Wait(); !ok() {
+		t.Fatalf("when all is done it does not hold: %s", what)
 	}
 }
 
