@@ -40,17 +40,22 @@ func (a *arrived) Read(b []byte) (int, error) {
 	case a.turns == nil:
 		return a.throttle.read(a.TCPConn, b)
 	}
+	return a.readShaking(a.TCPConn, b)
+}
+
+// readShaking is Read of nc during the handshake.
+func (a *arrived) readShaking(nc net.Conn, b []byte) (int, error) {
 	a.turns.end()
 	defer a.turns.begin()
 	begun := time.Now()
-	if err := a.SetReadDeadline(begun.Add(a.budget)); err != nil {
+	if err := nc.SetReadDeadline(begun.Add(a.budget)); err != nil {
 		return 0, err
 	}
 	// Bytes that come one by one end no silence: what it was waited for before counts too.
 	if !a.await(begun.Add(a.budget - handshakeTimeout)) {
 		return 0, os.ErrDeadlineExceeded
 	}
-	n, err := a.TCPConn.Read(b)
+	n, err := nc.Read(b)
 	a.budget -= time.Since(begun)
 	a.await(time.Time{})
 	return n, err
@@ -59,14 +64,19 @@ func (a *arrived) Read(b []byte) (int, error) {
 // Write writes b. The peer of a stream may take as long for it as it needs, as long as it
 // goes on taking. That is seen here alone: TLS tells of a whole record or of none.
 // Spec: P-6.4.
-func (a *arrived) Write(b []byte) (n int, err error) {
+func (a *arrived) Write(b []byte) (int, error) {
 	if a.stall == 0 {
 		return a.TCPConn.Write(b)
 	}
+	return a.writeMoving(a.TCPConn, b)
+}
+
+// writeMoving is Write to nc as long as its peer goes on taking.
+func (a *arrived) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	moved := time.Now()
 	for {
-		_ = a.SetWriteDeadline(time.Now().Add(a.stall / 8)) // often, to see when it took something last
-		m, err := a.TCPConn.Write(b[n:])
+		_ = nc.SetWriteDeadline(time.Now().Add(a.stall / 8)) // often, to see when it took something last
+		m, err := nc.Write(b[n:])
 		n += m
 		switch {
 		case !errors.Is(err, os.ErrDeadlineExceeded):

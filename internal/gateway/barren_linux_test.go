@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -24,7 +25,7 @@ func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
 	must(t, err)
 	l := &shutsOut{TCPListener: listener.(*net.TCPListener), g: g, many: true}
 	defer func() { _ = l.Close() }()
-	g.barren.count(time.Now().Add(time.Hour), netip.MustParseAddr("127.0.0.2"), false)
+	g.barren.count(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), netip.MustParseAddr("127.0.0.2"), false)
 	var last net.Addr
 	for _, addr := range []string{"127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.4"} {
 		nc, err := from(addr).DialContext(t.Context(), "tcp", l.Addr().String())
@@ -44,7 +45,7 @@ func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
 	if n := g.stats.refused.Load(); n != 3 {
 		t.Errorf("%d connections are counted as refused, want 3", n)
 	}
-	if !g.shutOut(netip.MustParseAddr("127.0.0.3")) {
+	if !g.barren.shut(longAgo, netip.MustParseAddr("127.0.0.3"), false) {
 		t.Error("a connection that its client has reset does not count")
 	}
 }
@@ -66,7 +67,7 @@ func (s *server) knock(fr wire.Framing, addr string) bool {
 		return errors.Is(err, syscall.ECONNRESET)
 	}
 	defer func() { _ = nc.Close() }()
-	_ = nc.SetDeadline(time.Now().Add(patience)) // of a connection that is open
+	_ = nc.SetDeadline(eventually.Deadline()) // of a connection that is open
 	if _, err = nc.Write([]byte("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")); err == nil {
 		_, err = nc.Read(make([]byte, 1))
 	}
@@ -95,7 +96,7 @@ func TestFloodOfOneAddressIsResetAndOthersGetIn(t *testing.T) {
 		})
 	}
 	const many = 3000 // of which one in thirty is reset, or nothing is
-	until(t, "connections to both ports are reset", func() bool {
+	eventually.True(t, "connections to both ports are reset", func() bool {
 		for fr := range resets {
 			if knocks[fr].Load() > many && resets[fr].Load() <= 100 {
 				t.Fatalf("%d of %d connections were reset", resets[fr].Load(), many)
@@ -110,7 +111,7 @@ func TestFloodOfOneAddressIsResetAndOthersGetIn(t *testing.T) {
 		_ = p.nc.Close() // of one of many connections
 	}
 	end.Store(true)
-	until(t, "the address is not shut out any more", func() bool { return !s.knock(wire.TCP, "127.0.0.2") })
+	eventually.True(t, "the address is not shut out any more", func() bool { return !s.knock(wire.TCP, "127.0.0.2") })
 	if s.Stats().Refused < 200 {
 		t.Errorf("%d are counted as refused, want all that were reset", s.Stats().Refused)
 	}
@@ -129,7 +130,7 @@ func TestConnectionsWaitForTheirTurnAtTheLoop(t *testing.T) {
 		p.say(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"device":"` + []string{"a", "b"}[fr] + `","token":"` + s.token + `"}}`)
 		peers = append(peers, p)
 	}
-	until(t, "both have a place", func() bool { _, n := s.limits.counts(); return n == 2 })
+	eventually.True(t, "both have a place", func() bool { _, n := s.limits.counts(); return n == 2 })
 	if n := s.quietest().connections(); n != 0 {
 		t.Errorf("the event loop has %d connections, want none yet", n)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -108,7 +109,7 @@ func TestOtherPathsAreTheHandlers(t *testing.T) {
 	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "fine" {
 		t.Errorf("got %q, %v", b, err)
 	}
-	until(t, "the HTTP connection is not counted any more", func() bool {
+	eventually.True(t, "the HTTP connection is not counted any more", func() bool {
 		s.limits.mu.Lock()
 		defer s.limits.mu.Unlock()
 		return s.limits.http == 0

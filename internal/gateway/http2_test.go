@@ -3,9 +3,10 @@ package gateway
 import (
 	"net"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 )
 
 // One connection of HTTP/2 makes the server hold little.
@@ -14,7 +15,7 @@ func TestOneConnectionOfHTTP2IsBounded(t *testing.T) {
 	nc, err := net.Dial("tcp", s.HTTPAddr().String())
 	must(t, err)
 	defer func() { _ = nc.Close() }()
-	must(t, nc.SetDeadline(time.Now().Add(patience)))
+	must(t, nc.SetDeadline(eventually.Deadline()))
 	_, err = nc.Write([]byte(http2.ClientPreface))
 	must(t, err)
 	f := http2.NewFramer(nc, nc)

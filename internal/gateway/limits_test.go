@@ -9,13 +9,16 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/wire"
 )
@@ -277,7 +280,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	s := serve(t, Options{}, lim)
 	first := s.dial(wire.TCP)
 	first.hello(s.token)
-	until(t, "it is greeted", func() bool { return s.Stats().Unauthenticated == 0 })
+	eventually.True(t, "it is greeted", func() bool { return s.Stats().Unauthenticated == 0 })
 	status, after, code := s.request("/v1/ws", nil)
 	if status != 429 || after == "" || code != "too_many_connections" {
 		t.Errorf("the upgrade ends with %d %q, Retry-After %q", status, code, after)
@@ -293,7 +296,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	s.hub.SetLimits(lim)
 	s.dial(wire.WebSocket).hello(s.token)
 	_ = first.nc.Close()
-	until(t, "the place is free", func() bool { return s.Stats().Connections == 1 })
+	eventually.True(t, "the place is free", func() bool { return s.Stats().Connections == 1 })
 	s.dial(wire.WebSocket).hello(s.token)
 	if got := s.Stats(); got.Refused != 2 || got.Accepted != 3 {
 		t.Errorf("counted %+v, want 2 refused of 5", got)
@@ -323,7 +326,7 @@ func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
 	for range 2 { // half of MaxHTTP: they say nothing, and stay
 		s.connect(wire.WebSocket)
 	}
-	until(t, "they are counted", func() bool {
+	eventually.True(t, "they are counted", func() bool {
 		s.limits.mu.Lock()
 		defer s.limits.mu.Unlock()
 		return s.limits.http == 2
@@ -345,18 +348,12 @@ func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
 	}
 }
 
-func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
-	t.Parallel() // it mostly waits
-	transports(t, Options{HelloTimeout: 5 * time.Second, MinSilence: time.Hour}, func(t *testing.T, s *server, fr wire.Framing) {
+func TestUnauthenticatedConnectionsAreFew(t *testing.T) {
+	transports(t, Options{HelloTimeout: time.Hour, MinSilence: time.Hour}, func(t *testing.T, s *server, fr wire.Framing) {
 		lim := noLimits()
 		lim.UnauthenticatedPerIP = 2
 		s.hub.SetLimits(lim)
-		silent, chatty := s.dial(fr), s.dial(fr)
-		if fr == wire.WebSocket {
-			stop := make(chan struct{})
-			defer close(stop)
-			go keepPinging(chatty.nc, stop) // pings do not prolong it
-		}
+		first, second := s.dial(fr), s.dial(fr)
 		third := s.connect(fr)
 		if fr == wire.WebSocket {
 			third.write([]byte(upgradeRequest))
@@ -366,15 +363,25 @@ func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
 		} else {
 			third.end(im.CodeTooManyConnections, 0)
 		}
-		silent.end(im.CodeHelloTimeout, 4408)
-		chatty.end(im.CodeHelloTimeout, 4408)
-		_, _ = silent.nc.Close(), chatty.nc.Close()
-		until(t, "their places are free", func() bool { return s.Stats().Unauthenticated == 0 })
+		_, _ = first.nc.Close(), second.nc.Close()
+		eventually.True(t, "their places are free", func() bool { return s.Stats().Unauthenticated == 0 })
 		p := s.dial(fr)
 		p.hello(s.token)
-		until(t, "the greeted one does not count", func() bool { return s.Stats().Unauthenticated == 0 })
-		if n := s.Stats().HelloTimeouts; n != 2 {
-			t.Errorf("%d hello timeouts are counted, want 2", n)
+		eventually.True(t, "the greeted one does not count", func() bool { return s.Stats().Unauthenticated == 0 })
+	})
+}
+
+// How long it may be silent: TestHelloTimeoutIsExact and TestLoopKeepsTheTimesOfItsConnections.
+// Spec: P-3.1.
+func TestConnectionWithoutAHelloIsEnded(t *testing.T) {
+	t.Parallel()
+	transports(t, Options{HelloTimeout: 300 * time.Millisecond}, func(t *testing.T, s *server, fr wire.Framing) {
+		if fr == wire.WebSocket {
+			return // its upgrade would have to come in that time
+		}
+		s.dial(fr).end(im.CodeHelloTimeout, 4408)
+		if n := s.Stats().HelloTimeouts; n != 1 {
+			t.Errorf("%d hello timeouts are counted, want 1", n)
 		}
 	})
 }
@@ -391,8 +398,8 @@ func TestSilentConnectionIsEndedForAnother(t *testing.T) {
 			noise = masked(opText, "{")
 		}
 		silent.write(noise) // no whole message, so it is as good as silent
-		until(t, "it has its place", func() bool { return s.Stats().Unauthenticated == 1 })
-		until(t, "another one gets in", func() bool { // not while the server has to do something for the silent one
+		eventually.True(t, "it has its place", func() bool { return s.Stats().Unauthenticated == 1 })
+		eventually.True(t, "another one gets in", func() bool { // not while the server has to do something for the silent one
 			p := s.dial(fr)
 			p.say(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"device":"d","token":"` + s.token + `"}}`)
 			m, err := p.read()
@@ -416,45 +423,34 @@ func TestSilentConnectionIsEndedForAnother(t *testing.T) {
 // Bytes that drip end no silence: a handshake has waited for the peer as long as all its
 // reads together.
 func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer ln.Close()
-	peer, err := net.Dial("tcp", ln.Addr().String())
-	must(t, err)
-	defer peer.Close()
-	nc, err := ln.Accept()
-	must(t, err)
-	defer nc.Close()
-	_, err = peer.Write([]byte("x"))
-	must(t, err)
-	var silences []time.Duration
-	turns := newTurns()
-	turns.begin()
-	a := &arrived{TCPConn: nc.(*net.TCPConn), turns: &turns, budget: handshakeTimeout - 3*time.Second, await: func(since time.Time) bool {
-		if !since.IsZero() {
-			silences = append(silences, time.Since(since))
-		}
-		return true
-	}}
-	_, err = a.Read(make([]byte, 1))
-	must(t, err)
-	turns.end()
-	if len(silences) != 1 || silences[0] < 3*time.Second {
-		t.Errorf("silences %v, want the 3 s of before too", silences)
-	}
-}
-
-func keepPinging(nc net.Conn, stop chan struct{}) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-			if _, err := nc.Write(masked(fin|opPing, "")); err != nil {
-				return
+	synctest.Test(t, func(t *testing.T) {
+		nc, peer := net.Pipe()
+		var silences []time.Duration
+		turns := newTurns()
+		turns.begin()
+		a := &arrived{turns: &turns, budget: handshakeTimeout, await: func(since time.Time) bool {
+			if !since.IsZero() {
+				silences = append(silences, time.Since(since))
 			}
+			return true
+		}}
+		go func() {
+			for range 2 {
+				time.Sleep(2 * time.Second)
+				_, _ = peer.Write([]byte("x"))
+			}
+		}()
+		for range 2 {
+			_, err := a.readShaking(nc, make([]byte, 1))
+			must(t, err)
 		}
-	}
+		begun := time.Now()
+		if _, err := a.readShaking(nc, make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
+			t.Errorf("after 4 s of silence a read ends after %s with %v, want the rest of the 5 s", time.Since(begun), err)
+		}
+		turns.end()
+		if want := []time.Duration{0, 2 * time.Second, 4 * time.Second}; !slices.Equal(silences, want) {
+			t.Errorf("silences %v, want %v", silences, want)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -79,7 +80,7 @@ func TestLimitsBehindAProxyAreTheClients(t *testing.T) {
 			t.Errorf("%s: %d %s", client, status, code)
 		}
 	}
-	until(t, "they have left", func() bool { return s.Stats().Connections == 1 })
+	eventually.True(t, "they have left", func() bool { return s.Stats().Connections == 1 })
 	s.dial(wire.WebSocket).hello(s.token)
 	if status, code := up("198.51.100.1"); status != 101 { // nobody knows whose the others are, so nobody pays for them
 		t.Errorf("of a client, beside two for which the proxy names nobody: %d %s", status, code)

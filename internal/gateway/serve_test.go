@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,6 +28,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
@@ -38,15 +38,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "32") // the parallel tests mostly wait
-	goleak.VerifyTestMain(m,            // gnet makes a pool of goroutines when it is imported
+	goleak.VerifyTestMain(m, // gnet makes a pool of goroutines when it is imported
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
-
-// patience is how long a test waits for what has to happen.
-const patience = 20 * time.Second
 
 // server is a gateway with real sessions behind it, on a store in memory.
 type server struct {
@@ -63,7 +58,8 @@ type server struct {
 	// narrowPeers: the kernel holds little for the peers that connect from now on
 	narrowPeers bool
 	stop        context.CancelFunc
-	ended       chan error
+	ended       chan error // capacity 1
+	over        bool       // ended was received from
 }
 
 // noLimits lets a test do what it wants from one address.
@@ -76,6 +72,13 @@ func noLimits() session.Limits {
 }
 
 func serve(t *testing.T, o Options, l session.Limits) *server {
+	t.Helper()
+	o.HTTPAddr, o.TCPAddr = "127.0.0.1:0", "127.0.0.1:0"
+	return serveAt(t, o, l)
+}
+
+// serveAt serves on the addresses that o names. Without any the server fits into a bubble.
+func serveAt(t *testing.T, o Options, l session.Limits) *server {
 	t.Helper()
 	s := &server{t: t, logs: &logBuffer{}, ended: make(chan error, 1)}
 	o.Log = slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelInfo}))
@@ -91,10 +94,9 @@ func serve(t *testing.T, o Options, l session.Limits) *server {
 	router := route.New(route.Options{}, convs, st)
 	s.hub = session.New(session.Options{IDs: convs.IDs(), Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, router, &inbox.Syncer{Router: router, Store: st}, s.table, l)
 	s.token = s.newUsers("alice")[0]
-	o.HTTPAddr, o.TCPAddr = "127.0.0.1:0", "127.0.0.1:0"
 	s.Gateway, err = New(o, s.hub)
 	must(t, err)
-	s.Gateway.refusals.time = 5 * time.Second // for a handshake beside those of all other tests
+	s.Gateway.refusals.time = eventually.Limit // a handshake may take as long as the machine needs
 	behind, stopBehind := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = convs.Run(behind) })
@@ -143,15 +145,11 @@ func (s *server) narrow() {
 // shutdown ends the gateway, once.
 func (s *server) shutdown() {
 	s.stop()
-	select {
-	case err, first := <-s.ended:
-		if first {
-			must(s.t, err)
-			close(s.ended)
-		}
-	case <-time.After(patience):
-		s.t.Fatal("the gateway does not end")
+	if s.over {
+		return
 	}
+	must(s.t, eventually.Receive(s.t, "the gateway ends", s.ended))
+	s.over = true
 }
 
 func (s *server) newUsers(names ...im.User) []string {
@@ -168,21 +166,6 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// until polls for a condition.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(patience)
-	for !ok() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
-		}
 	}
 }
 
@@ -248,7 +231,7 @@ func (s *server) connect(fr wire.Framing) *peer {
 	}
 	nc, err := d.Dial("tcp", addr.String())
 	must(s.t, err)
-	must(s.t, nc.SetDeadline(time.Now().Add(patience)))
+	must(s.t, nc.SetDeadline(eventually.Deadline()))
 	if s.tls != nil {
 		c := tls.Client(nc, s.tls)
 		must(s.t, c.Handshake())
@@ -413,7 +396,7 @@ func withTLS(t *testing.T, o *Options) *tls.Config {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)

@@ -21,8 +21,8 @@ var gatewayRules = []rule{
 			{"internal/gateway/arrived.go", `case !errors.Is(err, os.ErrDeadlineExceeded):`, `case err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !moved.IsZero():`},
 		},
 		guards: []guard{
-			{"internal/gateway", "^TestSlowConsumerThatMovesStays$/^loop_ws$"},
-			{"internal/gateway", "^TestSlowConsumerThatMovesStays$/^tls_ws$"},
+			{"internal/gateway", "^TestLoopKeepsTheTimesOfItsConnections$/^ws$/^stall$"},
+			{"internal/gateway", "^TestStallIsExact$"},
 		},
 	},
 	{

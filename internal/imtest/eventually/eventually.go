@@ -54,6 +54,10 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
+// Deadline is Limit from now: what a socket that may hang is given. A read or write that meets
+// it ends with os.ErrDeadlineExceeded.
+func Deadline() time.Time { return time.Now().Add(Limit) }
+
 // Context is the context of the test, which ends after Limit as well. Calls that may hang
 // use it.
 func Context(t testing.TB) context.Context {
