@@ -14,8 +14,12 @@ import (
 // Limit is how long a test waits before it calls a condition unmet. Only a fault meets it.
 const Limit = 60 * time.Second
 
-// pollEvery is the time between two looks at a condition.
-const pollEvery = time.Millisecond
+// The time between two looks at a condition doubles from firstPause to longestPause: most
+// conditions are met soon, and a look may cost a request.
+const (
+	firstPause   = time.Millisecond
+	longestPause = 16 * time.Millisecond
+)
 
 // True waits until ok returns true, and ends the test after Limit. what names the condition,
 // as in "bob is online". ok runs on the goroutine of the test.
@@ -29,12 +33,12 @@ func True(t testing.TB, what string, ok func() bool) {
 // Holds waits until ok returns true, and returns false after Limit. Tests that say more of a
 // failure than the name of the condition use it.
 func Holds(ok func() bool) bool {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for end := time.Now().Add(Limit); !ok(); <-tick.C {
+	end := time.Now().Add(Limit)
+	for pause := firstPause; !ok(); pause = min(2*pause, longestPause) {
 		if time.Now().After(end) {
 			return false
 		}
+		<-time.After(pause)
 	}
 	return true
 }
@@ -52,6 +56,24 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 		t.Fatalf("not within %s: %s", Limit, what)
 		panic("unreachable")
 	}
+}
+
+// Answer asks until it has an answer, and ends the test after Limit with the last error. Each
+// question has a tenth of Limit: on the way the question or its answer may be lost.
+func Answer[T any](t testing.TB, what string, ask func(ctx context.Context) (T, error)) T {
+	t.Helper()
+	var answer T
+	var err error
+	ok := Holds(func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), Limit/10)
+		defer cancel()
+		answer, err = ask(ctx)
+		return err == nil
+	})
+	if !ok {
+		t.Fatalf("not within %s: %s: %v", Limit, what, err)
+	}
+	return answer
 }
 
 // Deadline is Limit from now: what a socket that may hang is given. A read or write that meets

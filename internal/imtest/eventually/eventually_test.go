@@ -1,6 +1,7 @@
 package eventually
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,21 @@ func TestAConditionIsWaitedFor(t *testing.T) {
 		}
 		if took := time.Since(begun); took < 2*Limit || took > 2*Limit+time.Second {
 			t.Errorf("the waits took %s, want twice %s", took, Limit)
+		}
+	})
+}
+
+func TestAQuestionIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, asked := time.Now(), 0
+		got := Answer(t, "the answer", func(ctx context.Context) (int, error) {
+			if asked++; asked < 3 {
+				<-ctx.Done()
+			}
+			return asked, ctx.Err()
+		})
+		if took := time.Since(begun); got != 3 || took < Limit/5 || took > Limit/5+time.Second {
+			t.Errorf("answer %d after %s, want 3 after two questions without answers, %s", got, took, Limit/5)
 		}
 	})
 }
