@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -24,60 +25,64 @@ const refresh = "/petrel.v1.AuthService/Refresh"
 // Nothing that a stranger sends is decompressed, by no protocol, and nobody gets
 // a compressed answer: what is small on the wire is small in memory.
 func TestNothingIsDecompressed(t *testing.T) {
-	w := newWorld(t)
-	var small bytes.Buffer
-	z := gzip.NewWriter(&small)
-	_, err := io.WriteString(z, `{"refreshToken":"pr_x","unknown":"`+strings.Repeat("x", 1<<20)+`"}`)
-	w.must(err)
-	w.must(z.Close())
-	if small.Len() > maxStrangerBytes {
-		t.Fatalf("the body has %d bytes", small.Len())
-	}
-	framed := append([]byte{1, 0, 0, byte(small.Len() >> 8), byte(small.Len())}, small.Bytes()...)
-	for name, c := range map[string]struct {
-		header map[string]string
-		body   []byte
-	}{
-		"Connect":               {map[string]string{"Content-Type": "application/json", "Content-Encoding": "gzip"}, small.Bytes()},
-		"gRPC-Web":              {map[string]string{"Content-Type": "application/grpc-web+json", "Grpc-Encoding": "gzip"}, framed},
-		"and no encoding named": {map[string]string{"Content-Type": "application/grpc-web+json"}, framed},
-	} {
-		res, body := w.do("POST", refresh, c.header, c.body)
-		if code := im.Code(res.Header.Get(errorHeader)); code != im.CodeInvalid {
-			t.Errorf("%s: %s, code %q: %s; want it refused unread", name, res.Status, code, body)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var small bytes.Buffer
+		z := gzip.NewWriter(&small)
+		_, err := io.WriteString(z, `{"refreshToken":"pr_x","unknown":"`+strings.Repeat("x", 1<<20)+`"}`)
+		w.must(err)
+		w.must(z.Close())
+		if small.Len() > maxStrangerBytes {
+			t.Fatalf("the body has %d bytes", small.Len())
 		}
-	}
-	q, err := http.NewRequest("POST", w.http.URL+getUser, strings.NewReader(`{"user":"nobody"}`))
-	w.must(err)
-	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("Accept-Encoding", "gzip")
-	res, err := w.http.Client().Do(q)
-	w.must(err)
-	defer func() { _ = res.Body.Close() }() // only the header counts
-	if res.Header.Get("Content-Encoding") != "" {
-		t.Errorf("the answer has the encoding %q", res.Header.Get("Content-Encoding"))
-	}
+		framed := append([]byte{1, 0, 0, byte(small.Len() >> 8), byte(small.Len())}, small.Bytes()...)
+		for name, c := range map[string]struct {
+			header map[string]string
+			body   []byte
+		}{
+			"Connect":               {map[string]string{"Content-Type": "application/json", "Content-Encoding": "gzip"}, small.Bytes()},
+			"gRPC-Web":              {map[string]string{"Content-Type": "application/grpc-web+json", "Grpc-Encoding": "gzip"}, framed},
+			"and no encoding named": {map[string]string{"Content-Type": "application/grpc-web+json"}, framed},
+		} {
+			res, body := w.do("POST", refresh, c.header, c.body)
+			if code := im.Code(res.Header.Get(errorHeader)); code != im.CodeInvalid {
+				t.Errorf("%s: %s, code %q: %s; want it refused unread", name, res.Status, code, body)
+			}
+		}
+		q, err := http.NewRequest("POST", w.http.URL+getUser, strings.NewReader(`{"user":"nobody"}`))
+		w.must(err)
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Accept-Encoding", "gzip")
+		res, err := w.http.Client().Do(q)
+		w.must(err)
+		defer func() { _ = res.Body.Close() }() // only the header counts
+		if res.Header.Get("Content-Encoding") != "" {
+			t.Errorf("the answer has the encoding %q", res.Header.Get("Content-Encoding"))
+		}
+	})
 }
 
 // Spec: P-12.7.
 func TestBodiesOfStrangersAreSmall(t *testing.T) {
-	w := newWorld(t)
-	body := func(n int) string { return `{"refreshToken":"` + strings.Repeat("x", n-19) + `"}` }
-	for n, want := range map[int]im.Code{maxStrangerBytes: im.CodeUnauthenticated, maxStrangerBytes + 1: im.CodeTooLarge} {
-		if r := w.curl("AuthService", "Refresh", "", body(n)); r.code != want {
-			t.Errorf("%d bytes: %d %s, want %s", n, r.status, r.body, want)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		body := func(n int) string { return `{"refreshToken":"` + strings.Repeat("x", n-19) + `"}` }
+		for n, want := range map[int]im.Code{maxStrangerBytes: im.CodeUnauthenticated, maxStrangerBytes + 1: im.CodeTooLarge} {
+			if r := w.curl("AuthService", "Refresh", "", body(n)); r.code != want {
+				t.Errorf("%d bytes: %d %s, want %s", n, r.status, r.body, want)
+			}
+			q, err := http.NewRequest("POST", w.http.URL+refresh, io.MultiReader(strings.NewReader(body(n)))) // of unknown length
+			w.must(err)
+			q.Header.Set("Content-Type", "application/json")
+			res, err := w.http.Client().Do(q)
+			w.must(err)
+			_, _ = io.Copy(io.Discard, res.Body)
+			w.must(res.Body.Close())
+			if got := im.Code(res.Header.Get(errorHeader)); got != want {
+				t.Errorf("%d bytes in chunks: %s, want %s", n, got, want)
+			}
 		}
-		q, err := http.NewRequest("POST", w.http.URL+refresh, io.MultiReader(strings.NewReader(body(n)))) // of unknown length
-		w.must(err)
-		q.Header.Set("Content-Type", "application/json")
-		res, err := w.http.Client().Do(q)
-		w.must(err)
-		_, _ = io.Copy(io.Discard, res.Body)
-		w.must(res.Body.Close())
-		if got := im.Code(res.Header.Get(errorHeader)); got != want {
-			t.Errorf("%d bytes in chunks: %s, want %s", n, got, want)
-		}
-	}
+	})
 }
 
 // What is read of a body that nobody may send.
@@ -87,47 +92,47 @@ func (c *counted) Read(p []byte) (int, error) { c.n += len(p); return len(p), ni
 
 // Spec: P-12.7.
 func TestCallsOfStrangersAreCountedBeforeTheyAreRead(t *testing.T) {
-	w := newWorld(t)
-	w.srv.o.StrangersPerSecond = 1
-	now := time.Now()
-	w.srv.o.Now = func() time.Time { return now }
-	call := func(from string) (int, im.Code, int) {
-		body := &counted{}
-		rec := &keptAnswer{header: http.Header{}}
-		q, err := http.NewRequest("POST", refresh, body)
-		w.must(err)
-		q.RemoteAddr = from
-		q.Header.Set("Content-Type", "application/json")
-		w.srv.serve(rec, q, Public, http.NewServeMux())
-		return rec.status, im.Code(rec.header.Get(errorHeader)), body.n
-	}
-	for i := range strangerBurst {
-		if status, code, n := call("192.0.2.1:1"); code != im.CodeTooLarge || n > 2*maxStrangerBytes {
-			t.Errorf("call %d: %d %s after %d bytes, want too_large after %d", i, status, code, n, maxStrangerBytes)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.srv.o.StrangersPerSecond = 1
+		call := func(from string) (int, im.Code, int) {
+			body := &counted{}
+			rec := &keptAnswer{header: http.Header{}}
+			q, err := http.NewRequest("POST", refresh, body)
+			w.must(err)
+			q.RemoteAddr = from
+			q.Header.Set("Content-Type", "application/json")
+			w.srv.serve(rec, q, Public, http.NewServeMux())
+			return rec.status, im.Code(rec.header.Get(errorHeader)), body.n
 		}
-	}
-	if status, code, n := call("192.0.2.1:2"); status != 429 || code != im.CodeRateLimited || n != 0 {
-		t.Errorf("one more: %d %s after %d bytes, want rate_limited after none", status, code, n)
-	}
-	if _, code, _ := call("192.0.2.2:1"); code != im.CodeTooLarge {
-		t.Errorf("from elsewhere: %s", code)
-	}
-	if now = now.Add(time.Second); w.curl("AuthService", "Refresh", "", "{}").code != im.CodeUnauthenticated {
-		t.Error("others are refused")
-	}
-	if _, code, _ := call("192.0.2.1:3"); code != im.CodeTooLarge {
-		t.Errorf("a second later: %s", code)
-	}
-	// A call that needs a credential and has none is not read at all.
-	body := &counted{}
-	q, err := http.NewRequest("POST", getUser, body)
-	w.must(err)
-	q.Header.Set("Content-Type", "application/json")
-	rec := &keptAnswer{header: http.Header{}}
-	w.srv.serve(rec, q, Public, http.NewServeMux())
-	if code := im.Code(rec.header.Get(errorHeader)); code != im.CodeUnauthenticated || body.n != 0 {
-		t.Errorf("without a key: %s after %d bytes, want unauthenticated after none", code, body.n)
-	}
+		for i := range strangerBurst {
+			if status, code, n := call("192.0.2.1:1"); code != im.CodeTooLarge || n > 2*maxStrangerBytes {
+				t.Errorf("call %d: %d %s after %d bytes, want too_large after %d", i, status, code, n, maxStrangerBytes)
+			}
+		}
+		if status, code, n := call("192.0.2.1:2"); status != 429 || code != im.CodeRateLimited || n != 0 {
+			t.Errorf("one more: %d %s after %d bytes, want rate_limited after none", status, code, n)
+		}
+		if _, code, _ := call("192.0.2.2:1"); code != im.CodeTooLarge {
+			t.Errorf("from elsewhere: %s", code)
+		}
+		if time.Sleep(time.Second); w.curl("AuthService", "Refresh", "", "{}").code != im.CodeUnauthenticated {
+			t.Error("others are refused")
+		}
+		if _, code, _ := call("192.0.2.1:3"); code != im.CodeTooLarge {
+			t.Errorf("a second later: %s", code)
+		}
+		// A call that needs a credential and has none is not read at all.
+		body := &counted{}
+		q, err := http.NewRequest("POST", getUser, body)
+		w.must(err)
+		q.Header.Set("Content-Type", "application/json")
+		rec := &keptAnswer{header: http.Header{}}
+		w.srv.serve(rec, q, Public, http.NewServeMux())
+		if code := im.Code(rec.header.Get(errorHeader)); code != im.CodeUnauthenticated || body.n != 0 {
+			t.Errorf("without a key: %s after %d bytes, want unauthenticated after none", code, body.n)
+		}
+	})
 }
 
 func TestOldestBodyIsStopped(t *testing.T) {
@@ -153,104 +158,107 @@ func TestOldestBodyIsStopped(t *testing.T) {
 
 // Bodies that do not come to their end keep nobody out.
 func TestSlowBodiesMakeRoom(t *testing.T) {
-	w := newWorld(t)
-	a := &w.srv.admission
-	w.srv.o.StrangersPerSecond = -1
-	slow := func() net.Conn {
-		nc, err := net.Dial("tcp", w.http.Listener.Addr().String())
-		w.must(err)
-		_, err = io.WriteString(nc, "POST "+refresh+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-		w.must(err)
-		return nc
-	}
-	first := slow()
-	defer func() { _ = first.Close() }()
-	until(t, "it is being read", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.reading.Len() == 1 })
-	a.mu.Lock()
-	for range maxReading - 1 { // of other addresses
-		a.reading.PushBack(&reader{stop: func() {}})
-	}
-	a.mu.Unlock()
-	if r := w.curl("AuthService", "Refresh", "", "{}"); r.code != im.CodeUnauthenticated {
-		t.Errorf("beside %d slow ones: %d %s", maxReading, r.status, r.body)
-	}
-	w.must(first.SetReadDeadline(time.Now().Add(20 * time.Second)))
-	if b, err := io.ReadAll(first); err != nil || !strings.Contains(string(b), string(im.CodeOverloaded)) {
-		t.Errorf("the oldest of them is told %q, %v; want overloaded", b, err)
-	}
-	a.mu.Lock()
-	a.reading.Init()
-	a.mu.Unlock()
-	var conns []net.Conn
-	for range maxReadingOfHost {
-		conns = append(conns, slow())
-	}
-	defer func() {
-		for _, nc := range conns {
-			_ = nc.Close()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := &w.srv.admission
+		w.srv.o.StrangersPerSecond = -1
+		slow := func() net.Conn {
+			nc, err := w.dial(t.Context(), "", "")
+			w.must(err)
+			_, err = io.WriteString(nc, "POST "+refresh+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+			w.must(err)
+			return nc
 		}
-	}()
-	until(t, "all are being read", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.reading.Len() == maxReadingOfHost })
-	if r := w.curl("AuthService", "Refresh", "", "{}"); r.code != im.CodeOverloaded {
-		t.Errorf("one address has %d: %d %s, want overloaded", maxReadingOfHost, r.status, r.body)
-	}
-}
-
-// until polls for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); <-time.After(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
+		first := slow()
+		defer func() { _ = first.Close() }()
+		reading := func() int {
+			synctest.Wait()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.reading.Len()
 		}
-	}
+		if n := reading(); n != 1 {
+			t.Errorf("%d bodies are being read, want 1", n)
+		}
+		a.mu.Lock()
+		for range maxReading - 1 { // of other addresses
+			a.reading.PushBack(&reader{stop: func() {}})
+		}
+		a.mu.Unlock()
+		if r := w.curl("AuthService", "Refresh", "", "{}"); r.code != im.CodeUnauthenticated {
+			t.Errorf("beside %d slow ones: %d %s", maxReading, r.status, r.body)
+		}
+		if b, err := io.ReadAll(first); err != nil || !strings.Contains(string(b), string(im.CodeOverloaded)) {
+			t.Errorf("the oldest of them is told %q, %v; want overloaded", b, err)
+		}
+		a.mu.Lock()
+		a.reading.Init()
+		a.mu.Unlock()
+		var conns []net.Conn
+		for range maxReadingOfHost {
+			conns = append(conns, slow())
+		}
+		defer func() {
+			for _, nc := range conns {
+				_ = nc.Close()
+			}
+		}()
+		if n := reading(); n != maxReadingOfHost {
+			t.Errorf("%d bodies are being read, want %d", n, maxReadingOfHost)
+		}
+		if r := w.curl("AuthService", "Refresh", "", "{}"); r.code != im.CodeOverloaded {
+			t.Errorf("one address has %d: %d %s, want overloaded", maxReadingOfHost, r.status, r.body)
+		}
+	})
 }
 
 // Spec: P-12.7.
 func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
-	w := newWorld(t)
-	a := &w.srv.admission
-	who := func(name im.User) *caller {
-		return &caller{identity: user.Identity{Account: im.Account{Tenant: im.DefaultTenant, User: name}}}
-	}
-	read := func(c *caller, n int) (*boundedBody, error) {
-		b := &boundedBody{ReadCloser: io.NopCloser(&counted{}), s: w.srv, call: &call{caller: c}}
-		_, err := b.Read(make([]byte, n))
-		return b, err
-	}
-	alice, err := read(who("alice"), maxBodiesOfOne)
-	w.must(err)
-	if b, err := read(who("alice"), 1); err == nil || !b.call.overdrawn {
-		t.Errorf("alice gets more than %d", maxBodiesOfOne)
-	}
-	var others []*boundedBody
-	for i := range maxBodies/maxBodiesOfOne - 1 {
-		b, err := read(who(im.User(rune('a'+i))), maxBodiesOfOne)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := &w.srv.admission
+		who := func(name im.User) *caller {
+			return &caller{identity: user.Identity{Account: im.Account{Tenant: im.DefaultTenant, User: name}}}
+		}
+		read := func(c *caller, n int) (*boundedBody, error) {
+			b := &boundedBody{ReadCloser: io.NopCloser(&counted{}), s: w.srv, call: &call{caller: c}}
+			_, err := b.Read(make([]byte, n))
+			return b, err
+		}
+		alice, err := read(who("alice"), maxBodiesOfOne)
 		w.must(err)
-		others = append(others, b)
-	}
-	if _, err := read(who("bob"), 1); err == nil {
-		t.Errorf("bob gets a byte beyond %d", maxBodies)
-	}
-	alice.release()
-	if _, err := read(who("bob"), 1); err != nil {
-		t.Errorf("bob gets none when alice has left: %v", err)
-	}
-	for _, b := range others {
-		b.release()
-	}
-	if a.bytes != 1 || len(a.owners) != 1 {
-		t.Errorf("%d bytes of %d callers are left, want bob's", a.bytes, len(a.owners))
-	}
-	// A caller learns that it was too much, and not that the call was wrong.
-	a.bytes = maxBodies
-	if r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`); r.code != im.CodeOverloaded {
-		t.Errorf("with all memory taken: %d %s", r.status, r.body)
-	}
-	a.bytes = 1
-	if r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`); r.code != im.CodeNoUser || a.bytes != 1 {
-		t.Errorf("when it is free: %d %s, %d bytes are left", r.status, r.body, a.bytes)
-	}
+		if b, err := read(who("alice"), 1); err == nil || !b.call.overdrawn {
+			t.Errorf("alice gets more than %d", maxBodiesOfOne)
+		}
+		var others []*boundedBody
+		for i := range maxBodies/maxBodiesOfOne - 1 {
+			b, err := read(who(im.User(rune('a'+i))), maxBodiesOfOne)
+			w.must(err)
+			others = append(others, b)
+		}
+		if _, err := read(who("bob"), 1); err == nil {
+			t.Errorf("bob gets a byte beyond %d", maxBodies)
+		}
+		alice.release()
+		if _, err := read(who("bob"), 1); err != nil {
+			t.Errorf("bob gets none when alice has left: %v", err)
+		}
+		for _, b := range others {
+			b.release()
+		}
+		if a.bytes != 1 || len(a.owners) != 1 {
+			t.Errorf("%d bytes of %d callers are left, want bob's", a.bytes, len(a.owners))
+		}
+		// A caller learns that it was too much, and not that the call was wrong.
+		a.bytes = maxBodies
+		if r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`); r.code != im.CodeOverloaded {
+			t.Errorf("with all memory taken: %d %s", r.status, r.body)
+		}
+		a.bytes = 1
+		if r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`); r.code != im.CodeNoUser || a.bytes != 1 {
+			t.Errorf("when it is free: %d %s, %d bytes are left", r.status, r.body, a.bytes)
+		}
+	})
 }
 
 // A request is decoded once: it takes as much memory as it has text, a few times.
@@ -273,29 +281,31 @@ func (v *vouched) Vouched() { v.n++ }
 
 // Only who has shown a token or key that holds is known, and who has logged in.
 func TestNobodyIsVouchedForBeforeTheirTokenIsChecked(t *testing.T) {
-	w := newWorld(t)
-	_, err := w.users.Create(t.Context(), "", []im.User{"alice"})
-	w.must(err)
-	for _, c := range []struct {
-		what, path, credential, body string
-		want                         int
-	}{
-		{"no token", getUser, "", `{"user":"alice"}`, 0},
-		{"a token of nobody", getUser, "pa_x", `{"user":"alice"}`, 0},
-		{"a key", getUser, w.key, `{"user":"alice"}`, 1},
-		{"a login that fails", "/petrel.v1.AuthService/Login", "", `{"user":"alice","password":"wrong"}`, 0},
-		{"a registration", "/petrel.v1.AuthService/Register", "", `{"user":"ben","password":"a long password","device":{"id":"d"}}`, 1},
-	} {
-		v := &vouched{}
-		r := httptest.NewRequest("POST", c.path, strings.NewReader(c.body)).WithContext(rate.WithVoucher(t.Context(), v))
-		r.Header.Set("Content-Type", "application/json")
-		if c.credential != "" {
-			r.Header.Set("Authorization", "Bearer "+c.credential)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, err := w.users.Create(t.Context(), "", []im.User{"alice"})
+		w.must(err)
+		for _, c := range []struct {
+			what, path, credential, body string
+			want                         int
+		}{
+			{"no token", getUser, "", `{"user":"alice"}`, 0},
+			{"a token of nobody", getUser, "pa_x", `{"user":"alice"}`, 0},
+			{"a key", getUser, w.key, `{"user":"alice"}`, 1},
+			{"a login that fails", "/petrel.v1.AuthService/Login", "", `{"user":"alice","password":"wrong"}`, 0},
+			{"a registration", "/petrel.v1.AuthService/Register", "", `{"user":"ben","password":"a long password","device":{"id":"d"}}`, 1},
+		} {
+			v := &vouched{}
+			r := httptest.NewRequest("POST", c.path, strings.NewReader(c.body)).WithContext(rate.WithVoucher(t.Context(), v))
+			r.Header.Set("Content-Type", "application/json")
+			if c.credential != "" {
+				r.Header.Set("Authorization", "Bearer "+c.credential)
+			}
+			a := httptest.NewRecorder()
+			w.http.Config.Handler.ServeHTTP(a, r)
+			if v.n != c.want {
+				t.Errorf("%s: vouched for %d times, want %d; the answer is %d %s", c.what, v.n, c.want, a.Code, a.Body)
+			}
 		}
-		a := httptest.NewRecorder()
-		w.http.Config.Handler.ServeHTTP(a, r)
-		if v.n != c.want {
-			t.Errorf("%s: vouched for %d times, want %d; the answer is %d %s", c.what, v.n, c.want, a.Code, a.Body)
-		}
-	}
+	})
 }

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -83,14 +83,14 @@ type world struct {
 	inbox  *inbox.Consumer
 	srv    *Server
 	http   *httptest.Server
+	dial   func(context.Context, string, string) (net.Conn, error) // to http
 	log    bytes.Buffer
 	admin  petrelv1connect.AdminServiceClient
 	key    string
 
 	audit    *audit.Log // nil: nothing is recorded
 	redeemed int
-	shared   bool             // the servers are nodes on one store
-	now      func() time.Time // of the answers that are kept; nil: the wall clock
+	shared   bool // the servers are nodes on one store
 
 	mu     sync.Mutex
 	closed []im.Account // by CloseUser
@@ -101,7 +101,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, free: 1 << 40}
 	ctx := context.Background()
 	st, err := pebblestore.Open(pebblestore.Options{
-		Dir: "data", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1, CheckEvery: 5 * time.Millisecond,
+		Dir: "data", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1,
 		FreeBytes: func() (uint64, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.free, nil },
 	})
 	w.must(err)
@@ -164,12 +164,6 @@ func (w *world) serve() {
 	w.srv = New(Options{
 		Shared: w.shared,
 		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Route: w.router, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
-		Now: func() time.Time {
-			if w.now != nil {
-				return w.now()
-			}
-			return time.Now()
-		},
 		Inbox:           &inbox.Syncer{Router: w.router, Store: w.store},
 		Audit:           w.audit,
 		CloseUser:       func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
@@ -203,17 +197,10 @@ func (w *world) serve() {
 	})
 	rest := http.NewServeMux()
 	rest.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	w.http = httptest.NewUnstartedServer(bothDoors(w.srv, rest))
-	w.http.Config.Protocols = &http.Protocols{}
-	w.http.Config.Protocols.SetHTTP1(true)
-	w.http.Config.Protocols.SetUnencryptedHTTP2(true)
-	w.http.Start()
-	srv := w.http
-	w.t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		srv.Client().CloseIdleConnections()
-		srv.CloseClientConnections()
-		srv.Close()
+	w.http, w.dial = serveInMemory(w.t, bothDoors(w.srv, rest), func(s *http.Server) {
+		s.Protocols = &http.Protocols{}
+		s.Protocols.SetHTTP1(true)
+		s.Protocols.SetUnencryptedHTTP2(true)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -69,85 +70,89 @@ const secretText = "a text that is nobody's business"
 
 // Spec: P-10.9.
 func TestWhatOperatorsAndStrangersDoIsRecorded(t *testing.T) {
-	w, stop := newAuditedWorld(t)
-	const pw = "correct horse battery"
-	w.makeUsers("", "alice", "bob")
-	g := w.group("", "", "alice", "bob")
-	_, err := w.admin.SendAs(t.Context(), connect.NewRequest(&petrelv1.SendAsRequest{From: "alice", Send: &petrelv1.Send{Conv: g.Conv, ClientMsgId: "m1", Body: &petrelv1.Send_Text{Text: secretText}}}))
-	w.must(err)
-	_, err = w.admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: g.Conv}}))
-	w.must(err)
-	_, err = w.admin.SetPassword(t.Context(), connect.NewRequest(&petrelv1.SetPasswordRequest{User: "alice", Password: pw}))
-	w.must(err)
-	key, err := w.admin.CreateKey(t.Context(), keyRequest("ci", "request-1"))
-	w.must(err)
-	_, err = w.admin.CreateKey(t.Context(), keyRequest("ci", "request-1")) // a repeat: nothing happens
-	w.must(err)
-	_, err = w.admin.SetLimits(t.Context(), connect.NewRequest(&petrelv1.ServerLimits{SendsPerS: 5}))
-	w.must(err)
-	_, err = w.admin.ListKeys(t.Context(), connect.NewRequest(&petrelv1.ListKeysRequest{})) // reads nobody's messages
-	w.must(err)
-	login := func(user, password string) reply {
-		return w.curl("AuthService", "Login", "", fmt.Sprintf(`{"user":%q,"password":%q,"device":{"id":"phone-1"}}`, user, password))
-	}
-	if r := login("alice", pw); r.status != 200 {
-		t.Fatal(r.body)
-	}
-	for _, r := range []reply{login("alice", "wrong password"), login("my secret password", pw), login("typed.in.the.wrong.field", pw)} {
-		if r.code != im.CodeBadCredentials {
-			t.Error(r.body)
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := newAuditedWorld(t)
+		const pw = "correct horse battery"
+		w.makeUsers("", "alice", "bob")
+		g := w.group("", "", "alice", "bob")
+		_, err := w.admin.SendAs(t.Context(), connect.NewRequest(&petrelv1.SendAsRequest{From: "alice", Send: &petrelv1.Send{Conv: g.Conv, ClientMsgId: "m1", Body: &petrelv1.Send_Text{Text: secretText}}}))
+		w.must(err)
+		_, err = w.admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: g.Conv}}))
+		w.must(err)
+		_, err = w.admin.SetPassword(t.Context(), connect.NewRequest(&petrelv1.SetPasswordRequest{User: "alice", Password: pw}))
+		w.must(err)
+		key, err := w.admin.CreateKey(t.Context(), keyRequest("ci", "request-1"))
+		w.must(err)
+		_, err = w.admin.CreateKey(t.Context(), keyRequest("ci", "request-1")) // a repeat: nothing happens
+		w.must(err)
+		_, err = w.admin.SetLimits(t.Context(), connect.NewRequest(&petrelv1.ServerLimits{SendsPerS: 5}))
+		w.must(err)
+		_, err = w.admin.ListKeys(t.Context(), connect.NewRequest(&petrelv1.ListKeysRequest{})) // reads nobody's messages
+		w.must(err)
+		login := func(user, password string) reply {
+			return w.curl("AuthService", "Login", "", fmt.Sprintf(`{"user":%q,"password":%q,"device":{"id":"phone-1"}}`, user, password))
 		}
-	}
-	_, err = w.as(key.Msg.Key).RevokeKey(t.Context(), connect.NewRequest(&petrelv1.RevokeKeyRequest{Id: "0011223344556677"}))
-	w.wantCode("a key without the scope", err, im.CodeForbidden)
-	_, err = w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "bob"}))
-	w.must(err)
-	stop()
-	want := []string{
-		"CreateUsers by setup users=alice,bob",
-		"CreateGroup by setup members=alice:ROLE_UNSPECIFIED,bob:ROLE_UNSPECIFIED conv=" + g.Conv,
-		"SendAs by setup from=alice send.conv=" + g.Conv,
-		"GetHistory by setup history.conv=" + g.Conv,
-		"SetPassword by setup user=alice",
-		"CreateKey by setup name=ci scopes=users id=" + key.Msg.Info.Id,
-		"SetLimits by setup sends_per_s=5 before.sends_per_s=1 after.sends_per_s=5 before.sends_per_s on n2,n3=2 after.sends_per_s on n2,n3=5 before.answer of n4,n5= after.answer of n4,n5=none", // what this world answers
-		"Login user=alice device.id=phone-1",
-		"Login bad_credentials user=alice device.id=phone-1",
-		"Login bad_credentials x2 device.id=phone-1",
-		"RevokeKey forbidden by ci",
-		"DisableUser by setup user=bob before.disabled=no after.disabled=yes",
-	}
-	got := w.records()
-	slices.Sort(got)
-	slices.Sort(want)
-	for i := range want {
-		want[i] = strings.ReplaceAll(want[i], ":ROLE_UNSPECIFIED", "")
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
-	}
-	w.must(w.store.Records(t.Context(), store.Audit, 0, nil, func(_, value []byte) bool {
-		for _, s := range []string{pw, "wrong password", "my secret", "typed.in", secretText, key.Msg.Key, w.key, "request-1"} {
-			if strings.Contains(string(value), s) {
-				t.Errorf("a record has %q in it: %q", s, value)
+		if r := login("alice", pw); r.status != 200 {
+			t.Fatal(r.body)
+		}
+		for _, r := range []reply{login("alice", "wrong password"), login("my secret password", pw), login("typed.in.the.wrong.field", pw)} {
+			if r.code != im.CodeBadCredentials {
+				t.Error(r.body)
 			}
 		}
-		return true
-	}))
+		_, err = w.as(key.Msg.Key).RevokeKey(t.Context(), connect.NewRequest(&petrelv1.RevokeKeyRequest{Id: "0011223344556677"}))
+		w.wantCode("a key without the scope", err, im.CodeForbidden)
+		_, err = w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "bob"}))
+		w.must(err)
+		stop()
+		want := []string{
+			"CreateUsers by setup users=alice,bob",
+			"CreateGroup by setup members=alice:ROLE_UNSPECIFIED,bob:ROLE_UNSPECIFIED conv=" + g.Conv,
+			"SendAs by setup from=alice send.conv=" + g.Conv,
+			"GetHistory by setup history.conv=" + g.Conv,
+			"SetPassword by setup user=alice",
+			"CreateKey by setup name=ci scopes=users id=" + key.Msg.Info.Id,
+			"SetLimits by setup sends_per_s=5 before.sends_per_s=1 after.sends_per_s=5 before.sends_per_s on n2,n3=2 after.sends_per_s on n2,n3=5 before.answer of n4,n5= after.answer of n4,n5=none", // what this world answers
+			"Login user=alice device.id=phone-1",
+			"Login bad_credentials user=alice device.id=phone-1",
+			"Login bad_credentials x2 device.id=phone-1",
+			"RevokeKey forbidden by ci",
+			"DisableUser by setup user=bob before.disabled=no after.disabled=yes",
+		}
+		got := w.records()
+		slices.Sort(got)
+		slices.Sort(want)
+		for i := range want {
+			want[i] = strings.ReplaceAll(want[i], ":ROLE_UNSPECIFIED", "")
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		}
+		w.must(w.store.Records(t.Context(), store.Audit, 0, nil, func(_, value []byte) bool {
+			for _, s := range []string{pw, "wrong password", "my secret", "typed.in", secretText, key.Msg.Key, w.key, "request-1"} {
+				if strings.Contains(string(value), s) {
+					t.Errorf("a record has %q in it: %q", s, value)
+				}
+			}
+			return true
+		}))
+	})
 }
 
 // What an operator asks for is answered when its record is durable, and not at all if
 // it cannot be recorded.
 func TestActThatCannotBeRecordedIsNotAnswered(t *testing.T) {
-	w, stop := newAuditedWorld(t)
-	w.makeUsers("", "alice")
-	stop() // nothing is written any more
-	_, err := w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "alice"}))
-	if codeOf(err) == "" {
-		t.Errorf("got %v, want an error", err)
-	}
-	_, err = w.admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: im.NewGroupID().String()}}))
-	w.wantCode("a read that is refused anyway", err, im.CodeNoConversation)
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := newAuditedWorld(t)
+		w.makeUsers("", "alice")
+		stop() // nothing is written any more
+		_, err := w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "alice"}))
+		if codeOf(err) == "" {
+			t.Errorf("got %v, want an error", err)
+		}
+		_, err = w.admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: im.NewGroupID().String()}}))
+		w.wantCode("a read that is refused anyway", err, im.CodeNoConversation)
+	})
 }
 
 // Every field of a request that is recorded is either told or one of these, so nobody

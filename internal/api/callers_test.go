@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -67,13 +68,15 @@ func TestTableHasALineForEachMethod(t *testing.T) {
 }
 
 func TestMethodWithoutALineIsDenied(t *testing.T) {
-	w := newWorld(t)
-	for _, before := range []*caller{nil, {identity: user.Identity{Account: im.Account{Tenant: 1, User: "alice"}}}} {
-		_, err := w.srv.identify(t.Context(), "petrel.v1.AdminService/Nothing", before, http.Header{"Authorization": {"Bearer " + w.key}})
-		if im.CodeOf(err) != im.CodeForbidden || err == nil {
-			t.Errorf("as %v: %v", before, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, before := range []*caller{nil, {identity: user.Identity{Account: im.Account{Tenant: 1, User: "alice"}}}} {
+			_, err := w.srv.identify(t.Context(), "petrel.v1.AdminService/Nothing", before, http.Header{"Authorization": {"Bearer " + w.key}})
+			if im.CodeOf(err) != im.CodeForbidden || err == nil {
+				t.Errorf("as %v: %v", before, err)
+			}
 		}
-	}
+	})
 }
 
 func (w *world) makeKey(tenant string, scopes ...string) string {
@@ -85,166 +88,176 @@ func (w *world) makeKey(tenant string, scopes ...string) string {
 
 // Spec: P-10.6.
 func TestKeyCoversItsScopesOnly(t *testing.T) {
-	w := newWorld(t)
-	for _, scope := range []string{scopeAdmin, scopeUsers, scopeTokens, scopeConversations, scopeMessages, scopeServer, scopeBackup} {
-		key := w.makeKey("", scope)
-		for _, name := range slices.Sorted(maps.Keys(schema())) {
-			service, method, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")
-			if service != "AdminService" {
-				continue
-			}
-			r := w.curl(service, method, "Bearer "+key, "{")
-			allowed := scope == scopeAdmin || scope == table[name].scope
-			if allowed && r.code != im.CodeInvalid || !allowed && (r.code != im.CodeForbidden || r.status != http.StatusForbidden) {
-				t.Errorf("%s with the scope %s: %d %s", method, scope, r.status, r.code)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, scope := range []string{scopeAdmin, scopeUsers, scopeTokens, scopeConversations, scopeMessages, scopeServer, scopeBackup} {
+			key := w.makeKey("", scope)
+			for _, name := range slices.Sorted(maps.Keys(schema())) {
+				service, method, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")
+				if service != "AdminService" {
+					continue
+				}
+				r := w.curl(service, method, "Bearer "+key, "{")
+				allowed := scope == scopeAdmin || scope == table[name].scope
+				if allowed && r.code != im.CodeInvalid || !allowed && (r.code != im.CodeForbidden || r.status != http.StatusForbidden) {
+					t.Errorf("%s with the scope %s: %d %s", method, scope, r.status, r.code)
+				}
 			}
 		}
-	}
+	})
 }
 
 // Spec: P-10.6.
 func TestKeyOfATenantActsOnNoOther(t *testing.T) {
-	w := newWorld(t)
-	w.makeUsers("acme", "alice")
-	w.makeUsers("", "alice")
-	key := w.makeKey("acme", scopeAdmin)
-	for name, m := range schema() {
-		service, method, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")
-		if service != "AdminService" {
-			continue
-		}
-		for _, body := range []string{`{}`, `{"tenant":"default"}`, `{"tenant":"other"}`} {
-			if r := w.curl(service, method, "Bearer "+key, body); r.code != im.CodeForbidden {
-				t.Errorf("%s %s: %d %s", method, body, r.status, r.code)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makeUsers("acme", "alice")
+		w.makeUsers("", "alice")
+		key := w.makeKey("acme", scopeAdmin)
+		for name, m := range schema() {
+			service, method, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")
+			if service != "AdminService" {
+				continue
+			}
+			for _, body := range []string{`{}`, `{"tenant":"default"}`, `{"tenant":"other"}`} {
+				if r := w.curl(service, method, "Bearer "+key, body); r.code != im.CodeForbidden {
+					t.Errorf("%s %s: %d %s", method, body, r.status, r.code)
+				}
+			}
+			own := m.Input().Fields().ByName("tenant") != nil
+			if r := w.curl(service, method, "Bearer "+key, `{"tenant":"acme"}`); own == (r.code == im.CodeForbidden) {
+				t.Errorf("%s in its own tenant: %d %s", method, r.status, r.body)
 			}
 		}
-		own := m.Input().Fields().ByName("tenant") != nil
-		if r := w.curl(service, method, "Bearer "+key, `{"tenant":"acme"}`); own == (r.code == im.CodeForbidden) {
-			t.Errorf("%s in its own tenant: %d %s", method, r.status, r.body)
+		byDefault := w.makeKey("default", scopeUsers)
+		if r := w.curl("AdminService", "GetUser", "Bearer "+byDefault, `{"user":"alice"}`); r.status != 200 {
+			t.Errorf("a key of the default tenant, which needs no name: %s", r.body)
 		}
-	}
-	byDefault := w.makeKey("default", scopeUsers)
-	if r := w.curl("AdminService", "GetUser", "Bearer "+byDefault, `{"user":"alice"}`); r.status != 200 {
-		t.Errorf("a key of the default tenant, which needs no name: %s", r.body)
-	}
+	})
 }
 
 func TestRates(t *testing.T) {
-	w := newWorld(t)
-	w.srv.o.GroupsPerHour = 2
-	w.srv.o.Limits = func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{SendsPerS: 1, SendBurst: 3} }
-	issued, err := w.users.Create(t.Context(), "", []im.User{"alice", "bob"})
-	w.must(err)
-	try := func(token, service, method, body string) im.Code {
-		return w.curl(service, method, "Bearer "+token, body).code
-	}
-	for _, c := range []struct {
-		service, method, body string
-		allowed               int
-	}{
-		{"ConversationService", "CreateGroup", `{"title":"t"}`, 2},
-		{"MessageService", "Send", `{"user":"alice","clientMsgId":"m","text":"x"}`, 3},
-		{"AccountService", "GetUser", `{"user":"alice"}`, 30},
-	} {
-		for i := range c.allowed {
-			if code := try(issued[0].Token, c.service, c.method, c.body); code != "" {
-				t.Errorf("%s %d: %s", c.method, i, code)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.srv.o.GroupsPerHour = 2
+		w.srv.o.Limits = func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{SendsPerS: 1, SendBurst: 3} }
+		issued, err := w.users.Create(t.Context(), "", []im.User{"alice", "bob"})
+		w.must(err)
+		try := func(token, service, method, body string) im.Code {
+			return w.curl(service, method, "Bearer "+token, body).code
+		}
+		for _, c := range []struct {
+			service, method, body string
+			allowed               int
+		}{
+			{"ConversationService", "CreateGroup", `{"title":"t"}`, 2},
+			{"MessageService", "Send", `{"user":"alice","clientMsgId":"m","text":"x"}`, 3},
+			{"AccountService", "GetUser", `{"user":"alice"}`, 30},
+		} {
+			for i := range c.allowed {
+				if code := try(issued[0].Token, c.service, c.method, c.body); code != "" {
+					t.Errorf("%s %d: %s", c.method, i, code)
+				}
+			}
+			r := w.curl(c.service, c.method, "Bearer "+issued[0].Token, c.body)
+			if d := r.detail(t); r.code != im.CodeRateLimited || r.status != http.StatusTooManyRequests || d.RetryAfterMs == 0 {
+				t.Errorf("%s above its rate: %d %s", c.method, r.status, r.body)
+			}
+			if code := try(issued[1].Token, c.service, c.method, c.body); code != "" {
+				t.Errorf("%s of another user: %s", c.method, code)
 			}
 		}
-		r := w.curl(c.service, c.method, "Bearer "+issued[0].Token, c.body)
-		if d := r.detail(t); r.code != im.CodeRateLimited || r.status != http.StatusTooManyRequests || d.RetryAfterMs == 0 {
-			t.Errorf("%s above its rate: %d %s", c.method, r.status, r.body)
-		}
-		if code := try(issued[1].Token, c.service, c.method, c.body); code != "" {
-			t.Errorf("%s of another user: %s", c.method, code)
-		}
-	}
+	})
 }
 
 // A change of members costs what it writes: the list of each user that it names. One that is
 // refused has written nothing. The operator is not limited. Spec: P-9.2.
 func TestMemberChangesAreCountedByTheUsersThatTheyName(t *testing.T) {
-	w := newWorld(t)
-	w.srv.o.MembersPerMinute = 1
-	users := make([]string, 600)
-	for i := range users {
-		users[i] = fmt.Sprint("u", i)
-	}
-	w.makeUsers("", users...)
-	issued, err := w.users.Create(t.Context(), "", []im.User{"alice", "bob"})
-	w.must(err)
-	names, err := json.Marshal(users)
-	w.must(err)
-	call := func(who int, method, body string) reply {
-		return w.curl("ConversationService", method, "Bearer "+issued[who].Token, body)
-	}
-	var group struct{ Conv string }
-	w.must(json.Unmarshal([]byte(call(0, "CreateGroup", `{"title":"t"}`).body), &group))
-	id := group.Conv
-	all := fmt.Sprintf(`{"conv":%q,"users":%s}`, id, names)
-	if r := call(0, "AddMembers", all); r.code != "" || !strings.Contains(r.body, `"seq":"2"`) {
-		t.Fatalf("600 of 1,000: %s", r.body)
-	}
-	if r := call(0, "RemoveMembers", all); r.code != im.CodeRateLimited || r.detail(t).RetryAfterMs < 199*60*1000 {
-		t.Errorf("600 more: %d %s; want rate_limited, and to wait for 200 names", r.status, r.body)
-	}
-	if r := call(0, "CreateGroup", fmt.Sprintf(`{"title":"t","users":%s}`, names)); r.code != im.CodeRateLimited {
-		t.Errorf("a group of 600: %d %s", r.status, r.body)
-	}
-	if r := call(0, "RemoveMembers", fmt.Sprintf(`{"conv":%q,"users":["u0"]}`, id)); r.code != "" || !strings.Contains(r.body, `"seq":"3"`) {
-		t.Errorf("one name of those that are left: %d %s; want seq 3, as nothing was written", r.status, r.body)
-	}
-	if r := call(1, "CreateGroup", fmt.Sprintf(`{"title":"t","users":%s}`, names)); r.code != "" {
-		t.Errorf("another user: %d %s", r.status, r.body)
-	}
-	for range 2 { // the operator
-		_, err := w.change(id, "", &petrelv1.MemberChange{Removed: users[1:]})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.srv.o.MembersPerMinute = 1
+		users := make([]string, 600)
+		for i := range users {
+			users[i] = fmt.Sprint("u", i)
+		}
+		w.makeUsers("", users...)
+		issued, err := w.users.Create(t.Context(), "", []im.User{"alice", "bob"})
 		w.must(err)
-		_, err = w.change(id, "", &petrelv1.MemberChange{Added: refs(0, users[1:]...)})
+		names, err := json.Marshal(users)
 		w.must(err)
-	}
+		call := func(who int, method, body string) reply {
+			return w.curl("ConversationService", method, "Bearer "+issued[who].Token, body)
+		}
+		var group struct{ Conv string }
+		w.must(json.Unmarshal([]byte(call(0, "CreateGroup", `{"title":"t"}`).body), &group))
+		id := group.Conv
+		all := fmt.Sprintf(`{"conv":%q,"users":%s}`, id, names)
+		if r := call(0, "AddMembers", all); r.code != "" || !strings.Contains(r.body, `"seq":"2"`) {
+			t.Fatalf("600 of 1,000: %s", r.body)
+		}
+		if r := call(0, "RemoveMembers", all); r.code != im.CodeRateLimited || r.detail(t).RetryAfterMs < 199*60*1000 {
+			t.Errorf("600 more: %d %s; want rate_limited, and to wait for 200 names", r.status, r.body)
+		}
+		if r := call(0, "CreateGroup", fmt.Sprintf(`{"title":"t","users":%s}`, names)); r.code != im.CodeRateLimited {
+			t.Errorf("a group of 600: %d %s", r.status, r.body)
+		}
+		if r := call(0, "RemoveMembers", fmt.Sprintf(`{"conv":%q,"users":["u0"]}`, id)); r.code != "" || !strings.Contains(r.body, `"seq":"3"`) {
+			t.Errorf("one name of those that are left: %d %s; want seq 3, as nothing was written", r.status, r.body)
+		}
+		if r := call(1, "CreateGroup", fmt.Sprintf(`{"title":"t","users":%s}`, names)); r.code != "" {
+			t.Errorf("another user: %d %s", r.status, r.body)
+		}
+		for range 2 { // the operator
+			_, err := w.change(id, "", &petrelv1.MemberChange{Removed: users[1:]})
+			w.must(err)
+			_, err = w.change(id, "", &petrelv1.MemberChange{Added: refs(0, users[1:]...)})
+			w.must(err)
+		}
+	})
 }
 
 // Changes cost what sends cost, and are counted with them. Spec: P-9.2.
 func TestChangesAreCountedAsSends(t *testing.T) {
-	w := newWorld(t)
-	w.makeUsers("", "alice")
-	id := w.group("", "team", "alice").Conv
-	w.srv.o.Limits = func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{SendsPerS: 1, SendBurst: 1} }
-	at := time.Now()
-	w.now = func() time.Time { return at }
-	token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
-	w.must(err)
-	for _, c := range []struct{ service, method, body string }{
-		{"ConversationService", "LeaveGroup", fmt.Sprintf(`{"conv":%q}`, id)},
-		{"AccountService", "ChangeSettings", `{"values":{"a":"b"}}`},
-		{"AccountService", "UpdateAccount", `{"displayName":"Alice"}`},
-		{"AccountService", "RenameDevice", `{"device":"d","name":"n"}`},
-	} {
-		at = at.Add(time.Hour)
-		for _, want := range []im.Code{"", im.CodeRateLimited} {
-			if r := w.curl(c.service, c.method, "Bearer "+token.Msg.AccessToken, c.body); r.code != want {
-				t.Errorf("%s: %d %s, want %q", c.method, r.status, r.body, want)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makeUsers("", "alice")
+		id := w.group("", "team", "alice").Conv
+		w.srv.o.Limits = func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{SendsPerS: 1, SendBurst: 1} }
+		for _, c := range []struct{ service, method, body string }{
+			{"ConversationService", "LeaveGroup", fmt.Sprintf(`{"conv":%q}`, id)},
+			{"AccountService", "ChangeSettings", `{"values":{"a":"b"}}`},
+			{"AccountService", "UpdateAccount", `{"displayName":"Alice"}`},
+			{"AccountService", "RenameDevice", `{"device":"d","name":"n"}`},
+		} {
+			time.Sleep(time.Hour) // for which an access token holds
+			token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
+			w.must(err)
+			for _, want := range []im.Code{"", im.CodeRateLimited} {
+				if r := w.curl(c.service, c.method, "Bearer "+token.Msg.AccessToken, c.body); r.code != want {
+					t.Errorf("%s: %d %s, want %q", c.method, r.status, r.body, want)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestRevokedTokenIsRefusedEverywhere(t *testing.T) {
-	w := newWorld(t)
-	issued, err := w.users.Create(t.Context(), "", []im.User{"alice"})
-	w.must(err)
-	_, err = w.admin.RevokeTokens(t.Context(), connect.NewRequest(&petrelv1.RevokeTokensRequest{User: "alice"}))
-	w.must(err)
-	for name := range schema() {
-		service, method, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")
-		if table[name].access != aUser {
-			continue
-		}
-		for _, auth := range []string{"", "Bearer " + issued[0].Token, "Bearer " + w.key} {
-			if r := w.curl(service, method, auth, "{"); r.code != im.CodeUnauthenticated || r.status != 401 {
-				t.Errorf("%s with %.9q: %d %s", method, auth, r.status, r.code)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		issued, err := w.users.Create(t.Context(), "", []im.User{"alice"})
+		w.must(err)
+		_, err = w.admin.RevokeTokens(t.Context(), connect.NewRequest(&petrelv1.RevokeTokensRequest{User: "alice"}))
+		w.must(err)
+		for name := range schema() {
+			service, method, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")
+			if table[name].access != aUser {
+				continue
+			}
+			for _, auth := range []string{"", "Bearer " + issued[0].Token, "Bearer " + w.key} {
+				if r := w.curl(service, method, auth, "{"); r.code != im.CodeUnauthenticated || r.status != 401 {
+					t.Errorf("%s with %.9q: %d %s", method, auth, r.status, r.code)
+				}
 			}
 		}
-	}
+	})
 }

@@ -3,39 +3,42 @@ package api
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/im"
 )
 
 // A name that is misspelt is refused and said, not read as nothing. Spec: P-2.7.
 func TestMisspeltNamesOfValuesAreRefused(t *testing.T) {
-	w := newWorld(t)
-	w.makeUsers("", "alice", "bob")
-	admin := "Bearer " + w.key
-	for what, c := range map[string]struct{ method, body, want string }{
-		"a role in a list":   {"CreateGroup", `{"key":"a","title":"t","members":[{"user":"alice"},{"user":"bob","role":"ROLE_ADMN"}]}`, `members[1].role: there is no "ROLE_ADMN"; there are ROLE_ADMIN, ROLE_MEMBER, ROLE_OWNER, ROLE_UNSPECIFIED`},
-		"in a message":       {"ChangeMembers", `{"conv":"c","change":{"added":[{"user":"alice","role":"member"}]}}`, `change.added[0].role: there is no "member"`},
-		"beside a newer key": {"CreateGroup", `{"key":"a","title":"t","colour":{"role":"x"},"members":[{"user":"bob","role":"owner"}]}`, `members[0].role: there is no "owner"`},
-	} {
-		r := w.curl("AdminService", c.method, admin, c.body)
-		if r.code != im.CodeInvalid || r.status != 400 || !strings.Contains(r.err.Message, c.want) {
-			t.Errorf("%s: %d %s, want invalid, %s", what, r.status, r.body, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makeUsers("", "alice", "bob")
+		admin := "Bearer " + w.key
+		for what, c := range map[string]struct{ method, body, want string }{
+			"a role in a list":   {"CreateGroup", `{"key":"a","title":"t","members":[{"user":"alice"},{"user":"bob","role":"ROLE_ADMN"}]}`, `members[1].role: there is no "ROLE_ADMN"; there are ROLE_ADMIN, ROLE_MEMBER, ROLE_OWNER, ROLE_UNSPECIFIED`},
+			"in a message":       {"ChangeMembers", `{"conv":"c","change":{"added":[{"user":"alice","role":"member"}]}}`, `change.added[0].role: there is no "member"`},
+			"beside a newer key": {"CreateGroup", `{"key":"a","title":"t","colour":{"role":"x"},"members":[{"user":"bob","role":"owner"}]}`, `members[0].role: there is no "owner"`},
+		} {
+			r := w.curl("AdminService", c.method, admin, c.body)
+			if r.code != im.CodeInvalid || r.status != 400 || !strings.Contains(r.err.Message, c.want) {
+				t.Errorf("%s: %d %s, want invalid, %s", what, r.status, r.body, c.want)
+			}
 		}
-	}
-	for what, body := range map[string]string{
-		"names":                    `{"key":"a","title":"t","members":[{"user":"alice","role":"ROLE_OWNER"},{"user":"bob","role":"ROLE_ADMIN"}]}`,
-		"numbers":                  `{"key":"b","title":"t","members":[{"user":"alice","role":3},{"user":"bob","role":null}]}`,
-		"keys of a newer client":   `{"key":"c","title":"t","members":[{"user":"alice","role":"ROLE_OWNER","colour":"RED"}],"more":[{"role":"x"}]}`,
-		"keys as in the schema":    `{"key":"d","title":"t","request_id":"r","members":[{"user":"alice","role":"ROLE_OWNER"}]}`,
-		"the same and a newer key": `{"key":"e","title":"t","request_id":"s","colour":1,"members":[{"user":"alice","role":"ROLE_OWNER"}]}`,
-	} {
-		if r := w.curl("AdminService", "CreateGroup", admin, body); r.status != 200 {
-			t.Errorf("%s: %d %s", what, r.status, r.body)
+		for what, body := range map[string]string{
+			"names":                    `{"key":"a","title":"t","members":[{"user":"alice","role":"ROLE_OWNER"},{"user":"bob","role":"ROLE_ADMIN"}]}`,
+			"numbers":                  `{"key":"b","title":"t","members":[{"user":"alice","role":3},{"user":"bob","role":null}]}`,
+			"keys of a newer client":   `{"key":"c","title":"t","members":[{"user":"alice","role":"ROLE_OWNER","colour":"RED"}],"more":[{"role":"x"}]}`,
+			"keys as in the schema":    `{"key":"d","title":"t","request_id":"r","members":[{"user":"alice","role":"ROLE_OWNER"}]}`,
+			"the same and a newer key": `{"key":"e","title":"t","request_id":"s","colour":1,"members":[{"user":"alice","role":"ROLE_OWNER"}]}`,
+		} {
+			if r := w.curl("AdminService", "CreateGroup", admin, body); r.status != 200 {
+				t.Errorf("%s: %d %s", what, r.status, r.body)
+			}
 		}
-	}
-	for what, body := range map[string]string{"nothing": "", "no JSON": "{", "a list": "[]", "a text for a number": `{"key":1}`} {
-		if r := w.curl("AdminService", "CreateGroup", admin, body); r.code != im.CodeInvalid {
-			t.Errorf("%s: %d %s", what, r.status, r.body)
+		for what, body := range map[string]string{"nothing": "", "no JSON": "{", "a list": "[]", "a text for a number": `{"key":1}`} {
+			if r := w.curl("AdminService", "CreateGroup", admin, body); r.code != im.CodeInvalid {
+				t.Errorf("%s: %d %s", what, r.status, r.body)
+			}
 		}
-	}
+	})
 }

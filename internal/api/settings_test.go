@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"connectrpc.com/connect"
 
@@ -15,62 +16,64 @@ import (
 // What a user has set is bounded: by itself, of one thing, of other users, and in all. Who
 // is at a bound can still change and remove what is there. Spec: P-8.10.
 func TestBoundsOfSettings(t *testing.T) {
-	w := newWorld(t)
-	w.makeUsers("", "alice", "bob")
-	id := w.group("", "team", "alice", "bob").Conv
-	w.must(w.inbox.Await(t.Context()))
-	token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
-	w.must(err)
-	change := func(what, body string, want im.Code) {
-		t.Helper()
-		if r := w.curl("AccountService", "ChangeSettings", "Bearer "+token.Msg.AccessToken, body); r.code != want {
-			t.Errorf("%s: %d %.200s, want %q", what, r.status, r.body, want)
-		}
-	}
-	names := func(from, to int, value string) string {
-		var all []string
-		for i := from; i < to; i++ {
-			all = append(all, fmt.Sprintf(`"name %d":%q`, i, value))
-		}
-		return "{" + strings.Join(all, ",") + "}"
-	}
-	for _, x := range []struct {
-		what, body string
-		want       im.Code
-	}{
-		{"nothing", `{}`, im.CodeInvalid},
-		{"no name", `{"values":{"":"x"}}`, im.CodeInvalid},
-		{"a long name", `{"values":{"` + strings.Repeat("n", 65) + `":"x"}}`, im.CodeInvalid},
-		{"the longest name and value", `{"values":{"` + strings.Repeat("n", 64) + `":"` + strings.Repeat("v", 1024) + `"}}`, ""},
-		{"a long value", `{"values":{"n":"` + strings.Repeat("v", 1025) + `"}}`, im.CodeInvalid},
-		{"not UTF-8", "{\"values\":{\"n\":\"\xff\"}}", im.CodeInvalid},
-		{"half a surrogate", `{"values":{"n":"\ud800"}}`, im.CodeInvalid},
-		{"too many names at once", `{"conv":"` + id + `","values":` + names(0, 65, "x") + `}`, im.CodeInvalid},
-		{"as many as there may be", `{"conv":"` + id + `","values":` + names(0, 64, "x") + `}`, ""},
-		{"one more", `{"conv":"` + id + `","values":` + names(64, 65, "x") + `}`, im.CodeInvalid},
-		{"another value", `{"conv":"` + id + `","values":` + names(0, 64, "y") + `}`, ""},
-		{"one for another", `{"conv":"` + id + `","values":{"name 0":"","name 64":"x"}}`, ""},
-		{"removed", `{"conv":"` + id + `","values":` + names(1, 65, "") + `}`, ""},
-		{"a block of nobody", `{"user":"a b","values":{"blocked":"1"}}`, im.CodeInvalid},
-	} {
-		change(x.what, x.body, x.want)
-	}
-	for i := range maxSettingUsers { // with them, all of it takes as much as it may
-		s := &petrelv1.InboxSettings{User: fmt.Sprint("user", i), Values: map[string]string{}}
-		for k := range 4 {
-			s.Values[fmt.Sprint("name ", k)] = strings.Repeat("v", 1000)
-		}
-		_, err := inbox.Write(t.Context(), w.convs, im.Account{Tenant: im.DefaultTenant, User: "alice"}, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: s}}, fmt.Sprint(i))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makeUsers("", "alice", "bob")
+		id := w.group("", "team", "alice", "bob").Conv
+		w.must(w.inbox.Await(t.Context()))
+		token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
 		w.must(err)
-	}
-	change("one more of an account that is full", `{"values":{"new":"x"}}`, im.CodeInvalid)
-	change("a longer one", `{"user":"user7","values":{"name 0":"`+strings.Repeat("v", 1001)+`"}}`, im.CodeInvalid)
-	change("a shorter one", `{"user":"user7","values":{"name 0":"v"}}`, "")
-	for i := range 99 {
-		change("fewer", fmt.Sprintf(`{"user":"user%d","values":%s}`, i+8, names(0, 3, "")), "")
-	}
-	change("one more where there is room again", `{"values":{"new":"x"}}`, "")
-	change("another user", `{"user":"bob","values":{"blocked":"1"}}`, im.CodeInvalid)
-	change("one of them is forgotten", `{"user":"user7","values":`+names(0, 4, "")+`}`, "")
-	change("another user in their place", `{"user":"bob","values":{"blocked":"1"}}`, "")
+		change := func(what, body string, want im.Code) {
+			t.Helper()
+			if r := w.curl("AccountService", "ChangeSettings", "Bearer "+token.Msg.AccessToken, body); r.code != want {
+				t.Errorf("%s: %d %.200s, want %q", what, r.status, r.body, want)
+			}
+		}
+		names := func(from, to int, value string) string {
+			var all []string
+			for i := from; i < to; i++ {
+				all = append(all, fmt.Sprintf(`"name %d":%q`, i, value))
+			}
+			return "{" + strings.Join(all, ",") + "}"
+		}
+		for _, x := range []struct {
+			what, body string
+			want       im.Code
+		}{
+			{"nothing", `{}`, im.CodeInvalid},
+			{"no name", `{"values":{"":"x"}}`, im.CodeInvalid},
+			{"a long name", `{"values":{"` + strings.Repeat("n", 65) + `":"x"}}`, im.CodeInvalid},
+			{"the longest name and value", `{"values":{"` + strings.Repeat("n", 64) + `":"` + strings.Repeat("v", 1024) + `"}}`, ""},
+			{"a long value", `{"values":{"n":"` + strings.Repeat("v", 1025) + `"}}`, im.CodeInvalid},
+			{"not UTF-8", "{\"values\":{\"n\":\"\xff\"}}", im.CodeInvalid},
+			{"half a surrogate", `{"values":{"n":"\ud800"}}`, im.CodeInvalid},
+			{"too many names at once", `{"conv":"` + id + `","values":` + names(0, 65, "x") + `}`, im.CodeInvalid},
+			{"as many as there may be", `{"conv":"` + id + `","values":` + names(0, 64, "x") + `}`, ""},
+			{"one more", `{"conv":"` + id + `","values":` + names(64, 65, "x") + `}`, im.CodeInvalid},
+			{"another value", `{"conv":"` + id + `","values":` + names(0, 64, "y") + `}`, ""},
+			{"one for another", `{"conv":"` + id + `","values":{"name 0":"","name 64":"x"}}`, ""},
+			{"removed", `{"conv":"` + id + `","values":` + names(1, 65, "") + `}`, ""},
+			{"a block of nobody", `{"user":"a b","values":{"blocked":"1"}}`, im.CodeInvalid},
+		} {
+			change(x.what, x.body, x.want)
+		}
+		for i := range maxSettingUsers { // with them, all of it takes as much as it may
+			s := &petrelv1.InboxSettings{User: fmt.Sprint("user", i), Values: map[string]string{}}
+			for k := range 4 {
+				s.Values[fmt.Sprint("name ", k)] = strings.Repeat("v", 1000)
+			}
+			_, err := inbox.Write(t.Context(), w.convs, im.Account{Tenant: im.DefaultTenant, User: "alice"}, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: s}}, fmt.Sprint(i))
+			w.must(err)
+		}
+		change("one more of an account that is full", `{"values":{"new":"x"}}`, im.CodeInvalid)
+		change("a longer one", `{"user":"user7","values":{"name 0":"`+strings.Repeat("v", 1001)+`"}}`, im.CodeInvalid)
+		change("a shorter one", `{"user":"user7","values":{"name 0":"v"}}`, "")
+		for i := range 99 {
+			change("fewer", fmt.Sprintf(`{"user":"user%d","values":%s}`, i+8, names(0, 3, "")), "")
+		}
+		change("one more where there is room again", `{"values":{"new":"x"}}`, "")
+		change("another user", `{"user":"bob","values":{"blocked":"1"}}`, im.CodeInvalid)
+		change("one of them is forgotten", `{"user":"user7","values":`+names(0, 4, "")+`}`, "")
+		change("another user in their place", `{"user":"bob","values":{"blocked":"1"}}`, "")
+	})
 }
