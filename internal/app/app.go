@@ -82,6 +82,8 @@ type App struct {
 	log   *slog.Logger
 	begun time.Time
 
+	goodbye time.Duration // how long the clients of a store that has failed are told so; 0: goodbyeTime
+
 	files     Files
 	budgets   Budgets
 	store     store.Store

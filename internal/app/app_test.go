@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
@@ -41,9 +41,6 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
-
-// deadline bounds what a working server does at once.
-const deadline = 20 * time.Second
 
 // output is a banner or a log.
 type output struct {
@@ -110,32 +107,17 @@ func startTuned(t *testing.T, dir string, tune func(*App), options ...string) *s
 	go func() { ended <- s.Run(ctx) }()
 	s.stop = sync.OnceValue(func() error {
 		cancel()
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(deadline):
-			return errors.New("the server does not end")
-		}
+		return eventually.Receive(t, "the server ends", ended)
 	})
 	t.Cleanup(func() {
 		if err := s.stop(); err != nil {
 			t.Errorf("run: %v", err)
 		}
 	})
-	until(t, "the server announces itself, or says why not", func() bool {
+	eventually.True(t, "the server announces itself, or says why not", func() bool {
 		return s.banner.String() != "" || strings.Contains(s.logged.String(), "not ready yet")
 	})
 	return s
-}
-
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(deadline); !cond(); {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-		<-time.After(time.Millisecond)
-	}
 }
 
 // get asks the server by HTTP.
@@ -157,7 +139,7 @@ func (s *server) get(path, auth string) (int, string) {
 
 func (s *server) do(q *http.Request) (int, string) {
 	s.t.Helper()
-	c := &http.Client{Timeout: deadline, Transport: &http.Transport{DisableKeepAlives: true}}
+	c := &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := c.Do(q)
 	if err != nil {
 		s.t.Fatal(err)
@@ -203,7 +185,7 @@ func TestStartAndStop(t *testing.T) {
 		if err := s.stop(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+		if c, err := net.Dial("tcp", addr); err == nil {
 			_ = c.Close()
 			t.Error("a stopped server still listens")
 		}

@@ -16,10 +16,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -42,7 +42,7 @@ func serveWithFiles(dir, files string) {
 	cfg, err := config.Load(config.Source{Flags: map[string]string{
 		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "listen.admin": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "16MiB",
 		"limits.sends_per_s": "-1", "limits.connections_per_ip": "-1", "limits.unauthenticated_per_ip": "-1", "limits.new_connections_per_ip_per_s": "-1",
-		"limits.connections": "-1", "limits.unauthenticated": "-1", "limits.hello_timeout": "1m",
+		"limits.connections": "-1", "limits.unauthenticated": "-1", "limits.hello_timeout": "10m",
 	}})
 	fail(err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -127,7 +127,7 @@ func (s *limitedServer) limit() int {
 
 func (s *limitedServer) get(path string) string {
 	s.t.Helper()
-	c := http.Client{Timeout: deadline, Transport: &http.Transport{DisableKeepAlives: true}}
+	c := http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := c.Get("http://" + s.Admin + path)
 	if err != nil {
 		s.t.Fatal(err)
@@ -143,7 +143,7 @@ func (s *limitedServer) get(path string) string {
 // connect opens a connection, and writes what is given at once.
 func (s *limitedServer) connect(addr, first string) net.Conn {
 	s.t.Helper()
-	nc, err := net.DialTimeout("tcp", addr, deadline)
+	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -168,10 +168,10 @@ func TestEveryConnectionBeyondTheFilesGetsItsCode(t *testing.T) {
 			}
 			defer c.Close()
 			limit, beyond := s.limit(), 356
-			for range limit - 1 { // all over TCP, as a hello timeout is 10 s away
+			for range limit - 1 { // they say nothing, and their hello timeout is far away
 				s.connect(s.TCP, "")
 			}
-			until(t, "all that have room are taken", func() bool {
+			eventually.True(t, "all that have room are taken", func() bool {
 				return strings.Contains(s.get("/metrics"), fmt.Sprintf("\npetrel_connections %d\n", limit))
 			})
 			var over []net.Conn
@@ -192,7 +192,7 @@ func TestEveryConnectionBeyondTheFilesGetsItsCode(t *testing.T) {
 			}
 			told := 0
 			for _, nc := range over {
-				_ = nc.SetReadDeadline(time.Now().Add(deadline))
+				_ = nc.SetReadDeadline(eventually.Deadline())
 				b, _ := io.ReadAll(nc)
 				if bytes.Contains(b, []byte(`"too_many_connections"`)) {
 					told++

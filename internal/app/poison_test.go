@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -48,7 +48,7 @@ func TestNoSendIsPoison(t *testing.T) {
 		enc, from := wire.EncodingAt(i), im.User(fmt.Sprint("alice", i))
 		token := s.token(from)
 		t.Run(fmt.Sprint(enc.Codec, " on ", []string{"WebSocket", "TCP"}[enc.Framing]), func(t *testing.T) {
-			t.Parallel() // they mostly wait for the disk
+			t.Parallel()
 			url := "ws://" + s.HTTPAddr().String()
 			if enc.Framing == wire.TCP {
 				url = "tcp://" + s.TCPAddr().String()
@@ -77,8 +77,7 @@ func TestNoSendIsPoison(t *testing.T) {
 // swallow writes p and reports whether it was acked.
 func (p *poison) swallow(t *testing.T, c *wiretest.Conn, id uint64) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
+	ctx := eventually.Context(t)
 	if err := c.WriteRaw(p.frame); err != nil {
 		t.Fatalf("%.300q: %v", p.frame, err)
 	}

@@ -150,7 +150,7 @@ func (a *App) sayGoodbye(stopServing func(), served <-chan struct{}) {
 	select {
 	case <-served:
 		a.log.Info("clients were sent away", "sessions", n)
-	case <-time.After(goodbyeTime):
+	case <-time.After(cmp.Or(a.goodbye, goodbyeTime)):
 		a.log.Warn("some clients did not close in time", "sessions", n)
 	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
@@ -40,6 +41,9 @@ type configured struct {
 	hangups chan os.Signal
 	level   slog.LevelVar
 }
+
+// When certificates end, and tokens began.
+var longAgo, farAway = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // certify writes the n-th certificate and its key.
 func (c *configured) certify(n int64, ends time.Time) {
@@ -82,7 +86,7 @@ func (c *configured) configure(text string) {
 func startConfigured(t *testing.T, options string, meanwhile ...func(*configured)) *configured {
 	t.Helper()
 	c := &configured{server: &server{t: t}, dir: t.TempDir(), hangups: make(chan os.Signal, 1)}
-	c.certify(1, time.Now().Add(time.Hour))
+	c.certify(1, farAway)
 	c.write("jwt.key", strings.Repeat("1", 32))
 	c.configure(strings.ReplaceAll(options, "DIR", c.dir))
 	read := func() (*config.Config, error) {
@@ -113,7 +117,7 @@ func startConfigured(t *testing.T, options string, meanwhile ...func(*configured
 			t.Errorf("run: %v", err)
 		}
 	})
-	until(t, "the server announces itself", func() bool { return c.banner.String() != "" })
+	eventually.True(t, "the server announces itself", func() bool { return c.banner.String() != "" })
 	return c
 }
 
@@ -181,15 +185,15 @@ func TestReloadEndsNoConnection(t *testing.T) {
 		t.Error("the names of the first certificate are not the server's")
 	}
 
-	s.certify(2, time.Now().Add(time.Hour)) // one file after the other: for a moment they do not fit
-	until(t, "the new certificate is shown", func() bool { return s.serial(s.HTTPAddr().String()) == 2 && s.serial(s.TCPAddr().String()) == 2 })
-	until(t, "its names are the server's", func() bool { return ours("chat-2.example.org") && !ours("chat-1.example.org") })
+	s.certify(2, farAway) // one file after the other: for a moment they do not fit
+	eventually.True(t, "the new certificate is shown", func() bool { return s.serial(s.HTTPAddr().String()) == 2 && s.serial(s.TCPAddr().String()) == 2 })
+	eventually.True(t, "its names are the server's", func() bool { return ours("chat-2.example.org") && !ours("chat-1.example.org") })
 
 	before := refused()
 	for what, spoil := range map[string]func(){
 		"a key that does not fit":       func() { s.write("key.pem", "no key") },
-		"a certificate that has ended":  func() { s.certify(3, time.Now().Add(-time.Minute)) },
-		"an option that does not exist": func() { s.certify(2, time.Now().Add(time.Hour)); s.configure("[listen]\norigin = \"x\"\n") },
+		"a certificate that has ended":  func() { s.certify(3, longAgo) },
+		"an option that does not exist": func() { s.certify(2, farAway); s.configure("[listen]\norigin = \"x\"\n") },
 		"a file that is gone": func() {
 			if err := os.Remove(filepath.Join(s.dir, "petrel.toml")); err != nil {
 				t.Fatal(err)
@@ -199,11 +203,11 @@ func TestReloadEndsNoConnection(t *testing.T) {
 		spoil()
 		was := refused()
 		s.hangups <- syscall.SIGHUP
-		until(t, what+" is refused", func() bool { return refused() > was || s.serial(s.HTTPAddr().String()) != 2 })
+		eventually.True(t, what+" is refused", func() bool { return refused() > was || s.serial(s.HTTPAddr().String()) != 2 })
 		if got := s.serial(s.HTTPAddr().String()); got != 2 {
 			t.Errorf("%s: the certificate %d is shown", what, got)
 		}
-		s.certify(2, time.Now().Add(time.Hour))
+		s.certify(2, farAway)
 		s.configure("")
 	}
 	if refused() < before+4 {
@@ -214,7 +218,7 @@ func TestReloadEndsNoConnection(t *testing.T) {
 	s.configure("[listen]\norigins = [\"https://app.example.org\"]\nhosts = [\"*.example.net\"]\nback_ends = false\ntrusted_proxies = [\"192.0.2.0/24\"]\n[limits]\nsends_per_s = 7\nwindow_sends = 5\n" +
 		"[log]\nlevel = \"warn\"\n[metrics]\ntoken = \"a token of operators\"\n[accounts]\nregistration = \"closed\"\n")
 	s.hangups <- syscall.SIGHUP
-	until(t, "the options are taken over", func() bool {
+	eventually.True(t, "the options are taken over", func() bool {
 		return done() > was && s.level.Level() == slog.LevelWarn && s.hub.Limits().SendsPerSecond == 7 && strings.Contains(s.logged.String(), "accounts.registration")
 	})
 	if l := s.hub.Limits(); l.SendsPerSecond != 7 || l.WindowSends != 5 || l.ConnectionsPerUser != 10 {
@@ -242,8 +246,7 @@ func TestReloadEndsNoConnection(t *testing.T) {
 func TestReloadTakesTheKeyOfTheProvider(t *testing.T) {
 	s := startConfigured(t, "[jwt]\nkey_file = \"DIR/jwt.key\"\nalgorithm = \"HS256\"\nissuer = \"i\"\naudience = \"a\"\n[accounts]\nlogins_per_min = -1\n")
 	holds := func(key string) bool {
-		now := time.Now()
-		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "i", "aud": "a", "sub": "alice", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}).SignedString([]byte(key))
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "i", "aud": "a", "sub": "alice", "iat": longAgo.Unix(), "exp": eventually.Deadline().Unix()}).SignedString([]byte(key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,13 +258,13 @@ func TestReloadTakesTheKeyOfTheProvider(t *testing.T) {
 		t.Fatal("the first key is not in use")
 	}
 	s.write("jwt.key", second)
-	until(t, "the second key is in use", func() bool { return holds(second) })
+	eventually.True(t, "the second key is in use", func() bool { return holds(second) })
 	if holds(first) {
 		t.Error("the first key is worth something still")
 	}
 	was := s.reloads.refused.Load()
 	s.write("jwt.key", "short")
-	until(t, "a key that is none is refused", func() bool { return s.reloads.refused.Load() > was })
+	eventually.True(t, "a key that is none is refused", func() bool { return s.reloads.refused.Load() > was })
 	if !holds(second) {
 		t.Error("a key that is none has ended the one in use")
 	}
@@ -270,7 +273,7 @@ func TestReloadTakesTheKeyOfTheProvider(t *testing.T) {
 // Both ends of a connection between nodes show the certificate that was read last.
 func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
 	c := &configured{server: &server{t: t}, dir: t.TempDir()}
-	c.certify(1, time.Now().Add(time.Hour))
+	c.certify(1, farAway)
 	cfg := load(t, filepath.Join(c.dir, "data"), "cluster.bus_cert_file", filepath.Join(c.dir, "cert.pem"), "cluster.bus_key_file", filepath.Join(c.dir, "key.pem"))
 	if got := cfg.Files(); len(got) != 2 {
 		t.Errorf("the server looks at %v, want the certificate of the bus and its key", got)
@@ -297,7 +300,7 @@ func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
 		return of
 	}
 	for n := int64(1); n <= 2; n++ {
-		c.certify(n, time.Now().Add(time.Hour))
+		c.certify(n, farAway)
 		f, err := a.readKeyFiles(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -309,7 +312,7 @@ func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
 			t.Errorf("the ends show the certificates %v, want %d", got, n)
 		}
 	}
-	c.certify(3, time.Now().Add(-time.Minute))
+	c.certify(3, longAgo)
 	if _, err := a.readKeyFiles(t.Context(), cfg); err == nil {
 		t.Error("a certificate of the bus that has ended is taken over")
 	}
@@ -318,7 +321,7 @@ func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
 // Other roots of the bus are taken over once, and a file without any changes nothing.
 func TestReloadTakesTheRootsOfTheBus(t *testing.T) {
 	c := &configured{server: &server{t: t}, dir: t.TempDir()}
-	c.certify(1, time.Now().Add(time.Hour))
+	c.certify(1, farAway)
 	cfg := load(t, filepath.Join(c.dir, "data"), "cluster.bus_ca_file", filepath.Join(c.dir, "cert.pem"))
 	if got := cfg.Files(); len(got) != 1 {
 		t.Errorf("the server looks at %v, want the roots of the bus", got)
@@ -337,7 +340,7 @@ func TestReloadTakesTheRootsOfTheBus(t *testing.T) {
 	}
 	for n, want := range []int{0, 1, 1} {
 		if n == 1 {
-			c.certify(2, time.Now().Add(time.Hour))
+			c.certify(2, farAway)
 		}
 		if err := reload(); err != nil || taken != want {
 			t.Errorf("reload %d: %d times other roots, %v; want %d", n, taken, err, want)
@@ -353,14 +356,14 @@ func TestReloadTakesTheRootsOfTheBus(t *testing.T) {
 // A start may take long, and what changes after the configuration was read counts.
 func TestChangeDuringTheStartIsTakenOver(t *testing.T) {
 	s := startConfigured(t, "", func(c *configured) { c.configure("[limits]\nsend_burst = 9\n") })
-	until(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })
+	eventually.True(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })
 }
 
 func TestReloadKeepsTheLimitsOfTheAPI(t *testing.T) {
 	s := startConfigured(t, "")
 	s.changeLimits(&petrelv1.ServerLimits{SendsPerS: 3, SendBurst: 4})
 	s.configure("[limits]\nsend_burst = 9\n")
-	until(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })
+	eventually.True(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })
 	if got := s.hub.Limits().SendsPerSecond; got != 3 {
 		t.Errorf("sends_per_s is %d, want 3, as the API has set it", got)
 	}
