@@ -153,7 +153,7 @@ func (r *run) attach() error {
 			addr = net.JoinHostPort(u.Hostname(), "8081")
 		}
 	}
-	r.ops, r.addrs = []*operator{newOperator(cmp.Or(r.p.AdminURL, u.Scheme+"://"+u.Host), r.p.AdminKey)}, []string{addr}
+	r.ops, r.addrs = []*operator{newOperator(r.p.sockets(), cmp.Or(r.p.AdminURL, u.Scheme+"://"+u.Host), r.p.AdminKey)}, []string{addr}
 	return nil
 }
 
@@ -259,7 +259,7 @@ func (r *run) dial(ctx context.Context, from, to int, done func(n int)) ([]greet
 
 // dialer is how the run makes its connections.
 func (r *run) dialer() *dialer {
-	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers), capabilities: r.p.capabilities(),
+	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers), capabilities: r.p.capabilities(), net: r.p.sockets(),
 		sources: 1 + uint64(r.p.connections())/portsOfSource}
 	if r.p.secure() {
 		way.tls, way.bridges = trust(r.roots), &r.bridges
@@ -299,13 +299,11 @@ func (r *run) assemble(all []greeted) error {
 	size := max(r.p.Size, MinSize)
 	c := newCorpus(r.p.Seed, size)
 	g := newGenerator(r.p.encoding(), c, newAudit(c))
+	g.net, g.quiet = r.p.sockets(), drainQuiet
 	g.plan, g.cursors, g.planned = r.p.plan(), r.p.Receipts, seconds(r.p.lasts())
 	if n := len(r.p.Steps); n > 0 {
 		length := int64(seconds(r.p.Seconds))
 		g.endToEnd.steps, g.ackTime.steps = newStepped(length, n), newStepped(length, n)
-	}
-	if g.quiet = r.p.quiet; g.quiet == 0 {
-		g.quiet = drainQuiet
 	}
 	r.gen = g
 	if r.p.OpLog != "" {
@@ -485,10 +483,6 @@ func (r *run) drive(ctx context.Context) error {
 			return errors.Join(k.died(), <-r.ended)
 		case <-next.C:
 			if p > draining {
-				continue
-			}
-			if p == draining && r.p.enough != nil && !r.p.enough() {
-				next.Reset(5 * time.Millisecond)
 				continue
 			}
 			if p == draining { // the connections are still there

@@ -323,7 +323,7 @@ func (g *generator) lose(c *conn, reason string) {
 	if c.fd < 0 {
 		return
 	}
-	closeSocket(c.fd)
+	g.net.close(c.fd)
 	c.fd = -1
 	g.open--
 	if c.askID != 0 {

@@ -44,6 +44,7 @@ type dialer struct {
 	tls          *tls.Config // nil: in the clear
 	bridges      *bridges    // with TLS
 
+	net     *sockets
 	sources uint64        // addresses of loopback from which to come; 0, 1: the system chooses
 	dialed  atomic.Uint64 // connections
 }
@@ -105,7 +106,7 @@ func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []
 	if err := context.Cause(ctx); err != nil {
 		for _, g := range all {
 			if g.fd >= 0 {
-				closeSocket(g.fd)
+				d.net.close(g.fd)
 			}
 		}
 		return nil, err
@@ -121,7 +122,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 	plain := net.Dialer{KeepAlive: -1, LocalAddr: d.source(addr)} // the protocol has its own keep-alive
 	var nc net.Conn
 	if d.tls == nil {
-		nc, err = plain.DialContext(ctx, "tcp", addr)
+		nc, err = d.net.dial(ctx, &plain, addr)
 	} else {
 		nc, err = (&tls.Dialer{NetDialer: &plain, Config: d.tls}).DialContext(ctx, "tcp", addr)
 	}
@@ -156,7 +157,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 		bridged = true
 		return g, nil
 	}
-	if g.fd, err = takeSocket(nc.(*net.TCPConn)); err != nil {
+	if g.fd, err = d.net.take(nc); err != nil {
 		return greeted{}, fmt.Errorf("take socket: %w", err)
 	}
 	return g, nil

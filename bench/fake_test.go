@@ -10,7 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +33,7 @@ var someStore = im.NewIDs([16]byte{1})
 type fake struct {
 	petrelv1connect.UnimplementedAdminServiceHandler
 	url, tcp string
+	net      *sockets // by which it is reached
 
 	mu       sync.Mutex
 	users    map[string]string // token → user
@@ -47,8 +48,8 @@ type fake struct {
 	onPush func(to *fakeSession, conv string, seq uint64, row []byte) []byte // what is pushed instead of the row
 	onAck  func(a *wire.Ack)
 	onRead func(p *petrelv1.HistoryPage)
-	putOff int                  // pages of history, of those that are asked for next
-	stall  func() time.Duration // before a frame is looked at
+	putOff int    // pages of history, of those that are asked for next
+	stall  func() // waits before a frame is looked at
 }
 
 type fakeConv struct {
@@ -69,7 +70,30 @@ type fakeSession struct {
 	wake chan struct{} // capacity 1
 }
 
+// newFake is a fake server in the bubble of the test.
 func newFake(t *testing.T) *fake {
+	m := newMemory()
+	f := serveFake(t, m.listen("fake:80"), m.listen("fake:81"))
+	f.net = m.sockets()
+	return f
+}
+
+// newFakeOnLoopback is a fake server on sockets of the system.
+func newFakeOnLoopback(t *testing.T) *fake {
+	var l [2]net.Listener
+	for i := range l {
+		var err error
+		if l[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := serveFake(t, l[0], l[1])
+	f.net = &system
+	return f
+}
+
+// serveFake serves HTTP and frames until the test ends.
+func serveFake(t *testing.T, web, frames net.Listener) *fake {
 	f := &fake{
 		users: map[string]string{}, convs: map[string]*fakeConv{}, sessions: map[string]*fakeSession{},
 		limits: &petrelv1.ServerLimits{Connections: 10000, ConnectionsPerIp: 10, NewConnectionsPerIpPerS: -1, Unauthenticated: 100, UnauthenticatedPerIp: 100,
@@ -89,29 +113,26 @@ func newFake(t *testing.T) *fake {
 			base64.StdEncoding.EncodeToString(sum[:]))
 		wg.Go(func() { f.serve(c, rw.Reader, wire.WebSocket) })
 	})
-	web := httptest.NewServer(mux)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := &http.Server{Handler: mux}
+	wg.Go(func() { _ = server.Serve(web) }) // until it is closed
 	wg.Go(func() {
 		for {
-			c, err := l.Accept()
+			c, err := frames.Accept()
 			if err != nil {
 				return
 			}
 			wg.Go(func() { f.serve(c, bufio.NewReader(c), wire.TCP) })
 		}
 	})
-	f.url, f.tcp = web.URL, l.Addr().String()
+	f.url, f.tcp = "http://"+web.Addr().String(), frames.Addr().String()
 	t.Cleanup(func() {
-		l.Close()
+		frames.Close()
 		f.mu.Lock()
 		for _, s := range f.sessions {
 			s.conn.Close()
 		}
 		f.mu.Unlock()
-		web.Close()
+		server.Close()
 		wg.Wait()
 	})
 	return f
@@ -120,25 +141,18 @@ func newFake(t *testing.T) *fake {
 // params are small ones of a scenario against f.
 func (f *fake) params(scenario string) Params {
 	p := DefaultParams(scenario)
-	p.URL, p.TCPAddr, p.AdminKey = f.url, f.tcp, "pk_test"
+	p.URL, p.TCPAddr, p.AdminKey, p.net = f.url, f.tcp, "pk_test", f.net
 	p.Senders, p.Receivers, p.Members, p.Connections = 4, 3, 12, 30
 	p.Seconds, p.WarmUp = 0.1, 0.05
 	return p
 }
 
-// brief are the parameters of a run of 600 messages or more.
+// brief are the parameters of a run of some hundred messages: the server looks at a frame of
+// each connection every 0.5 ms.
 func (f *fake) brief(scenario string) Params {
 	p := f.params(scenario)
-	p.Seconds, p.WarmUp = 0.03, 0
-	var first time.Time // ack
-	p.enough = func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if first.IsZero() && f.accepted > 0 {
-			first = time.Now()
-		}
-		return f.accepted > 600 || f.onAck != nil && !first.IsZero() && time.Since(first) > time.Second // what is acked wrongly may stop all sends
-	}
+	p.Seconds, p.WarmUp = 0.08, 0
+	f.stall = func() { time.Sleep(500 * time.Microsecond) }
 	return p
 }
 
@@ -181,7 +195,7 @@ func (f *fake) serve(c net.Conn, r *bufio.Reader, framing wire.Framing) {
 			panic("the generator sent a frame that does not decode: " + e.Error())
 		}
 		if f.stall != nil {
-			<-time.After(f.stall())
+			f.stall()
 		}
 		f.frame(s, frame)
 	}
@@ -376,6 +390,13 @@ func splitRows(b []byte) (rows [][]byte) {
 		b = b[end:]
 	}
 	return rows
+}
+
+// sends tells whether a session is one of the first n of a run.
+func (s *fakeSession) sends(n int) bool {
+	_, number, _ := strings.Cut(strings.TrimPrefix(s.user, "bench-"), "-")
+	i, err := strconv.Atoi(number)
+	return err == nil && i < n
 }
 
 // lag tells a session that it lags.

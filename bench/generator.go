@@ -32,7 +32,8 @@ type generator struct {
 	pace    *pace                   // nil: closed loop
 	plan    func(start int64) *pace // makes it; nil: closed loop
 	planned time.Duration           // of the measured window
-	poll    *poller
+	net     *sockets
+	poll    watching
 
 	groups []*convBook // the books of the groups
 	group  *convBook   // the only one; nil with none or several
@@ -152,7 +153,7 @@ const (
 
 func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
-		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
+		enc: e, corpus: c, audit: a, net: &system, base: time.Now(), sending: true, maskState: c.seed,
 		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
 		errors: map[string]uint64{}, asksPutOff: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
 		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
@@ -179,7 +180,7 @@ func (g *generator) run(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var err error
-	if g.poll, err = newPoller(); err != nil {
+	if g.poll, err = g.net.watch(); err != nil {
 		return err
 	}
 	defer g.poll.close()
@@ -251,7 +252,7 @@ func (g *generator) readLater() {
 func (g *generator) closeAll() {
 	for _, c := range g.conns {
 		if c.fd >= 0 {
-			closeSocket(c.fd)
+			g.net.close(c.fd)
 			c.fd = -1
 		}
 	}
@@ -378,7 +379,7 @@ func (g *generator) ready(e *ready) {
 		return
 	}
 	for c.fd >= 0 {
-		n, again, err := readSocket(c.fd, g.buf)
+		n, again, err := g.net.read(c.fd, g.buf)
 		if again {
 			return
 		}
@@ -412,7 +413,7 @@ func (g *generator) flush(now int64) {
 			out = g.compose(s, out, now)
 		}
 		g.out = out
-		n, err := writeSocket(c.fd, out)
+		n, err := g.net.write(c.fd, out)
 		if err != nil {
 			g.lose(c, err.Error())
 			continue

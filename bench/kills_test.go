@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -11,26 +12,28 @@ import (
 )
 
 func TestASilenceBelongsToTheKillThatItIsAround(t *testing.T) {
-	s := int64(time.Second)
-	r := &run{p: Params{KillS: 5}, gen: &generator{started: s, sentAgain: 9, putOff: 4, silences: []span{{2 * s, 2*s + s/2}, {6*s - s/10, 7 * s}, {7*s + s/5, 7*s + s/2}, {15 * s, 17 * s}}}}
-	r.killed = []killed{{span{6 * s, 8 * s}, 3}, {span{11 * s, 12 * s}, 0}, {span{16 * s, 18 * s}, 0}}
-	k := r.kills()
-	want := []Kill{{At: 5, Back: 2000, Silent: 1100, Again: 3}, {At: 10, Back: 1000}, {At: 15, Back: 2000, Silent: 2000}}
-	if !slices.Equal(k.Each, want) || k.SilentMedian != 1100 || k.SilentLongest != 2000 || k.SentAgain != 9 || k.PutOff != 4 {
-		t.Errorf("got %+v, want %+v", k, want)
-	}
-	r.gen.unanswered, r.gen.base = 1, time.Now().Add(-time.Hour)
-	r.gen.lastAck.Store(17 * s)
-	if k := r.kills(); k.SilentLongest < 3e6 {
-		t.Errorf("nothing is acked any more, and the longest silence is %g ms", k.SilentLongest)
-	}
-	var b strings.Builder
-	if err := (&Report{Kills: k}).WriteText(&b); err != nil || !strings.Contains(b.String(), "3 times, with SIGKILL: no send was acked for 1.10 s in the median, 2.00 s at most") || !strings.Contains(b.String(), "4 messages were due") {
-		t.Errorf("%v:\n%s", err, b.String())
-	}
-	if err := (&Report{Kills: &Kills{}}).Clean(nil); err == nil || !strings.Contains(err.Error(), "never killed") {
-		t.Errorf("a run without a kill: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := int64(time.Second)
+		r := &run{p: Params{KillS: 5}, gen: &generator{started: s, sentAgain: 9, putOff: 4, silences: []span{{2 * s, 2*s + s/2}, {6*s - s/10, 7 * s}, {7*s + s/5, 7*s + s/2}, {15 * s, 17 * s}}}}
+		r.killed = []killed{{span{6 * s, 8 * s}, 3}, {span{11 * s, 12 * s}, 0}, {span{16 * s, 18 * s}, 0}}
+		k := r.kills()
+		want := []Kill{{At: 5, Back: 2000, Silent: 1100, Again: 3}, {At: 10, Back: 1000}, {At: 15, Back: 2000, Silent: 2000}}
+		if !slices.Equal(k.Each, want) || k.SilentMedian != 1100 || k.SilentLongest != 2000 || k.SentAgain != 9 || k.PutOff != 4 {
+			t.Errorf("got %+v, want %+v", k, want)
+		}
+		r.gen.unanswered, r.gen.base = 1, time.Now().Add(-time.Hour)
+		r.gen.lastAck.Store(17 * s)
+		if k := r.kills(); k.SilentLongest < 3e6 {
+			t.Errorf("nothing is acked any more, and the longest silence is %g ms", k.SilentLongest)
+		}
+		var b strings.Builder
+		if err := (&Report{Kills: k}).WriteText(&b); err != nil || !strings.Contains(b.String(), "3 times, with SIGKILL: no send was acked for 1.10 s in the median, 2.00 s at most") || !strings.Contains(b.String(), "4 messages were due") {
+			t.Errorf("%v:\n%s", err, b.String())
+		}
+		if err := (&Report{Kills: &Kills{}}).Clean(nil); err == nil || !strings.Contains(err.Error(), "never killed") {
+			t.Errorf("a run without a kill: %v", err)
+		}
+	})
 }
 
 func TestAKillIsNoOverload(t *testing.T) {
@@ -68,17 +71,19 @@ func TestKillsAreRefusedWhereTheyCannotBe(t *testing.T) {
 // What was put off is sent again when its connection is back, and not once more when its time
 // has come: the second ack would answer nothing.
 func TestWhatWasPutOffIsSentOnceWhenItsConnectionIsBack(t *testing.T) {
-	f := newFake(t)
-	tries := map[string]int{}
-	f.onSend = func(s *petrelv1.Send) *im.Error {
-		if tries[s.ClientMsgId]++; tries[s.ClientMsgId] == 1 {
-			return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		tries := map[string]int{}
+		f.onSend = func(s *petrelv1.Send) *im.Error {
+			if tries[s.ClientMsgId]++; tries[s.ClientMsgId] == 1 {
+				return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
+			}
+			return nil
 		}
-		return nil
-	}
-	p := inTasks(f, Storm)
-	p.Times, p.Seconds = 5, 0.2
-	if r := mustRun(t, p); !r.Audit.Findings.Clean() || r.Unknown > 0 || len(tries) == 0 {
-		t.Errorf("%d messages:\n%s", len(tries), text(r))
-	}
+		p := inTasks(f, Storm)
+		p.Times, p.Seconds, p.Rate = 5, 0.2, 500
+		if r := mustRun(t, p); !r.Audit.Findings.Clean() || r.Unknown > 0 || len(tries) == 0 {
+			t.Errorf("%d messages:\n%s", len(tries), text(r))
+		}
+	})
 }

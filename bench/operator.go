@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -25,8 +26,10 @@ type operator struct {
 func (o *operator) close() { o.http.CloseIdleConnections() }
 
 // newOperator makes the client of a server's API at url.
-func newOperator(url, adminKey string) *operator {
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
+func newOperator(n *sockets, url, adminKey string) *operator {
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return n.dial(ctx, &net.Dialer{}, addr)
+	}}}
 	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url, sdk.Credentials(sdk.StaticToken(adminKey))), http: client, url: url}
 }
 

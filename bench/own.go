@@ -167,7 +167,7 @@ func (r *run) reach() {
 	r.hangUp()
 	r.ops, r.addrs = nil, nil
 	for _, c := range r.nodes {
-		r.ops = append(r.ops, newOperator("http://"+c.Admin, r.key))
+		r.ops = append(r.ops, newOperator(r.p.sockets(), "http://"+c.Admin, r.key))
 		if r.p.encoding().Framing == wire.TCP {
 			r.addrs = append(r.addrs, c.TCP)
 		} else {

@@ -77,9 +77,8 @@ type Params struct {
 	Command  string         `json:"-"` // that asks for this run, for the report
 	Progress func(Progress) `json:"-"` // is told once a second and at every step; may be nil
 
-	pause  time.Duration // how long servers must have nothing to do; 0: calmFor
-	quiet  time.Duration // silence that ends the drain; 0: drainQuiet
-	enough func() bool   // the measured window goes on until this says so; nil: it ends by time alone
+	net   *sockets      // nil: those of the system
+	pause time.Duration // how long servers must have nothing to do; 0: calmFor
 }
 
 // MinSize is the least size of a text: what the proof in it takes.

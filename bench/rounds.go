@@ -175,7 +175,7 @@ func (r *run) readersCome(ctx context.Context) error {
 		return err
 	}
 	g := newGenerator(sent.enc, sent.corpus, sent.audit)
-	g.compares = !r.p.offline()
+	g.net, g.compares = sent.net, !r.p.offline()
 	g.quiet, g.limit, g.lost, g.errors = sent.quiet, readLimit, sent.lost, sent.errors
 	for i := range sent.conns {
 		g.conns = append(g.conns, &conn{index: i, fd: -1})

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/checker"
 )
@@ -20,7 +20,7 @@ func small(t *testing.T, f *fake, scenario, shape string, by float64) Params {
 		t.Fatal(err)
 	}
 	p = p.Scaled(by)
-	p.URL, p.TCPAddr, p.AdminKey, p.pause = f.url, f.tcp, "pk_test", time.Millisecond
+	p.URL, p.TCPAddr, p.AdminKey, p.net = f.url, f.tcp, "pk_test", f.net
 	return p
 }
 
@@ -42,61 +42,65 @@ func TestScenariosThatCountDoAllOfTheirShape(t *testing.T) {
 		{OpenIMLoad, "", 0.002, func(p *Params) { p.Messages, p.IntervalMS = 400, []float64{5, 10} }, 400, 400, "acked stored delivered"},
 	} {
 		t.Run(c.scenario+c.shape, func(t *testing.T) {
-			f := newFake(t)
-			p := small(t, f, c.scenario, c.shape, c.by)
-			c.change(&p)
-			r := mustRun(t, p)
-			if r.Overloaded = nil; r.Clean(nil) != nil { // it may be: other tests run beside it
-				t.Fatalf("%v\n%s", r.Clean(nil), text(r))
-			}
-			var names []string
-			for _, k := range r.Checks {
-				names = append(names, k.Name)
-			}
-			if r.Accepted != c.accepted || f.accepted != c.accepted || r.Audit.Deliveries != c.deliveries || strings.Join(names, " ") != c.checks {
-				t.Errorf("%d of %d were accepted, %d reached their receivers, checks %v; want %d, %d, %s\n%s", r.Accepted, f.accepted, r.Audit.Deliveries, names, c.accepted, c.deliveries, c.checks, text(r))
-			}
-			if len(r.Published) != 1 || len(r.Published[0].Compared) == 0 || r.Published[0].Compared[0].OursPerCore == 0 || !strings.Contains(text(r), r.Published[0].Source) {
-				t.Errorf("what is published stands beside it as %+v\n%s", r.Published, text(r))
-			}
-			if s := fmt.Sprintf("%s %% of the full size", number(100*c.by)); !strings.Contains(text(r), s) {
-				t.Errorf("the report does not say %q:\n%s", s, text(r))
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t)
+				p := small(t, f, c.scenario, c.shape, c.by)
+				c.change(&p)
+				r := mustRun(t, p)
+				if r.Clean(nil) != nil {
+					t.Fatalf("%v\n%s", r.Clean(nil), text(r))
+				}
+				var names []string
+				for _, k := range r.Checks {
+					names = append(names, k.Name)
+				}
+				if r.Accepted != c.accepted || f.accepted != c.accepted || r.Audit.Deliveries != c.deliveries || strings.Join(names, " ") != c.checks {
+					t.Errorf("%d of %d were accepted, %d reached their receivers, checks %v; want %d, %d, %s\n%s", r.Accepted, f.accepted, r.Audit.Deliveries, names, c.accepted, c.deliveries, c.checks, text(r))
+				}
+				if len(r.Published) != 1 || len(r.Published[0].Compared) == 0 || r.Published[0].Compared[0].OursPerCore == 0 || !strings.Contains(text(r), r.Published[0].Source) {
+					t.Errorf("what is published stands beside it as %+v\n%s", r.Published, text(r))
+				}
+				if s := fmt.Sprintf("%s %% of the full size", number(100*c.by)); !strings.Contains(text(r), s) {
+					t.Errorf("the report does not say %q:\n%s", s, text(r))
+				}
+			})
 		})
 	}
 }
 
 func TestAMessageThatDoesNotArriveFailsTheCheck(t *testing.T) {
-	f := newFake(t)
-	f.onPush = onePush(2, func(*fakeSession, []byte) []byte { return nil })
-	p := small(t, f, Direct, "wildfire", 2e-5)
-	p.quiet = 300 * time.Millisecond
-	r := mustRun(t, p)
-	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Name == "delivered" })
-	if i < 0 || r.Checks[i].OK || r.Checks[i].Got != r.Checks[i].Want-1 || r.Audit.Findings[checker.Lost] != 1 {
-		t.Errorf("checks %v, findings %v", r.Checks, r.Audit.Findings)
-	}
-	if err := r.Clean(nil); err == nil || !strings.Contains(err.Error(), "a check has failed: ") {
-		t.Errorf("clean: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.onPush = onePush(2, func(*fakeSession, []byte) []byte { return nil })
+		p := small(t, f, Direct, "wildfire", 2e-5)
+		r := mustRun(t, p)
+		i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Name == "delivered" })
+		if i < 0 || r.Checks[i].OK || r.Checks[i].Got != r.Checks[i].Want-1 || r.Audit.Findings[checker.Lost] != 1 {
+			t.Errorf("checks %v, findings %v", r.Checks, r.Audit.Findings)
+		}
+		if err := r.Clean(nil); err == nil || !strings.Contains(err.Error(), "a check has failed: ") {
+			t.Errorf("clean: %v", err)
+		}
+	})
 }
 
 func TestWhatIsStoredTwiceFailsTheCheck(t *testing.T) {
-	f := newFake(t)
-	twice := false
-	f.onAck = func(*wireAck) {
-		for _, v := range f.convs {
-			if !twice && len(v.rows) > 1 {
-				twice = true
-				v.rows = append(v.rows, v.rows[len(v.rows)-1])
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		twice := false
+		f.onAck = func(*wireAck) {
+			for _, v := range f.convs {
+				if !twice && len(v.rows) > 1 {
+					twice = true
+					v.rows = append(v.rows, v.rows[len(v.rows)-1])
+				}
 			}
 		}
-	}
-	p := small(t, f, Direct, "wildfire", 2e-5)
-	p.quiet = 300 * time.Millisecond
-	if r := mustRun(t, p); r.Clean(nil) == nil || !twice {
-		t.Errorf("the run is clean:\n%s", text(r))
-	}
+		p := small(t, f, Direct, "wildfire", 2e-5)
+		if r := mustRun(t, p); r.Clean(nil) == nil || !twice {
+			t.Errorf("the run is clean:\n%s", text(r))
+		}
+	})
 }
 
 func TestScaledKeepsTheShape(t *testing.T) {
@@ -178,25 +182,27 @@ func TestFiguresStandBesideThosePublishedPerCoreAndPerCPUSecond(t *testing.T) {
 }
 
 func TestEachStepHasItsFigures(t *testing.T) {
-	f := newFake(t)
-	f.limits.WindowSends = 1000
-	p := f.params(Direct)
-	p.Steps, p.Seconds, p.WarmUp = []float64{100, 400}, 1, 0
-	r := mustRun(t, p)
-	if r.Overloaded = nil; r.Clean(nil) != nil {
-		t.Fatalf("%v\n%s", r.Clean(nil), text(r))
-	}
-	offered := 100 + 400*(r.Seconds-1) // the last step lasts until the window ends
-	if len(r.Steps) != 2 || r.Steps[1].Rate != 400 || r.Steps[1].EndToEnd.P50 <= 0 || r.Steps[0].To != r.Steps[1].From || math.Abs(float64(r.Offered)-offered) > 10 {
-		t.Errorf("offered %d, want %.0f, steps %+v", r.Offered, offered, r.Steps)
-	}
-	n := int64(0)
-	for i := range r.Steps {
-		n += int64(r.Steps[i].Rate)
-	}
-	if n != 500 || !strings.Contains(text(r), "step ") {
-		t.Error(text(r))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.limits.WindowSends = 1000
+		p := f.params(Direct)
+		p.Steps, p.Seconds, p.WarmUp = []float64{100, 400}, 1, 0
+		r := mustRun(t, p)
+		if r.Clean(nil) != nil {
+			t.Fatalf("%v\n%s", r.Clean(nil), text(r))
+		}
+		offered := 100 + 400*(r.Seconds-1) // the last step lasts until the window ends
+		if len(r.Steps) != 2 || r.Steps[1].Rate != 400 || r.Steps[1].EndToEnd.P50 <= 0 || r.Steps[0].To != r.Steps[1].From || math.Abs(float64(r.Offered)-offered) > 10 {
+			t.Errorf("offered %d, want %.0f, steps %+v", r.Offered, offered, r.Steps)
+		}
+		n := int64(0)
+		for i := range r.Steps {
+			n += int64(r.Steps[i].Rate)
+		}
+		if n != 500 || !strings.Contains(text(r), "step ") {
+			t.Error(text(r))
+		}
+	})
 }
 
 // A run by several generators finds what one finds: here they are in this process.
@@ -235,9 +241,7 @@ func TestTheBooksOfSeveralGeneratorsAreOne(t *testing.T) {
 		t.Errorf("the parts have a rate of %g and the users %v", rate, seen)
 	}
 
-	f := newFake(t)
-	once := mustRun(t, f.brief(Direct))
-	r := &run{p: once.Params, report: &Report{}, gen: newGenerator(once.Params.encoding(), newCorpus(1, 40), newAudit(newCorpus(1, 40)))}
+	r := &run{p: direct, report: &Report{}, gen: newGenerator(direct.encoding(), newCorpus(1, 40), newAudit(newCorpus(1, 40)))}
 	g := r.gen
 	g.ackTime.from, g.ackTime.to = 0, 1e12
 	g.ackTime.record(5, 1_000_005, 3)

@@ -35,7 +35,7 @@ func (g *generator) event(number uint64) []byte {
 // TestMembersFollowTheScriptHoweverTheirBytesAreCut feeds every member the same
 // stream in pieces of its own, with pings of its own between the frames.
 func TestMembersFollowTheScriptHoweverTheirBytesAreCut(t *testing.T) {
-	const members, messages = 9, 20_000
+	const members, messages = 9, 4_000
 	for i := range wire.Encodings {
 		e := wire.EncodingAt(i)
 		r := rand.New(rand.NewPCG(7, uint64(i)))

@@ -103,7 +103,7 @@ func (r *run) comeAgainAndAgain(ctx context.Context) error {
 		task.Size = n + 1
 		r.report.Tasks = append(r.report.Tasks, task)
 		for i := range all {
-			closeSocket(all[i].fd)
+			r.gen.net.close(all[i].fd)
 		}
 		r.gen.coming.Store(0)
 		if err := r.calm(ctx); err != nil {
@@ -506,7 +506,7 @@ func (s *storm) comeBack(ctx context.Context, g goner) {
 			select {
 			case s.gen.back <- comer{g.index, c}:
 			case <-ctx.Done():
-				closeSocket(c.fd)
+				s.gen.net.close(c.fd)
 				return
 			}
 			break

@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/checker"
@@ -12,7 +13,8 @@ import (
 // inTasks are parameters of a short run of a scenario that does one thing after the other.
 func inTasks(f *fake, scenario string) Params {
 	p := f.params(scenario)
-	p.Lists, p.pause = 0, time.Millisecond
+	p.Lists = 0
+	f.stall = func() { time.Sleep(500 * time.Microsecond) }
 	switch scenario {
 	case Connections:
 		p.Levels = 3
@@ -35,67 +37,72 @@ func TestScenariosInTasksAreClean(t *testing.T) {
 		History:     {{Name: taskConnect, Count: 3}, {Name: taskHistory, Count: 24}},
 	} {
 		t.Run(scenario, func(t *testing.T) {
-			f := newFake(t)
-			r := mustRun(t, inTasks(f, scenario))
-			if err := r.Clean(nil); err != nil {
-				t.Fatalf("%v\n%s", err, text(r))
-			}
-			if len(r.Tasks) != len(want) {
-				t.Fatalf("%d tasks, want %d:\n%s", len(r.Tasks), len(want), text(r))
-			}
-			for i, got := range r.Tasks {
-				if w := want[i]; got.Name != w.Name || got.Size != w.Size || got.Count != w.Count || got.Latency.P50 <= 0 || got.PerS <= 0 {
-					t.Errorf("task %d is %+v, want %+v", i, got, w)
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t)
+				r := mustRun(t, inTasks(f, scenario))
+				if err := r.Clean(nil); err != nil {
+					t.Fatalf("%v\n%s", err, text(r))
 				}
-				if scenario == Connections && got.Answer <= 0 {
-					t.Errorf("nobody has answered a ping: %+v", got)
+				if len(r.Tasks) != len(want) {
+					t.Fatalf("%d tasks, want %d:\n%s", len(r.Tasks), len(want), text(r))
 				}
-			}
-			if r.Audit.Deliveries != r.Audit.Messages || r.Audit.Messages != f.accepted {
-				t.Errorf("%d messages, %d deliveries, the server has %d", r.Audit.Messages, r.Audit.Deliveries, f.accepted)
-			}
-			if scenario == Storm && r.Latency.EndToEnd.P50 <= 0 {
-				t.Errorf("nothing was measured:\n%s", text(r))
-			}
+				for i, got := range r.Tasks {
+					if w := want[i]; got.Name != w.Name || got.Size != w.Size || got.Count != w.Count || got.Latency.P50 <= 0 || got.PerS <= 0 {
+						t.Errorf("task %d is %+v, want %+v", i, got, w)
+					}
+					if scenario == Connections && got.Answer <= 0 {
+						t.Errorf("nobody has answered a ping: %+v", got)
+					}
+				}
+				if r.Audit.Deliveries != r.Audit.Messages || r.Audit.Messages != f.accepted {
+					t.Errorf("%d messages, %d deliveries, the server has %d", r.Audit.Messages, r.Audit.Deliveries, f.accepted)
+				}
+				if scenario == Storm && r.Latency.EndToEnd.P50 <= 0 {
+					t.Errorf("nothing was measured:\n%s", text(r))
+				}
+			})
 		})
 	}
 }
 
 func TestWhatIsMissedInAStormIsLost(t *testing.T) {
-	f := newFake(t)
-	f.onRead = func(p *petrelv1.HistoryPage) {
-		if n := len(p.Messages); n > 0 {
-			p.Messages = p.Messages[:n-1]
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.onRead = func(p *petrelv1.HistoryPage) {
+			if n := len(p.Messages); n > 0 {
+				p.Messages = p.Messages[:n-1]
+			}
 		}
-	}
-	p := inTasks(f, Storm)
-	p.quiet = 300 * time.Millisecond
-	r := mustRun(t, p)
-	if r.Audit.Findings[checker.Lost] == 0 || r.Clean(nil) == nil {
-		t.Errorf("got %+v", r.Audit.Findings)
-	}
+		p := inTasks(f, Storm)
+		r := mustRun(t, p)
+		if r.Audit.Findings[checker.Lost] == 0 || r.Clean(nil) == nil {
+			t.Errorf("got %+v", r.Audit.Findings)
+		}
+	})
 }
 
 func TestConnectionsThatEndWithoutAStormAreReported(t *testing.T) {
-	f := newFake(t)
-	cut := false
-	f.onAck = func(*wireAck) {
-		if !cut && f.accepted > 20 {
-			cut = true
-			for _, s := range f.sessions {
-				s.conn.Close()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		cut := false
+		f.onAck = func(*wireAck) {
+			if !cut && f.accepted > 20 {
+				cut = true
+				for _, s := range f.sessions {
+					s.conn.Close()
+				}
 			}
 		}
-	}
-	p := inTasks(f, Storm)
-	p.Times, p.Seconds = 1, 0.5
-	r, err := Run(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Clean(nil) == nil || len(r.Audit.Connections) == 0 || !r.Audit.Findings.Clean() {
-		t.Errorf("connections lost: %v\n%s", r.Audit.Connections, text(r))
-	}
+		p := inTasks(f, Storm)
+		p.Times, p.Seconds = 1, 0.5
+		r, err := Run(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Clean(nil) == nil || len(r.Audit.Connections) == 0 || !r.Audit.Findings.Clean() {
+			t.Errorf("connections lost: %v\n%s", r.Audit.Connections, text(r))
+		}
+	})
 }
 
 func TestLimitMeasuresSocketsAndTheLog(t *testing.T) {
@@ -151,26 +158,29 @@ func TestShareOfTheFloorIsThatOfOneMessageAndItsDeliveries(t *testing.T) {
 
 func TestPeopleWhoComeAndGoLoseNothing(t *testing.T) {
 	for _, scenario := range []string{Mixed, Soak} {
-		f := newFake(t)
-		p := f.params(scenario)
-		p.Routine = &Routine{Direct: 300, Group: 100, Members: 8, Logins: 200, Opens: 400}
-		p.Connections, p.Speed, p.Seconds, p.Receipts = 30, 100, 1.5, false
-		r := mustRun(t, p)
-		r.Overloaded = nil // it may be, beside other tests
-		if err := r.Clean(nil); err != nil {
-			t.Fatalf("%v\n%s", err, text(r))
-		}
-		if p = r.Params; p.Peers != 3 || p.Members != 8 || p.circles() != 4 || math.Abs(p.Rate-333) > 1 {
-			t.Errorf("the routine became %+v", p)
-		}
-		for i, name := range []string{taskSend, taskDelivered, taskReceipt, taskReturn, taskHistory} {
-			if got := r.Tasks[i]; got.Name != name || got.Count == 0 && name != taskReceipt {
-				t.Errorf("task %d is %+v, want some of %s", i, got, name)
-			}
-		}
-		if d := r.Drift; (d != nil) != (scenario == Soak) {
-			t.Errorf("%s has the drift %+v", scenario, d)
-		}
+		t.Run(scenario, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t)
+				p := f.params(scenario)
+				p.Routine = &Routine{Direct: 300, Group: 100, Members: 8, Logins: 200, Opens: 400}
+				p.Connections, p.Speed, p.Seconds, p.Receipts = 30, 100, 1.5, false
+				r := mustRun(t, p)
+				if err := r.Clean(nil); err != nil {
+					t.Fatalf("%v\n%s", err, text(r))
+				}
+				if p = r.Params; p.Peers != 3 || p.Members != 8 || p.circles() != 4 || math.Abs(p.Rate-333) > 1 {
+					t.Errorf("the routine became %+v", p)
+				}
+				for i, name := range []string{taskSend, taskDelivered, taskReceipt, taskReturn, taskHistory} {
+					if got := r.Tasks[i]; got.Name != name || got.Count == 0 && name != taskReceipt {
+						t.Errorf("task %d is %+v, want some of %s", i, got, name)
+					}
+				}
+				if d := r.Drift; (d != nil) != (scenario == Soak) {
+					t.Errorf("%s has the drift %+v", scenario, d)
+				}
+			})
+		})
 	}
 }
 

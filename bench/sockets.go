@@ -1,0 +1,50 @@
+package bench
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// sockets are how a run reaches its servers, and how its generator reads and writes. A run has
+// those of the system; tests have some in memory, where time is fake.
+type sockets struct {
+	dial  func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error)
+	take  func(nc net.Conn) (fd int, err error) // the generator's own socket of a connection, which is closed afterwards
+	read  func(fd int, b []byte) (n int, again bool, err error)
+	write func(fd int, b []byte) (n int, err error)
+	close func(fd int)
+	watch func() (watching, error)
+}
+
+// watching is a set of sockets of which something may come. Its functions are those of poller.
+type watching struct {
+	add   func(fd, conn int) error
+	wait  func(d time.Duration, out []ready) ([]ready, error)
+	pause func(d time.Duration)
+	close func()
+}
+
+// system are the sockets of the system.
+var system = sockets{
+	dial: func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", addr)
+	},
+	take: func(nc net.Conn) (fd int, err error) { return takeSocket(nc.(*net.TCPConn)) },
+	read: readSocket, write: writeSocket, close: closeSocket,
+	watch: func() (watching, error) {
+		p, err := newPoller()
+		if err != nil {
+			return watching{}, err
+		}
+		return watching{p.add, p.wait, p.pause, p.close}, nil
+	},
+}
+
+// sockets are those of the run.
+func (p *Params) sockets() *sockets {
+	if p.net == nil {
+		return &system
+	}
+	return p.net
+}
