@@ -2,7 +2,6 @@ package conv_test
 
 import (
 	"context"
-	"flag"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -18,11 +17,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // the parallel tests mostly wait
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // someStore makes ids like those of a store.
 var someStore = im.NewIDs([16]byte{1})
@@ -31,15 +26,25 @@ var someStore = im.NewIDs([16]byte{1})
 type world struct {
 	*convtest.Node
 	fs    vfs.FS
-	bytes int          // that conversations may take in memory; 0: the default
-	ended chan error   // what Run returned
-	fills int          // calls of fill
-	later atomic.Int64 // how far the wall clock is ahead, as a time.Duration
+	bytes int              // that conversations may take in memory; 0: the default
+	now   func() time.Time // the wall clock; nil: that of the bubble
+	ended chan error       // what Run returned
+	fills int              // calls of fill
 	stop  func()
 }
 
 func newWorld(t *testing.T) *world {
 	return newWorldOn(t, vfs.NewMem())
+}
+
+// newWorldAhead is a world whose wall clock a test sets forward by hours, which no ticker
+// counts.
+func newWorldAhead(t *testing.T) (w *world, skip func(time.Duration)) {
+	var ahead atomic.Int64
+	w = &world{fs: vfs.NewMem(), now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+	w.start(t)
+	t.Cleanup(func() { w.stop() })
+	return w, func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
 func newWorldOn(t *testing.T, fs vfs.FS) *world {
@@ -55,7 +60,7 @@ func (w *world) start(t testing.TB) {
 	w.Node = convtest.NewNode(t, st)
 	w.Open(conv.Options{
 		MemoryBytes: w.bytes,
-		Now:         func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
+		Now:         w.now,
 		LookUp: func(_ context.Context, _ im.Account, users []im.User, _ bool) error {
 			if slices.Contains(users, "nobody") {
 				return &im.Error{Code: im.CodeNoUser}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -13,6 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -48,13 +50,8 @@ func (w *world) move(key im.Key, u im.User, delivered, read im.Seq, from *convte
 
 func (w *world) wantMoved(what string, ch chan moved, want string) {
 	w.T.Helper()
-	select {
-	case m := <-ch:
-		if got := m.String(); got != want {
-			w.T.Errorf("%s: %s, want %s", what, got, want)
-		}
-	case <-time.After(convtest.Deadline):
-		w.T.Fatalf("%s: no answer", what)
+	if got := eventually.Receive(w.T, "the answer to "+what, ch).String(); got != want {
+		w.T.Errorf("%s: %s, want %s", what, got, want)
 	}
 }
 
@@ -90,215 +87,219 @@ func (w *world) commits() im.Pos {
 
 // F13: what n members read within a second is one commit.
 func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
-	t.Parallel() // it mostly waits
-	w := newWorld(t)
-	var users []im.User
-	for i := range 60 {
-		users = append(users, im.User(fmt.Sprintf("u%02d", i)))
-	}
-	key := w.Group(users...)
-	w.upTo(key, "u00", 9)
-	begun := time.Now()                                            // before the committer notes when it wrote the first one
-	w.wantMoved("the first", w.move(key, "u00", 1, 0, nil), "1 0") // at once
-	before := w.commits()
-	seconds := 0 // that it took to ask: more than none on a busy machine only
-	for q := im.Seq(2); q <= 4; q++ {
-		var answers []chan moved
-		for _, u := range users {
-			answers = append(answers, w.move(key, u, q, q-1, nil))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var users []im.User
+		for i := range 60 {
+			users = append(users, im.User(fmt.Sprintf("u%02d", i)))
 		}
-		if q < 4 {
-			continue
+		key := w.Group(users...)
+		w.upTo(key, "u00", 9)
+		begun := time.Now()
+		w.wantMoved("the first", w.move(key, "u00", 1, 0, nil), "1 0")
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the first was written after %v, want at once", took)
 		}
-		seconds = int(time.Since(begun) / (900 * time.Millisecond))
-		for _, ch := range answers {
-			w.wantMoved("one of many", ch, "4 3")
+		before := w.commits()
+		for q := im.Seq(2); q <= 4; q++ {
+			var answers []chan moved
+			for _, u := range users {
+				answers = append(answers, w.move(key, u, q, q-1, nil))
+			}
+			if q < 4 {
+				continue
+			}
+			for _, ch := range answers {
+				w.wantMoved("one of many", ch, "4 3")
+			}
 		}
-	}
-	if got := int(w.commits() - before); got < 1 || got > 1+seconds {
-		t.Errorf("%d commits for three moves each of %d members, want 1, and one more for each of %d s", got, len(users), seconds)
-	}
-	if took := time.Since(begun); took < 900*time.Millisecond {
-		t.Errorf("written again after %v", took)
-	}
-	if n := w.Convs.MovesWaiting(); n != 0 {
-		t.Errorf("%d moves wait after all were answered", n)
-	}
+		if got := w.commits() - before; got != 1 {
+			t.Errorf("%d commits for three moves each of %d members, want 1", got, len(users))
+		}
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("written again after %v, want 1 s", took)
+		}
+		if n := w.Convs.MovesWaiting(); n != 0 {
+			t.Errorf("%d moves wait after all were answered", n)
+		}
+	})
 }
 
 // F13: what is answered is durable, and nobody sees what is not.
 func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
-	w := newWorld(t)
-	key := w.Group("alice", "bob")
-	w.upTo(key, "alice", 5)
-	alice := w.Online("alice", convtest.Receipts)
-	open := w.Gate.Shut()
-	defer open()
-	first := w.move(key, "bob", 3, 2, nil)
-	for end := time.Now().Add(convtest.Deadline); ; { // readable, not durable
-		c, err := w.Gate.Cursor(context.Background(), key, "bob")
-		if err == nil && c.GetRead() == 2 {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		w.upTo(key, "alice", 5)
+		alice := w.Online("alice", convtest.Receipts)
+		open := w.Gate.Shut()
+		defer open()
+		first := w.move(key, "bob", 3, 2, nil)
+		synctest.Wait()
+		if c, err := w.Gate.Cursor(context.Background(), key, "bob"); err != nil || c.GetRead() != 2 { // readable, not durable
+			t.Fatalf("the move did not come to the store: %v, %v", c, err)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the move never came to the store: %v, %v", c, err)
+		same, lower := w.move(key, "bob", 3, 2, nil), w.move(key, "bob", 1, 0, nil)
+		synctest.Wait()
+		select {
+		case m := <-first:
+			t.Fatalf("answered %s before the sync", m)
+		case m := <-same:
+			t.Fatalf("a repeat was answered %s before the sync", m)
+		case m := <-lower:
+			t.Fatalf("a move below it was answered %s before the sync", m)
+		default:
 		}
-		<-time.After(time.Millisecond)
-	}
-	same, lower := w.move(key, "bob", 3, 2, nil), w.move(key, "bob", 1, 0, nil)
-	select {
-	case m := <-first:
-		t.Fatalf("answered %s before the sync", m)
-	case m := <-same:
-		t.Fatalf("a repeat was answered %s before the sync", m)
-	case m := <-lower:
-		t.Fatalf("a move below it was answered %s before the sync", m)
-	default:
-	}
-	if got := w.receipts(key); len(got) != 0 {
-		t.Errorf("receipts %v before the sync", got)
-	}
-	if c, err := w.owner().CursorOf(context.Background(), key, "bob"); err != nil || c.Read != 0 || c.Delivered != 0 {
-		t.Errorf("cursor %+v, %v before the sync", c, err)
-	}
-	if got := alice.Frames(); len(got) != 0 {
-		t.Errorf("alice was pushed %v before the sync", got)
-	}
-	open()
-	for what, ch := range map[string]chan moved{"first": first, "same": same, "lower": lower} {
-		w.wantMoved(what, ch, "3 2")
-	}
-	if d := cmp.Diff([]string{"bob 3 2"}, w.receipts(key)); d != "" {
-		t.Errorf("receipts (-want +got):\n%s", d)
-	}
+		if got := w.receipts(key); len(got) != 0 {
+			t.Errorf("receipts %v before the sync", got)
+		}
+		if c, err := w.owner().CursorOf(context.Background(), key, "bob"); err != nil || c.Read != 0 || c.Delivered != 0 {
+			t.Errorf("cursor %+v, %v before the sync", c, err)
+		}
+		if got := alice.Frames(); len(got) != 0 {
+			t.Errorf("alice was pushed %v before the sync", got)
+		}
+		open()
+		for what, ch := range map[string]chan moved{"first": first, "same": same, "lower": lower} {
+			w.wantMoved(what, ch, "3 2")
+		}
+		if d := cmp.Diff([]string{"bob 3 2"}, w.receipts(key)); d != "" {
+			t.Errorf("receipts (-want +got):\n%s", d)
+		}
+	})
 }
 
 // F13: cursors move forward only, and survive a crash once they were answered.
 func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
-	t.Parallel() // it mostly waits
-	fs := vfs.NewCrashableMem()
-	w := newWorldOn(t, fs)
-	key := w.Group("alice", "bob")
-	w.upTo(key, "alice", 20)
-	for i, c := range []struct {
-		delivered, read im.Seq
-		want            string
-	}{
-		{3, 0, "3 0"}, {2, 0, "3 0"}, {0, 5, "5 5"}, {4, 4, "5 5"}, {7, 3, "7 5"}, {1 << 60, 6, "20 6"}, {0, 1 << 60, "20 20"}, {0, 0, "20 20"},
-	} {
-		w.wantMoved(fmt.Sprint("move ", i), w.move(key, "bob", c.delivered, c.read, nil), c.want)
-		if i%3 != 1 {
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		w := newWorldOn(t, fs)
+		key := w.Group("alice", "bob")
+		w.upTo(key, "alice", 20)
+		for i, c := range []struct {
+			delivered, read im.Seq
+			want            string
+		}{
+			{3, 0, "3 0"}, {2, 0, "3 0"}, {0, 5, "5 5"}, {4, 4, "5 5"}, {7, 3, "7 5"}, {1 << 60, 6, "20 6"}, {0, 1 << 60, "20 20"}, {0, 0, "20 20"},
+		} {
+			w.wantMoved(fmt.Sprint("move ", i), w.move(key, "bob", c.delivered, c.read, nil), c.want)
+			if i%3 != 1 {
+				continue
+			}
+			crashed := newWorldOn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
+			if d := cmp.Diff(w.receipts(key), crashed.receipts(key)); d != "" {
+				t.Errorf("receipts after a crash behind move %d (-want +got):\n%s", i, d)
+			}
+			crashed.wantMoved("back, after a crash", crashed.move(key, "bob", 1, 0, nil), c.want)
 		}
-		crashed := newWorldOn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-		if d := cmp.Diff(w.receipts(key), crashed.receipts(key)); d != "" {
-			t.Errorf("receipts after a crash behind move %d (-want +got):\n%s", i, d)
+		w.restart()
+		w.wantMoved("back, after a restart", w.move(key, "bob", 1, 1, nil), "20 20")
+		if got, err := w.owner().CursorOf(context.Background(), key, "bob"); err != nil || got.Counted != 19 {
+			t.Errorf("cursor %+v, %v; want 19 counted", got, err)
 		}
-		crashed.wantMoved("back, after a crash", crashed.move(key, "bob", 1, 0, nil), c.want)
-	}
-	w.restart()
-	w.wantMoved("back, after a restart", w.move(key, "bob", 1, 1, nil), "20 20")
-	if got, err := w.owner().CursorOf(context.Background(), key, "bob"); err != nil || got.Counted != 19 {
-		t.Errorf("cursor %+v, %v; want 19 counted", got, err)
-	}
+	})
 }
 
 // Spec: P-8.3, P-8.6.
 func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
-	t.Parallel() // it mostly waits
-	w := newWorld(t)
-	key := w.Group("alice", "bob")
-	w.upTo(key, "alice", 4)
-	w.MustSend(convtest.Kick(key, "kick", "bob")) // 5
-	w.upTo(key, "alice", 8)
-	w.MustSend(convtest.Add(key, "late", "eve")) // 9
-	w.MustSend(convtest.Add(key, "back", "bob")) // 10
-	w.upTo(key, "alice", 12)
-	w.wantMoved("between two stays", w.move(key, "bob", 8, 0, nil), "5 0")
-	w.wantMoved("before the first", w.move(key, "eve", 8, 8, nil), "0 0")
-	w.wantMoved("above the head", w.move(key, "eve", 99, 10, nil), "12 10")
-	w.MustSend(convtest.Kick(key, "kick 2", "bob")) // 13
-	w.upTo(key, "alice", 15)
-	w.wantMoved("after the last", w.move(key, "bob", 15, 15, nil), "13 13")
-	w.wantMoved("of an outsider", w.move(key, "mallory", 1, 1, nil), "no_conversation")
-	none := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "none")}
-	w.wantMoved("of nothing", w.move(none, "alice", 1, 1, nil), "no_conversation")
-	if _, err := w.receiptsOf(key, "bob"); im.CodeOf(err) != im.CodeNotMember {
-		t.Errorf("receipts for who has left: %v", err)
-	}
-	if d := cmp.Diff([]string{"eve 12 10"}, w.receipts(key)); d != "" {
-		t.Errorf("receipts (-want +got):\n%s", d)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		w.upTo(key, "alice", 4)
+		w.MustSend(convtest.Kick(key, "kick", "bob")) // 5
+		w.upTo(key, "alice", 8)
+		w.MustSend(convtest.Add(key, "late", "eve")) // 9
+		w.MustSend(convtest.Add(key, "back", "bob")) // 10
+		w.upTo(key, "alice", 12)
+		w.wantMoved("between two stays", w.move(key, "bob", 8, 0, nil), "5 0")
+		w.wantMoved("before the first", w.move(key, "eve", 8, 8, nil), "0 0")
+		w.wantMoved("above the head", w.move(key, "eve", 99, 10, nil), "12 10")
+		w.MustSend(convtest.Kick(key, "kick 2", "bob")) // 13
+		w.upTo(key, "alice", 15)
+		w.wantMoved("after the last", w.move(key, "bob", 15, 15, nil), "13 13")
+		w.wantMoved("of an outsider", w.move(key, "mallory", 1, 1, nil), "no_conversation")
+		none := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "none")}
+		w.wantMoved("of nothing", w.move(none, "alice", 1, 1, nil), "no_conversation")
+		if _, err := w.receiptsOf(key, "bob"); im.CodeOf(err) != im.CodeNotMember {
+			t.Errorf("receipts for who has left: %v", err)
+		}
+		if d := cmp.Diff([]string{"eve 12 10"}, w.receipts(key)); d != "" {
+			t.Errorf("receipts (-want +got):\n%s", d)
+		}
+	})
 }
 
 // Spec: P-8.7: unread is about the newest stay of the user.
 func TestReadCountedBeginsWithTheNewestStay(t *testing.T) {
-	t.Parallel() // it mostly waits
-	w := newWorld(t)
-	key := w.Group("alice", "bob") // 1
-	w.upTo(key, "alice", 4)        // 2 to 4 count
-	w.MustSend(convtest.Add(key, "late", "eve"))
-	w.upTo(key, "alice", 8) // 6 to 8
-	w.MustSend(convtest.Kick(key, "kick", "bob"))
-	w.upTo(key, "alice", 12) // 10 to 12
-	w.MustSend(convtest.Add(key, "back", "bob"))
-	w.upTo(key, "alice", 15) // 14, 15; counted is 11 in all
-	for _, c := range []struct {
-		u      im.User
-		read   im.Seq
-		unread uint64
-	}{{"alice", 0, 11}, {"alice", 6, 7}, {"eve", 0, 8}, {"eve", 6, 7}, {"bob", 0, 2}, {"bob", 3, 2}, {"bob", 14, 1}, {"bob", 15, 0}} {
-		if c.read > 0 {
-			<-w.move(key, c.u, 0, c.read, nil)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob") // 1
+		w.upTo(key, "alice", 4)        // 2 to 4 count
+		w.MustSend(convtest.Add(key, "late", "eve"))
+		w.upTo(key, "alice", 8) // 6 to 8
+		w.MustSend(convtest.Kick(key, "kick", "bob"))
+		w.upTo(key, "alice", 12) // 10 to 12
+		w.MustSend(convtest.Add(key, "back", "bob"))
+		w.upTo(key, "alice", 15) // 14, 15; counted is 11 in all
+		for _, c := range []struct {
+			u      im.User
+			read   im.Seq
+			unread uint64
+		}{{"alice", 0, 11}, {"alice", 6, 7}, {"eve", 0, 8}, {"eve", 6, 7}, {"bob", 0, 2}, {"bob", 3, 2}, {"bob", 14, 1}, {"bob", 15, 0}} {
+			if c.read > 0 {
+				<-w.move(key, c.u, 0, c.read, nil)
+			}
+			at, err := w.owner().CursorOf(context.Background(), key, c.u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := w.owner().ReadCounted(context.Background(), key, c.u, at)
+			if err != nil || 11-n != c.unread {
+				t.Errorf("%s with read %d: %d unread, %v; want %d", c.u, c.read, 11-n, err, c.unread)
+			}
 		}
-		at, err := w.owner().CursorOf(context.Background(), key, c.u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := w.owner().ReadCounted(context.Background(), key, c.u, at)
-		if err != nil || 11-n != c.unread {
-			t.Errorf("%s with read %d: %d unread, %v; want %d", c.u, c.read, 11-n, err, c.unread)
-		}
-	}
+	})
 }
 
 // Spec: P-8.6: up to 100 members everybody is told, above it only the user.
 func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 	for _, n := range []int{3, conv.MaxReceipts, conv.MaxReceipts + 1} {
 		t.Run(fmt.Sprint(n, " members"), func(t *testing.T) {
-			w := newWorld(t)
-			users := []im.User{"alice", "bob"}
-			for i := range n - 2 {
-				users = append(users, im.User(fmt.Sprint("u", i)))
-			}
-			key := w.Group(users...)
-			w.upTo(key, "alice", 5)
-			online := func(u im.User) *convtest.Screen { return w.Online(u, convtest.Receipts) }
-			alice, deaf, phone, laptop, other := online("alice"), w.Online("alice"), online("bob"), online("bob"), online("mallory")
-			answer, toAlice, toLaptop := "4 3", []string{"bob 4 3"}, []string{"bob 4 3"}
-			if n > conv.MaxReceipts {
-				answer, toAlice, toLaptop = "3 3", nil, []string{"bob 3 3"}
-			}
-			w.wantMoved("the phone's", w.move(key, "bob", 4, 3, phone), answer)
-			for name, c := range map[string]struct {
-				s    *convtest.Screen
-				want []string
-			}{"alice": {alice, toAlice}, "without the capability": {deaf, nil}, "the phone": {phone, nil}, "the laptop": {laptop, toLaptop}, "an outsider": {other, nil}} {
-				var got []string
-				for _, f := range c.s.Frames() {
-					got = append(got, showReceipts(f.GetEvents().GetReceipts())...)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				users := []im.User{"alice", "bob"}
+				for i := range n - 2 {
+					users = append(users, im.User(fmt.Sprint("u", i)))
 				}
-				if d := cmp.Diff(c.want, got); d != "" {
-					t.Errorf("%s (-want +got):\n%s", name, d)
+				key := w.Group(users...)
+				w.upTo(key, "alice", 5)
+				online := func(u im.User) *convtest.Screen { return w.Online(u, convtest.Receipts) }
+				alice, deaf, phone, laptop, other := online("alice"), w.Online("alice"), online("bob"), online("bob"), online("mallory")
+				answer, toAlice, toLaptop := "4 3", []string{"bob 4 3"}, []string{"bob 4 3"}
+				if n > conv.MaxReceipts {
+					answer, toAlice, toLaptop = "3 3", nil, []string{"bob 3 3"}
 				}
-			}
-			listed := []string{"bob 4 3"}
-			if n > conv.MaxReceipts {
-				listed = []string{"bob 0 3"}
-			}
-			if d := cmp.Diff(listed, w.receipts(key)); d != "" {
-				t.Errorf("ListReceipts (-want +got):\n%s", d)
-			}
+				w.wantMoved("the phone's", w.move(key, "bob", 4, 3, phone), answer)
+				for name, c := range map[string]struct {
+					s    *convtest.Screen
+					want []string
+				}{"alice": {alice, toAlice}, "without the capability": {deaf, nil}, "the phone": {phone, nil}, "the laptop": {laptop, toLaptop}, "an outsider": {other, nil}} {
+					var got []string
+					for _, f := range c.s.Frames() {
+						got = append(got, showReceipts(f.GetEvents().GetReceipts())...)
+					}
+					if d := cmp.Diff(c.want, got); d != "" {
+						t.Errorf("%s (-want +got):\n%s", name, d)
+					}
+				}
+				listed := []string{"bob 4 3"}
+				if n > conv.MaxReceipts {
+					listed = []string{"bob 0 3"}
+				}
+				if d := cmp.Diff(listed, w.receipts(key)); d != "" {
+					t.Errorf("ListReceipts (-want +got):\n%s", d)
+				}
+			})
 		})
 	}
 }
@@ -306,85 +307,83 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 // A store that refuses has written nothing: the movers hear it, the cursor is
 // where it was, and what comes later is taken.
 func TestRefusedMoveLeavesTheCursorWhereItWas(t *testing.T) {
-	t.Parallel() // it mostly waits
-	w := newWorld(t)
-	key := w.Group("alice", "bob")
-	w.upTo(key, "alice", 5)
-	w.wantMoved("before", w.move(key, "bob", 2, 2, nil), "2 2")
-	w.Gate.Refuse(true)
-	w.wantMoved("refused", w.move(key, "bob", 4, 4, nil), "disk_full")
-	w.Gate.Refuse(false)
-	if d := cmp.Diff([]string{"bob 2 2"}, w.receipts(key)); d != "" {
-		t.Errorf("receipts (-want +got):\n%s", d)
-	}
-	w.wantMoved("behind it", w.move(key, "bob", 3, 3, nil), "3 3")
-	w.MustSend(convtest.Message(key, "alice", "k", 5, "goes on"))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		w.upTo(key, "alice", 5)
+		w.wantMoved("before", w.move(key, "bob", 2, 2, nil), "2 2")
+		w.Gate.Refuse(true)
+		w.wantMoved("refused", w.move(key, "bob", 4, 4, nil), "disk_full")
+		w.Gate.Refuse(false)
+		if d := cmp.Diff([]string{"bob 2 2"}, w.receipts(key)); d != "" {
+			t.Errorf("receipts (-want +got):\n%s", d)
+		}
+		w.wantMoved("behind it", w.move(key, "bob", 3, 3, nil), "3 3")
+		w.MustSend(convtest.Message(key, "alice", "k", 5, "goes on"))
+	})
 }
 
 func TestTooManyWaitingMovesAreRefused(t *testing.T) {
-	st := convtest.OpenStore(t, vfs.NewMem())
-	w := &world{Node: convtest.NewNode(t, st)}
-	w.Open(conv.Options{WaitingMoves: 2})
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Convs.Run(ctx) }()
-	key := w.Group("alice", "bob")
-	w.upTo(key, "alice", 5)
-	open := w.Gate.Shut()
-	one, two := w.move(key, "bob", 1, 1, nil), w.move(key, "alice", 2, 2, nil)
-	w.wantMoved("the third", w.move(key, "bob", 3, 3, nil), "overloaded")
-	open()
-	w.wantMoved("the first", one, "1 1")
-	stop() // what waits is written at the end, and at once
-	w.wantMoved("the second", two, "2 2")
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := st.Close(); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		st := convtest.OpenStore(t, vfs.NewMem())
+		w := &world{Node: convtest.NewNode(t, st)}
+		w.Open(conv.Options{WaitingMoves: 2})
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Convs.Run(ctx) }()
+		key := w.Group("alice", "bob")
+		w.upTo(key, "alice", 5)
+		open := w.Gate.Shut()
+		one, two := w.move(key, "bob", 1, 1, nil), w.move(key, "alice", 2, 2, nil)
+		w.wantMoved("the third", w.move(key, "bob", 3, 3, nil), "overloaded")
+		open()
+		w.wantMoved("the first", one, "1 1")
+		stop() // what waits is written at the end, and at once
+		w.wantMoved("the second", two, "2 2")
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A conversation whose cursors rest leaves memory like any other, and comes
 // back with them.
 func TestIdleConversationWithCursorsLeavesMemory(t *testing.T) {
-	t.Parallel() // it mostly waits
-	w := newWorld(t)
-	key := w.Group("alice", "bob")
-	w.upTo(key, "alice", 5)
-	w.wantMoved("at once", w.move(key, "bob", 2, 2, nil), "2 2")
-	later := w.move(key, "bob", 3, 3, nil)
-	w.later.Add(int64(time.Hour))
-	w.wantMoved("a second later", later, "3 3")
-	for end := time.Now().Add(convtest.Deadline); w.Convs.Loaded() > 0; {
-		if time.Now().After(end) {
-			t.Fatalf("%d conversations stay in memory", w.Convs.Loaded())
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-	w.wantMoved("back", w.move(key, "bob", 1, 1, nil), "3 3")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		w.upTo(key, "alice", 5)
+		w.wantMoved("at once", w.move(key, "bob", 2, 2, nil), "2 2")
+		w.wantMoved("a second later", w.move(key, "bob", 3, 3, nil), "3 3")
+		w.forget()
+		w.wantMoved("back", w.move(key, "bob", 1, 1, nil), "3 3")
+	})
 }
 
 // More cursors than one commit takes, and than stay in memory.
 func TestMovesOfThousandsOfMembers(t *testing.T) {
-	t.Parallel() // it mostly waits
-	w := newWorld(t)
-	var users []im.User
-	for i := range 5000 {
-		users = append(users, im.User(fmt.Sprintf("u%04d", i)))
-	}
-	key := w.Group(users...)
-	w.upTo(key, "u0000", 5)
-	for q := im.Seq(2); q <= 3; q++ {
-		var answers []chan moved
-		for _, u := range users {
-			answers = append(answers, w.move(key, u, 0, q, nil))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var users []im.User
+		for i := range 5000 {
+			users = append(users, im.User(fmt.Sprintf("u%04d", i)))
 		}
-		for i, ch := range answers {
-			w.wantMoved(string(users[i]), ch, fmt.Sprint(q, q))
+		key := w.Group(users...)
+		w.upTo(key, "u0000", 5)
+		for q := im.Seq(2); q <= 3; q++ {
+			var answers []chan moved
+			for _, u := range users {
+				answers = append(answers, w.move(key, u, 0, q, nil))
+			}
+			for i, ch := range answers {
+				w.wantMoved(string(users[i]), ch, fmt.Sprint(q, q))
+			}
 		}
-	}
-	if got := w.receipts(key); len(got) != len(users) || got[4999] != "u4999 0 3" {
-		t.Errorf("%d receipts", len(got))
-	}
+		if got := w.receipts(key); len(got) != len(users) || got[4999] != "u4999 0 3" {
+			t.Errorf("%d receipts", len(got))
+		}
+	})
 }

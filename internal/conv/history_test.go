@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,59 +22,63 @@ import (
 // A page reads what it answers, in both directions. Downwards it read 200 rows of 40 KB
 // to answer one. Spec: P-5.2.
 func TestPageOfHistoryReadsWhatItAnswers(t *testing.T) {
-	w := newWorld(t)
-	key := w.Group("alice", "bob")
-	for i := range 30 {
-		w.MustSend(convtest.Message(key, "alice", fmt.Sprint("k", i), i+1, strings.Repeat("x", 20<<10)))
-	}
-	for what, q := range map[string]*convpb.GetHistory{"down": {Before: math.MaxUint64}, "up": {After: 1}} {
-		read := 0
-		w.Gate.OnRow(func(store.Row) { read++ })
-		h, err := w.page(key, "bob", q)
-		w.Gate.OnRow(nil)
-		if err != nil || len(h.Rows) != conv.MaxPageBytes/(20<<10) || !h.More {
-			t.Fatalf("%s: %d rows, more %t, %v", what, len(h.GetRows()), h.GetMore(), err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		for i := range 30 {
+			w.MustSend(convtest.Message(key, "alice", fmt.Sprint("k", i), i+1, strings.Repeat("x", 20<<10)))
 		}
-		if read > len(h.Rows)+1 {
-			t.Errorf("%s: a page of %d rows reads %d", what, len(h.Rows), read)
+		for what, q := range map[string]*convpb.GetHistory{"down": {Before: math.MaxUint64}, "up": {After: 1}} {
+			read := 0
+			w.Gate.OnRow(func(store.Row) { read++ })
+			h, err := w.page(key, "bob", q)
+			w.Gate.OnRow(nil)
+			if err != nil || len(h.Rows) != conv.MaxPageBytes/(20<<10) || !h.More {
+				t.Fatalf("%s: %d rows, more %t, %v", what, len(h.GetRows()), h.GetMore(), err)
+			}
+			if read > len(h.Rows)+1 {
+				t.Errorf("%s: a page of %d rows reads %d", what, len(h.Rows), read)
+			}
 		}
-	}
+	})
 }
 
 // Whoever left and came back got the text of an edit that was made while they were
 // away. Spec: P-8.3.
 func TestEditsMadeWhileAUserIsAwayStayUnread(t *testing.T) {
-	w := newWorld(t)
-	key := convtest.NewGroup()
-	group := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}, {User: "bob"}}})
-	group.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
-	for _, s := range []*conv.Send{
-		group,
-		convtest.Message(key, "alice", "k2", 1, "two"),
-		convtest.Message(key, "alice", "k3", 1, "three"),
-		convtest.Message(key, "alice", "k4", 1, "four"),
-		edit(key, "alice", "e5", 4, "seen"),
-		convtest.Kick(key, "kick", "bob"), // 6
-		edit(key, "alice", "e7", 2, "secret"),
-		edit(key, "alice", "e8", 3, "secret"),
-		edit(key, "alice", "e9", 4, "secret"),
-	} {
-		w.MustSend(s)
-	}
-	for q := im.Seq(2); q <= 4; q++ {
-		w.pin(key, "alice", q, false)
-	}
-	former := []string{"1:members", "2: (edited by 7)", "3: (edited by 8)", "4: (edited by 9)", "5:edit of 4  (edited by 9)", "6:members"}
-	w.reads(key, "bob", former)
-	w.MustSend(convtest.Add(key, "add", "bob"))
-	w.MustSend(edit(key, "alice", "e11", 3, "back"))
-	back := append(former[:2:2], "3:back (edited by 11)", former[3], former[4], former[5], "10:members", "11:edit of 3 back")
-	w.reads(key, "bob", back)
-	w.restart()
-	w.reads(key, "bob", back)
-	w.reads(key, "alice", []string{
-		"1:members", "2:secret (edited by 7)", "3:back (edited by 11)", "4:secret (edited by 9)", "5:edit of 4  (edited by 9)", "6:members", "7:edit of 2 secret",
-		"8:edit of 3  (edited by 11)", "9:edit of 4 secret", "10:members", "11:edit of 3 back",
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := convtest.NewGroup()
+		group := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}, {User: "bob"}}})
+		group.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+		for _, s := range []*conv.Send{
+			group,
+			convtest.Message(key, "alice", "k2", 1, "two"),
+			convtest.Message(key, "alice", "k3", 1, "three"),
+			convtest.Message(key, "alice", "k4", 1, "four"),
+			edit(key, "alice", "e5", 4, "seen"),
+			convtest.Kick(key, "kick", "bob"), // 6
+			edit(key, "alice", "e7", 2, "secret"),
+			edit(key, "alice", "e8", 3, "secret"),
+			edit(key, "alice", "e9", 4, "secret"),
+		} {
+			w.MustSend(s)
+		}
+		for q := im.Seq(2); q <= 4; q++ {
+			w.pin(key, "alice", q, false)
+		}
+		former := []string{"1:members", "2: (edited by 7)", "3: (edited by 8)", "4: (edited by 9)", "5:edit of 4  (edited by 9)", "6:members"}
+		w.reads(key, "bob", former)
+		w.MustSend(convtest.Add(key, "add", "bob"))
+		w.MustSend(edit(key, "alice", "e11", 3, "back"))
+		back := append(former[:2:2], "3:back (edited by 11)", former[3], former[4], former[5], "10:members", "11:edit of 3 back")
+		w.reads(key, "bob", back)
+		w.restart()
+		w.reads(key, "bob", back)
+		w.reads(key, "alice", []string{
+			"1:members", "2:secret (edited by 7)", "3:back (edited by 11)", "4:secret (edited by 9)", "5:edit of 4  (edited by 9)", "6:members", "7:edit of 2 secret",
+			"8:edit of 3  (edited by 11)", "9:edit of 4 secret", "10:members", "11:edit of 3 back",
+		})
 	})
 }
 
@@ -121,26 +126,28 @@ func (w *world) reads(key im.Key, u im.User, want []string) {
 // A message, a removal and an edit of the message can come in one commit. Who was removed
 // is pushed the message as it was before. Spec: P-8.3.
 func TestAnEditIsNotPushedToWhoLeftBeforeIt(t *testing.T) {
-	w := newWorld(t)
-	key := w.Group("alice", "bob", "carol")
-	bob, carol := w.Online("bob"), w.Online("carol")
-	results := w.together(
-		convtest.Message(key, "alice", "k2", 1, "two"), edit(key, "alice", "e3", 2, "zwei"), convtest.Kick(key, "kick", "bob"),
-		edit(key, "alice", "e5", 2, "secret"), convtest.Message(key, "alice", "k6", 1, "six"),
-	)
-	for i, r := range results {
-		if r.Err != nil || r.Seq != im.Seq(i+2) {
-			t.Errorf("send %d: %+v", i, r)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob", "carol")
+		bob, carol := w.Online("bob"), w.Online("carol")
+		results := w.together(
+			convtest.Message(key, "alice", "k2", 1, "two"), edit(key, "alice", "e3", 2, "zwei"), convtest.Kick(key, "kick", "bob"),
+			edit(key, "alice", "e5", 2, "secret"), convtest.Message(key, "alice", "k6", 1, "six"),
+		)
+		for i, r := range results {
+			if r.Err != nil || r.Seq != im.Seq(i+2) {
+				t.Errorf("send %d: %+v", i, r)
+			}
 		}
-	}
-	told := []string{"2:zwei (edited by 3)", "3:edit of 2 zwei", "4:members"}
-	if got := bob.Got(); !cmp.Equal(got, told) {
-		t.Errorf("bob was pushed %q, want %q", got, told)
-	}
-	if got, want := carol.Got(), append(told[:3:3], "5:edit of 2 secret", "6:six"); !cmp.Equal(got, want) {
-		t.Errorf("carol was pushed %q, want %q", got, want)
-	}
-	if got, want := w.history(key, "bob"), []string{"1:members", "2: (edited by 5)", "3:edit of 2  (edited by 5)", "4:members"}; !cmp.Equal(got, want) {
-		t.Errorf("bob reads %q, want %q", got, want)
-	}
+		told := []string{"2:zwei (edited by 3)", "3:edit of 2 zwei", "4:members"}
+		if got := bob.Got(); !cmp.Equal(got, told) {
+			t.Errorf("bob was pushed %q, want %q", got, told)
+		}
+		if got, want := carol.Got(), append(told[:3:3], "5:edit of 2 secret", "6:six"); !cmp.Equal(got, want) {
+			t.Errorf("carol was pushed %q, want %q", got, want)
+		}
+		if got, want := w.history(key, "bob"), []string{"1:members", "2: (edited by 5)", "3:edit of 2  (edited by 5)", "4:members"}; !cmp.Equal(got, want) {
+			t.Errorf("bob reads %q, want %q", got, want)
+		}
+	})
 }

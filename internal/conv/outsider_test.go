@@ -3,7 +3,7 @@ package conv_test
 import (
 	"errors"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
@@ -16,123 +16,129 @@ import (
 // An outsider is told the same of a conversation that exists as of one that does not,
 // whatever number the send names: also nothing of the head.
 func TestAnOutsidersSendTellsNothing(t *testing.T) {
-	w := newWorld(t)
-	exists := w.Group("alice", "bob")
-	w.upTo(exists, "alice", 5)
-	for _, warm := range []bool{true, false} {
-		if !warm {
-			w.restart()
-		}
-		for after := -1; after < 8; after++ {
-			for what, key := range map[string]im.Key{"a group": exists, "none": convtest.NewGroup()} {
-				r := w.Send(convtest.Message(key, "eve", "k", after, "x"))
-				if r.Err == nil || r.Err.Code != im.CodeNoConversation || r.Err.Head != 0 {
-					t.Errorf("send to %s after %d, in memory %v: %+v", what, after, warm, r)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		exists := w.Group("alice", "bob")
+		w.upTo(exists, "alice", 5)
+		for _, warm := range []bool{true, false} {
+			if !warm {
+				w.restart()
+			}
+			for after := -1; after < 8; after++ {
+				for what, key := range map[string]im.Key{"a group": exists, "none": convtest.NewGroup()} {
+					r := w.Send(convtest.Message(key, "eve", "k", after, "x"))
+					if r.Err == nil || r.Err.Code != im.CodeNoConversation || r.Err.Head != 0 {
+						t.Errorf("send to %s after %d, in memory %v: %+v", what, after, warm, r)
+					}
 				}
 			}
 		}
-	}
-	for end := time.Now().Add(convtest.Deadline); ; { // the answer comes a moment before the conversation is forgotten
-		bytes, _ := w.Convs.MemoryBytes()
-		if w.Convs.Loaded() == 0 && bytes == 0 {
-			break
+		synctest.Wait()
+		if bytes, _ := w.Convs.MemoryBytes(); w.Convs.Loaded() != 0 || bytes != 0 {
+			t.Errorf("outsiders have loaded %d conversations, and %d bytes are counted", w.Convs.Loaded(), bytes)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("outsiders have loaded %d conversations, and %d bytes are counted", w.Convs.Loaded(), bytes)
-		}
-		<-time.After(time.Millisecond)
-	}
+	})
 }
 
 // What an outsider asks and sends costs one look for their record, whether the
 // conversation is in memory, is not, or does not exist.
 func TestAnOutsiderCostsOneLook(t *testing.T) {
-	w := newWorld(t)
-	exists := w.Group("alice", "bob")
-	read := func(key im.Key) {
-		_, err := w.Convs.Owner(0).History(t.Context(), conv.Query{Conv: key, User: "eve"}, &convpb.GetHistory{})
-		if im.CodeOf(err) != im.CodeNoConversation {
-			t.Errorf("history: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		exists := w.Group("alice", "bob")
+		read := func(key im.Key) {
+			_, err := w.Convs.Owner(0).History(t.Context(), conv.Query{Conv: key, User: "eve"}, &convpb.GetHistory{})
+			if im.CodeOf(err) != im.CodeNoConversation {
+				t.Errorf("history: %v", err)
+			}
 		}
-	}
-	send := func(key im.Key) {
-		convtest.WantCode(t, w.Send(convtest.Message(key, "eve", "k", 0, "x")), im.CodeNoConversation)
-	}
-	for _, warm := range []bool{true, false} {
-		if !warm {
-			w.restart()
+		send := func(key im.Key) {
+			convtest.WantCode(t, w.Send(convtest.Message(key, "eve", "k", 0, "x")), im.CodeNoConversation)
 		}
-		for what, key := range map[string]im.Key{"a group": exists, "none": convtest.NewGroup()} {
-			for how, try := range map[string]func(im.Key){"history": read, "send": send} {
-				before := w.Gate.Reads()
-				try(key)
-				if n := w.Gate.Reads() - before; n != 1 {
-					t.Errorf("%s of %s, in memory %v: %d reads of the store, want 1", how, what, warm, n)
+		for _, warm := range []bool{true, false} {
+			if !warm {
+				w.restart()
+			}
+			for what, key := range map[string]im.Key{"a group": exists, "none": convtest.NewGroup()} {
+				for how, try := range map[string]func(im.Key){"history": read, "send": send} {
+					before := w.Gate.Reads()
+					try(key)
+					if n := w.Gate.Reads() - before; n != 1 {
+						t.Errorf("%s of %s, in memory %v: %d reads of the store, want 1", how, what, warm, n)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // While an outsider's send is examined, nothing is made for a conversation that does not
 // exist: to make it takes time, and an answer that comes later tells that there is none.
 func TestNothingIsMadeForAnOutsider(t *testing.T) {
-	w := newWorld(t)
-	w.Group("alice")
-	looked := make(chan int, 1)
-	w.Gate.OnMember(func(im.User) { looked <- w.Convs.Loaded() })
-	convtest.WantCode(t, w.Send(convtest.Message(convtest.NewGroup(), "eve", "k", 0, "x")), im.CodeNoConversation)
-	if n := <-looked; n != 1 {
-		t.Errorf("%d conversations are in memory while the send is examined, want 1", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Group("alice")
+		looked := make(chan int, 1)
+		w.Gate.OnMember(func(im.User) { looked <- w.Convs.Loaded() })
+		convtest.WantCode(t, w.Send(convtest.Message(convtest.NewGroup(), "eve", "k", 0, "x")), im.CodeNoConversation)
+		if n := <-looked; n != 1 {
+			t.Errorf("%d conversations are in memory while the send is examined, want 1", n)
+		}
+	})
 }
 
 // Sends of one user to one conversation keep their order, also if the user is added
 // while they are examined.
 func TestExaminedSendsKeepTheirOrder(t *testing.T) {
-	w := newWorld(t)
-	key := w.Group("alice")
-	looks, goOn := make(chan struct{}), make(chan struct{})
-	w.Gate.OnMember(func(u im.User) {
-		if u == "bob" {
-			looks <- struct{}{}
-			<-goOn
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice")
+		looks, goOn := make(chan struct{}), make(chan struct{})
+		w.Gate.OnMember(func(u im.User) {
+			if u == "bob" {
+				looks <- struct{}{}
+				<-goOn
+			}
+		})
+		first := w.Submit(convtest.Message(key, "bob", "k1", 1, "one"))
+		<-looks
+		w.Gate.OnMember(nil)
+		w.MustSend(convtest.Add(key, "add", "bob"))
+		second := w.Submit(convtest.Message(key, "bob", "k2", 1, "two"))
+		close(goOn) // the look finds bob
+		one, two := w.Await(first[0]), w.Await(second[0])
+		if one.Err != nil || two.Err != nil || one.Seq != 3 || two.Seq != 4 {
+			t.Errorf("got %+v and %+v, want seqs 3 and 4", one, two)
 		}
 	})
-	first := w.Submit(convtest.Message(key, "bob", "k1", 1, "one"))
-	<-looks
-	w.Gate.OnMember(nil)
-	w.MustSend(convtest.Add(key, "add", "bob"))
-	second := w.Submit(convtest.Message(key, "bob", "k2", 1, "two"))
-	close(goOn) // the look finds bob
-	one, two := w.Await(first[0]), w.Await(second[0])
-	if one.Err != nil || two.Err != nil || one.Seq != 3 || two.Seq != 4 {
-		t.Errorf("got %+v and %+v, want seqs 3 and 4", one, two)
-	}
 }
 
 // A look that fails decides nothing.
 func TestALookThatFailsDecidesNothing(t *testing.T) {
-	w := newWorld(t)
-	key := w.Group("alice")
-	w.Gate.BreakMembers(errors.New("broken"))
-	for what, key := range map[string]im.Key{"a group": key, "none": convtest.NewGroup()} {
-		if r := w.Send(convtest.Message(key, "bob", "k1", 1, "one")); r.Err == nil || r.Err.Code.Info().Settled {
-			t.Errorf("send to %s: %+v", what, r)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice")
+		w.Gate.BreakMembers(errors.New("broken"))
+		for what, key := range map[string]im.Key{"a group": key, "none": convtest.NewGroup()} {
+			if r := w.Send(convtest.Message(key, "bob", "k1", 1, "one")); r.Err == nil || r.Err.Code.Info().Settled {
+				t.Errorf("send to %s: %+v", what, r)
+			}
 		}
-	}
-	w.Gate.BreakMembers(nil)
-	w.MustSend(convtest.Message(key, "alice", "k2", 1, "two"))
+		w.Gate.BreakMembers(nil)
+		w.MustSend(convtest.Message(key, "alice", "k2", 1, "two"))
+	})
 }
 
 // A send that makes a conversation is nobody's secret: it needs no look.
 func TestMakingAConversationNeedsNoLook(t *testing.T) {
-	w := newWorld(t)
-	w.Gate.BreakMembers(errors.New("broken"))
-	s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}, "alice", "k", 0, "hi")
-	s.Peer = "bob"
-	w.MustSend(s)
-	g := convtest.Entry(convtest.NewGroup(), "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}}})
-	g.Entry.From, g.Create = "alice", &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
-	w.MustSend(g)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Gate.BreakMembers(errors.New("broken"))
+		s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}, "alice", "k", 0, "hi")
+		s.Peer = "bob"
+		w.MustSend(s)
+		g := convtest.Entry(convtest.NewGroup(), "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}}})
+		g.Entry.From, g.Create = "alice", &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+		w.MustSend(g)
+	})
 }

@@ -1,8 +1,8 @@
 package conv_test
 
 import (
-	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
@@ -19,67 +19,69 @@ func (w *world) behindARefusal(one, two *conv.Send) (first, second conv.Result) 
 	open := w.Gate.Shut()
 	w.Gate.Refuse(true)
 	a := w.Submit(one)[0]
-	for w.Gate.Stopped() == 0 {
-		runtime.Gosched()
-	}
+	synctest.Wait()
 	b := w.Submit(two)[0]
-	for range 10_000 { // the committer looks for the commit that is under way
-		runtime.Gosched()
-	}
+	synctest.Wait()
 	open()
 	return w.Await(a), w.Await(b)
 }
 
 func TestWhatIsQueuedBehindARefusedKickIsNotJudgedByIt(t *testing.T) {
-	w := newWorld(t)
-	key := w.Group("alice", "bob")
-	kicked, said := w.behindARefusal(convtest.Kick(key, "kick", "bob"), convtest.Message(key, "bob", "m1", -1, "hi"))
-	convtest.WantCode(t, kicked, im.CodeDiskFull)
-	convtest.WantCode(t, said, im.CodeDiskFull)
-	w.Gate.Refuse(false)
-	w.MustSend(convtest.Message(key, "bob", "m1", -1, "hi"))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		kicked, said := w.behindARefusal(convtest.Kick(key, "kick", "bob"), convtest.Message(key, "bob", "m1", -1, "hi"))
+		convtest.WantCode(t, kicked, im.CodeDiskFull)
+		convtest.WantCode(t, said, im.CodeDiskFull)
+		w.Gate.Refuse(false)
+		w.MustSend(convtest.Message(key, "bob", "m1", -1, "hi"))
+	})
 }
 
 func TestARefusedCreationIsNoRepeat(t *testing.T) {
-	w := newWorld(t)
-	key := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "crew")}
-	create := func() *conv.Send {
-		s := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{ref("alice", 0)}})
-		s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
-		return s
-	}
-	first, second := w.behindARefusal(create(), create())
-	convtest.WantCode(t, first, im.CodeDiskFull)
-	convtest.WantCode(t, second, im.CodeDiskFull)
-	if _, err := w.look(key, "alice"); im.CodeOf(err) != im.CodeNoConversation {
-		t.Errorf("the group: %v, want no_conversation", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "crew")}
+		create := func() *conv.Send {
+			s := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{ref("alice", 0)}})
+			s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+			return s
+		}
+		first, second := w.behindARefusal(create(), create())
+		convtest.WantCode(t, first, im.CodeDiskFull)
+		convtest.WantCode(t, second, im.CodeDiskFull)
+		if _, err := w.look(key, "alice"); im.CodeOf(err) != im.CodeNoConversation {
+			t.Errorf("the group: %v, want no_conversation", err)
+		}
+	})
 }
 
 func TestAFormerMemberReadsNothingThatCameLater(t *testing.T) {
-	w := newWorld(t)
-	key := w.Group("alice", "bob")
-	q := w.MustSend(convtest.Message(key, "alice", "m1", -1, "hello"))
-	w.MustSend(convtest.Kick(key, "kick", "bob"))
-	w.MustSend(edit(key, "alice", "e1", q, "written after bob was removed"))
-	w.MustSend(rename(key, "t2", "named after bob was removed"))
-	if st, err := w.look(key, "bob"); err != nil || st.Title != "" {
-		t.Errorf("title %q, %v", st.Title, err)
-	}
-	read, err := w.page(key, "bob", &convpb.GetHistory{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := conv.HistoryPage(key.Conv, read)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range page.Messages {
-		if m.GetText() != "" {
-			t.Errorf("bob reads %q at %d", m.GetText(), m.Seq)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		q := w.MustSend(convtest.Message(key, "alice", "m1", -1, "hello"))
+		w.MustSend(convtest.Kick(key, "kick", "bob"))
+		w.MustSend(edit(key, "alice", "e1", q, "written after bob was removed"))
+		w.MustSend(rename(key, "t2", "named after bob was removed"))
+		if st, err := w.look(key, "bob"); err != nil || st.Title != "" {
+			t.Errorf("title %q, %v", st.Title, err)
 		}
-	}
-	if len(page.Messages) != 3 {
-		t.Errorf("%d entries, want 3", len(page.Messages))
-	}
+		read, err := w.page(key, "bob", &convpb.GetHistory{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := conv.HistoryPage(key.Conv, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page.Messages {
+			if m.GetText() != "" {
+				t.Errorf("bob reads %q at %d", m.GetText(), m.Seq)
+			}
+		}
+		if len(page.Messages) != 3 {
+			t.Errorf("%d entries, want 3", len(page.Messages))
+		}
+	})
 }

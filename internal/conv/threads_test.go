@@ -9,7 +9,6 @@ import (
 // A thread that a commit under way adds to stays in memory: the store does not have all
 // of it yet.
 func TestThreadsUnderWayStayInMemory(t *testing.T) {
-	t.Parallel()
 	known := threads{1: {size: 7, pos: 3}, 2: {size: 8, pos: 4}}
 	read := threads{}
 	for q := range im.Seq(maxThreads) {

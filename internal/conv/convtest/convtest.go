@@ -14,6 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -74,13 +75,7 @@ func (n *Node) Submit(sends ...*conv.Send) []chan conv.Result {
 // Await returns the result of a send.
 func (n *Node) Await(ch chan conv.Result) conv.Result {
 	n.T.Helper()
-	select {
-	case r := <-ch:
-		return r
-	case <-time.After(Deadline):
-		n.T.Fatal("no answer")
-		return conv.Result{}
-	}
+	return eventually.Receive(n.T, "the answer to a send", ch)
 }
 
 // Send sends, and returns the result.
