@@ -1,15 +1,14 @@
 package imtest
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -78,20 +77,15 @@ func WaitSettled(nodes []*Server) {
 	if nodes[0].o.Postgres == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
-	defer cancel()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for i := 0; i < len(nodes); {
-		r, err := nodes[i].Admin.GetCluster(ctx, connect.NewRequest(&petrelv1.GetClusterRequest{}))
-		if err == nil && settled(r.Msg, len(nodes)) {
-			i++
-			continue
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			t.Fatalf("the cluster does not settle: %v, %v\n%s", r, err, nodes[i].log)
+	ctx := eventually.Context(t)
+	for _, s := range nodes {
+		var r *connect.Response[petrelv1.ClusterState]
+		var err error
+		if !eventually.Holds(func() bool {
+			r, err = s.Admin.GetCluster(ctx, connect.NewRequest(&petrelv1.GetClusterRequest{}))
+			return err == nil && settled(r.Msg, len(nodes))
+		}) {
+			t.Fatalf("the cluster does not settle: %v, %v\n%s", r, err, s.log)
 		}
 	}
 }

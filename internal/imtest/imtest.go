@@ -15,12 +15,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
@@ -86,9 +86,6 @@ type Server struct {
 
 // cheapPasswords: tests have thousands of users, and nobody guesses their passwords.
 var cheapPasswords = user.Work{Memory: 8, Time: 1, Threads: 1}
-
-// readyTimeout is how long a server may take to start or to end.
-const readyTimeout = 20 * time.Second
 
 // Start starts a server, waits until it is ready, and redeems its setup link.
 func Start(t testing.TB, o Options) *Server {
@@ -172,26 +169,24 @@ func (s *Server) serve(flags map[string]string) error {
 
 func (s *Server) waitReady() {
 	s.t.Helper()
-	deadline := time.After(readyTimeout)
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
 	last := "no answer"
-	for {
-		if r, err := s.HTTP().Get(s.BaseURL() + "/readyz"); err == nil {
-			last = r.Status
-			_ = r.Body.Close() // only the status counts
-			if r.StatusCode == http.StatusOK {
-				return
-			}
-		}
+	ready := eventually.Holds(func() bool {
 		select {
 		case err := <-s.ended:
 			s.ended <- err // for Stop
 			s.t.Fatalf("server ended at its start: %v\n%s", err, s.log)
-		case <-deadline:
-			s.t.Fatalf("server was not ready after %v: %s\n%s", readyTimeout, last, s.log)
-		case <-poll.C:
+		default:
 		}
+		r, err := s.HTTP().Get(s.BaseURL() + "/readyz")
+		if err != nil {
+			return false
+		}
+		last = r.Status
+		_ = r.Body.Close() // only the status counts
+		return r.StatusCode == http.StatusOK
+	})
+	if !ready {
+		s.t.Fatalf("server was not ready after %v: %s\n%s", eventually.Limit, last, s.log)
 	}
 }
 
@@ -207,8 +202,10 @@ func (s *Server) setUp() {
 		if !ok {
 			s.t.Fatalf("setup link %q has no code", link)
 		}
-		r, err := petrelv1connect.NewSetupServiceClient(s.HTTP(), s.AdminURL()).
-			Redeem(s.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+		setup := petrelv1connect.NewSetupServiceClient(s.HTTP(), s.AdminURL())
+		r, err := patiently(func() (*connect.Response[petrelv1.RedeemResponse], error) {
+			return setup.Redeem(s.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+		})
 		if err != nil {
 			s.t.Fatalf("redeem the setup code: %v", err)
 		}
@@ -216,7 +213,16 @@ func (s *Server) setUp() {
 	}
 	calls := &http.Transport{TLSClientConfig: s.TLS()}
 	s.t.Cleanup(calls.CloseIdleConnections)
-	s.Admin = petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: readyTimeout, Transport: calls}, s.AdminURL(), connect.WithInterceptors(bearer(s.key)))
+	s.Admin = petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: eventually.Limit, Transport: calls}, s.AdminURL(), connect.WithInterceptors(bearer(s.key)))
+}
+
+// patiently asks again while the store of a server does not answer in time.
+func patiently[A any](ask func() (A, error)) (a A, err error) {
+	eventually.Holds(func() bool {
+		a, err = ask()
+		return connect.CodeOf(err) != connect.CodeUnavailable
+	})
+	return a, err
 }
 
 func bearer(key string) connect.UnaryInterceptorFunc {
@@ -252,30 +258,20 @@ func (s *Server) Stop() {
 func (s *Server) awaitEnd() {
 	s.t.Helper()
 	s.stop = nil
-	select {
-	case err := <-s.ended:
-		if err != nil && err != context.Canceled {
-			s.t.Errorf("server ended with: %v", err)
-		}
-	case <-time.After(readyTimeout):
-		s.t.Errorf("server did not end within %v", readyTimeout)
+	if err := eventually.Receive(s.t, "the end of the server", s.ended); err != nil && err != context.Canceled {
+		s.t.Errorf("server ended with: %v", err)
 	}
 }
 
 // Ended waits until a server has ended by itself, and returns why.
 func (s *Server) Ended() error {
 	s.t.Helper()
-	select {
-	case err := <-s.ended:
-		if s.stop != nil {
-			s.stop() // what the process had for its end
-		}
-		s.stop = nil
-		return err
-	case <-time.After(readyTimeout):
-		s.t.Fatalf("server did not end by itself within %v", readyTimeout)
-		return nil
+	err := eventually.Receive(s.t, "the end of the server by itself", s.ended)
+	if s.stop != nil {
+		s.stop() // what the process had for its end
 	}
+	s.stop = nil
+	return err
 }
 
 // Refused starts a server that must refuse its store, and returns why.
@@ -355,14 +351,16 @@ func (s *Server) TLS() *tls.Config {
 
 // HTTP is a client that trusts this server and keeps no connections.
 func (s *Server) HTTP() *http.Client {
-	return &http.Client{Timeout: readyTimeout, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.TLS()}}
+	return &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.TLS()}}
 }
 
 // Users makes users of a tenant ("": the default one) and returns a token for
 // each, in their order.
 func (s *Server) Users(tenant string, users ...string) []string {
 	s.t.Helper()
-	r, err := s.Admin.CreateUsers(s.t.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Tenant: tenant, Users: users}))
+	r, err := patiently(func() (*connect.Response[petrelv1.CreateUsersResponse], error) {
+		return s.Admin.CreateUsers(s.t.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Tenant: tenant, Users: users}))
+	})
 	if err != nil {
 		s.t.Fatalf("make users %v of tenant %q: %v", users, tenant, err)
 	}
@@ -387,7 +385,9 @@ func (s *Server) Group(tenant, key string, members ...string) string {
 		}
 		q.Members = append(q.Members, &petrelv1.MemberRef{User: m, Role: role})
 	}
-	r, err := s.Admin.CreateGroup(s.t.Context(), connect.NewRequest(q))
+	r, err := patiently(func() (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
+		return s.Admin.CreateGroup(s.t.Context(), connect.NewRequest(q))
+	})
 	if err != nil {
 		s.t.Fatalf("make group %s of tenant %q: %v", key, tenant, err)
 	}
@@ -397,9 +397,7 @@ func (s *Server) Group(tenant, key string, members ...string) string {
 // Dial connects a client, which is closed with the test.
 func (s *Server) Dial(f wire.Framing, c wire.Codec, token, device string) *wiretest.Conn {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), readyTimeout)
-	defer cancel()
-	conn, err := wiretest.Dial(ctx, wiretest.Options{URL: s.URL(f), Codec: c, Token: token, Device: device, TLS: s.TLS()})
+	conn, err := wiretest.Dial(eventually.Context(s.t), wiretest.Options{URL: s.URL(f), Codec: c, Token: token, Device: device, TLS: s.TLS()})
 	if err != nil {
 		s.t.Fatalf("connect %s: %v", device, err)
 	}

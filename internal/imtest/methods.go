@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -51,7 +52,7 @@ func (s *Server) HTTP2() *http.Client {
 	p.SetUnencryptedHTTP2(true)
 	t := &http.Transport{Protocols: p, TLSClientConfig: s.TLS().Clone()} // a transport adds its protocols to it
 	s.t.Cleanup(t.CloseIdleConnections)
-	return &http.Client{Timeout: readyTimeout, Transport: t}
+	return &http.Client{Timeout: eventually.Limit, Transport: t}
 }
 
 // Call calls a method with a credential ("": none) and returns its answer, or
