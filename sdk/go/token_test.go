@@ -39,7 +39,7 @@ func (p *porter) Refresh(_ context.Context, r *connect.Request[petrelv1.RefreshR
 		p.lose--
 		return nil, connect.NewError(connect.CodeUnavailable, errors.New("the answer is lost"))
 	}
-	return connect.NewResponse(&petrelv1.LoginResponse{AccessToken: "new", AccessExpiresMs: uint64(time.Now().Add(time.Hour).UnixMilli()), RefreshToken: "r2"}), nil
+	return connect.NewResponse(&petrelv1.LoginResponse{AccessToken: "new", AccessExpiresMs: uint64(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()), RefreshToken: "r2"}), nil
 }
 
 // Spec: S-3.4, P-11.3.
