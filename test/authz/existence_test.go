@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/api"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -129,12 +129,12 @@ func newProber(t testing.TB, srv *imtest.Server, credential string) *prober {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	p := &prober{t: t, srv: srv, credential: credential, http: &http.Client{Timeout: waitFor, Transport: transport}}
+	p := &prober{t: t, srv: srv, credential: credential, http: &http.Client{Timeout: eventually.Limit, Transport: transport}}
 	if credential == "" {
 		return p
 	}
 	var err error
-	if p.conn, err = net.DialTimeout("tcp", strings.TrimPrefix(srv.URL(wire.TCP), "tcp://"), waitFor); err != nil {
+	if p.conn, err = net.DialTimeout("tcp", strings.TrimPrefix(srv.URL(wire.TCP), "tcp://"), eventually.Limit); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.conn.Close() })
@@ -153,7 +153,7 @@ func (p *prober) frame(f *petrelv1.ClientFrame) *petrelv1.ServerFrame {
 	f.Id = p.id
 	b, err := protojson.Marshal(f)
 	if err == nil {
-		err = p.conn.SetDeadline(time.Now().Add(waitFor))
+		err = p.conn.SetDeadline(eventually.Deadline())
 	}
 	if err == nil {
 		_, err = p.conn.Write(append(b, '\n'))

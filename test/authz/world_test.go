@@ -12,21 +12,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-const (
-	password = "correct horse battery staple"
-	waitFor  = 20 * time.Second
-)
+const password = "correct horse battery staple"
 
 // world is a group of its own, with one user of each standing, and the caller
 // who tries something.
@@ -186,12 +183,12 @@ func (w *world) hello() *petrelv1.Hello {
 func (w *world) frame(f *petrelv1.ClientFrame) string {
 	w.t.Helper()
 	_, isHello := f.Body.(*petrelv1.ClientFrame_Hello)
-	nc, err := net.DialTimeout("tcp", strings.TrimPrefix(w.srv.URL(wire.TCP), "tcp://"), waitFor)
+	nc, err := net.DialTimeout("tcp", strings.TrimPrefix(w.srv.URL(wire.TCP), "tcp://"), eventually.Limit)
 	if err != nil {
 		w.t.Fatalf("connect: %v", err)
 	}
 	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(waitFor)); err != nil {
+	if err := nc.SetDeadline(eventually.Deadline()); err != nil {
 		w.t.Fatal(err)
 	}
 	in := bufio.NewReader(nc)
