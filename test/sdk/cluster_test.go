@@ -1,18 +1,17 @@
 package sdk
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -58,19 +57,13 @@ func TestNodesOfADatabaseThatWentBackAllStop(t *testing.T) {
 	imtest.WaitSettled(nodes)
 
 	alice = s.Dial(wire.WebSocket, wire.Proto, token, "phone")
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	began := time.Now()
-	if p, err := alice.Sync(ctx, page.Token); err == nil {
+	if p, err := alice.Sync(eventually.Context(t), page.Token); err == nil {
 		t.Errorf("the sync was answered: %v", p)
 	}
 	for i, n := range nodes {
 		if err := n.Ended(); err == nil || !strings.Contains(n.Log(), "gone back to an earlier state") {
 			t.Errorf("node %d ended with %v\n%s", i+1, err, n.Log())
 		}
-	}
-	if took := time.Since(began); took > stopsWithin {
-		t.Errorf("the nodes stopped after %v, want at most %v", took, stopsWithin)
 	}
 	if why := s.Refused(); !strings.Contains(s.Log(), "petrel repair") {
 		t.Errorf("the next start: %v\n%s", why, s.Log())

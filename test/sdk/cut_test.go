@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,11 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	petrel "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -204,9 +205,7 @@ func (a *actor) write(r *rand.Rand, n int, group string) {
 		}
 		a.wrote[kind] = append(a.wrote[kind], d.Text)
 		if r.IntN(8) == 0 { // else much is under way at once
-			select {
-			case <-o.Done():
-			case <-time.After(deadline):
+			if _, err := o.Wait(eventually.Context(a.t)); errors.Is(err, context.DeadlineExceeded) {
 				a.t.Errorf("%s: message %d is not settled", a.name, i)
 				return
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/wire"
 	petrel "github.com/petrel-im/petrel/sdk/go"
@@ -112,7 +113,7 @@ func TestHistoryIsReadAroundADamagedBlock(t *testing.T) {
 	d := client(20).synced()
 	for more := true; more; {
 		var err error
-		if more, err = d.Older(within(t), group, 0); err != nil {
+		if more, err = d.Older(eventually.Context(t), group, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

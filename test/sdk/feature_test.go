@@ -6,21 +6,15 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	petrel "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // send sends d and waits until it is stored.
 func (d *device) send(x petrel.Draft) (conv string, seq uint64) {
@@ -29,9 +23,7 @@ func (d *device) send(x petrel.Draft) (conv string, seq uint64) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	if seq, err = o.Wait(ctx); err != nil {
+	if seq, err = o.Wait(eventually.Context(d.t)); err != nil {
 		d.t.Fatalf("send %+v: %v", x, err)
 	}
 	_, conv, _, _ = o.State()
@@ -90,11 +82,11 @@ func TestTypingCallsAndPresenceComeToTheOthers(t *testing.T) {
 	bob.until("alice types", func() bool { v, _ := bob.Conversation(conv); return fmt.Sprint(v.Typing) == "[alice]" })
 	alice.send(petrel.Draft{Conv: conv, Text: "there"})
 	bob.until("alice has sent it", func() bool { v, _ := bob.Conversation(conv); return v.Head == 2 && len(v.Typing) == 0 })
-	if err := alice.Signal(within(t), &petrelv1.SendSignal{User: "bob", Kind: "call", Data: []byte("x"), HoldMs: 30000}); err != nil {
+	if err := alice.Signal(eventually.Context(t), &petrelv1.SendSignal{User: "bob", Kind: "call", Data: []byte("x"), HoldMs: 30000}); err != nil {
 		t.Fatal(err)
 	}
 	bob.until("the call", func() bool { s := bob.Signals(); return len(s) == 1 && s[0].Kind == "call" && string(s[0].Data) == "x" })
-	if err := alice.Signal(within(t), &petrelv1.SendSignal{Kind: "call"}); petrel.CodeOf(err) != petrel.CodeInvalid {
+	if err := alice.Signal(eventually.Context(t), &petrelv1.SendSignal{Kind: "call"}); petrel.CodeOf(err) != petrel.CodeInvalid {
 		t.Errorf("a signal to nobody: got %v, want invalid", err)
 	}
 	bob.Watch("alice", "nobody")
@@ -108,7 +100,7 @@ func TestTypingCallsAndPresenceComeToTheOthers(t *testing.T) {
 func TestGroupLivesThroughTheClient(t *testing.T) {
 	_, ds := users(t, petrel.Options{}, "alice", "bob", "carol")
 	alice, bob, carol := ds[0], ds[1], ds[2]
-	ctx := within(t)
+	ctx := eventually.Context(t)
 	conv, err := alice.CreateGroup(ctx, "boat", "bob")
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +160,7 @@ func TestGroupLivesThroughTheClient(t *testing.T) {
 func TestFocusTurnsTheRestIntoHints(t *testing.T) {
 	_, ds := users(t, petrel.Options{}, "alice", "bob")
 	alice, bob := ds[0], ds[1]
-	ctx := within(t)
+	ctx := eventually.Context(t)
 	var convs []string
 	for i := range 3 {
 		conv, err := alice.CreateGroup(ctx, fmt.Sprint(i), "bob")
@@ -202,7 +194,7 @@ func TestFocusTurnsTheRestIntoHints(t *testing.T) {
 // TestLoginRefreshAndReplacement: P-11.3, P-11.4.
 func TestLoginRefreshAndReplacement(t *testing.T) {
 	s := imtest.Start(t, imtest.Options{Config: map[string]string{"accounts.access_ttl": "1m"}}) // so it is always about to end
-	ctx := within(t)
+	ctx := eventually.Context(t)
 	auth := petrel.Auth{URL: s.URL(wire.WebSocket), HTTP: s.HTTP()}
 	tokens, err := auth.Register(ctx, &petrelv1.RegisterRequest{
 		User: "alice", Password: "correct horse battery", Device: &petrelv1.DeviceRef{Id: "d1", Kind: "desktop"},
@@ -244,13 +236,8 @@ func TestLoginRefreshAndReplacement(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-ended:
-		if petrel.CodeOf(err) != petrel.CodeReplaced {
-			t.Errorf("run after another login: got %v, want replaced", err)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("the client runs on after another login")
+	if err := eventually.Receive(t, "the end of the client after another login", ended); petrel.CodeOf(err) != petrel.CodeReplaced {
+		t.Errorf("run after another login: got %v, want replaced", err)
 	}
 	if err := c.Run(ctx); petrel.CodeOf(err) == "" {
 		t.Errorf("run again: got %v, want a refusal", err)
@@ -259,7 +246,7 @@ func TestLoginRefreshAndReplacement(t *testing.T) {
 
 func TestRevokedDeviceEnds(t *testing.T) {
 	s := imtest.Start(t, imtest.Options{})
-	ctx := within(t)
+	ctx := eventually.Context(t)
 	auth := petrel.Auth{URL: s.BaseURL(), HTTP: http.DefaultClient}
 	var clients []*petrel.Client
 	var ended []chan error
@@ -292,13 +279,8 @@ func TestRevokedDeviceEnds(t *testing.T) {
 			if err := clients[1].RevokeDevice(ctx, "toaster"); petrel.CodeOf(err) != "no_device" {
 				t.Errorf("revoke of no device: got %v", err)
 			}
-			select {
-			case err := <-ended[0]:
-				if petrel.CodeOf(err) != petrel.CodeRevoked {
-					t.Errorf("run of a revoked device: got %v", err)
-				}
-			case <-time.After(5 * time.Second):
-				t.Error("a revoked device runs on")
+			if err := eventually.Receive(t, "the end of a revoked device", ended[0]); petrel.CodeOf(err) != petrel.CodeRevoked {
+				t.Errorf("run of a revoked device: got %v", err)
 			}
 			stop()
 			if err := <-ended[1]; err != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
@@ -16,10 +15,6 @@ import (
 	petrel "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
-
-// stopsWithin is how long a server may go on after a client has proved that its
-// store was put back. On a machine that does nothing else it takes 0.3 s.
-const stopsWithin = 10 * time.Second
 
 // putBack makes the folder what it was when it was copied to aside.
 func putBack(t *testing.T, aside, dir string) {
@@ -106,12 +101,8 @@ func TestServerThatWentBackStopsBeforeItAnswers(t *testing.T) {
 		t.Errorf("sync: %v", err)
 	}
 
-	began := time.Now()
 	bob = client(1)
 	why := s.Ended()
-	if took := time.Since(began); took > stopsWithin {
-		t.Errorf("the server stopped after %v, want at most %v", took, stopsWithin)
-	}
 	if why == nil || !strings.Contains(s.Log(), "gone back to an earlier state") || !strings.Contains(s.Log(), "user bob") {
 		t.Errorf("the server ended with %v, and said\n%s", why, s.Log())
 	}

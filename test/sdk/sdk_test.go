@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	petrel "github.com/petrel-im/petrel/sdk/go"
 )
@@ -23,9 +23,6 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
-
-// deadline bounds what a working client does at once.
-const deadline = 30 * time.Second
 
 // device is one client that runs until the test ends or stop is called.
 type device struct {
@@ -52,13 +49,8 @@ func run(t testing.TB, o petrel.Options) *device {
 		}
 		stopped = true
 		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Errorf("run: %v", err)
-			}
-		case <-time.After(deadline):
-			t.Errorf("the client does not end")
+		if err := eventually.Receive(t, "the end of the client", ended); err != nil {
+			t.Errorf("run: %v", err)
 		}
 	}
 	t.Cleanup(d.stop)
@@ -68,8 +60,7 @@ func run(t testing.TB, o petrel.Options) *device {
 // until waits, change by change, for cond.
 func (d *device) until(what string, cond func() bool) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
+	ctx := eventually.Context(d.t)
 	s := d.Subscribe()
 	defer s.Close()
 	for !cond() {
@@ -77,7 +68,7 @@ func (d *device) until(what string, cond func() bool) {
 			if errors.Is(err, context.DeadlineExceeded) && cond() {
 				d.t.Fatalf("%s: it is so, and no change told of it", what)
 			}
-			d.t.Fatalf("not within %v: %s; status %+v", deadline, what, d.Status())
+			d.t.Fatalf("not within %v: %s; status %+v", eventually.Limit, what, d.Status())
 		}
 	}
 }
@@ -115,18 +106,18 @@ var connections = []struct {
 }
 
 func TestTwoUsersTalkOverEveryTransport(t *testing.T) {
+	servers := map[bool]*imtest.Server{false: imtest.Start(t, imtest.Options{}), true: imtest.Start(t, imtest.Options{TLS: true})}
 	for _, k := range connections {
 		t.Run(k.name, func(t *testing.T) {
-			s := imtest.Start(t, imtest.Options{TLS: k.tls})
-			tokens := s.Users("", "alice", "bob")
+			s := servers[k.tls].For(t)
+			tokens := s.Users(k.name, "alice", "bob")
 			o := petrel.Options{URL: s.URL(k.f), JSON: k.json, TLS: s.TLS()}
 			o.Token = petrel.StaticToken(tokens[0])
 			alice := run(t, o).synced()
 			o.Token = petrel.StaticToken(tokens[1])
 			bob := run(t, o).synced()
 
-			ctx, cancel := context.WithTimeout(t.Context(), deadline)
-			defer cancel()
+			ctx := eventually.Context(t)
 			var want []string
 			for i := range 20 {
 				from, to := alice, "bob"
@@ -183,8 +174,7 @@ func TestEveryBodyIsStoredOrRejected(t *testing.T) {
 			}
 			all = append(all, o)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), deadline)
-		defer cancel()
+		ctx := eventually.Context(t)
 		for n, o := range all {
 			_, err := o.Wait(ctx)
 			if petrel.CodeOf(err) != drafts[n].code || (err == nil) != (drafts[n].code == "") {
