@@ -95,17 +95,25 @@ func (r *refanner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, err
 }
 
 // refanRows delivers some entries of a conversation, each to those members who
-// may read it: a member who joined after an entry does not get it. Spec: P-8.3.
+// may read it: a member who joined after an entry does not get it. A user whose stay
+// ended with an entry gets this one, and by that learns of those before it. Spec: P-8.3.
 func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
 	rec, err := r.store.Conversation(ctx, key)
 	if err != nil || rec == nil {
 		return err
 	}
-	members, since, err := r.members(ctx, key, rec)
-	if err != nil || !r.fan.Reaches(key.Tenant, members) { // a start need not read what nobody gets
+	from = max(from, im.Seq(rec.FirstSeq))
+	members, since, leavers, err := r.members(ctx, key, rec, stay{from, to})
+	if err != nil {
 		return err
 	}
-	from = max(from, im.Seq(rec.FirstSeq))
+	all := slices.Clone(members)
+	for _, users := range leavers {
+		all = append(all, users...)
+	}
+	if !r.fan.Reaches(key.Tenant, all) { // a start need not read what nobody gets
+		return nil
+	}
 	var told []im.User // who gets items
 	var items []fanout.Item
 	deliver := func() {
@@ -126,6 +134,7 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			return true
 		}
 		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > row.Seq })
+		may = append(may, leavers[row.Seq]...)
 		if head.Flags&special != 0 { // each user sees another row
 			deliver()
 			for _, u := range may {
@@ -140,7 +149,7 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			}
 			return true
 		}
-		if len(may) != len(told) { // stays begin and do not end here
+		if !slices.Equal(may, told) {
 			deliver()
 		}
 		stored = slices.Clone(stored)
@@ -169,25 +178,29 @@ func namesIn(stored []byte) *fanout.Names {
 }
 
 // members are who is in a conversation, and since when; of a direct one or an inbox,
-// which nobody joins or leaves, there is no since.
-func (r *refanner) members(ctx context.Context, key im.Key, rec *storepb.Conversation) (members []im.User, since map[im.User]im.Seq, err error) {
+// which nobody joins or leaves, there is no since. leavers are the users whose stays ended
+// with entries of a range, by entry.
+func (r *refanner) members(ctx context.Context, key im.Key, rec *storepb.Conversation, of stay) (members []im.User, since map[im.User]im.Seq, leavers map[im.Seq][]im.User, err error) {
 	if key.Conv.Kind() != im.Group {
 		for _, u := range rec.Participants {
 			members = append(members, im.User(u))
 		}
-		return members, nil, nil
+		return members, nil, nil, nil
 	}
-	since = map[im.User]im.Seq{}
+	since, leavers = map[im.User]im.Seq{}, map[im.Seq][]im.User{}
 	err = r.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
 		if m.Role != 0 {
 			members = append(members, u)
 		}
-		if n := len(m.Stays); n > 0 {
-			since[u] = im.Seq(m.Stays[n-1].From)
+		for _, s := range m.Stays {
+			since[u] = im.Seq(s.From)
+			if q := im.Seq(s.To); of.from <= q && q <= of.to {
+				leavers[q] = append(leavers[q], u)
+			}
 		}
 		return true
 	})
-	return members, since, err
+	return members, since, leavers, err
 }
 
 // isSnapshot tells whether the wire part of a row of an inbox is a part of a snapshot.

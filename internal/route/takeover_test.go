@@ -80,6 +80,26 @@ func TestF8ANewOwnerPushesNobodyWhatWasBeforeThem(t *testing.T) {
 	})
 }
 
+// F8 with F17: a user whose removal was committed and not pushed is told by the next owner,
+// and of nothing that came later. Spec: P-8.3.
+func TestF8ANewOwnerTellsWhoWasRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		alice, bob := two.Online("alice"), two.Online("bob")
+		c.WaitOnline()
+		open := one.Gate.ShutAnswers() // durable, and nobody is told
+		t.Cleanup(open)
+		one.Submit(convtest.Message(key, "alice", "k1", 1, "before"), convtest.Kick(key, "kick", "bob"), convtest.Message(key, "alice", "k2", 1, "after"))
+		c.WaitRow(key, 4)
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, alice, "1:members", "2:before", "3:members", "4:after")
+		routetest.Sees(t, bob, "3:members")
+	})
+}
+
 // A feed whose store takes nothing more until it is taken over is opened again,
 // without what broke it.
 func TestABrokenFeedIsTakenOver(t *testing.T) {
