@@ -42,7 +42,11 @@ func newCarrier(o owners, st store.Store, streams *stream.Streams, nodes *fanout
 	}
 	ca := &carrier{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), wakes: make(chan struct{}, 1)}
 	for i := range ca.lanes {
-		ca.lanes[i].queues, ca.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
+		l := &ca.lanes[i]
+		l.queues, l.tickets = map[im.Key]*queue{}, map[uint64]asked{}
+		// An owner may still answer sends of the process that had the id of this node
+		// before. Their tickets must not be those of other sends here.
+		l.last = o.cluster.Incarnation() >> (64 - ticketShift + 1)
 	}
 	streams.Handle(cluster.KindSends, ca.receiveSends)
 	streams.Handle(cluster.KindNotOwner, ca.receiveNotOwner)

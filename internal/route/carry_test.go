@@ -355,3 +355,24 @@ func TestF18BothBeginADirectConversationAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A node restarts while the owner has not decided a send of the process before. The
+// answer to that send is none to a send of the new process.
+func TestAnAnswerToAFormerProcessAnswersNoSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		open := one.Gate.ShutStore()
+		t.Cleanup(open)
+		two.Submit(convtest.Message(key, "alice", "k1", 1, "of the former process"))
+		synctest.Wait()
+		c.Kill(two)
+		two = c.Join(two.ID, cluster.AllRoles)
+		second := two.Submit(convtest.Message(key, "bob", "k2", 1, "of the new process"))
+		synctest.Wait()
+		open()
+		if r := two.Await(second[0]); r.Err != nil || r.Seq != 3 {
+			t.Errorf("the send of the new process: %+v, want seq 3", r)
+		}
+	})
+}

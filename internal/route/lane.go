@@ -23,7 +23,7 @@ type lane struct {
 	ready   []*queue // those with something to send to the owner, each once
 	epoch   im.Epoch // of the owner known when all of them were looked at last
 	tickets map[uint64]asked
-	last    uint64
+	last    uint64 // ticket, without its feed
 }
 
 // queue holds the sends to one conversation. One group of them is under way to the
