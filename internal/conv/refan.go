@@ -94,25 +94,18 @@ func (r *refanner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, err
 	return nil, nil
 }
 
-// refanRows delivers some entries of a conversation, each to those members who
-// may read it: a member who joined after an entry does not get it. A user whose stay
-// ended with an entry gets this one, and by that learns of those before it. Spec: P-8.3.
+// refanRows delivers some entries of a conversation, each to those who may read it: a
+// member who joined after an entry does not get it, and a user who was removed gets those
+// up to the removal. Spec: P-8.3.
 func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
 	rec, err := r.store.Conversation(ctx, key)
 	if err != nil || rec == nil {
 		return err
 	}
 	from = max(from, im.Seq(rec.FirstSeq))
-	members, since, leavers, err := r.members(ctx, key, rec, stay{from, to})
-	if err != nil {
+	readers, err := r.readers(ctx, key, rec, stay{from, to})
+	if err != nil || !r.fan.Reaches(key.Tenant, usersOf(readers)) { // a start need not read what nobody gets
 		return err
-	}
-	all := slices.Clone(members)
-	for _, users := range leavers {
-		all = append(all, users...)
-	}
-	if !r.fan.Reaches(key.Tenant, all) { // a start need not read what nobody gets
-		return nil
 	}
 	var told []im.User // who gets items
 	var items []fanout.Item
@@ -133,8 +126,7 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 		if key.Conv.Kind() == im.Inbox && isSnapshot(stored) { // nobody learns anything by it. Spec: P-8.11
 			return true
 		}
-		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > row.Seq })
-		may = append(may, leavers[row.Seq]...)
+		may := usersOf(slices.DeleteFunc(slices.Clone(readers), func(u member) bool { return !u.mayGet(row.Seq, stored) }))
 		if head.Flags&special != 0 { // each user sees another row
 			deliver()
 			for _, u := range may {
@@ -177,30 +169,53 @@ func namesIn(stored []byte) *fanout.Names {
 	return n
 }
 
-// members are who is in a conversation, and since when; of a direct one or an inbox,
-// which nobody joins or leaves, there is no since. leavers are the users whose stays ended
-// with entries of a range, by entry.
-func (r *refanner) members(ctx context.Context, key im.Key, rec *storepb.Conversation, of stay) (members []im.User, since map[im.User]im.Seq, leavers map[im.Seq][]im.User, err error) {
+// readers are the users who may read any of a range of entries, with their stays. Nobody
+// joins or leaves a direct conversation or an inbox.
+func (r *refanner) readers(ctx context.Context, key im.Key, rec *storepb.Conversation, of stay) (all []member, err error) {
 	if key.Conv.Kind() != im.Group {
 		for _, u := range rec.Participants {
-			members = append(members, im.User(u))
+			all = append(all, member{user: im.User(u), stays: []stay{{}}})
 		}
-		return members, nil, nil, nil
+		return all, nil
 	}
-	since, leavers = map[im.User]im.Seq{}, map[im.Seq][]im.User{}
 	err = r.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
-		if m.Role != 0 {
-			members = append(members, u)
-		}
+		x := member{user: u}
 		for _, s := range m.Stays {
-			since[u] = im.Seq(s.From)
-			if q := im.Seq(s.To); of.from <= q && q <= of.to {
-				leavers[q] = append(leavers[q], u)
+			if im.Seq(s.From) <= of.to && (s.To == 0 || im.Seq(s.To) >= of.from) {
+				x.stays = append(x.stays, stay{im.Seq(s.From), im.Seq(s.To)})
 			}
+		}
+		if len(x.stays) > 0 {
+			all = append(all, x)
 		}
 		return true
 	})
-	return members, since, leavers, err
+	return all, err
+}
+
+func usersOf(list []member) []im.User {
+	users := make([]im.User, len(list))
+	for i := range list {
+		users[i] = list[i].user
+	}
+	return users
+}
+
+// mayGet tells whether a user gets the entry q with its row as it is stored. If it was edited
+// after the stay of the user, it shows what the user may not read, and the user reads the
+// history instead.
+func (u *member) mayGet(q im.Seq, stored []byte) bool {
+	for _, s := range u.stays {
+		switch {
+		case q < s.from || s.to != 0 && q > s.to:
+		case s.to == 0:
+			return true
+		default:
+			var m petrelv1.Message
+			return wire.ParseMessage(stored, &m) == nil && im.Seq(max(m.EditedBy, m.RecalledBy)) <= s.to
+		}
+	}
+	return false
 }
 
 // isSnapshot tells whether the wire part of a row of an inbox is a part of a snapshot.

@@ -96,7 +96,30 @@ func TestF8ANewOwnerTellsWhoWasRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		routetest.Sees(t, alice, "1:members", "2:before", "3:members", "4:after")
-		routetest.Sees(t, bob, "3:members")
+		routetest.Sees(t, bob, "1:members", "2:before", "3:members")
+	})
+}
+
+// A new owner pushes a removed user no text of an edit that came after the removal. Spec: P-8.3.
+func TestANewOwnerShowsWhoWasRemovedNoLaterEdit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		alice, bob := two.Online("alice"), two.Online("bob")
+		c.WaitOnline()
+		open := one.Gate.ShutAnswers() // durable, and nobody is told
+		t.Cleanup(open)
+		one.Submit(convtest.Message(key, "alice", "k1", 1, "before"), convtest.Kick(key, "kick", "bob"))
+		c.WaitRow(key, 3)
+		edit := convtest.Message(key, "alice", "k2", 1, "")
+		edit.Entry.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: 2, Body: &petrelv1.Edit_Text{Text: "after"}}}
+		one.Submit(edit)
+		c.WaitRow(key, 4)
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, alice, "1:members", "2:after (edited by 4)", "3:members", "4:edit of 2 after")
+		routetest.Sees(t, bob, "1:members", "3:members")
 	})
 }
 

@@ -193,7 +193,7 @@ var convRules = []rule{
 	{
 		name:    "refan-to-all",
 		holds:   "what a new owner pushes reaches nobody who became a member later",
-		patches: []patch{{"internal/conv/refan.go", `return since[u] > row.Seq`, `return since[u] > row.Seq && false`}},
+		patches: []patch{{"internal/conv/refan.go", `case q < s.from || s.to != 0 && q > s.to:`, `case s.to != 0 && q > s.to:`}},
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerPushesNobody"}},
 	},
 	{
