@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 )
 
 // Node is a Node process with clients of the TypeScript SDK. It ends with the test.
@@ -83,20 +85,12 @@ func StartNode(t *testing.T) *Node {
 	}()
 	t.Cleanup(func() {
 		_ = stdin.Close() // it ends then
-		select {
-		case err := <-over:
-			if err != nil {
-				t.Errorf("the Node process: %v", err)
-			}
-		case <-time.After(endsWithin):
-			_ = cmd.Process.Kill() // it has ended perhaps
-			t.Errorf("the Node process does not end: %v", <-over)
+		if err := eventually.Receive(t, "the Node process ends", over); err != nil {
+			t.Errorf("the Node process: %v", err)
 		}
 	})
 	return n
 }
-
-const endsWithin = 20 * time.Second
 
 // Passenger starts a client of the TypeScript SDK.
 func (n *Node) Passenger(o Options) *Passenger {
@@ -108,11 +102,7 @@ func (n *Node) Passenger(o Options) *Passenger {
 	n.command(command{Begin: &begin{Name: o.Name, URL: o.URL, Token: o.Token, To: o.To, Count: o.Count, EveryMs: o.Every.Milliseconds(), Bytes: max(1, o.Bytes), Reads: o.Reads}})
 	p.stop = sync.OnceFunc(func() {
 		n.command(command{End: o.Name})
-		select {
-		case <-ended:
-		case <-time.After(endsWithin):
-			p.fail(errors.New("it does not end"))
-		}
+		eventually.Receive(n.t, o.Name+" ends", ended)
 	})
 	n.t.Cleanup(p.Stop)
 	return p

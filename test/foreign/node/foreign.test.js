@@ -6,7 +6,7 @@ import { Client, WebSocket, newId } from './client.js'
 
 const URL = process.env.PETREL_URL
 const TOKENS = JSON.parse(readFileSync(process.env.PETREL_TOKENS))
-const limit = { timeout: 30_000 }
+const limit = { timeout: 60_000 }
 
 /** Runs f with sessions of the users and closes them after. */
 async function sessions(users, f) {

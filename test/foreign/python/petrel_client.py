@@ -10,7 +10,7 @@ import time
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-TIMEOUT = 15  # seconds, for anything that is waited for
+TIMEOUT = 60  # seconds, for anything that is waited for: only a fault meets it
 
 
 class Refused(Exception):

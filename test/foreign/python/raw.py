@@ -57,7 +57,7 @@ def top_fields(b):
 
 
 class RawWebSocket:
-    def __init__(self, url, timeout=15):
+    def __init__(self, url, timeout=60):
         u = urlsplit(url)
         self.sock = socket.create_connection((u.hostname, u.port or 80), timeout=timeout)
         self.buf = b""

