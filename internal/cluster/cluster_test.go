@@ -103,6 +103,23 @@ func TestKilledNodeIsSucceeded(t *testing.T) {
 	}
 }
 
+// A node that is gone cannot be handed a feed, and nobody waits for it.
+func TestDrainDoesNotWaitForANodeThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.three()
+		b.kill()
+		w.settled(5 * time.Second)
+		began := time.Now()
+		if err := a.c.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 500*time.Millisecond || c.has() != im.Partitions {
+			t.Errorf("drained in %v, and the node that is left has %d feeds, want all", took, c.has())
+		}
+	})
+}
+
 // A killed node that returns at once, under the same id, has its part again
 // soon, and nobody else's moves.
 func TestRestartedNodeGetsItsPartAgain(t *testing.T) {
@@ -411,11 +428,11 @@ func dropFirst(s bus.Subject, n int, others ...bus.Subject) func(im.Node, bus.Su
 
 // longestGap watches for a while and tells how long a feed had no owner at most.
 func (w *world) longestGap(watch time.Duration) time.Duration {
-	since := map[store.Feed]time.Time{}
+	var since [im.Partitions]time.Time // zero: it has an owner
 	longest := time.Duration(0)
 	for end := time.Now().Add(watch); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		synctest.Wait()
-		served := map[store.Feed]bool{}
+		var served [im.Partitions]bool
 		for _, n := range w.running() {
 			n.mu.Lock()
 			for f := range n.open {
@@ -425,11 +442,11 @@ func (w *world) longestGap(watch time.Duration) time.Duration {
 		}
 		for _, f := range w.db.Feeds() {
 			if served[f] {
-				delete(since, f)
-			} else if from, ok := since[f]; !ok {
+				since[f] = time.Time{}
+			} else if since[f].IsZero() {
 				since[f] = time.Now()
 			} else {
-				longest = max(longest, time.Since(from))
+				longest = max(longest, time.Since(since[f]))
 			}
 		}
 	}
@@ -482,7 +499,7 @@ func TestJoinMovesLittle(t *testing.T) {
 		d := w.start("d", nil)
 		for range 4000 {
 			for _, n := range w.running() {
-				most = max(most, n.c.Status().Moving)
+				most = max(most, n.moving())
 			}
 			if n := d.has(); n > 0 && time.Since(d.c.began) < settleTime {
 				t.Fatalf("%d feeds before the joiner has settled", n)

@@ -104,7 +104,7 @@ func TestFewFeedsMoveAtATime(t *testing.T) {
 		w.start("b", nil)
 		most := 0
 		for range 3000 {
-			most = max(most, a.c.Status().Moving)
+			most = max(most, a.moving())
 			time.Sleep(time.Millisecond)
 		}
 		w.even(time.Second)

@@ -282,36 +282,52 @@ func (n *node) has() int {
 	return len(n.open)
 }
 
+func (n *node) moving() int {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.c.moving
+}
+
 // problem says why the world is not at rest: every feed has one owner, which
 // the store takes for its holder, and all nodes know it.
 func (w *world) problem() string {
-	holders := w.db.all()
 	nodes := w.running()
-	owner := map[store.Feed]im.Node{}
+	w.db.mu.Lock()
+	defer w.db.mu.Unlock()
+	var owners [im.Partitions]im.Node
 	for _, n := range nodes {
-		n.mu.Lock()
-		for f, e := range n.open {
-			if by, ok := owner[f]; ok {
-				n.mu.Unlock()
-				return fmt.Sprintf("feed %d is open at %s and %s", f, by, n.id)
-			}
-			if h := holders[f]; h.Holder != n.c.Incarnation() || h.Epoch != e {
-				n.mu.Unlock()
-				return fmt.Sprintf("feed %d is open at %s in epoch %d, and the store has %+v", f, n.id, e, h)
-			}
-			owner[f] = n.id
+		if p := n.problem(&owners, w.db.feeds); p != "" {
+			return p
 		}
-		n.mu.Unlock()
 	}
-	for _, f := range w.db.Feeds() {
-		if _, ok := owner[f]; !ok {
-			return fmt.Sprintf("feed %d has no owner; the store has %+v", f, holders[f])
+	for _, f := range w.db.ids {
+		if owners[f] == "" {
+			return fmt.Sprintf("feed %d has no owner; the store has %+v", f, w.db.feeds[f])
 		}
+	}
+	for _, f := range w.db.ids {
 		for _, n := range nodes {
-			if at, e, ok := n.c.Route(f); !ok || at != owner[f] || e != holders[f].Epoch {
-				return fmt.Sprintf("feed %d is at %s in epoch %d, and %s looks for it at %q in epoch %d (%v)", f, owner[f], holders[f].Epoch, n.id, at, e, ok)
+			if at, e, ok := n.c.Route(f); !ok || at != owners[f] || e != w.db.feeds[f].Epoch {
+				return fmt.Sprintf("feed %d is at %s in epoch %d, and %s looks for it at %q in epoch %d (%v)", f, owners[f], w.db.feeds[f].Epoch, n.id, at, e, ok)
 			}
 		}
+	}
+	return ""
+}
+
+// problem says which feed of n is open elsewhere too, or is another one's in the store. It
+// notes who has the feeds.
+func (n *node) problem(owners *[im.Partitions]im.Node, holders map[store.Feed]store.Holder) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for f, e := range n.open {
+		if by := owners[f]; by != "" {
+			return fmt.Sprintf("feed %d is open at %s and %s", f, by, n.id)
+		}
+		if h := holders[f]; h.Holder != n.c.Incarnation() || h.Epoch != e {
+			return fmt.Sprintf("feed %d is open at %s in epoch %d, and the store has %+v", f, n.id, e, h)
+		}
+		owners[f] = n.id
 	}
 	return ""
 }
@@ -457,6 +473,8 @@ func (b *gatedBus) Handle(s bus.Subject, h bus.Handler) {
 type database struct {
 	store.Store // nil: what a Cluster does not call
 
+	ids []store.Feed // sorted
+
 	mu      sync.Mutex
 	feeds   map[store.Feed]store.Holder
 	records map[string][]byte
@@ -471,6 +489,7 @@ func newDatabase(feeds int) *database {
 	d := &database{feeds: map[store.Feed]store.Holder{}, records: map[string][]byte{}, calls: map[string]int{}}
 	for f := range feeds {
 		d.feeds[store.Feed(f)] = store.Holder{}
+		d.ids = append(d.ids, store.Feed(f))
 	}
 	return d
 }
@@ -496,13 +515,15 @@ func (d *database) called(what string) int {
 // epochs sums up the epochs of all feeds: how often they were taken over.
 func (d *database) epochs() int {
 	n := 0
-	for _, h := range d.all() {
-		n += int(h.Epoch)
-	}
+	d.set(func(d *database) {
+		for _, h := range d.feeds {
+			n += int(h.Epoch)
+		}
+	})
 	return n
 }
 
-func (d *database) Feeds() []store.Feed { return slices.Sorted(maps.Keys(d.all())) }
+func (d *database) Feeds() []store.Feed { return d.ids }
 
 // connection is a node's end of a database.
 type connection struct {
