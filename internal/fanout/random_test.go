@@ -366,9 +366,9 @@ func (w *world) checkTables() {
 
 // Whatever is lost or delayed between the nodes, in the end every session knows all
 // entries that it may read, and has got no entry that it may not. PETREL_SCHEDULES is how
-// many schedules there are, 200 by itself and 20,000 for `make long`.
+// many schedules there are, 60 by itself and 20,000 for `make long`.
 func TestRandomSchedulesEndWithAllEntriesKnown(t *testing.T) {
-	seeds := uint64(200)
+	seeds := uint64(60)
 	if n, err := strconv.ParseUint(os.Getenv("PETREL_SCHEDULES"), 10, 64); err == nil {
 		seeds = n
 	}
