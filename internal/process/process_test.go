@@ -3,12 +3,14 @@
 package process
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 )
 
 // TestMain is also the process that a test freezes: several threads that never rest.
@@ -24,19 +26,24 @@ func TestMain(m *testing.M) {
 			}
 		}()
 	}
-	<-time.After(time.Minute) // a test that is killed leaves it
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends, also if it is killed
 }
 
 // Freeze returns when no thread runs any more: what all have used does not grow.
 func TestAFrozenProcessStands(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PETREL_TEST_RUNS=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	pid := cmd.Process.Pid
 	for range 20 {
-		<-time.After(10 * time.Millisecond)
+		eventually.True(t, "the process runs", func() bool { return runs(pid) })
 		if err := Freeze(pid); err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,9 @@ const Version = 1
 
 const (
 	writeTimeout  = 10 * time.Second
-	defaultQueue  = 1024     // frames
-	maxFrameBytes = 16 << 20 // of a frame from the server; far above any page it sends
+	endTimeout    = 10 * time.Second // to read how the server has ended a connection
+	defaultQueue  = 1024             // frames
+	maxFrameBytes = 16 << 20         // of a frame from the server; far above any page it sends
 )
 
 // Conn is one connection. Its methods may be called by several goroutines.
@@ -241,7 +242,7 @@ func (e *Closed) Unwrap() error {
 // end waits until the connection has ended, for some seconds at most, and says
 // how. It is for callers that know that it is ending.
 func (c *Conn) end(ctx context.Context) *Closed {
-	t := time.NewTimer(10 * time.Second)
+	t := time.NewTimer(endTimeout)
 	defer t.Stop()
 	select {
 	case <-c.done:

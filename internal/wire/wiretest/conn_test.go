@@ -2,19 +2,18 @@ package wiretest
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gobwas/ws"
 	"go.uber.org/goleak"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -123,12 +122,6 @@ func serve(t *testing.T, play func(*peer), use func(t *testing.T, o Options)) {
 	}
 }
 
-func ctx(t *testing.T) context.Context {
-	c, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	t.Cleanup(cancel)
-	return c
-}
-
 func TestSendGetsItsAckAndEventsGoToRecv(t *testing.T) {
 	serve(t, func(p *peer) {
 		p.welcome()
@@ -146,7 +139,7 @@ func TestSendGetsItsAckAndEventsGoToRecv(t *testing.T) {
 		f = p.read()
 		p.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Seq: 8}}})
 	}, func(t *testing.T, o Options) {
-		c, err := Dial(ctx(t), o)
+		c, err := Dial(eventually.Context(t), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,15 +147,15 @@ func TestSendGetsItsAckAndEventsGoToRecv(t *testing.T) {
 		if c.Welcome.User != "alice" {
 			t.Errorf("welcome: got %v", c.Welcome)
 		}
-		a, err := c.Send(ctx(t), &petrelv1.Send{ClientMsgId: "k"})
+		a, err := c.Send(eventually.Context(t), &petrelv1.Send{ClientMsgId: "k"})
 		if err != nil || a.Seq != 7 {
 			t.Fatalf("send: got %v, %v, want seq 7", a, err)
 		}
-		f, err := c.Recv(ctx(t))
+		f, err := c.Recv(eventually.Context(t))
 		if err != nil || len(f.GetEvents().GetMessages()) != 1 {
 			t.Fatalf("recv: got %v, %v, want the event", f, err)
 		}
-		_, err = c.Send(ctx(t), &petrelv1.Send{ClientMsgId: "k"})
+		_, err = c.Send(eventually.Context(t), &petrelv1.Send{ClientMsgId: "k"})
 		if im.CodeOf(err) != im.CodeConflict || Unknown(err) {
 			t.Errorf("refused send: got %v (unknown %v), want a settled conflict", err, Unknown(err))
 		}
@@ -170,7 +163,7 @@ func TestSendGetsItsAckAndEventsGoToRecv(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err = c.Recv(ctx(t))
+		f, err = c.Recv(eventually.Context(t))
 		if err != nil || f.Id != id || f.GetAck().GetSeq() != 8 {
 			t.Errorf("answer to %d: got %v, %v", id, f, err)
 		}
@@ -186,12 +179,12 @@ func TestKickEndsEverythingThatWaits(t *testing.T) {
 			_ = ws.WriteFrame(p.conn, ws.NewCloseFrame(ws.NewCloseFrameBody(4409, "window_exceeded"))) // shows at the client
 		}
 	}, func(t *testing.T, o Options) {
-		c, err := Dial(ctx(t), o)
+		c, err := Dial(eventually.Context(t), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_, err = c.Send(ctx(t), &petrelv1.Send{ClientMsgId: "k"})
+		_, err = c.Send(eventually.Context(t), &petrelv1.Send{ClientMsgId: "k"})
 		closed, ok := errors.AsType[*Closed](err)
 		if !ok || im.CodeOf(err) != im.CodeWindowExceeded || !Unknown(err) {
 			t.Fatalf("send: got %v, want a close with window_exceeded that leaves the send unknown", err)
@@ -199,7 +192,7 @@ func TestKickEndsEverythingThatWaits(t *testing.T) {
 		if o.URL[0] == 'w' && (closed.Code != 4409 || closed.Reason != "window_exceeded") {
 			t.Errorf("close: got %d %q, want 4409 window_exceeded", closed.Code, closed.Reason)
 		}
-		if _, err := c.Recv(ctx(t)); im.CodeOf(err) != im.CodeWindowExceeded {
+		if _, err := c.Recv(eventually.Context(t)); im.CodeOf(err) != im.CodeWindowExceeded {
 			t.Errorf("recv after the end: got %v", err)
 		}
 	})
@@ -213,7 +206,7 @@ func TestRefusedHelloSaysCodeAndCloseCode(t *testing.T) {
 			_ = ws.WriteFrame(p.conn, ws.NewCloseFrame(ws.NewCloseFrameBody(4401, "unauthenticated"))) // shows at the client
 		}
 	}, func(t *testing.T, o Options) {
-		_, err := Dial(ctx(t), o)
+		_, err := Dial(eventually.Context(t), o)
 		closed, ok := errors.AsType[*Closed](err)
 		if !ok || im.CodeOf(err) != im.CodeUnauthenticated || !strings.Contains(err.Error(), "unauthenticated") {
 			t.Fatalf("dial: got %v, want unauthenticated", err)

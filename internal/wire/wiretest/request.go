@@ -146,7 +146,7 @@ func (c *Conn) ask(ctx context.Context, f *petrelv1.ClientFrame) (*petrelv1.Serv
 // broken is the error of a connection whose write failed: how the server ended
 // it, if that can still be read, says more than the write error.
 func (c *Conn) broken(err error) error {
-	_ = c.link.conn.SetReadDeadline(time.Now().Add(time.Second)) // the read below must end
+	_ = c.link.conn.SetReadDeadline(time.Now().Add(endTimeout)) // the read below must end
 	e := c.end(context.Background())
 	if e.Kick == nil && e.Code == 0 && e.Err == nil {
 		e.Err = err
