@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,6 +19,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
@@ -29,9 +30,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// deadline bounds what a working server does at once.
-const deadline = 20 * time.Second
 
 // someStore makes ids like those of a store.
 var someStore = im.NewIDs([16]byte{1})
@@ -219,13 +217,7 @@ func (w *world) send(s *conv.Send) conv.Result {
 	var k fanout.WakeUps
 	w.convs.Submit([]*conv.Send{s}, &k)
 	k.Flush()
-	select {
-	case r := <-ch:
-		return r
-	case <-time.After(deadline):
-		w.t.Fatal("no answer")
-		return conv.Result{}
-	}
+	return eventually.Receive(w.t, "the answer to a send", ch)
 }
 
 func (w *world) mustSend(s *conv.Send) im.Seq {
@@ -339,25 +331,19 @@ func showEntry(m *petrelv1.Message) string {
 	return m.String()
 }
 
-// awaitInbox waits until an inbox has exactly some entries.
-func (w *world) awaitInbox(u im.User, want ...string) {
+// wantInbox checks the entries that an inbox has when the consumer has carried everything.
+func (w *world) wantInbox(u im.User, want ...string) {
 	w.t.Helper()
-	for end := time.Now().Add(deadline); ; {
-		got := w.inbox(u)
-		if len(got) >= len(want) || time.Now().After(end) {
-			if d := cmp.Diff(want, got); d != "" {
-				w.t.Errorf("inbox of %s (-want +got):\n%s", u, d)
-			}
-			return
-		}
-		<-time.After(time.Millisecond)
+	synctest.Wait()
+	if d := cmp.Diff(want, w.inbox(u)); d != "" {
+		w.t.Errorf("inbox of %s (-want +got):\n%s", u, d)
 	}
 }
 
 // settle waits until the inboxes have everything so far.
 func (w *world) settle() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 	defer cancel()
 	if err := w.consumer.Await(ctx); err != nil {
 		w.t.Fatalf("the consumer does not come through: %v", err)
@@ -365,301 +351,320 @@ func (w *world) settle() {
 }
 
 func TestEveryChangeReachesTheInboxesOfThoseConcerned(t *testing.T) {
-	w := newWorld(t)
-	key := w.group("team", "alice", "bob")
-	id := key.Conv.String()
-	w.say(key, "alice", "nothing of this is in an inbox")
-	w.change(key, &petrelv1.MemberChange{Added: refs(0, "carol"), Removed: []string{"bob"}, Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
-	w.change(key, &petrelv1.MemberChange{Left: []string{"carol"}})
-	w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_OWNER, "bob")})
-	w.awaitInbox("alice", "joined "+id+"@1 GROUP peer= title=team", "role "+id+"@3 ADMIN")
-	w.awaitInbox("bob", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3", "joined "+id+"@5 GROUP peer= title=team")
-	w.awaitInbox("carol", "joined "+id+"@3 GROUP peer= title=team", "left "+id+"@4")
-	w.settle()
-	if got := len(w.inbox("alice")); got != 2 {
-		t.Errorf("alice's inbox has %d entries in the end", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.group("team", "alice", "bob")
+		id := key.Conv.String()
+		w.say(key, "alice", "nothing of this is in an inbox")
+		w.change(key, &petrelv1.MemberChange{Added: refs(0, "carol"), Removed: []string{"bob"}, Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
+		w.change(key, &petrelv1.MemberChange{Left: []string{"carol"}})
+		w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_OWNER, "bob")})
+		w.wantInbox("alice", "joined "+id+"@1 GROUP peer= title=team", "role "+id+"@3 ADMIN")
+		w.wantInbox("bob", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3", "joined "+id+"@5 GROUP peer= title=team")
+		w.wantInbox("carol", "joined "+id+"@3 GROUP peer= title=team", "left "+id+"@4")
+		w.settle()
+		if got := len(w.inbox("alice")); got != 2 {
+			t.Errorf("alice's inbox has %d entries in the end", got)
+		}
+	})
 }
 
 // Spec: P-8.4.
 func TestDirectConversationReachesBothInboxes(t *testing.T) {
-	w := newWorld(t)
-	one := w.direct("alice", "bob", "hi").Conv.String()
-	w.direct("bob", "alice", "hi back")
-	self := w.direct("alice", "alice", "note").Conv.String()
-	w.awaitInbox("alice", "joined "+one+"@1 DIRECT peer=bob title=", "joined "+self+"@1 DIRECT peer=alice title=")
-	w.awaitInbox("bob", "joined "+one+"@1 DIRECT peer=alice title=")
-	w.settle()
-	if a, b := len(w.inbox("alice")), len(w.inbox("bob")); a != 2 || b != 1 {
-		t.Errorf("in the end the inboxes have %d and %d entries", a, b)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one := w.direct("alice", "bob", "hi").Conv.String()
+		w.direct("bob", "alice", "hi back")
+		self := w.direct("alice", "alice", "note").Conv.String()
+		w.wantInbox("alice", "joined "+one+"@1 DIRECT peer=bob title=", "joined "+self+"@1 DIRECT peer=alice title=")
+		w.wantInbox("bob", "joined "+one+"@1 DIRECT peer=alice title=")
+		w.settle()
+		if a, b := len(w.inbox("alice")), len(w.inbox("bob")); a != 2 || b != 1 {
+			t.Errorf("in the end the inboxes have %d and %d entries", a, b)
+		}
+	})
 }
 
 // The first entry of an inbox changes no list: nothing is read on its account.
 func TestInboxIsOnNobodysList(t *testing.T) {
-	w := newWorld(t)
-	var read atomic.Int64
-	w.rows.onRows = func(key im.Key) {
-		if key.Conv.Kind() == im.Inbox {
-			read.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var read atomic.Int64
+		w.rows.onRows = func(key im.Key) {
+			if key.Conv.Kind() == im.Inbox {
+				read.Add(1)
+			}
 		}
-	}
-	w.direct("alice", "bob", "hi")
-	for range 2 { // up to the message, and up to the entries of the inboxes
-		if err := w.consumer.Await(t.Context()); err != nil {
-			t.Fatal(err)
+		w.direct("alice", "bob", "hi")
+		for range 2 { // up to the message, and up to the entries of the inboxes
+			if err := w.consumer.Await(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if n := read.Load(); n > 0 {
-		t.Errorf("rows of inboxes were read %d times", n)
-	}
+		if n := read.Load(); n > 0 {
+			t.Errorf("rows of inboxes were read %d times", n)
+		}
+	})
 }
 
 func TestEntriesComeOnceThoughTheConsumerStartsAgain(t *testing.T) {
-	w := newWorld(t)
-	want := map[string][]string{}
-	for i := range 12 {
-		name := fmt.Sprint("group ", i)
-		key := w.group(name, "alice", "bob")
-		id := key.Conv.String()
-		if i%3 == 1 {
-			w.kill() // at any point of its work
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		want := map[string][]string{}
+		for i := range 12 {
+			name := fmt.Sprint("group ", i)
+			key := w.group(name, "alice", "bob")
+			id := key.Conv.String()
+			if i%3 == 1 {
+				w.kill() // at any point of its work
+			}
+			w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+			w.direct("alice", im.User(fmt.Sprint("peer", i)), "hi")
+			if i%3 == 1 {
+				w.consume()
+			}
+			if i == 7 {
+				w.restart()
+			}
+			direct := w.convs.IDs().Direct(im.DefaultTenant, "alice", im.User(fmt.Sprint("peer", i))).String()
+			want["alice"] = append(want["alice"], "joined "+id+"@1 GROUP peer= title="+name, "joined "+direct+"@1 DIRECT peer=peer"+fmt.Sprint(i)+" title=")
+			want["bob"] = append(want["bob"], "joined "+id+"@1 GROUP peer= title="+name, "left "+id+"@2")
 		}
-		w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
-		w.direct("alice", im.User(fmt.Sprint("peer", i)), "hi")
-		if i%3 == 1 {
+		for range 3 { // from the very beginning of the feed, over what is there
+			w.kill()
+			err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}})
+			if err != nil {
+				t.Fatal(err)
+			}
 			w.consume()
+			w.settle()
 		}
-		if i == 7 {
-			w.restart()
-		}
-		direct := w.convs.IDs().Direct(im.DefaultTenant, "alice", im.User(fmt.Sprint("peer", i))).String()
-		want["alice"] = append(want["alice"], "joined "+id+"@1 GROUP peer= title="+name, "joined "+direct+"@1 DIRECT peer=peer"+fmt.Sprint(i)+" title=")
-		want["bob"] = append(want["bob"], "joined "+id+"@1 GROUP peer= title="+name, "left "+id+"@2")
-	}
-	for range 3 { // from the very beginning of the feed, over what is there
-		w.kill()
-		err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.consume()
+		w.restart()
 		w.settle()
-	}
-	w.restart()
-	w.settle()
-	w.awaitInbox("alice", want["alice"]...)
-	w.awaitInbox("bob", want["bob"]...)
+		w.wantInbox("alice", want["alice"]...)
+		w.wantInbox("bob", want["bob"]...)
+	})
 }
 
 // What a change that was published before the end of the process left to do is
 // done by the next one.
 func TestChangesBeforeARestartReachTheInboxesBehindIt(t *testing.T) {
-	w := newWorld(t)
-	w.group("carried", "alice")
-	w.settle()
-	w.kill()
-	key := w.group("waiting", "alice", "bob")
-	w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
-	w.restart()
-	w.settle()
-	id := key.Conv.String()
-	w.awaitInbox("bob", "joined "+id+"@1 GROUP peer= title=waiting", "left "+id+"@2")
-	if got := len(w.inbox("alice")); got != 2 {
-		t.Errorf("alice's inbox has %d entries, want 2", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.group("carried", "alice")
+		w.settle()
+		w.kill()
+		key := w.group("waiting", "alice", "bob")
+		w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+		w.restart()
+		w.settle()
+		id := key.Conv.String()
+		w.wantInbox("bob", "joined "+id+"@1 GROUP peer= title=waiting", "left "+id+"@2")
+		if got := len(w.inbox("alice")); got != 2 {
+			t.Errorf("alice's inbox has %d entries, want 2", got)
+		}
+	})
 }
 
 func TestAwaitWaitsForTheInboxes(t *testing.T) {
-	w := newWorld(t)
-	w.settle()
-	w.kill()
-	w.group("team", "alice")
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if err := w.consumer.Await(ctx); err == nil || len(w.inbox("alice")) != 0 {
-		t.Errorf("nobody carries, and Await says %v; the inbox has %v", err, w.inbox("alice"))
-	}
-	w.consume()
-	w.settle()
-	if got := len(w.inbox("alice")); got != 1 {
-		t.Errorf("after Await the inbox has %d entries, want 1", got)
-	}
-	for i := range 30 {
-		u := im.User(fmt.Sprint("user", i))
-		w.group(fmt.Sprint("group", i), string(u))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		w.settle()
-		if got := len(w.inbox(u)); got != 1 {
-			t.Fatalf("after Await the inbox of %s has %d entries, want 1", u, got)
+		w.kill()
+		w.group("team", "alice")
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		if err := w.consumer.Await(ctx); err == nil || len(w.inbox("alice")) != 0 {
+			t.Errorf("nobody carries, and Await says %v; the inbox has %v", err, w.inbox("alice"))
 		}
-	}
+		w.consume()
+		w.settle()
+		if got := len(w.inbox("alice")); got != 1 {
+			t.Errorf("after Await the inbox has %d entries, want 1", got)
+		}
+		for i := range 30 {
+			u := im.User(fmt.Sprint("user", i))
+			w.group(fmt.Sprint("group", i), string(u))
+			w.settle()
+			if got := len(w.inbox(u)); got != 1 {
+				t.Fatalf("after Await the inbox of %s has %d entries, want 1", u, got)
+			}
+		}
+	})
 }
 
 func TestConsumerSaysHowFarTheInboxesAreBehind(t *testing.T) {
-	w := newWorld(t)
-	w.settle()
-	w.kill()
-	began := time.Now()
-	key := w.group("team", "alice")
-	if lag, _ := w.convs.InboxLag(); lag != 0 {
-		t.Errorf("nobody has read the feed, and the inboxes are said to be behind by %v", lag)
-	}
-	made := time.Now()
-	for time.Since(made) < 10*time.Millisecond { // the time of a commit is in milliseconds
-		runtime.Gosched()
-	}
-	var lag atomic.Int64 // while the change is being carried
-	w.rows.onRows = func(c im.Key) {
-		if c == key {
-			n, _ := w.convs.InboxLag()
-			lag.Store(int64(n))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.kill()
+		key := w.group("team", "alice")
+		if lag, _ := w.convs.InboxLag(); lag != 0 {
+			t.Errorf("nobody has read the feed, and the inboxes are said to be behind by %v", lag)
 		}
-	}
-	w.consume()
-	w.settle()
-	if got := time.Duration(lag.Load()); got < 9*time.Millisecond || got > time.Since(began)+time.Millisecond {
-		t.Errorf("a change that waits since %v is said to wait since %v", time.Since(made), got)
-	}
-	for since := time.Now(); ; runtime.Gosched() { // the consumer looks once more
-		if got, _ := w.convs.InboxLag(); got == 0 {
-			break
-		} else if time.Since(since) > deadline {
-			t.Fatalf("the inboxes have everything, and are said to be behind by %v", got)
+		time.Sleep(10 * time.Millisecond)
+		var lag atomic.Int64 // while the change is being carried
+		w.rows.onRows = func(c im.Key) {
+			if c == key {
+				n, _ := w.convs.InboxLag()
+				lag.Store(int64(n))
+			}
 		}
-	}
+		w.consume()
+		w.settle()
+		if got := time.Duration(lag.Load()); got != 10*time.Millisecond {
+			t.Errorf("a change that waits since 10 ms is said to wait since %v", got)
+		}
+		synctest.Wait() // the consumer looks once more
+		if got, _ := w.convs.InboxLag(); got != 0 {
+			t.Errorf("the inboxes have everything, and are said to be behind by %v", got)
+		}
+	})
 }
 
 // More changes than are carried at once come at once.
 func TestManyChangesReachTheInboxes(t *testing.T) {
-	w := newWorld(t)
-	w.settle()
-	w.kill()
-	const members = 3000 // of one group, so that there are several batches
-	change := &petrelv1.MemberChange{}
-	for i := range members {
-		change.Added = append(change.Added, &petrelv1.MemberRef{User: fmt.Sprintf("user%04d", i)})
-	}
-	s := w.entry(im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}, change)
-	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
-	w.mustSend(s)
-	w.consume()
-	w.settle()
-	for i := range members {
-		if u := im.User(fmt.Sprintf("user%04d", i)); len(w.inbox(u)) != 1 {
-			t.Errorf("the inbox of %s has %d entries, want 1", u, len(w.inbox(u)))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.kill()
+		const members = 3000 // of one group, so that there are several batches
+		change := &petrelv1.MemberChange{}
+		for i := range members {
+			change.Added = append(change.Added, &petrelv1.MemberRef{User: fmt.Sprintf("user%04d", i)})
 		}
-	}
+		s := w.entry(im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}, change)
+		s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+		w.mustSend(s)
+		w.consume()
+		w.settle()
+		for i := range members {
+			if u := im.User(fmt.Sprintf("user%04d", i)); len(w.inbox(u)) != 1 {
+				t.Errorf("the inbox of %s has %d entries, want 1", u, len(w.inbox(u)))
+			}
+		}
+	})
 }
 
 // One entry of a conversation can concern a user in more than one way.
 func TestOneChangeThatNamesAUserTwiceDoesNotStopTheInboxes(t *testing.T) {
-	w := newWorld(t)
-	key := w.group("team", "alice", "bob", "carol")
-	id := key.Conv.String()
-	w.change(key, &petrelv1.MemberChange{Added: refs(0, "dave"), Roles: refs(petrelv1.Role_ROLE_ADMIN, "dave")})
-	w.change(key, &petrelv1.MemberChange{Removed: []string{"carol"}, Left: []string{"carol"}})
-	w.change(key, &petrelv1.MemberChange{Added: refs(0, "erin", "erin"), Removed: []string{"erin"}})
-	w.change(key, &petrelv1.MemberChange{Roles: append(refs(petrelv1.Role_ROLE_ADMIN, "alice"), refs(petrelv1.Role_ROLE_OWNER, "alice")...)})
-	w.settle()
-	w.awaitInbox("dave", "joined "+id+"@2 GROUP peer= title=team", "role "+id+"@2 ADMIN")
-	w.awaitInbox("carol", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3")
-	w.awaitInbox("erin", "joined "+id+"@4 GROUP peer= title=team", "left "+id+"@4")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.group("team", "alice", "bob", "carol")
+		id := key.Conv.String()
+		w.change(key, &petrelv1.MemberChange{Added: refs(0, "dave"), Roles: refs(petrelv1.Role_ROLE_ADMIN, "dave")})
+		w.change(key, &petrelv1.MemberChange{Removed: []string{"carol"}, Left: []string{"carol"}})
+		w.change(key, &petrelv1.MemberChange{Added: refs(0, "erin", "erin"), Removed: []string{"erin"}})
+		w.change(key, &petrelv1.MemberChange{Roles: append(refs(petrelv1.Role_ROLE_ADMIN, "alice"), refs(petrelv1.Role_ROLE_OWNER, "alice")...)})
+		w.settle()
+		w.wantInbox("dave", "joined "+id+"@2 GROUP peer= title=team", "role "+id+"@2 ADMIN")
+		w.wantInbox("carol", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3")
+		w.wantInbox("erin", "joined "+id+"@4 GROUP peer= title=team", "left "+id+"@4")
+	})
 }
 
 // The entry that dissolves a group names nobody.
 func TestDissolvedGroupIsLeftInEveryInbox(t *testing.T) {
-	w := newWorld(t)
-	key := w.group("team", "alice", "bob", "carol")
-	id := key.Conv.String()
-	w.change(key, &petrelv1.MemberChange{Removed: []string{"carol"}})
-	w.change(key, &petrelv1.MemberChange{Dissolved: true})
-	w.settle()
-	for _, u := range []im.User{"alice", "bob"} {
-		w.awaitInbox(u, "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3")
-	}
-	w.awaitInbox("carol", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@2")
-	states, _ := w.all("bob", nil)
-	if st := states[id]; !st.GetLeft() || st.GetHead() != 3 {
-		t.Errorf("bob's list says %v, want left at 3", st)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.group("team", "alice", "bob", "carol")
+		id := key.Conv.String()
+		w.change(key, &petrelv1.MemberChange{Removed: []string{"carol"}})
+		w.change(key, &petrelv1.MemberChange{Dissolved: true})
+		w.settle()
+		for _, u := range []im.User{"alice", "bob"} {
+			w.wantInbox(u, "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3")
+		}
+		w.wantInbox("carol", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@2")
+		states, _ := w.all("bob", nil)
+		if st := states[id]; !st.GetLeft() || st.GetHead() != 3 {
+			t.Errorf("bob's list says %v, want left at 3", st)
+		}
+	})
 }
 
 // F10: a recall in a conversation that a device knows up to its head makes its
 // next sync name the conversation, and the newest entries show it. A new title
 // is told the same way.
 func TestF10SyncNamesWhereSomethingWasRecalled(t *testing.T) {
-	w := newWorld(t)
-	key, other := w.group("team", "alice", "bob"), w.group("other", "alice", "bob")
-	q := w.say(key, "alice", "to be recalled")
-	w.say(other, "alice", "x")
-	w.settle()
-	_, token := w.all("bob", nil)
-	s := &conv.Send{Conv: key, Keyed: true}
-	s.Entry.From, s.Entry.ClientMsgId = "alice", w.id()
-	s.Entry.Body = &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: uint64(q)}}
-	w.mustSend(s)
-	page, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, token, inbox.Wants{Newest: conv.Newest{Messages: 2}})
-	if err != nil || len(page.Convs) != 1 || len(page.Convs[0].Newest) != 2 {
-		t.Fatalf("sync with the newest: %v, %v", page, err)
-	}
-	if m := page.Convs[0].Newest[0]; m.Body != nil || m.RecalledBy != 3 {
-		t.Errorf("the newest are %v", page.Convs[0].Newest)
-	}
-	states, token := w.all("bob", token)
-	w.wantConvs("after the recall", states, key)
-	if st := states[key.Conv.String()]; st.GetHead() != 3 || st.GetCounted() != 1 {
-		t.Errorf("after the recall bob's list says %v, want head 3, counted 1", st)
-	}
-	s = &conv.Send{Conv: other, Keyed: true}
-	s.Entry.ClientMsgId = w.id()
-	s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "renamed"}}
-	w.mustSend(s)
-	w.settle()
-	states, _ = w.all("bob", token)
-	w.wantConvs("after the new title", states, other)
-	if st := states[other.Conv.String()]; st.GetTitle() != "renamed" {
-		t.Errorf("after the new title bob's list says %v", st)
-	}
-	if got := len(w.inbox("bob")); got != 2 {
-		t.Errorf("bob's inbox has %d entries, want 2", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key, other := w.group("team", "alice", "bob"), w.group("other", "alice", "bob")
+		q := w.say(key, "alice", "to be recalled")
+		w.say(other, "alice", "x")
+		w.settle()
+		_, token := w.all("bob", nil)
+		s := &conv.Send{Conv: key, Keyed: true}
+		s.Entry.From, s.Entry.ClientMsgId = "alice", w.id()
+		s.Entry.Body = &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: uint64(q)}}
+		w.mustSend(s)
+		page, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, token, inbox.Wants{Newest: conv.Newest{Messages: 2}})
+		if err != nil || len(page.Convs) != 1 || len(page.Convs[0].Newest) != 2 {
+			t.Fatalf("sync with the newest: %v, %v", page, err)
+		}
+		if m := page.Convs[0].Newest[0]; m.Body != nil || m.RecalledBy != 3 {
+			t.Errorf("the newest are %v", page.Convs[0].Newest)
+		}
+		states, token := w.all("bob", token)
+		w.wantConvs("after the recall", states, key)
+		if st := states[key.Conv.String()]; st.GetHead() != 3 || st.GetCounted() != 1 {
+			t.Errorf("after the recall bob's list says %v, want head 3, counted 1", st)
+		}
+		s = &conv.Send{Conv: other, Keyed: true}
+		s.Entry.ClientMsgId = w.id()
+		s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "renamed"}}
+		w.mustSend(s)
+		w.settle()
+		states, _ = w.all("bob", token)
+		w.wantConvs("after the new title", states, other)
+		if st := states[other.Conv.String()]; st.GetTitle() != "renamed" {
+			t.Errorf("after the new title bob's list says %v", st)
+		}
+		if got := len(w.inbox("bob")); got != 2 {
+			t.Errorf("bob's inbox has %d entries, want 2", got)
+		}
+	})
 }
 
 // F26: an entry of an inbox has an id of its cause, so that a consumer which
 // starts over enters nothing twice.
 func TestF26InboxEntriesHaveTheIDOfTheirCause(t *testing.T) {
-	w := newWorld(t)
-	key := w.group("team", "alice", "bob")
-	w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
-	w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_ADMIN, "bob"), Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
-	w.change(key, &petrelv1.MemberChange{Dissolved: true})
-	w.settle()
-	before := map[im.User][]string{"alice": w.inbox("alice"), "bob": w.inbox("bob")}
-	for range 3 {
-		w.kill()
-		if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}}); err != nil {
-			t.Fatal(err)
-		}
-		w.restart()
-		w.change(w.group(w.id(), "carol"), &petrelv1.MemberChange{Added: refs(0, "dave")}) // something to be carried behind it
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.group("team", "alice", "bob")
+		w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+		w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_ADMIN, "bob"), Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
+		w.change(key, &petrelv1.MemberChange{Dissolved: true})
 		w.settle()
-	}
-	for u, want := range before {
-		if got := w.inbox(u); !cmp.Equal(got, want) {
-			t.Errorf("inbox of %s %q, want %q", u, got, want)
+		before := map[im.User][]string{"alice": w.inbox("alice"), "bob": w.inbox("bob")}
+		for range 3 {
+			w.kill()
+			if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}}); err != nil {
+				t.Fatal(err)
+			}
+			w.restart()
+			w.change(w.group(w.id(), "carol"), &petrelv1.MemberChange{Added: refs(0, "dave")}) // something to be carried behind it
+			w.settle()
 		}
-	}
+		for u, want := range before {
+			if got := w.inbox(u); !cmp.Equal(got, want) {
+				t.Errorf("inbox of %s %q, want %q", u, got, want)
+			}
+		}
+	})
 }
 
 // An inbox is private: another user cannot read it.
 func TestInboxIsReadByItsUserOnly(t *testing.T) {
-	w := newWorld(t)
-	w.direct("alice", "bob", "hi")
-	w.settle()
-	for _, u := range []im.User{"bob", "eve"} {
-		_, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Inbox(im.DefaultTenant, "alice")}, u, &convpb.GetHistory{})
-		if im.CodeOf(err) != im.CodeNoConversation {
-			t.Errorf("%s reads alice's inbox: %v", u, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.direct("alice", "bob", "hi")
+		w.settle()
+		for _, u := range []im.User{"bob", "eve"} {
+			_, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Inbox(im.DefaultTenant, "alice")}, u, &convpb.GetHistory{})
+			if im.CodeOf(err) != im.CodeNoConversation {
+				t.Errorf("%s reads alice's inbox: %v", u, err)
+			}
 		}
-	}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -26,84 +27,90 @@ func conversations(n int) part {
 }
 
 func TestKeptListsAreBounded(t *testing.T) {
-	var ls lists
-	for i := range 1000 {
-		a := im.Account{Tenant: im.DefaultTenant, User: im.User(fmt.Sprint(i % 300))}
-		n := i * 37 % 4000
-		// Of each kind one: long, of large entries, short, with many settings.
-		l := &list{parts: []part{conversations(n)}, head: im.Seq(keepFrom + i)}
-		switch i % 4 {
-		case 1:
-			l.head, l.read = im.Seq(i%300), keepBytes
-		case 2:
-			l.head, l.read = im.Seq(i%300), keepBytes-1
-		case 3:
-			l.set = n * 100
+	synctest.Test(t, func(t *testing.T) {
+		var ls lists
+		for i := range 1000 {
+			a := im.Account{Tenant: im.DefaultTenant, User: im.User(fmt.Sprint(i % 300))}
+			n := i * 37 % 4000
+			// Of each kind one: long, of large entries, short, with many settings.
+			l := &list{parts: []part{conversations(n)}, head: im.Seq(keepFrom + i)}
+			switch i % 4 {
+			case 1:
+				l.head, l.read = im.Seq(i%300), keepBytes
+			case 2:
+				l.head, l.read = im.Seq(i%300), keepBytes-1
+			case 3:
+				l.set = n * 100
+			}
+			ls.drop(a) // a former one of the same user may be newer here
+			ls.put(a, l)
+			if kept := ls.of[a] == l; kept != (l.head >= keepFrom || l.read >= keepBytes) {
+				t.Fatalf("a list of %d entries, %d bytes: kept %t", l.head, l.read, kept)
+			}
+			sum := 0
+			for _, l := range ls.of {
+				sum += max(4096, l.convs()*32+l.set)
+			}
+			if sum != ls.kept || sum > keptBytes {
+				t.Fatalf("%d bytes are kept, counted %d, limit %d", sum, ls.kept, keptBytes)
+			}
 		}
-		ls.drop(a) // a former one of the same user may be newer here
-		ls.put(a, l)
-		if kept := ls.of[a] == l; kept != (l.head >= keepFrom || l.read >= keepBytes) {
-			t.Fatalf("a list of %d entries, %d bytes: kept %t", l.head, l.read, kept)
+		if ls.kept < keptBytes/2 {
+			t.Errorf("only %d bytes are kept", ls.kept)
 		}
-		sum := 0
-		for _, l := range ls.of {
-			sum += max(4096, l.convs()*32+l.set)
+		ls.put(im.Account{User: "much"}, &list{set: keptBytes + 1, head: keepFrom})
+		if len(ls.of) < 2 || ls.get(im.Account{User: "much"}) != nil {
+			t.Error("a list that never fits drives out the others")
 		}
-		if sum != ls.kept || sum > keptBytes {
-			t.Fatalf("%d bytes are kept, counted %d, limit %d", sum, ls.kept, keptBytes)
-		}
-	}
-	if ls.kept < keptBytes/2 {
-		t.Errorf("only %d bytes are kept", ls.kept)
-	}
-	ls.put(im.Account{User: "much"}, &list{set: keptBytes + 1, head: keepFrom})
-	if len(ls.of) < 2 || ls.get(im.Account{User: "much"}) != nil {
-		t.Error("a list that never fits drives out the others")
-	}
+	})
 }
 
 // A sync that began earlier does not put an older list back.
 func TestKeptListIsTheNewest(t *testing.T) {
-	var ls lists
-	a := im.Account{Tenant: im.DefaultTenant, User: "alice"}
-	for _, head := range []im.Seq{2, 1} {
-		ls.put(a, &list{head: keepFrom + head})
-	}
-	if got := ls.get(a).head; got != keepFrom+2 {
-		t.Errorf("list up to %d, want %d", got, keepFrom+2)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var ls lists
+		a := im.Account{Tenant: im.DefaultTenant, User: "alice"}
+		for _, head := range []im.Seq{2, 1} {
+			ls.put(a, &list{head: keepFrom + head})
+		}
+		if got := ls.get(a).head; got != keepFrom+2 {
+			t.Errorf("list up to %d, want %d", got, keepFrom+2)
+		}
+	})
 }
 
 // Behind a reset of the consumer an older joining or leaving may be entered
 // again; the newest one decides.
 func TestListGoesByTheNewestJoiningOrLeaving(t *testing.T) {
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}
-	in := func(q uint64, title string) *petrelv1.InboxEntry {
-		return joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Seq: q, Title: title})
-	}
-	for what, c := range map[string]struct {
-		entries []*petrelv1.InboxEntry
-		left    bool
-		title   string
-	}{
-		"an old leaving": {[]*petrelv1.InboxEntry{in(9, "now"), left(key, "old", 5)}, false, "now"},
-		"an old joining": {[]*petrelv1.InboxEntry{in(1, "first"), left(key, "then", 5), in(1, "again")}, true, "then"},
-		"a new one":      {[]*petrelv1.InboxEntry{in(1, "first"), left(key, "then", 5), in(9, "back")}, false, "back"},
-	} {
-		f := folding{}
-		for i, e := range c.entries {
-			if err := f.add(e, im.Seq(i+1), 10); err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		key := im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}
+		in := func(q uint64, title string) *petrelv1.InboxEntry {
+			return joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Seq: q, Title: title})
+		}
+		for what, c := range map[string]struct {
+			entries []*petrelv1.InboxEntry
+			left    bool
+			title   string
+		}{
+			"an old leaving": {[]*petrelv1.InboxEntry{in(9, "now"), left(key, "old", 5)}, false, "now"},
+			"an old joining": {[]*petrelv1.InboxEntry{in(1, "first"), left(key, "then", 5), in(1, "again")}, true, "then"},
+			"a new one":      {[]*petrelv1.InboxEntry{in(1, "first"), left(key, "then", 5), in(9, "back")}, false, "back"},
+		} {
+			f := folding{}
+			for i, e := range c.entries {
+				if err := f.add(e, im.Seq(i+1), 10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l := f.end(im.Seq(len(c.entries)))
+			if l.convs() != 1 {
+				t.Fatal(l)
+			}
+			if it := l.parts[0].items.item(0); it.left != c.left || it.title != c.title || it.at != im.Seq(len(c.entries)) {
+				t.Errorf("%s: %+v", what, it)
 			}
 		}
-		l := f.end(im.Seq(len(c.entries)))
-		if l.convs() != 1 {
-			t.Fatal(l)
-		}
-		if it := l.parts[0].items.item(0); it.left != c.left || it.title != c.title || it.at != im.Seq(len(c.entries)) {
-			t.Errorf("%s: %+v", what, it)
-		}
-	}
+	})
 }
 
 // untrimmed is a store that forgets nothing.
@@ -120,100 +127,106 @@ func (u *untrimmed) TrimFeed(_ context.Context, _ store.Feed, upTo im.Pos) error
 // A consumer that lost the feed to another node, and does not know yet, does not
 // set its place back.
 func TestPlaceOfANewerConsumerStays(t *testing.T) {
-	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: vfs.NewMem(), BallastBytes: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	u := &untrimmed{Store: st}
-	node := func() *Consumer {
-		c := &Consumer{store: u, index: conv.NewChangeIndex(1, 0)}
-		var err error
-		if c.saved, c.was, err = c.place(t.Context()); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: vfs.NewMem(), BallastBytes: -1})
+		if err != nil {
 			t.Fatal(err)
 		}
-		c.done = c.saved.done
-		return c
-	}
-	save := func(c *Consumer, done, want im.Pos) {
-		t.Helper()
-		c.done = done
-		if err := c.save(t.Context()); err != nil {
-			t.Fatal(err)
+		defer func() {
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		u := &untrimmed{Store: st}
+		node := func() *Consumer {
+			c := &Consumer{store: u, index: conv.NewChangeIndex(1, 0)}
+			var err error
+			if c.saved, c.was, err = c.place(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.done = c.saved.done
+			return c
 		}
-		if got := node().done; got != want {
-			t.Errorf("the place is %d, want %d", got, want)
+		save := func(c *Consumer, done, want im.Pos) {
+			t.Helper()
+			c.done = done
+			if err := c.save(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := node().done; got != want {
+				t.Errorf("the place is %d, want %d", got, want)
+			}
 		}
-	}
-	old := node()
-	save(old, 1005, 1005)
-	next := node()
-	save(next, 1009, 1009)
-	save(old, 1007, 1009)
-	save(next, 1012, 1012)
-	// An Owner that follows one that died finds the newest commits in the feed.
-	want := []im.Pos{1005 - conv.RefanCommits, 1009 - conv.RefanCommits, 1012 - conv.RefanCommits}
-	if !slices.Equal(u.trimmed, want) {
-		t.Errorf("trimmed up to %v, want %v", u.trimmed, want)
-	}
+		old := node()
+		save(old, 1005, 1005)
+		next := node()
+		save(next, 1009, 1009)
+		save(old, 1007, 1009)
+		save(next, 1012, 1012)
+		// An Owner that follows one that died finds the newest commits in the feed.
+		want := []im.Pos{1005 - conv.RefanCommits, 1009 - conv.RefanCommits, 1012 - conv.RefanCommits}
+		if !slices.Equal(u.trimmed, want) {
+			t.Errorf("trimmed up to %v, want %v", u.trimmed, want)
+		}
+	})
 }
 
 // A whole snapshot takes the place of all that was folded before it, also of what is not
 // in it. One whose rest was refused says nothing.
 func TestSnapshotTakesThePlaceOfWhatWasFolded(t *testing.T) {
-	set := func(name, v string) *petrelv1.InboxEntry {
-		return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{name: v}}}}
-	}
-	in := func(seq uint64) *petrelv1.InboxEntry {
-		return joined(&petrelv1.InboxJoined{Conv: im.ConvID{0: byte(im.Group), 1: byte(seq)}.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Seq: seq})
-	}
-	part := func(first uint64, i uint32, last bool, name string) *petrelv1.InboxEntry {
-		sn := &petrelv1.InboxSnapshot{First: first, Part: i, Last: last, Items: []*petrelv1.InboxItem{{Conv: im.ConvID{0: byte(im.Group), 1: 7 + byte(i)}.String(), Since: 3, At: 2}}}
-		sn.Personal = []*petrelv1.Personal{{Seq: 1, Name: name, Value: "kept"}}
-		return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: sn}}
-	}
-	for what, c := range map[string]struct {
-		entries []*petrelv1.InboxEntry
-		want    string
-	}{
-		"whole":             {[]*petrelv1.InboxEntry{set("a", "1"), in(2), part(3, 0, false, "b"), part(3, 1, true, "c"), set("d", "2")}, "first 3, 2 conversations, b=kept@1 c=kept@1 d=2@5"},
-		"in one part":       {[]*petrelv1.InboxEntry{set("a", "1"), part(2, 0, true, "b")}, "first 2, 1 conversations, b=kept@1"},
-		"cut off":           {[]*petrelv1.InboxEntry{set("a", "1"), in(2), part(3, 0, false, "b"), set("d", "2")}, "first 0, 1 conversations, a=1@1 d=2@4"},
-		"once more":         {[]*petrelv1.InboxEntry{set("a", "1"), part(2, 0, false, "b"), set("d", "2"), part(4, 0, true, "c")}, "first 4, 1 conversations, c=kept@1"},
-		"without its start": {[]*petrelv1.InboxEntry{set("a", "1"), part(1, 1, true, "b")}, "first 0, 0 conversations, a=1@1"},
-	} {
-		f := folding{}
-		for i, e := range c.entries {
-			if err := f.add(e, im.Seq(i+1), 10); err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		set := func(name, v string) *petrelv1.InboxEntry {
+			return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{name: v}}}}
+		}
+		in := func(seq uint64) *petrelv1.InboxEntry {
+			return joined(&petrelv1.InboxJoined{Conv: im.ConvID{0: byte(im.Group), 1: byte(seq)}.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Seq: seq})
+		}
+		part := func(first uint64, i uint32, last bool, name string) *petrelv1.InboxEntry {
+			sn := &petrelv1.InboxSnapshot{First: first, Part: i, Last: last, Items: []*petrelv1.InboxItem{{Conv: im.ConvID{0: byte(im.Group), 1: 7 + byte(i)}.String(), Since: 3, At: 2}}}
+			sn.Personal = []*petrelv1.Personal{{Seq: 1, Name: name, Value: "kept"}}
+			return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: sn}}
+		}
+		for what, c := range map[string]struct {
+			entries []*petrelv1.InboxEntry
+			want    string
+		}{
+			"whole":             {[]*petrelv1.InboxEntry{set("a", "1"), in(2), part(3, 0, false, "b"), part(3, 1, true, "c"), set("d", "2")}, "first 3, 2 conversations, b=kept@1 c=kept@1 d=2@5"},
+			"in one part":       {[]*petrelv1.InboxEntry{set("a", "1"), part(2, 0, true, "b")}, "first 2, 1 conversations, b=kept@1"},
+			"cut off":           {[]*petrelv1.InboxEntry{set("a", "1"), in(2), part(3, 0, false, "b"), set("d", "2")}, "first 0, 1 conversations, a=1@1 d=2@4"},
+			"once more":         {[]*petrelv1.InboxEntry{set("a", "1"), part(2, 0, false, "b"), set("d", "2"), part(4, 0, true, "c")}, "first 4, 1 conversations, c=kept@1"},
+			"without its start": {[]*petrelv1.InboxEntry{set("a", "1"), part(1, 1, true, "b")}, "first 0, 0 conversations, a=1@1"},
+		} {
+			f := folding{}
+			for i, e := range c.entries {
+				if err := f.add(e, im.Seq(i+1), 10); err != nil {
+					t.Fatal(err)
+				}
+				if e.GetSnapshot() == nil { // what was folded before is a list by now
+					f = folding{list: *f.end(im.Seq(i + 1))}
+				}
 			}
-			if e.GetSnapshot() == nil { // what was folded before is a list by now
-				f = folding{list: *f.end(im.Seq(i + 1))}
+			l := f.end(im.Seq(len(c.entries)))
+			got := fmt.Sprintf("first %d, %d conversations,", l.first, l.convs())
+			for _, s := range l.settings {
+				got += fmt.Sprintf(" %s=%s@%d", s.name, s.value, s.seq)
+			}
+			if got != c.want {
+				t.Errorf("%s: %s, want %s", what, got, c.want)
 			}
 		}
-		l := f.end(im.Seq(len(c.entries)))
-		got := fmt.Sprintf("first %d, %d conversations,", l.first, l.convs())
-		for _, s := range l.settings {
-			got += fmt.Sprintf(" %s=%s@%d", s.name, s.value, s.seq)
-		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", what, got, c.want)
-		}
-	}
+	})
 }
 
 // What a compacted inbox calls too old was carried into it before; what is put off was not.
 func TestWhatIsTooOldWasCarried(t *testing.T) {
-	c := &Consumer{}
-	for code, done := range map[im.Code]bool{im.CodeTooOld: true, im.CodeConflict: true, im.CodeOverloaded: false} {
-		answers := make(chan conv.Result, 1)
-		answers <- conv.Result{Err: &im.Error{Code: code}}
-		if err := c.await(t.Context(), answers); (err == nil) != done {
-			t.Errorf("%s: %v", code, err)
+	synctest.Test(t, func(t *testing.T) {
+		c := &Consumer{}
+		for code, done := range map[im.Code]bool{im.CodeTooOld: true, im.CodeConflict: true, im.CodeOverloaded: false} {
+			answers := make(chan conv.Result, 1)
+			answers <- conv.Result{Err: &im.Error{Code: code}}
+			if err := c.await(t.Context(), answers); (err == nil) != done {
+				t.Errorf("%s: %v", code, err)
+			}
 		}
-	}
+	})
 }

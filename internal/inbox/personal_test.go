@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -93,207 +94,217 @@ func (w *world) setAll(e *petrelv1.InboxSettings) {
 
 // Spec: P-8.10.
 func TestSyncTellsTheNewestOfEachSetting(t *testing.T) {
-	w := newWorld(t)
-	team := w.group("team", "alice", "bob").Conv.String()
-	w.settle()
-	phone, laptop := &device{w: w}, &device{w: w}
-	phone.sync(0)
-	if phone.resets != 1 {
-		t.Errorf("%d resets for a new device, want 1", phone.resets)
-	}
-	w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"pinned": "7", "muted_until": "12"}})
-	w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"remark": "the tall one"}})
-	w.setAll(&petrelv1.InboxSettings{Values: map[string]string{"theme": "dark"}})
-	phone.sync(0)
-	phone.want("news")
-	if phone.told != 4 || phone.resets != 1 {
-		t.Errorf("%d settings told with %d resets, want 4 and none", phone.told, phone.resets)
-	}
-	laptop.sync(0)
-	laptop.want("a new device")
-	for i := range 20 {
-		w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"pinned": fmt.Sprint(i + 1)}})
-	}
-	w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"muted_until": ""}})
-	phone.sync(0)
-	phone.want("changed often, and removed")
-	if phone.told != 6 {
-		t.Errorf("%d settings told, want 2 more: the newest of each name", phone.told-4)
-	}
-	before := phone.told
-	phone.sync(0)
-	if phone.told != before || phone.resets != 1 {
-		t.Error("a sync without news tells settings")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		team := w.group("team", "alice", "bob").Conv.String()
+		w.settle()
+		phone, laptop := &device{w: w}, &device{w: w}
+		phone.sync(0)
+		if phone.resets != 1 {
+			t.Errorf("%d resets for a new device, want 1", phone.resets)
+		}
+		w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"pinned": "7", "muted_until": "12"}})
+		w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"remark": "the tall one"}})
+		w.setAll(&petrelv1.InboxSettings{Values: map[string]string{"theme": "dark"}})
+		phone.sync(0)
+		phone.want("news")
+		if phone.told != 4 || phone.resets != 1 {
+			t.Errorf("%d settings told with %d resets, want 4 and none", phone.told, phone.resets)
+		}
+		laptop.sync(0)
+		laptop.want("a new device")
+		for i := range 20 {
+			w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"pinned": fmt.Sprint(i + 1)}})
+		}
+		w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"muted_until": ""}})
+		phone.sync(0)
+		phone.want("changed often, and removed")
+		if phone.told != 6 {
+			t.Errorf("%d settings told, want 2 more: the newest of each name", phone.told-4)
+		}
+		before := phone.told
+		phone.sync(0)
+		if phone.told != before || phone.resets != 1 {
+			t.Error("a sync without news tells settings")
+		}
+	})
 }
 
 // Who did not say that they understand them is told nothing, and everything once they
 // do. Spec: P-2.6.
 func TestSettingsAreToldToWhoUnderstandsThem(t *testing.T) {
-	w := newWorld(t)
-	w.group("team", "alice")
-	w.setOne("", "theme", "dark")
-	w.settle()
-	p, err := w.sync.Sync(context.Background(), alice, nil, inbox.Wants{})
-	if err != nil || len(p.Personal) > 0 || p.PersonalReset {
-		t.Fatalf("page %v, %v", p, err)
-	}
-	d := &device{w: w, token: p.Token}
-	d.sync(0)
-	d.want("with an older token")
-	if len(d.last.Convs) != 0 || d.resets != 1 {
-		t.Errorf("%d conversations, %d resets", len(d.last.Convs), d.resets)
-	}
-	p, err = w.sync.Sync(context.Background(), alice, d.token, inbox.Wants{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.token = p.Token
-	w.setOne("", "theme", "light")
-	d.sync(0)
-	d.want("understood again")
-	if d.resets != 1 {
-		t.Error("what was told is forgotten by a sync that did not ask for it")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.group("team", "alice")
+		w.setOne("", "theme", "dark")
+		w.settle()
+		p, err := w.sync.Sync(context.Background(), alice, nil, inbox.Wants{})
+		if err != nil || len(p.Personal) > 0 || p.PersonalReset {
+			t.Fatalf("page %v, %v", p, err)
+		}
+		d := &device{w: w, token: p.Token}
+		d.sync(0)
+		d.want("with an older token")
+		if len(d.last.Convs) != 0 || d.resets != 1 {
+			t.Errorf("%d conversations, %d resets", len(d.last.Convs), d.resets)
+		}
+		p, err = w.sync.Sync(context.Background(), alice, d.token, inbox.Wants{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.token = p.Token
+		w.setOne("", "theme", "light")
+		d.sync(0)
+		d.want("understood again")
+		if d.resets != 1 {
+			t.Error("what was told is forgotten by a sync that did not ask for it")
+		}
+	})
 }
 
 // More settings than fit a page are told in several, before the conversations, also
 // while they change. Nothing is told twice but what has changed.
 func TestManySettingsAreToldInPages(t *testing.T) {
-	w := newWorld(t)
-	w.group("team", "alice")
-	w.settle()
-	d := &device{w: w}
-	d.sync(0)
-	long := fmt.Sprintf("%0900d", 7)
-	for i := range 20 {
-		values := map[string]string{}
-		for j := range 16 {
-			values[fmt.Sprint("name ", i, " ", j)] = long
-		}
-		w.setAll(&petrelv1.InboxSettings{Values: values})
-	}
-	for _, d := range []*device{d, {w: w}} {
-		pages, told := d.pages, d.told
-		for more := true; more; {
-			more = !d.sync(1)
-			if d.pages == pages+2 {
-				w.setOne("", "name 0 3", "")
-				w.setOne("", "name 19 3", "new")
-			}
-			if len(d.last.Personal) > 0 && len(d.last.Convs) > 0 && more {
-				t.Error("conversations before all settings")
-			}
-		}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.group("team", "alice")
+		w.settle()
+		d := &device{w: w}
 		d.sync(0)
-		d.want("in pages")
-		if n := d.pages - pages; n < 4 || d.told-told > 16*20+4 {
-			t.Errorf("%d pages with %d settings", n, d.told-told)
+		long := fmt.Sprintf("%0900d", 7)
+		for i := range 20 {
+			values := map[string]string{}
+			for j := range 16 {
+				values[fmt.Sprint("name ", i, " ", j)] = long
+			}
+			w.setAll(&petrelv1.InboxSettings{Values: values})
 		}
-	}
+		for _, d := range []*device{d, {w: w}} {
+			pages, told := d.pages, d.told
+			for more := true; more; {
+				more = !d.sync(1)
+				if d.pages == pages+2 {
+					w.setOne("", "name 0 3", "")
+					w.setOne("", "name 19 3", "new")
+				}
+				if len(d.last.Personal) > 0 && len(d.last.Convs) > 0 && more {
+					t.Error("conversations before all settings")
+				}
+			}
+			d.sync(0)
+			d.want("in pages")
+			if n := d.pages - pages; n < 4 || d.told-told > 16*20+4 {
+				t.Errorf("%d pages with %d settings", n, d.told-told)
+			}
+		}
+	})
 }
 
 // Several devices sync at any time, also from the middle of an older sync, while
 // settings change, the server starts anew and what is stored of lists is lost.
 func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
-	w := newWorld(t)
-	w.compactFrom, w.sync.CompactFrom = 20, 20
-	team := w.group("team", "alice").Conv.String()
-	w.settle()
-	devices := []*device{{w: w}, {w: w}, {w: w}}
-	resets := 0
-	for i := range 200 {
-		switch n := r.IntN(10); {
-		case n < 5:
-			e := &petrelv1.InboxSettings{Values: map[string]string{}}
-			switch r.IntN(3) {
-			case 0:
-				e.Conv = team
-			case 1:
-				e.User = "bob"
-			}
-			for range 1 + r.IntN(3) {
-				e.Values[fmt.Sprint("name ", r.IntN(3))] = []string{"", "one", fmt.Sprint(i)}[r.IntN(3)]
-			}
-			w.setAll(e)
-		case n < 7:
-			devices[r.IntN(len(devices))].sync(1)
-		case n < 8:
-			d := devices[r.IntN(len(devices))]
-			d.sync(0)
-			d.want(fmt.Sprint("step ", i))
-		case n < 9:
-			from := devices[r.IntN(len(devices))]
-			devices[r.IntN(len(devices))] = &device{w: w, token: from.token, of: maps.Clone(from.of)} // restored from a backup of the device
-		default:
-			if r.IntN(4) == 0 {
-				w.restart()
-				w.settle()
+	synctest.Test(t, func(t *testing.T) {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(t)
+		w.compactFrom, w.sync.CompactFrom = 20, 20
+		team := w.group("team", "alice").Conv.String()
+		w.settle()
+		devices := []*device{{w: w}, {w: w}, {w: w}}
+		resets := 0
+		for i := range 200 {
+			switch n := r.IntN(10); {
+			case n < 5:
+				e := &petrelv1.InboxSettings{Values: map[string]string{}}
+				switch r.IntN(3) {
+				case 0:
+					e.Conv = team
+				case 1:
+					e.User = "bob"
+				}
+				for range 1 + r.IntN(3) {
+					e.Values[fmt.Sprint("name ", r.IntN(3))] = []string{"", "one", fmt.Sprint(i)}[r.IntN(3)]
+				}
+				w.setAll(e)
+			case n < 7:
+				devices[r.IntN(len(devices))].sync(1)
+			case n < 8:
+				d := devices[r.IntN(len(devices))]
+				d.sync(0)
+				d.want(fmt.Sprint("step ", i))
+			case n < 9:
+				from := devices[r.IntN(len(devices))]
+				devices[r.IntN(len(devices))] = &device{w: w, token: from.token, of: maps.Clone(from.of)} // restored from a backup of the device
+			default:
+				if r.IntN(4) == 0 {
+					w.restart()
+					w.settle()
+				}
 			}
 		}
-	}
-	for i, d := range devices {
-		d.sync(0)
-		d.want(fmt.Sprint("in the end, device ", i))
-		resets += d.resets
-	}
-	p, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Inbox(im.DefaultTenant, "alice")}, "", &convpb.GetHistory{})
-	if err != nil || p.FirstSeq < 20 {
-		t.Errorf("the inbox has the entries %d to %d, %v: this test shows nothing of compaction", p.GetFirstSeq(), p.GetHead(), err)
-	}
-	t.Logf("%d resets, entries %d to %d", resets, p.GetFirstSeq(), p.GetHead())
+		for i, d := range devices {
+			d.sync(0)
+			d.want(fmt.Sprint("in the end, device ", i))
+			resets += d.resets
+		}
+		p, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Inbox(im.DefaultTenant, "alice")}, "", &convpb.GetHistory{})
+		if err != nil || p.FirstSeq < 20 {
+			t.Errorf("the inbox has the entries %d to %d, %v: this test shows nothing of compaction", p.GetFirstSeq(), p.GetHead(), err)
+		}
+		t.Logf("%d resets, entries %d to %d", resets, p.GetFirstSeq(), p.GetHead())
+	})
 }
 
 // A block is in force when its change has been carried, and a consumer that carries again
 // what it carried before takes nothing back. Spec: P-5.4.
 func TestBlockIsCarriedIntoTheDirectConversation(t *testing.T) {
-	w := newWorld(t)
-	key := im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
-	n := 0
-	withheld := func() bool {
-		n++
-		s := &conv.Send{Conv: key, Peer: "alice", Keyed: true}
-		s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = "bob", fmt.Sprint(n), &petrelv1.Message_Text{Text: "hi"}
-		w.many([]*conv.Send{s})
-		p, err := w.rowsOf(key, "alice", &convpb.GetHistory{Before: math.MaxUint64, Limit: 1})
-		if err != nil || len(p.Rows) != 1 {
-			t.Fatal(p, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+		n := 0
+		withheld := func() bool {
+			n++
+			s := &conv.Send{Conv: key, Peer: "alice", Keyed: true}
+			s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = "bob", fmt.Sprint(n), &petrelv1.Message_Text{Text: "hi"}
+			w.many([]*conv.Send{s})
+			p, err := w.rowsOf(key, "alice", &convpb.GetHistory{Before: math.MaxUint64, Limit: 1})
+			if err != nil || len(p.Rows) != 1 {
+				t.Fatal(p, err)
+			}
+			var m petrelv1.Message
+			if err := wire.ParseMessage(p.Rows[0], &m); err != nil {
+				t.Fatal(err)
+			}
+			return m.Withheld
 		}
-		var m petrelv1.Message
-		if err := wire.ParseMessage(p.Rows[0], &m); err != nil {
-			t.Fatal(err)
-		}
-		return m.Withheld
-	}
-	block := func(value string) {
-		w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"blocked": value}})
-		w.settle()
-	}
-	block("1")
-	if !withheld() {
-		t.Error("a message from before the conversation began is not withheld")
-	}
-	block("")
-	if withheld() {
-		t.Error("withheld after the end of the block")
-	}
-	block("1")
-	for i := range 3 {
-		if i > 0 {
-			w.restart() // the consumer reads again from the last place that it saved
+		block := func(value string) {
+			w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"blocked": value}})
 			w.settle()
 		}
+		block("1")
 		if !withheld() {
-			t.Errorf("not withheld after %d restarts", i)
+			t.Error("a message from before the conversation began is not withheld")
 		}
-	}
-	w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"remark": "a bore"}})
-	w.setAll(&petrelv1.InboxSettings{User: "alice", Values: map[string]string{"blocked": "1"}}) // oneself: no call lets it through
-	w.settle()
-	if !withheld() {
-		t.Error("another setting of the user ends the block")
-	}
+		block("")
+		if withheld() {
+			t.Error("withheld after the end of the block")
+		}
+		block("1")
+		for i := range 3 {
+			if i > 0 {
+				w.restart() // the consumer reads again from the last place that it saved
+				w.settle()
+			}
+			if !withheld() {
+				t.Errorf("not withheld after %d restarts", i)
+			}
+		}
+		w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"remark": "a bore"}})
+		w.setAll(&petrelv1.InboxSettings{User: "alice", Values: map[string]string{"blocked": "1"}}) // oneself: no call lets it through
+		w.settle()
+		if !withheld() {
+			t.Error("another setting of the user ends the block")
+		}
+	})
 }

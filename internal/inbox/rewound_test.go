@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -52,61 +53,69 @@ func (w *world) wantRefuted(u im.User, token []byte, proofs *[]string, what stri
 
 // A client has synced what a store that was put back does not know. Spec: P-6.8.
 func TestTokenOfALostMessageRefutesTheStore(t *testing.T) {
-	var key im.Key
-	future, back, proofs := lost(t,
-		func(w *world) { key = w.group("team", "alice", "bob") },
-		func(w *world) { w.say(key, "bob", "lost") })
-	_, token := future.all("alice", nil)
-	back.wantRefuted("alice", token, proofs, "commit ")
+	synctest.Test(t, func(t *testing.T) {
+		var key im.Key
+		future, back, proofs := lost(t,
+			func(w *world) { key = w.group("team", "alice", "bob") },
+			func(w *world) { w.say(key, "bob", "lost") })
+		_, token := future.all("alice", nil)
+		back.wantRefuted("alice", token, proofs, "commit ")
+	})
 }
 
 func TestTokenOfALostConversationRefutesTheStore(t *testing.T) {
-	future, back, proofs := lost(t, func(*world) {}, func(w *world) { w.group("team", "alice", "bob") })
-	_, token := future.all("alice", nil)
-	back.wantRefuted("alice", token, proofs, "of their inbox")
+	synctest.Test(t, func(t *testing.T) {
+		future, back, proofs := lost(t, func(*world) {}, func(w *world) { w.group("team", "alice", "bob") })
+		_, token := future.all("alice", nil)
+		back.wantRefuted("alice", token, proofs, "of their inbox")
+	})
 }
 
 func TestTokenFromTheMiddleOfALostListRefutesTheStore(t *testing.T) {
-	var key im.Key
-	future, back, proofs := lost(t, func(w *world) {
-		for i := range 250 {
-			key = w.group(fmt.Sprint("group ", i), "alice", "bob")
+	synctest.Test(t, func(t *testing.T) {
+		var key im.Key
+		future, back, proofs := lost(t, func(w *world) {
+			for i := range 250 {
+				key = w.group(fmt.Sprint("group ", i), "alice", "bob")
+			}
+		}, func(w *world) { w.say(key, "bob", "lost") })
+		p := future.page("alice", nil)
+		if !p.More {
+			t.Fatal("the list has one page")
 		}
-	}, func(w *world) { w.say(key, "bob", "lost") })
-	p := future.page("alice", nil)
-	if !p.More {
-		t.Fatal("the list has one page")
-	}
-	back.wantRefuted("alice", p.Token, proofs, "commit ")
+		back.wantRefuted("alice", p.Token, proofs, "commit ")
+	})
 }
 
 // What a client can say without having been told proves nothing, or it could
 // stop the server for all.
 func TestOnlyAnOwnTokenRefutesTheStore(t *testing.T) {
-	var key im.Key
-	future, back, proofs := lost(t,
-		func(w *world) { key = w.group("team", "alice", "bob") },
-		func(w *world) { w.say(key, "bob", "lost") })
-	_, early := back.all("alice", nil)
-	_, token := future.all("alice", nil)
-	for what, c := range map[string]struct {
-		user  im.User
-		token []byte
-		code  im.Code
-	}{
-		"of another user":     {"bob", token, im.CodeBadToken},
-		"altered":             {"alice", append([]byte{token[0], token[1] ^ 1}, token[2:]...), im.CodeBadToken},
-		"of this state":       {"alice", early, ""},
-		"of nobody, no token": {"zoe", nil, ""},
-	} {
-		_, err := back.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: c.user}, c.token, inbox.Wants{Newest: conv.Newest{Messages: 10}})
-		if c.code == "" && err != nil || c.code != "" && im.CodeOf(err) != c.code {
-			t.Errorf("%s: got %v, want code %q", what, err, c.code)
+	synctest.Test(t, func(t *testing.T) {
+		var key im.Key
+		future, back, proofs := lost(t,
+			func(w *world) { key = w.group("team", "alice", "bob") },
+			func(w *world) { w.say(key, "bob", "lost") })
+		_, early := back.all("alice", nil)
+		_, token := future.all("alice", nil)
+		for what, c := range map[string]struct {
+			user  im.User
+			token []byte
+			code  im.Code
+		}{
+			"of another user":     {"bob", token, im.CodeBadToken},
+			"altered":             {"alice", append([]byte{token[0], token[1] ^ 1}, token[2:]...), im.CodeBadToken},
+			"of this state":       {"alice", early, ""},
+			"of nobody, no token": {"zoe", nil, ""},
+		} {
+			_, err := back.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: c.user}, c.token, inbox.Wants{Newest: conv.Newest{Messages: 10}})
+			if c.code == "" && err != nil || c.code != "" && im.CodeOf(err) != c.code {
+				t.Errorf("%s: got %v, want code %q", what, err, c.code)
+			}
 		}
-	}
-	if len(*proofs) > 0 {
-		t.Errorf("proofs %q, want none", *proofs)
-	}
+		if len(*proofs) > 0 {
+			t.Errorf("proofs %q, want none", *proofs)
+		}
+	})
 }
 
 // ahead is a store that has more commits than the owner here has published, as
@@ -122,14 +131,16 @@ func (s ahead) Holders(ctx context.Context, feeds []store.Feed) ([]store.Holder,
 }
 
 func TestTokenAheadOfAnOwnerButNotOfTheStoreProvesNothing(t *testing.T) {
-	var key im.Key
-	future, back, proofs := lost(t,
-		func(w *world) { key = w.group("team", "alice", "bob") },
-		func(w *world) { w.say(key, "bob", "not heard of") })
-	_, token := future.all("alice", nil)
-	back.sync.Store = ahead{back.store}
-	back.all("alice", token)
-	if len(*proofs) > 0 {
-		t.Errorf("proofs %q, want none: the store decides", *proofs)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var key im.Key
+		future, back, proofs := lost(t,
+			func(w *world) { key = w.group("team", "alice", "bob") },
+			func(w *world) { w.say(key, "bob", "not heard of") })
+		_, token := future.all("alice", nil)
+		back.sync.Store = ahead{back.store}
+		back.all("alice", token)
+		if len(*proofs) > 0 {
+			t.Errorf("proofs %q, want none: the store decides", *proofs)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,47 +44,49 @@ func (w *world) setOne(conv, name, value string) {
 func TestLongInboxIsReadOnce(t *testing.T) {
 	for what, c := range map[string]struct{ entries, bytes int }{"many entries": {800, 10}, "large ones": {20, 40 << 10}} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t)
-			key := w.group("team", "alice", "bob")
-			w.settle()
-			for i := range c.entries {
-				w.setOne("", fmt.Sprint("name ", i%8), strings.Repeat("x", c.bytes)+fmt.Sprint(i))
-			}
-			_, token := w.all("alice", nil)
-			w.forgetLists()
-			w.restart() // rows come from the store
-			w.settle()
-			before := w.rows.read.Load()
-			want := w.settings(alice)
-			first := w.rows.read.Load()
-			if n := first - before; n < int64(c.entries)/2 {
-				t.Fatalf("the first look reads %d rows of %d: this test shows nothing", n, c.entries)
-			}
-			w.restart()
-			w.settle()
-			first = w.rows.read.Load()
-			for range 20 {
-				if d := cmp.Diff(want, w.settings(alice)); d != "" {
-					t.Fatalf("settings (-want +got):\n%s", d)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				key := w.group("team", "alice", "bob")
+				w.settle()
+				for i := range c.entries {
+					w.setOne("", fmt.Sprint("name ", i%8), strings.Repeat("x", c.bytes)+fmt.Sprint(i))
 				}
+				_, token := w.all("alice", nil)
+				w.forgetLists()
+				w.restart() // rows come from the store
+				w.settle()
+				before := w.rows.read.Load()
+				want := w.settings(alice)
+				first := w.rows.read.Load()
+				if n := first - before; n < int64(c.entries)/2 {
+					t.Fatalf("the first look reads %d rows of %d: this test shows nothing", n, c.entries)
+				}
+				w.restart()
+				w.settle()
+				first = w.rows.read.Load()
+				for range 20 {
+					if d := cmp.Diff(want, w.settings(alice)); d != "" {
+						t.Fatalf("settings (-want +got):\n%s", d)
+					}
+					states, _ := w.all("alice", token)
+					w.wantConvs("nothing is new", states)
+				}
+				if n := w.rows.read.Load() - first; n > 0 {
+					t.Errorf("20 more looks read %d rows", n)
+				}
+				w.setOne("", "name 1", "new")
+				want = map[string]map[string]string{"": maps.Clone(want[""])}
+				want[""]["name 1"] = "new"
+				if d := cmp.Diff(want, w.settings(alice)); d != "" {
+					t.Errorf("after a change (-want +got):\n%s", d)
+				}
+				w.say(key, "bob", "hi")
 				states, _ := w.all("alice", token)
-				w.wantConvs("nothing is new", states)
-			}
-			if n := w.rows.read.Load() - first; n > 0 {
-				t.Errorf("20 more looks read %d rows", n)
-			}
-			w.setOne("", "name 1", "new")
-			want = map[string]map[string]string{"": maps.Clone(want[""])}
-			want[""]["name 1"] = "new"
-			if d := cmp.Diff(want, w.settings(alice)); d != "" {
-				t.Errorf("after a change (-want +got):\n%s", d)
-			}
-			w.say(key, "bob", "hi")
-			states, _ := w.all("alice", token)
-			w.wantConvs("a message", states, key)
-			if n := w.rows.read.Load() - first; n > 10 {
-				t.Errorf("one entry more reads %d rows", n)
-			}
+				w.wantConvs("a message", states, key)
+				if n := w.rows.read.Load() - first; n > 10 {
+					t.Errorf("one entry more reads %d rows", n)
+				}
+			})
 		})
 	}
 }
@@ -91,53 +94,55 @@ func TestLongInboxIsReadOnce(t *testing.T) {
 // Whoever holds the settings from before a change sees no part of it, and what
 // a list kept is what a new one finds.
 func TestSettingsFoldTheSameKeptOrNot(t *testing.T) {
-	w := newWorld(t)
-	team := w.group("team", "alice").Conv.String()
-	w.settle()
-	w.set("alice", 600)
-	kept := w.sync
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	wg.Go(func() { // reads all of it while it is changed: the race detector looks on
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			n := 0
-			all, err := kept.Settings(context.Background(), alice)
-			for _, s := range all {
-				for _, v := range s.Values {
-					n += len(v)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		team := w.group("team", "alice").Conv.String()
+		w.settle()
+		w.set("alice", 600)
+		kept := w.sync
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		wg.Go(func() { // reads all of it while it is changed: the race detector looks on
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				n := 0
+				all, err := kept.Settings(context.Background(), alice)
+				for _, s := range all {
+					for _, v := range s.Values {
+						n += len(v)
+					}
+				}
+				if n == 0 || err != nil {
+					t.Error("no settings", err)
+					return
 				}
 			}
-			if n == 0 || err != nil {
-				t.Error("no settings", err)
-				return
+		})
+		for i, c := range []struct{ conv, name, value string }{
+			{"", "name 1", ""}, {team, "muted", "yes"}, {"", "name 2", "two"}, {team, "muted", ""}, {team, "muted", ""}, {team, "pinned", "1"}, {"", "never was", ""}, {team, "muted", "no"},
+		} {
+			w.sync = kept
+			before := w.settings(alice)
+			text := fmt.Sprint(before)
+			w.setOne(c.conv, c.name, c.value)
+			after := w.settings(alice)
+			if got := fmt.Sprint(before); got != text {
+				t.Errorf("change %d shows in what was read before it: %s, was %s", i, got, text)
+			}
+			w.sync = &inbox.Syncer{Router: w.router, Store: w.store}
+			if d := cmp.Diff(w.settings(alice), after); d != "" {
+				t.Errorf("change %d: (-read again +kept):\n%s", i, d)
 			}
 		}
+		close(stop)
+		wg.Wait()
+		got := w.settings(alice)
+		if d := cmp.Diff(map[string]string{"muted": "no", "pinned": "1"}, got[team]); d != "" || len(got[""]) != 7 || got[""]["name 2"] != "two" {
+			t.Errorf("in the end: %v", got)
+		}
 	})
-	for i, c := range []struct{ conv, name, value string }{
-		{"", "name 1", ""}, {team, "muted", "yes"}, {"", "name 2", "two"}, {team, "muted", ""}, {team, "muted", ""}, {team, "pinned", "1"}, {"", "never was", ""}, {team, "muted", "no"},
-	} {
-		w.sync = kept
-		before := w.settings(alice)
-		text := fmt.Sprint(before)
-		w.setOne(c.conv, c.name, c.value)
-		after := w.settings(alice)
-		if got := fmt.Sprint(before); got != text {
-			t.Errorf("change %d shows in what was read before it: %s, was %s", i, got, text)
-		}
-		w.sync = &inbox.Syncer{Router: w.router, Store: w.store}
-		if d := cmp.Diff(w.settings(alice), after); d != "" {
-			t.Errorf("change %d: (-read again +kept):\n%s", i, d)
-		}
-	}
-	close(stop)
-	wg.Wait()
-	got := w.settings(alice)
-	if d := cmp.Diff(map[string]string{"muted": "no", "pinned": "1"}, got[team]); d != "" || len(got[""]) != 7 || got[""]["name 2"] != "two" {
-		t.Errorf("in the end: %v", got)
-	}
 }

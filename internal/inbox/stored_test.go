@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -47,106 +47,100 @@ func (w *world) groups(n int) []im.Key {
 // A sync reads the conversations that have news, and hardly any other: with everything
 // in memory, and after a start with nothing there. It reads no entry of the inbox again.
 func TestSyncReadsWhatHasNews(t *testing.T) {
-	const n = 1200
-	w := newWorld(t)
-	keys := w.groups(n)
-	_, token := w.all("alice", nil)
-	sync := func(what string, most int64, want ...im.Key) {
-		t.Helper()
-		rows, looks := w.rows.read.Load(), w.rows.looks.Load()
-		var states map[string]*petrelv1.ConvState
-		states, token = w.all("alice", token)
-		w.wantConvs(what, states, want...)
-		if rows, looks = w.rows.read.Load()-rows, w.rows.looks.Load()-looks; rows > 10 || looks > most {
-			t.Fatalf("%s: a sync reads %d rows and %d records", what, rows, looks)
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1200
+		w := newWorld(t)
+		keys := w.groups(n)
+		_, token := w.all("alice", nil)
+		sync := func(what string, most int64, want ...im.Key) {
+			t.Helper()
+			rows, looks := w.rows.read.Load(), w.rows.looks.Load()
+			var states map[string]*petrelv1.ConvState
+			states, token = w.all("alice", token)
+			w.wantConvs(what, states, want...)
+			if rows, looks = w.rows.read.Load()-rows, w.rows.looks.Load()-looks; rows > 10 || looks > most {
+				t.Fatalf("%s: a sync reads %d rows and %d records", what, rows, looks)
+			}
 		}
-	}
-	sync("no news", 10)
-	w.say(keys[3], "bob", "hi")
-	w.mustMove("alice", keys[700], 1, 1)
-	sync("two have news", 20, keys[3], keys[700])
-	w.save()
-	w.say(keys[5], "bob", "after the save")
-	for i := range 2 {
+		sync("no news", 10)
+		w.say(keys[3], "bob", "hi")
+		w.mustMove("alice", keys[700], 1, 1)
+		sync("two have news", 20, keys[3], keys[700])
+		w.save()
+		w.say(keys[5], "bob", "after the save")
+		for i := range 2 {
+			w.restart()
+			w.settle()
+			if i == 0 {
+				sync("one has news, after a start", 30, keys[5])
+			} else {
+				sync("no news, after a start", 20)
+			}
+		}
+		w.save()
 		w.restart()
-		w.settle()
-		if i == 0 {
-			sync("one has news, after a start", 30, keys[5])
-		} else {
-			sync("no news, after a start", 20)
-		}
-	}
-	w.save()
-	w.restart()
-	until := time.Now().Add(deadline)
-	for { // the consumer has nothing to carry, so nothing tells that it has read the index
-		looks := w.rows.looks.Load()
-		states, _ := w.all("alice", token)
-		w.wantConvs("no news, after a save and a start", states)
-		if w.rows.looks.Load()-looks < 20 {
-			break
-		}
-		if time.Now().After(until) {
-			t.Fatal("the index is not read")
-		}
-	}
+		synctest.Wait() // until the consumer has read the index
+		sync("no news, after a save and a start", 19)
+	})
 }
 
 // A list that is stored is the one that the inbox comes to, however often it was stored
 // in between, and also if a part of it is damaged or gone.
 func TestStoredListIsThatOfTheInbox(t *testing.T) {
-	w := newWorld(t)
-	keys := w.groups(600)
-	w.setOne("", "theme", "dark")
-	check := func(what string) {
-		t.Helper()
-		got, _ := w.all("alice", nil)
-		settings := w.settings(alice)
-		w.forgetLists()
-		w.restart()
-		w.settle()
-		want, _ := w.all("alice", nil)
-		if !maps.EqualFunc(want, got, func(a, b *petrelv1.ConvState) bool { return proto.Equal(a, b) }) {
-			t.Fatalf("%s: list (-folded +stored):\n%s", what, cmp.Diff(want, got, protocmp.Transform()))
-		}
-		if d := cmp.Diff(w.settings(alice), settings); d != "" {
-			t.Fatalf("%s: settings (-folded +stored):\n%s", what, d)
-		}
-	}
-	w.all("alice", nil)
-	w.restart()
-	check("stored once")
-	for i := range 150 { // enough to store it again
-		w.change(keys[4*i], &petrelv1.MemberChange{Removed: []string{"alice"}})
-	}
-	w.setOne(keys[0].Conv.String(), "mute", "1")
-	w.settle()
-	w.all("alice", nil)
-	w.restart()
-	for i := range 5 {
-		w.change(keys[4*i], &petrelv1.MemberChange{Added: refs(0, "alice")})
-	}
-	w.groups(10)
-	check("stored twice, and some entries after that")
-
-	for what, value := range map[string][]byte{"gone": nil, "damaged": []byte("damaged")} {
-		w.restart()
-		w.all("alice", nil)
-		var puts []store.RecordPut
-		err := w.store.Records(context.Background(), store.Lists, im.DefaultTenant, []byte("alice\x00"), func(key, _ []byte) bool {
-			if key[len("alice\x00")] != 'h' {
-				puts = append(puts, store.RecordPut{Table: store.Lists, Tenant: im.DefaultTenant, Key: append([]byte(nil), key...), Value: value})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		keys := w.groups(600)
+		w.setOne("", "theme", "dark")
+		check := func(what string) {
+			t.Helper()
+			got, _ := w.all("alice", nil)
+			settings := w.settings(alice)
+			w.forgetLists()
+			w.restart()
+			w.settle()
+			want, _ := w.all("alice", nil)
+			if !maps.EqualFunc(want, got, func(a, b *petrelv1.ConvState) bool { return proto.Equal(a, b) }) {
+				t.Fatalf("%s: list (-folded +stored):\n%s", what, cmp.Diff(want, got, protocmp.Transform()))
 			}
-			return true
-		})
-		if err != nil || len(puts) < 2 {
-			t.Fatalf("%d records, %v", len(puts), err)
+			if d := cmp.Diff(w.settings(alice), settings); d != "" {
+				t.Fatalf("%s: settings (-folded +stored):\n%s", what, d)
+			}
 		}
-		if err := w.store.Update(context.Background(), puts); err != nil {
-			t.Fatal(err)
-		}
+		w.all("alice", nil)
 		w.restart()
+		check("stored once")
+		for i := range 150 { // enough to store it again
+			w.change(keys[4*i], &petrelv1.MemberChange{Removed: []string{"alice"}})
+		}
+		w.setOne(keys[0].Conv.String(), "mute", "1")
 		w.settle()
-		check(what)
-	}
+		w.all("alice", nil)
+		w.restart()
+		for i := range 5 {
+			w.change(keys[4*i], &petrelv1.MemberChange{Added: refs(0, "alice")})
+		}
+		w.groups(10)
+		check("stored twice, and some entries after that")
+
+		for what, value := range map[string][]byte{"gone": nil, "damaged": []byte("damaged")} {
+			w.restart()
+			w.all("alice", nil)
+			var puts []store.RecordPut
+			err := w.store.Records(context.Background(), store.Lists, im.DefaultTenant, []byte("alice\x00"), func(key, _ []byte) bool {
+				if key[len("alice\x00")] != 'h' {
+					puts = append(puts, store.RecordPut{Table: store.Lists, Tenant: im.DefaultTenant, Key: append([]byte(nil), key...), Value: value})
+				}
+				return true
+			})
+			if err != nil || len(puts) < 2 {
+				t.Fatalf("%d records, %v", len(puts), err)
+			}
+			if err := w.store.Update(context.Background(), puts); err != nil {
+				t.Fatal(err)
+			}
+			w.restart()
+			w.settle()
+			check(what)
+		}
+	})
 }

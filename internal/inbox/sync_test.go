@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -74,202 +75,216 @@ func (w *world) wantConvs(what string, states map[string]*petrelv1.ConvState, ke
 }
 
 func TestSyncOfANewUserIsEmptyAndItsTokenWorks(t *testing.T) {
-	w := newWorld(t)
-	states, token := w.all("alice", nil)
-	w.wantConvs("a new user", states)
-	if len(token) == 0 {
-		t.Fatal("no token")
-	}
-	key := w.direct("bob", "alice", "hi")
-	w.settle()
-	states, _ = w.all("alice", token)
-	w.wantConvs("after the first message", states, key)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		states, token := w.all("alice", nil)
+		w.wantConvs("a new user", states)
+		if len(token) == 0 {
+			t.Fatal("no token")
+		}
+		key := w.direct("bob", "alice", "hi")
+		w.settle()
+		states, _ = w.all("alice", token)
+		w.wantConvs("after the first message", states, key)
+	})
 }
 
 // Spec: P-6.2.
 func TestSyncSaysTheStateOfEveryConversation(t *testing.T) {
-	w := newWorld(t)
-	key := w.group("team", "alice", "bob")
-	w.say(key, "bob", "one")
-	w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_ADMIN, "carol")})
-	w.say(key, "bob", "two")
-	direct := w.direct("bob", "carol", "hi")
-	self := w.direct("carol", "carol", "note")
-	w.settle()
-	states, _ := w.all("carol", nil)
-	for _, want := range []*petrelv1.ConvState{
-		{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 4, Counted: 2, FirstSeq: 1, Role: petrelv1.Role_ROLE_ADMIN, Joined: 3, ReadCounted: 1},
-		{Conv: direct.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: "bob", Head: 1, Counted: 1, FirstSeq: 1, Role: petrelv1.Role_ROLE_MEMBER, Joined: 1},
-		{Conv: self.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: "carol", Head: 1, Counted: 1, FirstSeq: 1, Role: petrelv1.Role_ROLE_MEMBER, Joined: 1},
-	} {
-		if d := cmp.Diff(want, states[want.Conv], protocmp.Transform()); d != "" {
-			t.Errorf("state (-want +got):\n%s", d)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.group("team", "alice", "bob")
+		w.say(key, "bob", "one")
+		w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_ADMIN, "carol")})
+		w.say(key, "bob", "two")
+		direct := w.direct("bob", "carol", "hi")
+		self := w.direct("carol", "carol", "note")
+		w.settle()
+		states, _ := w.all("carol", nil)
+		for _, want := range []*petrelv1.ConvState{
+			{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 4, Counted: 2, FirstSeq: 1, Role: petrelv1.Role_ROLE_ADMIN, Joined: 3, ReadCounted: 1},
+			{Conv: direct.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: "bob", Head: 1, Counted: 1, FirstSeq: 1, Role: petrelv1.Role_ROLE_MEMBER, Joined: 1},
+			{Conv: self.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: "carol", Head: 1, Counted: 1, FirstSeq: 1, Role: petrelv1.Role_ROLE_MEMBER, Joined: 1},
+		} {
+			if d := cmp.Diff(want, states[want.Conv], protocmp.Transform()); d != "" {
+				t.Errorf("state (-want +got):\n%s", d)
+			}
 		}
-	}
-	w.wantConvs("carol's list", states, key, direct, self) // not the inbox
+		w.wantConvs("carol's list", states, key, direct, self) // not the inbox
+	})
 }
 
 func TestSyncNamesOnlyWhatChanged(t *testing.T) {
-	w := newWorld(t)
-	one, two, other := w.group("one", "alice", "bob"), w.group("two", "alice", "bob"), w.group("other", "bob")
-	w.settle()
-	states, token := w.all("alice", nil)
-	w.wantConvs("everything", states, one, two)
-	again, same := w.all("alice", token)
-	w.wantConvs("nothing has changed", again)
-	w.say(two, "bob", "hi")
-	w.say(other, "bob", "not for alice")
-	for _, from := range [][]byte{token, same} {
-		states, _ = w.all("alice", from)
-		w.wantConvs("a message came", states, two)
-		if got := states[two.Conv.String()]; got.Head != 2 || got.Counted != 1 {
-			t.Errorf("state %v", got)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two, other := w.group("one", "alice", "bob"), w.group("two", "alice", "bob"), w.group("other", "bob")
+		w.settle()
+		states, token := w.all("alice", nil)
+		w.wantConvs("everything", states, one, two)
+		again, same := w.all("alice", token)
+		w.wantConvs("nothing has changed", again)
+		w.say(two, "bob", "hi")
+		w.say(other, "bob", "not for alice")
+		for _, from := range [][]byte{token, same} {
+			states, _ = w.all("alice", from)
+			w.wantConvs("a message came", states, two)
+			if got := states[two.Conv.String()]; got.Head != 2 || got.Counted != 1 {
+				t.Errorf("state %v", got)
+			}
 		}
-	}
-	_, token = w.all("alice", token)
-	three := w.group("three", "alice")
-	w.change(one, &petrelv1.MemberChange{Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
-	w.settle()
-	w.restart()
-	w.settle()
-	states, token = w.all("alice", token)
-	w.wantConvs("a new group and a role, over a restart", states, one, three)
-	if got := states[one.Conv.String()].Role; got != petrelv1.Role_ROLE_ADMIN {
-		t.Errorf("role %s", got)
-	}
-	states, _ = w.all("alice", token)
-	w.wantConvs("nothing more", states)
+		_, token = w.all("alice", token)
+		three := w.group("three", "alice")
+		w.change(one, &petrelv1.MemberChange{Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
+		w.settle()
+		w.restart()
+		w.settle()
+		states, token = w.all("alice", token)
+		w.wantConvs("a new group and a role, over a restart", states, one, three)
+		if got := states[one.Conv.String()].Role; got != petrelv1.Role_ROLE_ADMIN {
+			t.Errorf("role %s", got)
+		}
+		states, _ = w.all("alice", token)
+		w.wantConvs("nothing more", states)
+	})
 }
 
 // The list runs behind the conversations: what a sync could not know is told by
 // the next one, though the conversation has not moved since.
 func TestSyncNamesWhatReachedTheInboxAfterTheLastOne(t *testing.T) {
-	w := newWorld(t)
-	old := w.group("old", "alice")
-	w.settle()
-	w.kill()
-	key := w.group("team", "alice", "bob")
-	states, token := w.all("alice", nil)
-	w.wantConvs("before the inbox has it", states, old)
-	w.consume()
-	w.settle()
-	states, token = w.all("alice", token)
-	w.wantConvs("behind it", states, key)
-	states, _ = w.all("alice", token)
-	w.wantConvs("nothing more", states)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		old := w.group("old", "alice")
+		w.settle()
+		w.kill()
+		key := w.group("team", "alice", "bob")
+		states, token := w.all("alice", nil)
+		w.wantConvs("before the inbox has it", states, old)
+		w.consume()
+		w.settle()
+		states, token = w.all("alice", token)
+		w.wantConvs("behind it", states, key)
+		states, _ = w.all("alice", token)
+		w.wantConvs("nothing more", states)
+	})
 }
 
 // Spec: P-6.2, P-8.3: who left is told where their part ends, and nothing of
 // what came later.
 func TestSyncOfAConversationThatWasLeft(t *testing.T) {
-	w := newWorld(t)
-	key := w.group("team", "alice", "bob")
-	w.say(key, "bob", "one")
-	w.settle()
-	_, before := w.all("alice", nil)
-	w.change(key, &petrelv1.MemberChange{Removed: []string{"alice"}})
-	want := &petrelv1.ConvState{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 3, Counted: 1, FirstSeq: 1, Joined: 1, Left: true}
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.group("team", "alice", "bob")
+		w.say(key, "bob", "one")
 		w.settle()
-		for what, token := range map[string][]byte{"with an old token": before, "without a token": nil} {
-			states, _ := w.all("alice", token)
-			if d := cmp.Diff(want, states[want.Conv], protocmp.Transform()); d != "" {
-				t.Errorf("%s (-want +got):\n%s", what, d)
+		_, before := w.all("alice", nil)
+		w.change(key, &petrelv1.MemberChange{Removed: []string{"alice"}})
+		want := &petrelv1.ConvState{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 3, Counted: 1, FirstSeq: 1, Joined: 1, Left: true}
+		for range 3 {
+			w.settle()
+			for what, token := range map[string][]byte{"with an old token": before, "without a token": nil} {
+				states, _ := w.all("alice", token)
+				if d := cmp.Diff(want, states[want.Conv], protocmp.Transform()); d != "" {
+					t.Errorf("%s (-want +got):\n%s", what, d)
+				}
 			}
+			w.say(key, "bob", "not for alice")
+			w.restart()
 		}
-		w.say(key, "bob", "not for alice")
-		w.restart()
-	}
-	back := w.change(key, &petrelv1.MemberChange{Added: refs(0, "alice")})
-	w.settle()
-	states, _ := w.all("alice", before)
-	if got := states[want.Conv]; got.GetLeft() || got.GetHead() != uint64(back) || got.GetJoined() != 1 || got.GetRole() != petrelv1.Role_ROLE_MEMBER {
-		t.Errorf("back again: %v", got)
-	}
+		back := w.change(key, &petrelv1.MemberChange{Added: refs(0, "alice")})
+		w.settle()
+		states, _ := w.all("alice", before)
+		if got := states[want.Conv]; got.GetLeft() || got.GetHead() != uint64(back) || got.GetJoined() != 1 || got.GetRole() != petrelv1.Role_ROLE_MEMBER {
+			t.Errorf("back again: %v", got)
+		}
+	})
 }
 
 // The list comes in pages. Whatever changes while they are read, before or
 // behind the place reached, is told in them or by the next sync.
 func TestSyncInPagesLosesNothingThatChangesBetweenThem(t *testing.T) {
-	w := newWorld(t)
-	var keys []im.Key
-	for i := range 620 { // a list that is kept
-		keys = append(keys, w.group(fmt.Sprint("group ", i), "alice", "bob"))
-	}
-	w.settle()
-	slices.SortFunc(keys, func(a, b im.Key) int { return slices.Compare(a.Conv[:], b.Conv[:]) })
-	heads := map[string]uint64{}
-	var token []byte
-	joined := 0
-	pages := 0
-	read := func() {
-		p := w.page("alice", token)
-		pages++
-		if len(p.Convs) > 200 {
-			t.Fatalf("a page of %d conversations", len(p.Convs))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var keys []im.Key
+		for i := range 620 { // a list that is kept
+			keys = append(keys, w.group(fmt.Sprint("group ", i), "alice", "bob"))
 		}
-		for _, c := range p.Convs {
-			heads[c.Conv] = max(heads[c.Conv], c.Head)
+		w.settle()
+		slices.SortFunc(keys, func(a, b im.Key) int { return slices.Compare(a.Conv[:], b.Conv[:]) })
+		heads := map[string]uint64{}
+		var token []byte
+		joined := 0
+		pages := 0
+		read := func() {
+			p := w.page("alice", token)
+			pages++
+			if len(p.Convs) > 200 {
+				t.Fatalf("a page of %d conversations", len(p.Convs))
+			}
+			for _, c := range p.Convs {
+				heads[c.Conv] = max(heads[c.Conv], c.Head)
+			}
+			token = p.Token
+			for i := 5; i < len(keys) && p.More; i += 60 { // in every part of the list
+				w.say(keys[i], "bob", "between pages")
+			}
+			if p.More {
+				joined++
+				keys = append(keys, w.group(fmt.Sprint("joined between pages ", joined), "alice", "bob"))
+				role := []petrelv1.Role{petrelv1.Role_ROLE_MEMBER, petrelv1.Role_ROLE_ADMIN}[joined%2]
+				w.change(keys[3], &petrelv1.MemberChange{Roles: refs(role, "alice")})
+				w.settle()
+			} else if pages < 4 {
+				t.Errorf("%d pages for 620 conversations", pages)
+			}
 		}
-		token = p.Token
-		for i := 5; i < len(keys) && p.More; i += 60 { // in every part of the list
-			w.say(keys[i], "bob", "between pages")
+		for more := true; more; {
+			before := token
+			read()
+			more = w.page("alice", before).More // the same page again changes nothing
 		}
-		if p.More {
-			joined++
-			keys = append(keys, w.group(fmt.Sprint("joined between pages ", joined), "alice", "bob"))
-			role := []petrelv1.Role{petrelv1.Role_ROLE_MEMBER, petrelv1.Role_ROLE_ADMIN}[joined%2]
-			w.change(keys[3], &petrelv1.MemberChange{Roles: refs(role, "alice")})
-			w.settle()
-		} else if pages < 4 {
-			t.Errorf("%d pages for 620 conversations", pages)
+		states, token := w.all("alice", token)
+		for id, st := range states {
+			heads[id] = max(heads[id], st.Head)
 		}
-	}
-	for more := true; more; {
-		before := token
-		read()
-		more = w.page("alice", before).More // the same page again changes nothing
-	}
-	states, token := w.all("alice", token)
-	for id, st := range states {
-		heads[id] = max(heads[id], st.Head)
-	}
-	for _, k := range keys {
-		st, err := w.look(k, "alice")
-		if err != nil {
-			t.Fatal(err)
+		for _, k := range keys {
+			st, err := w.look(k, "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := heads[k.Conv.String()]; got != uint64(st.Head) {
+				t.Errorf("%s is known up to %d, its head is %d", k, got, st.Head)
+			}
 		}
-		if got := heads[k.Conv.String()]; got != uint64(st.Head) {
-			t.Errorf("%s is known up to %d, its head is %d", k, got, st.Head)
-		}
-	}
-	states, _ = w.all("alice", token)
-	w.wantConvs("after the last page", states)
+		states, _ = w.all("alice", token)
+		w.wantConvs("after the last page", states)
+	})
 }
 
 func TestForeignTokensAreRefused(t *testing.T) {
-	w, other := newWorld(t), newWorld(t)
-	w.group("team", "alice")
-	w.settle()
-	_, good := w.all("alice", nil)
-	_, foreign := other.all("alice", nil)
-	bad := map[string][]byte{"of another store": foreign, "text": []byte("token"), "zero": {0}, "more behind it": append(slices.Clone(good), 0x30, 1), "twice": append(slices.Clone(good), good...)}
-	for i := range good {
-		altered := slices.Clone(good)
-		altered[i] ^= 1
-		bad[fmt.Sprint("altered at ", i)] = altered
-		if i > 0 {
-			bad[fmt.Sprint("cut at ", i)] = good[:i]
+	synctest.Test(t, func(t *testing.T) {
+		w, other := newWorld(t), newWorld(t)
+		w.group("team", "alice")
+		w.settle()
+		_, good := w.all("alice", nil)
+		_, foreign := other.all("alice", nil)
+		bad := map[string][]byte{"of another store": foreign, "text": []byte("token"), "zero": {0}, "more behind it": append(slices.Clone(good), 0x30, 1), "twice": append(slices.Clone(good), good...)}
+		for i := range good {
+			altered := slices.Clone(good)
+			altered[i] ^= 1
+			bad[fmt.Sprint("altered at ", i)] = altered
+			if i > 0 {
+				bad[fmt.Sprint("cut at ", i)] = good[:i]
+			}
 		}
-	}
-	for what, token := range bad {
-		if p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, inbox.Wants{}); err == nil || im.CodeOf(err) != im.CodeBadToken {
-			t.Errorf("%s: %v, %v; want %s", what, p, err, im.CodeBadToken)
+		for what, token := range bad {
+			if p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, inbox.Wants{}); err == nil || im.CodeOf(err) != im.CodeBadToken {
+				t.Errorf("%s: %v, %v; want %s", what, p, err, im.CodeBadToken)
+			}
 		}
-	}
-	if _, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, good, inbox.Wants{}); err != nil {
-		t.Errorf("the good token: %v", err)
-	}
+		if _, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, good, inbox.Wants{}); err != nil {
+			t.Errorf("the good token: %v", err)
+		}
+	})
 }
 
 // renamed is a store that says it is another one.
@@ -282,103 +297,109 @@ func (r renamed) Info() store.Info { return r.info }
 
 // Spec: P-3.4, P-6.2.
 func TestTokenOfAnotherHistoryCountsAsNone(t *testing.T) {
-	w := newWorld(t)
-	var keys []im.Key
-	for i := range 250 {
-		keys = append(keys, w.group(fmt.Sprint("group ", i), "alice"))
-	}
-	w.settle()
-	first := w.page("alice", nil).Token // of the middle of a list
-	_, last := w.all("alice", nil)
-	info := w.store.Info()
-	info.HistoryID++
-	w.sync = &inbox.Syncer{Router: w.router, Store: renamed{w.store, info}}
-	for what, token := range map[string][]byte{"first page": first, "last page": last} {
-		states, again := w.all("alice", token)
-		w.wantConvs("token of a "+what, states, keys...)
-		states, _ = w.all("alice", again)
-		w.wantConvs("its successor", states)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var keys []im.Key
+		for i := range 250 {
+			keys = append(keys, w.group(fmt.Sprint("group ", i), "alice"))
+		}
+		w.settle()
+		first := w.page("alice", nil).Token // of the middle of a list
+		_, last := w.all("alice", nil)
+		info := w.store.Info()
+		info.HistoryID++
+		w.sync = &inbox.Syncer{Router: w.router, Store: renamed{w.store, info}}
+		for what, token := range map[string][]byte{"first page": first, "last page": last} {
+			states, again := w.all("alice", token)
+			w.wantConvs("token of a "+what, states, keys...)
+			states, _ = w.all("alice", again)
+			w.wantConvs("its successor", states)
+		}
+	})
 }
 
 // Spec: P-6.3, P-6.4: who lags drops events; the sync behind Resume names them,
 // or they are pushed.
 func TestSyncAfterALagNamesWhatWasDropped(t *testing.T) {
-	w := newWorld(t)
-	one, two := w.group("one", "alice", "bob"), w.group("two", "alice", "bob")
-	w.settle()
-	_, token := w.all("alice", nil)
-	out := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), 300)
-	out.Account = im.Account{Tenant: im.DefaultTenant, User: "alice"}
-	w.table.Enter(out.Account, out, -1)
-	out.Welcome(&petrelv1.ServerFrame{}, &fanout.WakeUps{})
-	seen := map[string]bool{} // what was pushed
-	pushed := func() (lagged bool) {
-		p, _ := out.Take()
-		defer out.Wrote(p, 0)
-		for b := p.Bytes; len(b) > 0; {
-			n := binary.BigEndian.Uint32(b)
-			var f petrelv1.ServerFrame
-			if err := f.UnmarshalVT(b[4 : 4+n]); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.group("one", "alice", "bob"), w.group("two", "alice", "bob")
+		w.settle()
+		_, token := w.all("alice", nil)
+		out := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), 300)
+		out.Account = im.Account{Tenant: im.DefaultTenant, User: "alice"}
+		w.table.Enter(out.Account, out, -1)
+		out.Welcome(&petrelv1.ServerFrame{}, &fanout.WakeUps{})
+		seen := map[string]bool{} // what was pushed
+		pushed := func() (lagged bool) {
+			p, _ := out.Take()
+			defer out.Wrote(p, 0)
+			for b := p.Bytes; len(b) > 0; {
+				n := binary.BigEndian.Uint32(b)
+				var f petrelv1.ServerFrame
+				if err := f.UnmarshalVT(b[4 : 4+n]); err != nil {
+					t.Fatal(err)
+				}
+				b = b[4+n:]
+				lagged = lagged || f.GetLagged() != nil
+				for _, m := range f.GetEvents().GetMessages() {
+					seen[fmt.Sprintf("%s %d", m.Conv, m.Seq)] = true
+				}
+			}
+			return lagged
+		}
+		for range 20 {
+			w.say(one, "bob", "a message that takes its place in the outbox")
+		}
+		w.say(two, "bob", "the last one, dropped")
+		if !pushed() || seen[fmt.Sprintf("%s %d", two.Conv, 2)] {
+			t.Fatal("the outbox did not overflow")
+		}
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() { // others go on writing meanwhile
+			defer close(done)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					w.say(two, "bob", "meanwhile")
+					if pushed() {
+						t.Error("lagged again")
+					}
+				}
+			}
+		}()
+		out.Resume()
+		states, _ := w.all("alice", token)
+		close(stop)
+		<-done
+		pushed()
+		w.wantConvs("behind the lag", states, one, two)
+		for _, k := range []im.Key{one, two} {
+			st, err := w.look(k, "alice")
+			if err != nil {
 				t.Fatal(err)
 			}
-			b = b[4+n:]
-			lagged = lagged || f.GetLagged() != nil
-			for _, m := range f.GetEvents().GetMessages() {
-				seen[fmt.Sprintf("%s %d", m.Conv, m.Seq)] = true
-			}
-		}
-		return lagged
-	}
-	for range 20 {
-		w.say(one, "bob", "a message that takes its place in the outbox")
-	}
-	w.say(two, "bob", "the last one, dropped")
-	if !pushed() || seen[fmt.Sprintf("%s %d", two.Conv, 2)] {
-		t.Fatal("the outbox did not overflow")
-	}
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { // others go on writing meanwhile
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				w.say(two, "bob", "meanwhile")
-				if pushed() {
-					t.Error("lagged again")
+			for q := states[k.Conv.String()].GetHead() + 1; q <= uint64(st.Head); q++ {
+				if !seen[fmt.Sprintf("%s %d", k.Conv, q)] {
+					t.Errorf("%s seq %d was neither pushed nor below the head of the sync", k, q)
 				}
 			}
 		}
-	}()
-	out.Resume()
-	states, _ := w.all("alice", token)
-	close(stop)
-	<-done
-	pushed()
-	w.wantConvs("behind the lag", states, one, two)
-	for _, k := range []im.Key{one, two} {
-		st, err := w.look(k, "alice")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for q := states[k.Conv.String()].GetHead() + 1; q <= uint64(st.Head); q++ {
-			if !seen[fmt.Sprintf("%s %d", k.Conv, q)] {
-				t.Errorf("%s seq %d was neither pushed nor below the head of the sync", k, q)
-			}
-		}
-	}
+	})
 }
 
 func TestTenantsHaveTheirOwnLists(t *testing.T) {
-	w := newWorld(t)
-	w.group("team", "alice")
-	w.settle()
-	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: 2, User: "alice"}, nil, inbox.Wants{})
-	if err != nil || len(p.Convs) != 0 {
-		t.Errorf("alice of another tenant: %v, %v", p, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.group("team", "alice")
+		w.settle()
+		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: 2, User: "alice"}, nil, inbox.Wants{})
+		if err != nil || len(p.Convs) != 0 {
+			t.Errorf("alice of another tenant: %v, %v", p, err)
+		}
+	})
 }
 
 func (w *world) move(u im.User, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
