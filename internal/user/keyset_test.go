@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -40,14 +41,24 @@ func newPublisher(t *testing.T) *publisher {
 	return p
 }
 
-func (p *publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// RoundTrip answers in a bubble, which has no sockets.
+func (p *publisher) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(20 * time.Millisecond) // as far away as most providers are
+	answer := httptest.NewRecorder()
+	p.ServeHTTP(answer, r)
+	return answer.Result(), nil
+}
+
+// fetched is how often the keys were asked for.
+func (p *publisher) fetched() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-time.After(20 * time.Millisecond): // as far away as most providers are
-	case <-r.Context().Done():
-		return
-	}
+	return p.fetches
+}
+
+func (p *publisher) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.fetches++
 	if p.broken {
 		http.Error(w, "away", http.StatusBadGateway)
@@ -87,47 +98,56 @@ func (p *publisher) rotate(kid string) func(jwt.MapClaims) string {
 
 // The provider changes its keys, and tells nobody. Spec: P-11.2.
 func TestKeysOfTheProviderRotate(t *testing.T) {
-	p := newPublisher(t)
-	p.broken = true // the server starts all the same
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	w := people(t)
-	w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: p.url, Issuer: "https://id.example", Audience: "petrel"}
-	us, err := user.New(ctx, w.o, w.store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exchange := func(token string) error {
-		_, err := us.Exchange(ctx, "", token, phone(1))
-		return err
-	}
-	one := p.rotate("one")
-	p.mu.Lock()
-	p.broken = false
-	p.mu.Unlock()
-	w.no(exchange(one(claims(w.now, nil))))
-	two := p.rotate("two")
-	var together errgroup.Group // those who come first after a rotation come together
-	for range 8 {
-		together.Go(func() error { return exchange(two(claims(w.now, nil))) })
-	}
-	w.no(together.Wait())
-	w.wantCode("a key that is gone", exchange(one(claims(w.now, nil))), im.CodeBadCredentials)
-
-	p.mu.Lock()
-	before := p.fetches
-	p.mu.Unlock()
-	other := newPublisher(t)
-	for range 50 {
-		w.wantCode("a key of somebody else", exchange(other.rotate("three")(claims(w.now, nil))), im.CodeBadCredentials)
-	}
-	w.wantCode("the id of a known key, of somebody else", exchange(other.rotate("two")(claims(w.now, nil))), im.CodeBadCredentials)
-	w.wantCode("no id of a key", exchange(other.rotate("")(claims(w.now, nil))), im.CodeBadCredentials)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := p.fetches - before; n > 2 {
-		t.Errorf("50 unknown keys had the set fetched %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{t: t, keys: map[string]ed25519.PrivateKey{}, broken: true} // the server starts all the same
+		transport := http.DefaultTransport
+		http.DefaultTransport = p
+		defer func() { http.DefaultTransport = transport }()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w := people(t)
+		w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: "http://id.example/keys", Issuer: "https://id.example", Audience: "petrel"}
+		us, err := user.New(ctx, w.o, w.store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exchange := func(token string) error {
+			_, err := us.Exchange(ctx, "", token, phone(1))
+			return err
+		}
+		one := p.rotate("one")
+		p.mu.Lock()
+		p.broken = false
+		p.mu.Unlock()
+		w.no(exchange(one(claims(w.now, nil))))
+		two := p.rotate("two")
+		var together errgroup.Group // those who come first after a rotation come together
+		for range 8 {
+			together.Go(func() error { return exchange(two(claims(w.now, nil))) })
+		}
+		w.no(together.Wait())
+		if n := p.fetched(); n != 3 {
+			t.Errorf("the keys were fetched %d times, want 3: at the start, for the first user, and for the eight after the rotation", n)
+		}
+		other := &publisher{t: t}
+		unknown := func() {
+			t.Helper()
+			w.wantCode("a key that is gone", exchange(one(claims(w.now, nil))), im.CodeBadCredentials)
+			for range 50 {
+				w.wantCode("a key of somebody else", exchange(other.rotate("three")(claims(w.now, nil))), im.CodeBadCredentials)
+			}
+			w.wantCode("the id of a known key, of somebody else", exchange(other.rotate("two")(claims(w.now, nil))), im.CodeBadCredentials)
+			w.wantCode("no id of a key", exchange(other.rotate("")(claims(w.now, nil))), im.CodeBadCredentials)
+		}
+		for minute := range 3 {
+			before := p.fetched()
+			unknown()
+			if n, want := p.fetched()-before, 2*min(minute, 1); n != want {
+				t.Errorf("in minute %d 51 unknown keys had the set fetched %d times, want %d", minute, n, want)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
 }
 
 // Keys come from the address that the operator has named, and from no other one to which it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -20,49 +21,49 @@ func wantLimited(t *testing.T, what string, err error, code im.Code, least, most
 // What strangers ask for does not hold up a device that is known, and the other
 // way round the bound holds as well.
 func TestHashesThatWaitAreBounded(t *testing.T) {
-	for _, known := range []bool{false, true} {
-		h := newHasher(today)
-		l := &h.cores
-		if !known {
-			l = &h.strangers
-		}
-		for range cap(l.slots) {
-			if err := h.enter(context.Background(), known); err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		for _, known := range []bool{false, true} {
+			h := newHasher(today)
+			l := &h.cores
+			if !known {
+				l = &h.strangers
+			}
+			for range cap(l.slots) {
+				if err := h.enter(context.Background(), known); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan error, maxWaitingHashes)
+			for range maxWaitingHashes {
+				go func() { done <- h.enter(ctx, known) }()
+			}
+			synctest.Wait()
+			if n := l.waiting.Load(); n != maxWaitingHashes {
+				t.Fatalf("%d wait, want %d", n, maxWaitingHashes)
+			}
+			wantLimited(t, "one more", h.enter(ctx, known), im.CodeOverloaded, time.Second, time.Minute)
+			if !known && cap(h.cores.slots) > 1 {
+				if err := h.enter(ctx, true); err != nil {
+					t.Errorf("a known device among strangers: %v", err)
+				}
+				h.leave(true)
+			}
+			h.leave(known)
+			if err := <-done; err != nil {
+				t.Errorf("the first that waited: %v", err)
+			}
+			cancel()
+			for range maxWaitingHashes - 1 {
+				if err := <-done; err == nil {
+					t.Error("one got in without room")
+				}
+			}
+			if n := l.waiting.Load(); n != 0 {
+				t.Errorf("%d wait behind the end", n)
 			}
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, maxWaitingHashes)
-		for range maxWaitingHashes {
-			go func() { done <- h.enter(ctx, known) }()
-		}
-		for end := time.Now().Add(10 * time.Second); l.waiting.Load() < maxWaitingHashes; {
-			if time.Now().After(end) {
-				t.Fatalf("%d wait", l.waiting.Load())
-			}
-			<-time.After(time.Millisecond)
-		}
-		wantLimited(t, "one more", h.enter(ctx, known), im.CodeOverloaded, time.Second, time.Minute)
-		if !known && cap(h.cores.slots) > 1 {
-			if err := h.enter(ctx, true); err != nil {
-				t.Errorf("a known device among strangers: %v", err)
-			}
-			h.leave(true)
-		}
-		h.leave(known)
-		if err := <-done; err != nil {
-			t.Errorf("the first that waited: %v", err)
-		}
-		cancel()
-		for range maxWaitingHashes - 1 {
-			if err := <-done; err == nil {
-				t.Error("one got in without room")
-			}
-		}
-		if n := l.waiting.Load(); n != 0 {
-			t.Errorf("%d wait behind the end", n)
-		}
-	}
+	})
 }
 
 func TestCommonPasswordsOnTheListAreLongEnough(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -521,44 +522,47 @@ func each(t *testing.T, fs vfs.FS, dir string, f func(name string, b []byte)) {
 
 // A disk that does not answer holds up changes, not logins.
 func TestLoginDoesNotWaitForAChange(t *testing.T) {
-	w := newWorld(t)
-	token := w.token("", "alice")
-	code, err := w.users.OpenSetup(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, change := range map[string]func() error{
-		"revoke": func() error {
-			return w.users.Revoke(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"})
+	for name, change := range map[string]func(us *user.Users, code string) error{
+		"revoke": func(us *user.Users, _ string) error { return us.Revoke(context.Background(), alice) },
+		"tenant": func(us *user.Users, _ string) error {
+			_, err := us.EnsureTenant(context.Background(), "new")
+			return err
 		},
-		"tenant": func() error { _, err := w.users.EnsureTenant(context.Background(), "new"); return err },
-		"redeem": func() error { _, err := w.users.Redeem(context.Background(), code); return err },
-		"create": func() error { _, err := w.users.Create(context.Background(), "", []im.User{"bob"}); return err },
+		"redeem": func(us *user.Users, code string) error { _, err := us.Redeem(context.Background(), code); return err },
+		"create": func(us *user.Users, _ string) error {
+			_, err := us.Create(context.Background(), "", []im.User{"bob"})
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			token := token
-			if name == "revoke" {
-				token = w.token("", "alice")
-			}
-			open := w.store.hold()
-			changed := make(chan error, 1)
-			go func() { changed <- change() }()
-			<-w.store.in
-			login := make(chan error, 1)
-			go func() { _, err := w.users.Authenticate(context.Background(), token); login <- err }()
-			select {
-			case err := <-login:
-				if err != nil && name != "revoke" && im.CodeOf(err) != im.CodeUnauthenticated {
-					t.Errorf("login: %v", err)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				token := w.token("", "alice")
+				code, err := w.users.OpenSetup(context.Background())
+				if err != nil {
+					t.Fatal(err)
 				}
-			case <-time.After(2 * time.Second):
-				t.Error("a login waits for the disk")
-				defer func() { <-login }()
-			}
-			open()
-			if err := <-changed; err != nil {
-				t.Error(err)
-			}
+				open := w.store.hold()
+				changed := make(chan error, 1)
+				go func() { changed <- change(w.users, code) }()
+				<-w.store.in
+				login := make(chan error, 1)
+				go func() { _, err := w.users.Authenticate(context.Background(), token); login <- err }()
+				synctest.Wait()
+				select {
+				case err := <-login:
+					if err != nil && (name != "revoke" || im.CodeOf(err) != im.CodeUnauthenticated) {
+						t.Errorf("login: %v", err)
+					}
+				default:
+					t.Error("a login waits for the disk")
+					defer func() { <-login }()
+				}
+				open()
+				if err := <-changed; err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }
