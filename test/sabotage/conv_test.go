@@ -60,7 +60,7 @@ var convRules = []rule{
 		}},
 		guards: []guard{
 			{"internal/conv", "^TestF4"},
-			{"test/scenario", "^TestScenarios$/^resend-removed$/^Pebble$/^WebSocketProto$"},
+			{"test/scenario", "^TestScenarios$/^resend-removed$/^Pebble$"},
 		},
 	},
 	{
@@ -90,7 +90,7 @@ var convRules = []rule{
 		patches: []patch{{"internal/conv/build.go", `l.head++`, `if l.head%97 != 96 { l.head++ }`}},
 		guards: []guard{
 			{"internal/conv", "^TestSeqsAreGivenOnceAndWithoutHoles$"},
-			{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^TCPProto$"},
+			{"test/scenario", "^TestScenarios$/^group$/^Pebble$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
 		},
 	},
@@ -108,8 +108,8 @@ var convRules = []rule{
 		},
 		guards: []guard{
 			judged("leaked"),
-			{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^WebSocketJSON$"},
-			{"test/scenario", "^TestScenarios$/^membership$/^Pebble$/^TCPJSON$"},
+			{"test/scenario", "^TestScenarios$/^group$/^Pebble$"},
+			{"test/scenario", "^TestScenarios$/^membership$/^Pebble$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
 		},
 	},
@@ -288,7 +288,7 @@ var convRules = []rule{
 			{"internal/conv", "^TestF3RepeatIsFoundAfterARestart$"},
 			{"internal/conv", "^TestF26"},
 			{"internal/inbox", "^TestF26"},
-			{"test/scenario", "^TestScenarios$/^resend$/^Pebble$/^WebSocketProto$"},
+			{"test/scenario", "^TestScenarios$/^resend$/^Pebble$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
 			killedUnderLoad("duplicate"),
 		},
@@ -385,7 +385,7 @@ var convRules = []rule{
 		}},
 		guards: []guard{
 			{"internal/conv", "^TestEditsMadeWhileAUserIsAwayStayUnread$"},
-			{"test/scenario", "^TestScenarios$/^edit$/^Pebble$/^WebSocketJSON$"},
+			{"test/scenario", "^TestScenarios$/^edit$/^Pebble$"},
 		},
 	},
 	{

@@ -28,7 +28,7 @@ var lossyRules = []rule{
 		},
 		guards: []guard{
 			{"internal/conv", "^TestSignalsAreForMembersOnly$"},
-			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$/^TCPProto$"},
+			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$"},
 		},
 	},
 	{
@@ -79,7 +79,7 @@ var lossyRules = []rule{
 		patches: []patch{{"internal/fanout/lossy.go", `|| focused && !o.focus.has(id)`, ``}},
 		guards: []guard{
 			{"internal/fanout", "^TestSignalsReachThoseWhoAreThereNow$"}, {"internal/fanout", "^TestSignalsReachOtherNodes$"},
-			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$/^TCPProto$"},
+			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$"},
 		},
 	},
 	{
@@ -100,7 +100,7 @@ var lossyRules = []rule{
 		patches: []patch{{"internal/fanout/heldsignals.go", `return sameMatter(x.Signal, s) || !now.Before(x.until)`, `return !now.Before(x.until)`}},
 		guards: []guard{
 			{"internal/fanout", "^TestHeldSignalsWaitForADevice$"}, {"internal/fanout", "^TestSignalsReachOtherNodes$"},
-			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$/^TCPProto$"},
+			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$"},
 		},
 	},
 	{
@@ -142,7 +142,7 @@ var lossyRules = []rule{
 		name:    "presence-for-all",
 		holds:   "nobody sees when a user is online whom they do not let see it",
 		patches: []patch{{"internal/presence/load.go", `r.sees = listed[i] && r.policy == user.ToPeers`, `r.sees = listed[i] || true`}},
-		guards:  []guard{{"internal/presence", "^TestWhoMayBeSeen$"}, {"test/scenario", "^TestScenarios$/^presence$/^Pebble$/^TCPProto$"}},
+		guards:  []guard{{"internal/presence", "^TestWhoMayBeSeen$"}, {"test/scenario", "^TestScenarios$/^presence$/^Pebble$"}},
 	},
 	{
 		name:  "presence-tells-who-exists",

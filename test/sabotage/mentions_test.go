@@ -23,7 +23,7 @@ var mentionRules = []rule{
 		name:    "mention-of-an-earlier-stay",
 		holds:   "who comes back to a conversation is mentioned by nothing of before",
 		patches: []patch{{"internal/conv/mention.go", `first > read+1 {`, `first == 0 {`}},
-		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$"}},
 	},
 	{
 		name:    "mention-outsiders",
@@ -35,13 +35,13 @@ var mentionRules = []rule{
 		name:    "everybody-mentions-everybody",
 		holds:   "in a group only admins and the owner mention all members",
 		patches: []patch{{"internal/conv/admit.go", `case rel.MentionAll && from != "" &&`, `case rel.MentionAll && from == "" &&`}},
-		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$"}},
 	},
 	{
 		name:    "mention-in-any-order",
 		holds:   "whom a message names has one form",
 		patches: []patch{{"internal/conv/relations.go", `if i > 0 && u <= rel.Mentions[i-1] {`, `if i > maxNamed {`}},
-		guards:  []guard{{"internal/conv", "^TestNamesOfASendAreChecked$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/conv", "^TestNamesOfASendAreChecked$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$"}},
 	},
 	{
 		name:    "recall-keeps-the-mention",
@@ -53,7 +53,7 @@ var mentionRules = []rule{
 		name:    "recall-is-not-told",
 		holds:   "who was mentioned learns of the recall, whatever is in focus",
 		patches: []patch{{"internal/conv/build.go", `b.items[len(b.items)-1].Names = mentioned.names`, `if s.Entry.GetRecall() == nil { b.items[len(b.items)-1].Names = mentioned.names }`}},
-		guards:  []guard{{"internal/session", "^TestMentionBadgeAfterRecallFocusAndOverflow$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/session", "^TestMentionBadgeAfterRecallFocusAndOverflow$"}, {"test/scenario", "^TestScenarios$/^mentions$/^Pebble$"}},
 	},
 	{
 		name:    "recall-of-a-mention-before-it-is-durable",

@@ -53,13 +53,13 @@ var personalRules = []rule{
 		name:    "signal-who-blocks",
 		holds:   "the signals of a blocked user reach their own devices only",
 		patches: []patch{{"internal/conv/signaller.go", `case in.blocker(from) != "":`, `case from == "":`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{
 		name:    "tell-that-one-is-online",
 		holds:   "a blocked user does not see whether who blocks them is online",
 		patches: []patch{{"internal/presence/block.go", `b.Blocked && b.User == string(by.User)`, `b.Blocked && b.User == ""`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{
 		name:  "forget-who-was-blocked",
@@ -67,7 +67,7 @@ var personalRules = []rule{
 		patches: []patch{{"internal/inbox/block.go", `if s.Block.Blocked {
 			puts`, `if false {
 			puts`}},
-		guards: []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
+		guards: []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{
 		name:    "everybody-but-not-whom-i-block",

@@ -5,7 +5,7 @@ var relationRules = []rule{
 		name:    "hash-without-rel",
 		holds:   "the same client message id with another rel is a conflict",
 		patches: []patch{{"internal/conv/tail.go", `if m.Rel != nil {`, `if m.Rel != nil && len(m.Type) > 64 {`}},
-		guards:  []guard{{"internal/conv", "^TestEveryFieldOfARelIsHashed$"}, {"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/conv", "^TestEveryFieldOfARelIsHashed$"}, {"test/scenario", "^TestScenarios$/^reply$/^Pebble$"}},
 	},
 	{
 		name:  "refuse-a-forward-before-dedupe",
@@ -18,19 +18,19 @@ var relationRules = []rule{
 			`if im.CodeOf(err) == im.CodeNoTarget {
 				return conv.NoSource()`,
 		}},
-		guards: []guard{{"internal/route", "^TestRetriesWithRelAreTheSameMessageAtEveryOwner$"}, {"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+		guards: []guard{{"internal/route", "^TestRetriesWithRelAreTheSameMessageAtEveryOwner$"}, {"test/scenario", "^TestScenarios$/^forward$/^Pebble$"}},
 	},
 	{
 		name:    "forward-what-one-may-not-read",
 		holds:   "a forward copies only what its sender may read",
 		patches: []patch{{"internal/conv/quotes.go", `if !in.mayRead(by.User, im.Seq(q.Seq), last) {`, `if last = at.head; q.Seq == 0 || im.Seq(q.Seq) > last {`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$"}},
 	},
 	{
 		name:    "quote-what-one-may-not-read",
 		holds:   "a quote shows nothing that its reader may not read",
 		patches: []patch{{"internal/conv/quotes.go", `if !in.mayRead(u, q, last) {`, `if !in.mayRead("", q, c.point.Load().head) {`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$"}},
 	},
 	{
 		name:    "quote-for-a-later-edit",
@@ -45,14 +45,14 @@ var relationRules = []rule{
 		guards: []guard{
 			{"internal/conv", "^TestQuotesSayNothingOfEditsMadeWhileAUserIsAway$"},
 			{"internal/conv", "^TestEditsMadeWhileAUserIsAwayStayUnread$"},
-			{"test/scenario", "^TestScenarios$/^edit$/^Pebble$/^WebSocketJSON$"},
+			{"test/scenario", "^TestScenarios$/^edit$/^Pebble$"},
 		},
 	},
 	{
 		name:    "answer-what-one-may-not-read",
 		holds:   "a message answers only what its sender may read",
 		patches: []patch{{"internal/conv/admit.go", `q != 0 && !in.mayRead(from, q, c.log.head) {`, `q != 0 && !in.mayRead("", q, c.log.head) {`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$"}},
 	},
 	{
 		name:    "pass-a-forward",
@@ -70,7 +70,7 @@ var relationRules = []rule{
 		name:    "ack-without-counted",
 		holds:   "the send and its ack are the whole entry",
 		patches: []patch{{"internal/conv/send.go", `if r.Counted, r.ThreadN = m.Counted, m.ThreadN; s.Forwards()`, `if r.ThreadN = m.ThreadN; s.Forwards()`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}, {"internal/conv", "^TestForwardOfABatchThatWasRefused"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$"}, {"internal/conv", "^TestForwardOfABatchThatWasRefused"}},
 	},
 	{
 		name:  "ack-with-what-is-known",
@@ -85,25 +85,25 @@ var relationRules = []rule{
 		name:    "recall-keeps-rel",
 		holds:   "a recalled message says nothing of others",
 		patches: []patch{{"internal/conv/rewrite.go", `t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, placeIn(t.m.Rel)`, `t.m.RecalledBy, t.m.Type, t.m.Body = s.Entry.Seq, "", nil`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$"}},
 	},
 	{
 		name:    "edit-a-forward",
 		holds:   "nobody puts other words into a forwarded message",
 		patches: []patch{{"internal/conv/rewrite.go", `case m.Rel.GetForwarded() != nil:`, `case m.Rel.GetForwarded() != nil && q != 0:`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$"}},
 	},
 	{
 		name:    "name-every-author",
 		holds:   "a forward names only authors who may be named",
 		patches: []patch{{"internal/route/source.go", `if !named {`, `if !named && f.From == "" {`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$"}},
 	},
 	{
 		name:    "take-every-need",
 		holds:   "a send that needs what the server does not know is refused",
 		patches: []patch{{"internal/conv/relations.go", `if need != "edit" && need != "rel" && need != "mentions" {`, `if need == "" {`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$"}},
 	},
 	{
 		name:    "any-bytes-in-rel",
@@ -134,7 +134,7 @@ var relationRules = []rule{
 		name:    "count-what-is-in-a-thread",
 		holds:   "a message of a thread counts as unread only if it is also in the main conversation",
 		patches: []patch{{"internal/conv/build.go", `if !besideMain(s.Entry.Rel) {`, `if !besideMain(nil) {`}},
-		guards:  []guard{{"internal/conv", "^TestMessagesOfAThreadAreNumberedForEver$"}, {"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/conv", "^TestMessagesOfAThreadAreNumberedForEver$"}, {"test/scenario", "^TestScenarios$/^thread$/^Pebble$"}},
 	},
 	{
 		name:    "number-threads-anew",
@@ -158,7 +158,7 @@ var relationRules = []rule{
 		name:    "thread-of-what-one-may-not-read",
 		holds:   "a message belongs to a thread only if its sender may read the root",
 		patches: []patch{{"internal/conv/admit.go", `if !in.mayRead(from, q, c.point.Load().head) {`, `if !in.mayRead("", q, c.point.Load().head) {`}},
-		guards:  []guard{{"internal/conv", "^TestWhatCanHaveAThread$"}, {"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"internal/conv", "^TestWhatCanHaveAThread$"}, {"test/scenario", "^TestScenarios$/^thread$/^Pebble$"}},
 	},
 	{
 		name:    "thread-in-a-thread",
@@ -170,13 +170,13 @@ var relationRules = []rule{
 		name:    "edit-leaves-the-thread",
 		holds:   "an edit leaves a message in its thread",
 		patches: []patch{{"internal/conv/rewrite.go", `Thread: was.GetThread(), `, ``}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^thread$/^Pebble$"}},
 	},
 	{
 		name:    "ack-without-thread-number",
 		holds:   "the ack has the number of the message in its thread, so the sender's own copy equals everybody's",
 		patches: []patch{{"internal/conv/send.go", `Counted: r.Counted, ThreadN: r.ThreadN, Message: r.Message}`, `Counted: r.Counted, Message: r.Message}`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^thread$/^Pebble$"}},
 	},
 	{
 		name:    "own-copy-without-thread-number",

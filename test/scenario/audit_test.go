@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -332,16 +332,13 @@ func (w *world) readAll(srv *imtest.Server, conv string, p place) ([]*petrelv1.M
 
 // patiently asks again while the store does not answer, which is no finding: the
 // databases of several runs share one machine.
-func patiently[A any](w *world, ask func(context.Context) (A, error)) (A, error) {
-	ctx, cancel := context.WithTimeout(w.t.Context(), 2*waitFor)
-	defer cancel()
-	for end := time.Now().Add(waitFor); ; {
-		a, err := ask(ctx)
-		if err == nil || codeOf(err) != string(im.CodeStoreStalled) || time.Now().After(end) {
-			return a, err
-		}
-		<-time.After(100 * time.Millisecond)
-	}
+func patiently[A any](w *world, ask func(context.Context) (A, error)) (a A, err error) {
+	ctx := eventually.Context(w.t)
+	eventually.Holds(func() bool {
+		a, err = ask(ctx)
+		return err == nil || codeOf(err) != string(im.CodeStoreStalled)
+	})
+	return a, err
 }
 
 // stay is a range of seqs, both included, that a user may read.
@@ -391,24 +388,22 @@ func (s *session) auditReader(list []reading) error {
 
 // auditConn connects a session for reading. A node that a busy machine keeps from
 // the others, or from its database, sends clients away, which is no finding.
-func (s *session) auditConn() (*wiretest.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.w.t.Context(), waitFor)
-	defer cancel()
-	for {
+func (s *session) auditConn() (conn *wiretest.Conn, err error) {
+	ctx := eventually.Context(s.w.t)
+	eventually.Holds(func() bool {
 		srv := s.nextNode()
-		conn, err := wiretest.Open(ctx, wiretest.Options{URL: srv.URL(s.w.way.framing), Codec: s.w.way.codec, TLS: srv.TLS()})
+		conn, err = wiretest.Open(ctx, wiretest.Options{URL: srv.URL(s.w.way.framing), Codec: s.w.way.codec, TLS: srv.TLS()})
 		if err != nil {
-			return nil, err
+			return true
 		}
 		if err = conn.Hello(ctx, s.hello()); err == nil {
-			return conn, nil
+			return true
 		}
 		_ = conn.Close() // the refusal says more
-		if code := im.CodeOf(err); ctx.Err() != nil || code != im.CodeDraining && code != im.CodeStoreStalled {
-			return nil, err
-		}
-		<-time.After(100 * time.Millisecond)
-	}
+		code := im.CodeOf(err)
+		return code != im.CodeDraining && code != im.CodeStoreStalled
+	})
+	return conn, err
 }
 
 // auditReading checks that a user reads exactly their stays, and was never told

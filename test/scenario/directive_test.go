@@ -6,19 +6,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // deadline is a context for one call to the server.
 func (w *world) deadline() context.Context {
-	ctx, cancel := context.WithTimeout(w.t.Context(), waitFor)
-	w.t.Cleanup(cancel)
-	return ctx
+	return eventually.Context(w.t)
 }
 
 // execute runs a directive or a command, as often as it says.
@@ -55,7 +53,7 @@ func (w *world) direct(a args) {
 		a.words = a.words[2:]
 	}
 	switch a.word(0) {
-	case "server", "own", "ways", "raced", "by", "cluster": // read before the start
+	case "server", "own", "ways", "raced", "by", "cluster", "count": // read before the start
 	case "capabilities":
 		w.offers = a.words[1:]
 	case "blocks":
@@ -164,15 +162,13 @@ func (w *world) setLimits(values map[string]string) {
 		}
 		l.ProtoReflect().Set(f, protoInt64(n))
 	}
-	for ctx := w.deadline(); ; {
-		r, err := w.node().Admin.SetLimits(ctx, connect.NewRequest(l))
+	eventually.True(w.t, "all nodes have the limits", func() bool {
+		r, err := w.node().Admin.SetLimits(w.deadline(), connect.NewRequest(l))
 		if err != nil {
 			w.fatalf("set limits: %v", err)
 		}
-		if len(r.Msg.Silent) == 0 {
-			return
-		} // a node has a second to answer: on a busy machine it is asked again
-	}
+		return len(r.Msg.Silent) == 0 // a node has a second to answer
+	})
 }
 
 // catchUp syncs as a client does after the welcome, without lines.
@@ -195,57 +191,50 @@ func (s *session) waitListed() {
 	s.w.t.Helper()
 	missing := maps.Clone(s.user.listed)
 	after := uint64(0)
-	pause, ctx, left := time.Millisecond, s.w.deadline(), len(missing)
-	for len(missing) > 0 {
-		if n := len(missing); n < left { // it comes; how long thousands take is another matter
-			pause, ctx, left = time.Millisecond, s.w.deadline(), n
-		}
-		p, err := s.conn.History(ctx, &petrelv1.GetHistory{Conv: s.user.inbox, After: after})
-		switch {
-		case err != nil && im.CodeOf(err) != im.CodeNoConversation && im.CodeOf(err) != im.CodeNotMember:
-			s.w.fatalf("%s reads the inbox, which lacks %v: %v", s.name, missing, err)
-		case err == nil:
-			for _, m := range p.Messages {
-				after = m.Seq
-				switch e := m.GetInbox().GetEntry().(type) {
-				case *petrelv1.InboxEntry_Joined:
-					delete(missing, change{e.Joined.Conv, e.Joined.Seq})
-				case *petrelv1.InboxEntry_Left:
-					delete(missing, change{e.Left.Conv, e.Left.Seq})
-				case *petrelv1.InboxEntry_Role:
-					delete(missing, change{e.Role.Conv, e.Role.Seq})
-				}
-			}
-		}
-		if len(missing) > 0 {
-			pause = min(2*pause, 50*time.Millisecond)
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				s.w.fatalf("inbox of %s does not say %v", s.name, missing)
-			}
+	for left := len(missing); left > 0; left = len(missing) {
+		if !eventually.Holds(func() bool { after = s.readInbox(after, missing); return len(missing) < left }) {
+			s.w.fatalf("inbox of %s does not say %v", s.name, missing)
 		}
 	}
 }
 
+// readInbox reads a page of the user's inbox, removes from missing what it says, and returns
+// up to where it has read.
+func (s *session) readInbox(after uint64, missing map[change]bool) uint64 {
+	s.w.t.Helper()
+	p, err := s.conn.History(s.w.deadline(), &petrelv1.GetHistory{Conv: s.user.inbox, After: after})
+	if err != nil && im.CodeOf(err) != im.CodeNoConversation && im.CodeOf(err) != im.CodeNotMember {
+		s.w.fatalf("%s reads the inbox, which lacks %v: %v", s.name, missing, err)
+	}
+	for _, m := range p.GetMessages() {
+		after = m.Seq
+		switch e := m.GetInbox().GetEntry().(type) {
+		case *petrelv1.InboxEntry_Joined:
+			delete(missing, change{e.Joined.Conv, e.Joined.Seq})
+		case *petrelv1.InboxEntry_Left:
+			delete(missing, change{e.Left.Conv, e.Left.Seq})
+		case *petrelv1.InboxEntry_Role:
+			delete(missing, change{e.Role.Conv, e.Role.Seq})
+		}
+	}
+	return after
+}
+
 // waitCut waits until the server has dropped the session, which does not read
-// and so cannot tell. A session that lagged early gets no events, and the socket holds
-// what it got before, so nothing waits for it. Answers are never dropped: after a while
-// it asks for its groups' history until answers wait.
+// and so cannot tell. Events of a session that lags are dropped, and the socket may hold all
+// that it got before. Answers are never dropped: the session asks for its groups' history
+// until answers wait.
 func (s *session) waitCut() {
 	s.w.t.Helper()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	ctx := s.w.deadline()
-	for began := time.Now(); ; {
+	eventually.True(s.w.t, s.name+" is cut off", func() bool {
 		for c := range s.user.listed {
-			if time.Since(began) > waitFor/4 {
+			if len(s.requests) < unreadAnswers {
 				s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: c.conv, Limit: 2}}})
 			}
 		}
 		there, open := uint64(0), uint64(0)
 		for _, srv := range s.w.nodes {
-			r, err := srv.Admin.GetStats(ctx, connect.NewRequest(&petrelv1.GetStatsRequest{}))
+			r, err := srv.Admin.GetStats(s.w.deadline(), connect.NewRequest(&petrelv1.GetStatsRequest{}))
 			if err != nil {
 				s.w.fatalf("wait until %s is cut off: %v", s.name, err)
 			}
@@ -256,16 +245,13 @@ func (s *session) waitCut() {
 				open++
 			}
 		}
-		if there < open {
-			return
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			s.w.fatalf("%s is not cut off: %d connections, of %d", s.name, there, open)
-		}
-	}
+		return there < open
+	})
 }
+
+// unreadAnswers is for how many answers a session asks that it does not read: with two
+// messages of 45 KB in each, more than sockets hold.
+const unreadAnswers = 200
 
 // repair reads by history what the session lacks of a conversation below the
 // head it has heard of, without lines.

@@ -32,16 +32,32 @@ const (
 var (
 	repeatMark = regexp.MustCompile(`^repeat (?:(\d+)\.\.)?(\d+): *`)
 	actorMark  = regexp.MustCompile(`^([A-Za-z0-9._+/@-]+)([<>])\s+`)
+	countLine  = regexp.MustCompile(`(?m)^count N=(\d+) long=(\d+)$`)
+	countMark  = regexp.MustCompile(`\{N([+-]\d+)?\}`)
 )
 
-func parseFile(text string) ([]line, error) {
+// parseFile reads the lines of a file. long: with the large count of its line "count …".
+func parseFile(text string, long bool) ([]line, error) {
+	count := 0
+	if m := countLine.FindStringSubmatch(text); m != nil {
+		count, _ = strconv.Atoi(m[1]) // digits only
+		if long {
+			count, _ = strconv.Atoi(m[2])
+		}
+	}
 	var lines []line
 	for i, raw := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		l, err := parseLine(raw)
+		l, err := parseLine(countMark.ReplaceAllStringFunc(raw, func(m string) string {
+			arg, _ := strconv.Atoi(m[2 : len(m)-1]) // 0 without
+			return strconv.Itoa(count + arg)
+		}))
+		if err == nil && count == 0 && countMark.MatchString(raw) {
+			err = fmt.Errorf("{N}, and there is no line: count N=… long=…")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
-		l.no = i + 1
+		l.no, l.raw = i+1, raw
 		lines = append(lines, l)
 	}
 	return lines, nil
@@ -177,6 +193,18 @@ func TestParseFindsActorsRepeatsAndArguments(t *testing.T) {
 	}
 	if _, err := parseLine("repeat 5..4: alice> sync"); err == nil {
 		t.Error("an empty repeat was accepted")
+	}
+	for long, want := range map[bool]string{false: "u1001 u1002", true: "u1001 u1002 u1003"} {
+		lines, err := parseFile("count N=2 long=3\nusers u1001..u{N+1000}\nrepeat {N}: alice> sync", long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, _ := parseArgs(lines[1].text); strings.Join(a.words[1:], " ") != want || lines[2].to != len(a.words)-1 {
+			t.Errorf("long=%v: got %v and %d syncs, want users %s", long, a.words, lines[2].to, want)
+		}
+	}
+	if _, err := parseFile("repeat {N}: alice> sync", false); err == nil {
+		t.Error("{N} was accepted in a file without a count")
 	}
 	if l, _ := parseLine(`group g1 alice bob`); l.kind != directive {
 		t.Errorf("directive: got %+v", l)

@@ -1,10 +1,11 @@
 // Package scenario runs the conversations written down in the .txt files of
-// this folder against whole servers: one on the embedded store, in both codecs
-// over WebSocket, TCP, and WebSocket with TLS, one on PostgreSQL, and three that
-// share a PostgreSQL. README.md has their language.
+// this folder against whole servers: one on the embedded store, one on PostgreSQL,
+// and three that share a PostgreSQL. Their clients connect in both codecs, over
+// WebSocket, TCP, and WebSocket with TLS. README.md has the language of the files.
 package scenario
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -37,8 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // playedAtOnce is how many runs there are at a time: they wait for their servers
-// more than they work. Under the race detector they work, and eight at a time
-// would keep each other waiting for longer than waitFor.
+// more than they work. Under the race detector they work.
 func playedAtOnce() int {
 	if raced {
 		return 4
@@ -57,9 +57,6 @@ func (t tests) Run() int {
 	fmt.Print(played.summary())
 	return code
 }
-
-// waitFor is how long an expected line may take.
-const waitFor = 20 * time.Second
 
 // way is how the clients of a run connect.
 type way struct {
@@ -96,7 +93,7 @@ func readFiles(t *testing.T) []file {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines, err := parseFile(string(text))
+		lines, err := parseFile(string(text), chosen == allOf)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -107,7 +104,18 @@ func readFiles(t *testing.T) []file {
 
 func TestScenarios(t *testing.T) {
 	servers := &shared{t: t, of: map[serverKind]*servers{}}
-	for i, f := range readFiles(t) {
+	watching := make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { defer close(watching); servers.machine.watch(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-watching
+		if n := servers.machine.anew; n > 0 {
+			fmt.Printf("scenarios that were played anew, because the machine stood still: %d\n", n)
+		}
+	})
+	t.Cleanup(func() { promised.judge(t) })
+	for _, f := range readFiles(t) {
 		t.Run(strings.TrimSuffix(f.name, ".txt"), func(t *testing.T) {
 			if *update && !has(f.lines, "by hand") {
 				w := newWorld(t, servers, f.name, combinations[0], ways[0], f.lines)
@@ -119,20 +127,31 @@ func TestScenarios(t *testing.T) {
 			}
 			t.Parallel() // with other files: much of the time is waiting
 			for _, c := range combinations {
-				for _, way := range c.waysOf(i, f.lines) {
+				for _, way := range c.chosenWays(f) {
 					t.Run(c.name+"/"+way.name, func(t *testing.T) {
 						if racedBy(f.lines) == "" { // one of the large files keeps the machine busy by itself
 							t.Parallel()
 						}
-						w := newWorld(t, servers, f.name, c, way, f.lines)
-						w.play(f.lines)
-						w.audit()
-						played.note(c, f.name, way)
+						if c.postgres {
+							a := servers.machine.steadily(t, func(t testing.TB) { servers.run(t, f, c, way) })
+							a.end()
+							a.report()
+						} else {
+							servers.run(t, f, c, way)
+						}
+						played.note(c, f, way)
 					})
 				}
 			}
 		})
 	}
+}
+
+// run plays a file once, and audits what it left.
+func (s *shared) run(t testing.TB, f file, c combination, way way) {
+	w := newWorld(t, s, f.name, c, way, f.lines)
+	w.play(f.lines)
+	w.audit()
 }
 
 // waysOf is in which ways a file is run: all, or those of its line "ways …".
@@ -147,7 +166,7 @@ func waysOf(lines []line) []way {
 
 // newWorld takes part in shared servers of a combination, or starts some of its
 // own, as the "server" lines ask for.
-func newWorld(t *testing.T, together *shared, file string, c combination, way way, lines []line) *world {
+func newWorld(t testing.TB, together *shared, file string, c combination, way way, lines []line) *world {
 	w := &world{
 		t: t, file: file, way: way, ledger: newLedger(),
 		tenants: map[string]*tenant{}, names: map[string]place{}, directs: map[place]string{}, sessions: map[string]*session{},
@@ -159,7 +178,7 @@ func newWorld(t *testing.T, together *shared, file string, c combination, way wa
 		of, w.guest = together.join(t, c, way.tls)
 		w.nodes, w.database = of.nodes, of.database
 	}
-	w.http = &http.Client{Timeout: waitFor, Transport: &http.Transport{TLSClientConfig: w.nodes[0].TLS()}}
+	w.http = &http.Client{Transport: &http.Transport{TLSClientConfig: w.nodes[0].TLS()}}
 	t.Cleanup(func() {
 		for _, s := range w.sessions {
 			s.close()
@@ -170,7 +189,7 @@ func newWorld(t *testing.T, together *shared, file string, c combination, way wa
 }
 
 // configOf is what the "server" lines say.
-func configOf(t *testing.T, lines []line) map[string]string {
+func configOf(t testing.TB, lines []line) map[string]string {
 	config := map[string]string{}
 	for _, l := range lines {
 		rest, ok := strings.CutPrefix(l.text, "server ")
@@ -233,24 +252,20 @@ var withinMark = regexp.MustCompile(`^within (\S+): `)
 // what comes before X.
 func (w *world) expect(actor, want string) {
 	s := w.session(actor)
-	within := waitFor
 	if m := withinMark.FindStringSubmatch(want); m != nil {
 		d, err := time.ParseDuration(m[1])
 		if err != nil {
 			w.fatalf("within %s: %v", m[1], err)
 		}
-		within, want = d, want[len(m[0]):]
+		defer promised.begin(d)()
+		want = want[len(m[0]):]
 	}
 	want, skip := strings.CutPrefix(want, "... ")
 	if w.way.framing == wire.TCP {
 		want = closeMark.ReplaceAllString(want, "")
 	}
 	for {
-		got, ok := s.next(s.paceOf(want), within)
-		if !ok {
-			w.fatalf("%s got nothing, want: %s", actor, want)
-		}
-		got, below := strings.CutPrefix(got, belowMark)
+		got, below := strings.CutPrefix(s.next(s.paceOf(want), want), belowMark)
 		if got == "lagged" && s.lags() && !lossMark.MatchString(want) {
 			s.recover()
 			continue
@@ -295,11 +310,11 @@ func (w *world) expectSilence(s *session) {
 	}
 }
 
-// keptMark is on lines that say more than what was observed.
+// keptMark is on lines that say more than what was observed, as countMark is.
 var keptMark = regexp.MustCompile(`^(\.\.\. |within |inbox )|seq=\*`)
 
 // rewrite runs the lines and returns the file with what was observed. Lines
-// with keptMark are kept and checked.
+// with keptMark or countMark are kept and checked.
 func (w *world) rewrite(lines []line) string {
 	var out []string
 	for i := 0; i < len(lines); i++ {
@@ -315,7 +330,7 @@ func (w *world) rewrite(lines []line) string {
 		w.execute(l)
 		for i+1 < len(lines) && lines[i+1].kind == expected {
 			i++
-			if e := lines[i]; keptMark.MatchString(e.text) {
+			if e := lines[i]; keptMark.MatchString(e.text) || countMark.MatchString(e.raw) {
 				w.line = e.no
 				for n := e.from; n <= e.to; n++ {
 					w.expect(e.actor, expand(e.text, n))

@@ -7,10 +7,10 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -243,22 +243,10 @@ func (s *session) live() bool {
 
 // await waits until ok; it is asked again whenever something arrives.
 func (s *session) await(what string, ok func() bool) {
-	if !s.awaitFor(waitFor, ok) {
-		s.w.fatalf("%s waited %v for %s", s.name, waitFor, what)
-	}
-}
-
-func (s *session) awaitFor(d time.Duration, ok func() bool) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+	s.w.t.Helper()
 	for !ok() {
-		select {
-		case <-s.changed:
-		case <-t.C:
-			return ok()
-		}
+		eventually.Receive(s.w.t, fmt.Sprintf("%s:%d: %s gets %s", s.w.file, s.w.line, s.name, what), s.changed)
 	}
-	return true
 }
 
 // put adds a line of what the session got.
@@ -267,17 +255,18 @@ func (s *session) put(format string, a ...any) {
 	s.lines[s.paceOf(l)] = append(s.lines[s.paceOf(l)], l)
 }
 
-// next is the next line of a pace; false: none came in time.
-func (s *session) next(p pace, within time.Duration) (string, bool) {
+// next is the next line of a pace, which should be want.
+func (s *session) next(p pace, want string) string {
+	s.w.t.Helper()
 	if s.user != nil && p != "ok" { // what is called over HTTP is answered when the command returns
-		s.awaitFor(within, func() bool { s.render(); return len(s.lines[p]) > 0 })
+		s.await(want, func() bool { s.render(); return len(s.lines[p]) > 0 })
 	}
 	if len(s.lines[p]) == 0 {
-		return "", false
+		s.w.fatalf("%s got nothing, want: %s", s.name, want)
 	}
 	l := s.lines[p][0]
 	s.lines[p] = s.lines[p][1:]
-	return l, true
+	return l
 }
 
 // barrier waits until everything the server had for this connection is here.

@@ -16,7 +16,7 @@ import (
 
 // world is one run of one scenario. Only the goroutine of the test uses it.
 type world struct {
-	t    *testing.T
+	t    testing.TB
 	file string
 	line int
 	way  way
