@@ -17,6 +17,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	petrel "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
@@ -26,7 +27,7 @@ import (
 const (
 	maxPending = 4 // messages of one client without an answer; it composes no more meanwhile
 	writeEvery = 20 * time.Millisecond
-	settleTime = 60 * time.Second // until all is answered, and all clients hold the same, when the server is left alone
+	settleTime = eventually.Limit // until all is answered, and all clients hold the same, when the server is left alone
 )
 
 // Options are who writes, and where.

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -88,7 +89,7 @@ func startDevice(t *testing.T, o deviceOptions) *Device {
 	}
 	t.Cleanup(func() {
 		_ = d.in.Close() // it ends then
-		ended := time.AfterFunc(10*time.Second, func() { _ = d.cmd.Process.Kill() })
+		ended := time.AfterFunc(eventually.Limit, func() { _ = d.cmd.Process.Kill() })
 		err := d.cmd.Wait()
 		ended.Stop()
 		if err != nil {

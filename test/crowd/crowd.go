@@ -17,6 +17,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -25,7 +26,7 @@ import (
 
 // SettleTime is how long messages may take to find their fate, and receivers
 // to catch up, when the server is left alone.
-const SettleTime = 30 * time.Second
+const SettleTime = eventually.Limit
 
 // Role is who does something over what.
 type Role struct {
