@@ -21,6 +21,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
@@ -103,7 +104,7 @@ func TestBackupUnderLoadHoldsWhatWasAcked(t *testing.T) {
 	defer l.stop()
 	for i := range *backups {
 		before := l.acked.Load()
-		eventually(t, "rows", func() bool { return l.acked.Load() > before+200 })
+		eventually.True(t, "rows", func() bool { return l.acked.Load() > before+200 })
 		acked := l.acked.Load()
 		taken, err := Backup(t.Context(), o, online(st, filepath.Join(dir, "backups")))
 		if err != nil {
@@ -650,7 +651,7 @@ func TestNearlyFullDiskIsBackedUp(t *testing.T) {
 	defer mustClose(t, st)
 	newWriter(t, st).add(t, 50)
 	free.Store(1 << 29)
-	eventually(t, "the disk is nearly full", func() bool { return errors.Is(st.Writable(), store.ErrFull) })
+	eventually.True(t, "the disk is nearly full", func() bool { return errors.Is(st.Writable(), store.ErrFull) })
 	tables := flushed()
 	if _, err := Backup(t.Context(), o, online(st, "backups")); err != nil {
 		t.Fatal(err)
@@ -694,7 +695,7 @@ func TestF1CheckpointHoldsNothingThatCouldBeLost(t *testing.T) {
 		}
 		if e.op == "create" && strings.Contains(e.path, checkpointPrefix) && !held.Swap(true) {
 			go st.Append(w.next(), func(err error) { acked <- err })
-			eventually(t, "the row to be readable", func() bool { return lastSeq(t, st) == 11 })
+			eventually.True(t, "the row to be readable", func() bool { return lastSeq(t, st) == 11 })
 		}
 		if held.Load() && e.op == "sync" && isFile(e.path, "log") && strings.HasPrefix(e.path, "data/store/") {
 			<-gate
@@ -711,7 +712,7 @@ func TestF1CheckpointHoldsNothingThatCouldBeLost(t *testing.T) {
 		_, err := st.Checkpoint(t.Context())
 		done <- err
 	}()
-	eventually(t, "the copy of the row", func() bool {
+	eventually.True(t, "the copy of the row", func() bool {
 		names, _ := fs.List("data")
 		i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, checkpointPrefix) })
 		if i < 0 {

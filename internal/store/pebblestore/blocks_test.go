@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -36,7 +37,7 @@ func TestDamagedBlocksCostWhatIsInThem(t *testing.T) {
 			return b
 		}
 	}
-	for i, tc := range []struct {
+	for _, tc := range []struct {
 		how    string
 		spoil  func(b []byte) []byte
 		blocks int // that are lost at most
@@ -52,9 +53,6 @@ func TestDamagedBlocksCostWhatIsInThem(t *testing.T) {
 			return b[:len(b)-1000]
 		}, 4},
 	} {
-		if i%min(raceFactor, 3) != 0 {
-			continue
-		}
 		t.Run(tc.how, func(t *testing.T) {
 			fs, tn, path, whole := soundTown(t, 200, 40)
 			rewriteFile(t, fs, path, tc.spoil(whole))
@@ -79,7 +77,7 @@ func TestDamagedBlocksCostWhatIsInThem(t *testing.T) {
 			}
 			defer mustClose(t, st)
 			tn.count(t, st, "running")
-			eventually(t, "mended", func() bool { return st.damage.met.Load() == 0 || len(st.damage.places(nil)) == 0 })
+			eventually.True(t, "mended", func() bool { return st.damage.met.Load() == 0 || len(st.damage.places(nil)) == 0 })
 			if n := tn.count(t, st, "mended"); n.rows < tn.rows()-most {
 				t.Errorf("running, %+v of %d rows can be read; want at most %d lost", n, tn.rows(), most)
 			}

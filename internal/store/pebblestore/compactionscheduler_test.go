@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -93,22 +94,13 @@ func TestStartDoesNotWaitForCompactions(t *testing.T) {
 		st, err = Open(mem(fs))
 		opened <- err
 	}()
-	var err error
-	eventually(t, "a store with tables to merge is open", func() bool {
-		select {
-		case err = <-opened:
-			return true
-		default:
-			return false
-		}
-	})
-	if err != nil {
+	if err := eventually.Receive(t, "a store with tables to merge is open", opened); err != nil {
 		t.Fatal(err)
 	}
 	if got := newWriter(t, st).rows(t); got != rows {
 		t.Errorf("%d of %d rows are there", got, rows)
 	}
-	eventually(t, "tables are merged after the start", fs.begun.Load)
+	eventually.True(t, "tables are merged after the start", fs.begun.Load)
 	close(fs.through)
 	mustClose(t, st)
 }
@@ -127,10 +119,10 @@ func TestStopDoesNotWaitForTables(t *testing.T) {
 				w.fill(t, 5) // more than a memtable
 				rows = w.seq
 			}
-			eventually(t, "a table is being written", fs.begun.Load)
+			eventually.True(t, "a table is being written", fs.begun.Load)
 			closed := make(chan error, 1)
 			go func() { closed <- st.Close() }()
-			eventually(t, "the store is being closed", st.guard.ending.Load)
+			eventually.True(t, "the store is being closed", st.guard.ending.Load)
 			close(fs.through)
 			if err := <-closed; err != nil {
 				t.Fatal(err)

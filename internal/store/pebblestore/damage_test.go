@@ -10,12 +10,14 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/store/storetest"
@@ -210,7 +212,7 @@ func TestBadBlockCostsABlock(t *testing.T) {
 	fs, tn, file := damagedTown(t, 300, 60)
 	st := mustOpen(t, mem(fs))
 	n := tn.count(t, st, "flipped")
-	eventually(t, "mended", func() bool { return st.scarred() != nil || st.out.err() != nil })
+	eventually.True(t, "mended", func() bool { return st.scarred() != nil || st.out.err() != nil })
 	if m := tn.count(t, st, "mended"); m.rows < n.rows-2 {
 		t.Errorf("%d rows can be read when the table is mended, %d before", m.rows, n.rows)
 	}
@@ -279,7 +281,7 @@ func TestCompactionThatMeetsDamageGoesOn(t *testing.T) {
 	tn.w = newWriterAt(t, st)
 	tn.round(t, tn.convs)
 	_ = st.Compact(t.Context()) // meets the damage
-	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	eventually.True(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
 	n := tn.count(t, st, "compacted")
 	if all := 300 * 61; n.rows == all || n.rows*100 < all*99 {
 		t.Errorf("%d of %d rows can be read, want nearly all", n.rows, all)
@@ -301,10 +303,7 @@ func TestCompactionThatMeetsDamageGoesOn(t *testing.T) {
 }
 
 func TestRepairKeepsAllButTheNamedRange(t *testing.T) {
-	for i, how := range []string{"flipped", "cut", "deleted", "mended before"} {
-		if i%min(raceFactor, 3) != 0 {
-			continue
-		}
+	for _, how := range []string{"flipped", "cut", "deleted", "mended before"} {
 		t.Run(how, func(t *testing.T) {
 			fs, tn, file := damagedTown(t, 200, 20)
 			path := "data/store/" + file
@@ -319,7 +318,7 @@ func TestRepairKeepsAllButTheNamedRange(t *testing.T) {
 				tn.w = newWriterAt(t, st)
 				tn.round(t, tn.convs)
 				tn.count(t, st, how)
-				eventually(t, "mended", func() bool { return st.scarred() != nil })
+				eventually.True(t, "mended", func() bool { return st.scarred() != nil })
 				tn.round(t, tn.convs)
 				mustClose(t, st)
 			}
@@ -372,11 +371,11 @@ func TestScrubFindsDamage(t *testing.T) {
 	o := mem(fs)
 	o.ScrubEvery, o.ScrubRate = time.Millisecond, 1<<40
 	st := mustOpen(t, o)
-	eventually(t, "scrubbed", func() bool { return st.Stats().ScrubMs > 0 })
+	eventually.True(t, "scrubbed", func() bool { return st.Stats().ScrubMs > 0 })
 	if len(st.Stats().Damage) == 0 {
 		t.Fatal("nothing was found")
 	}
-	eventually(t, "mended", func() bool { return st.scarred() != nil })
+	eventually.True(t, "mended", func() bool { return st.scarred() != nil })
 	s := st.Stats()
 	if s.ScrubFound == 0 || s.ScrubBytes == 0 || !strings.Contains(strings.Join(s.Damage, "\n"), file) {
 		t.Errorf("got %+v, want damage in %s", s, file)
@@ -417,7 +416,7 @@ func TestUnreadableSectorIsDamage(t *testing.T) {
 	if n.damaged == 0 || n.rows < tn.rows()*9/10 {
 		t.Errorf("read %+v of %d rows", n, tn.rows())
 	}
-	eventually(t, "mended", func() bool { return st.scarred() != nil })
+	eventually.True(t, "mended", func() bool { return st.scarred() != nil })
 	if st.out.err() != nil {
 		t.Error(st.out.err())
 	}
@@ -467,6 +466,10 @@ func (f *badFile) ReadAt(p []byte, off int64) (int, error) {
 // TestReaderLearnsOfDamageWhenItWasTreated: the index of a table is damaged, and nothing is
 // lost. Who meets that and asks again gets everything.
 func TestReaderLearnsOfDamageWhenItWasTreated(t *testing.T) {
+	synctest.Test(t, readWhileATableIsMended)
+}
+
+func readWhileATableIsMended(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	o := mem(fs)
 	o.tune = func(p *pebble.Options) {
@@ -490,10 +493,10 @@ func TestReaderLearnsOfDamageWhenItWasTreated(t *testing.T) {
 		if holes, err := salvage(tableOptions(o.withDefaults()), fs, path, all[i], nil); err != nil || len(holes) > 0 {
 			t.Fatalf("flipped at %d of %d, %v and %v are lost: no such place was met before", at, len(whole), holes, err)
 		}
-		held := o
+		held := calm(o)
 		held.FS = &hookFS{FS: fs, at: func(e event) error {
 			if e.op == "create" && isFile(e.path, "table.new") && !e.after {
-				<-time.After(500 * time.Millisecond) // the mender; a reader who does not wait is done by then
+				time.Sleep(treatWithin / 2) // the mender; a reader who does not wait is done by then
 			}
 			return nil
 		}}
@@ -547,7 +550,7 @@ func TestDroppedMarksStayGoneWhenATableIsRepaired(t *testing.T) {
 	}
 	whole, silent := contentOf(t, disk, newer[0]), 0
 	const end = 100 // bytes, each of which is damaged; of those before them one in seven
-	for at := 0; at < len(whole); at += raceFactor {
+	for at := 0; at < len(whole); at++ {
 		if at < len(whole)-end {
 			at += 6
 		}
@@ -573,7 +576,7 @@ func TestDroppedMarksStayGoneWhenATableIsRepaired(t *testing.T) {
 		}
 		mustClose(t, st)
 	}
-	if silent < end/2/raceFactor {
+	if silent < end/2 {
 		t.Errorf("%d repairs without loss, want some", silent)
 	}
 }
@@ -666,7 +669,7 @@ func TestMendIsDoneOrNotDone(t *testing.T) {
 		st := mustOpen(t, mem(fs))
 		_ = st.Rows(t.Context(), tn.convs[0], 1, 1, func(store.Row) bool { return true })
 		st.damage.found(largest(t, st), store.ErrCorrupt)
-		eventually(t, "mended", func() bool { return st.scarred() != nil && len(st.Stats().Damage) == 1 })
+		eventually.True(t, "mended", func() bool { return st.scarred() != nil && len(st.Stats().Damage) == 1 })
 		first = tn.count(t, st, "mended")
 		mustClose(t, st)
 	}, func(what string, cut *vfs.MemFS) {

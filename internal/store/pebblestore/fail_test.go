@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/store/storetest"
@@ -23,11 +23,7 @@ import (
 // wantFailed checks that nothing is taken or served any more.
 func wantFailed(t *testing.T, st *Store, w *writer) {
 	t.Helper()
-	select {
-	case <-st.Failed():
-	case <-time.After(10 * time.Second):
-		t.Fatal("Failed is not closed")
-	}
+	eventually.Receive(t, "the store fails", st.Failed())
 	ctx := t.Context()
 	_, last := st.LastRow(ctx, conv)
 	_, conversation := st.Conversation(ctx, conv)
@@ -195,96 +191,119 @@ func TestNothingIsAckedBeforeItsWitness(t *testing.T) {
 	if got := lastSeq(t, st); got != n {
 		t.Errorf("last row is %d after %d appends returned", got, n)
 	}
-	eventually(t, "the first witness on its way", func() bool { return writes.Load() > 0 || acked.Load() > 0 })
+	eventually.True(t, "the first witness on its way", func() bool { return writes.Load() > 0 || acked.Load() > 0 })
 	if got := acked.Load(); got != 0 {
 		t.Errorf("%d appends were acked before a witness was written", got)
 	}
-	eventually(t, "all others on the disk, waiting for one", func() bool { return synced() >= want })
+	eventually.True(t, "all others on the disk, waiting for one", func() bool { return synced() >= want })
 	close(gate)
-	eventually(t, "all acked", func() bool { return acked.Load() == n })
+	eventually.True(t, "all acked", func() bool { return acked.Load() == n })
 	if got := writes.Load(); got > 2 {
 		t.Errorf("%d witnesses were written, want one for the first and one for all that waited", got)
 	}
 }
 
 func TestF20DiskFullRefusesAndRecovers(t *testing.T) {
-	var free atomic.Uint64
-	free.Store(math.MaxUint64)
-	o := small(Options{Dir: t.TempDir(), CheckEvery: time.Millisecond, MinFreeBytes: 1000})
-	o.BallastBytes = 1 << 20
-	o.FreeBytes = func() (uint64, error) { return free.Load(), nil }
-	st := mustOpen(t, o)
-	defer mustClose(t, st)
-	w := newWriter(t, st)
-	w.add(t, 3)
-	ballast := func() bool {
-		_, err := os.Stat(filepath.Join(o.Dir, "ballast"))
-		return err == nil
-	}
-	full := func() bool { return errors.Is(st.Writable(), store.ErrFull) }
-	if !ballast() {
-		t.Fatal("no ballast on an empty disk")
-	}
-	free.Store(900)
-	eventually(t, "full", full)
-	b := w.next()
-	if err := storetest.Append(st, b); !errors.Is(err, store.ErrFull) {
-		t.Errorf("append: got %v, want %v", err, store.ErrFull)
-	}
-	if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, store.ErrFull) {
-		t.Errorf("update: got %v, want %v", err, store.ErrFull)
-	}
-	if got := lastSeq(t, st); got != 3 {
-		t.Errorf("last row is %d, want 3: reads go on and nothing was written", got)
-	}
-	if !ballast() {
-		t.Error("the ballast went before it was needed")
-	}
-	free.Store(100)
-	eventually(t, "ballast given up", func() bool { return !ballast() })
-	free.Store(1100)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	<-tick.C
-	if !full() {
-		t.Error("appends are taken again just above the limit: the answer would flap")
-	}
-	free.Store(1300)
-	eventually(t, "space again", func() bool { return st.Writable() == nil })
-	if err := storetest.Append(st, b); err != nil {
-		t.Errorf("append after space came back: %v", err)
-	}
-	free.Store(math.MaxUint64)
-	eventually(t, "ballast again", ballast)
+	synctest.Test(t, func(t *testing.T) {
+		var free atomic.Uint64
+		free.Store(math.MaxUint64)
+		o := mem(vfs.NewMem())
+		o.MinFreeBytes, o.BallastBytes = 1000, 1<<20
+		o.FreeBytes = func() (uint64, error) { return free.Load(), nil }
+		st := mustOpen(t, o)
+		defer mustClose(t, st)
+		w := newWriter(t, st)
+		w.add(t, 3)
+		// is has the disk so much space, and returns after the next check of it.
+		is := func(bytes uint64) {
+			free.Store(bytes)
+			time.Sleep(st.o.CheckEvery)
+			synctest.Wait()
+		}
+		ballast := func() bool {
+			_, err := o.FS.Stat("data/ballast")
+			return err == nil
+		}
+		if !ballast() {
+			t.Fatal("no ballast on an empty disk")
+		}
+		is(900)
+		if err := st.Writable(); !errors.Is(err, store.ErrFull) {
+			t.Errorf("900 bytes are free, and appends meet %v, want %v", err, store.ErrFull)
+		}
+		b := w.next()
+		if err := storetest.Append(st, b); !errors.Is(err, store.ErrFull) {
+			t.Errorf("append: got %v, want %v", err, store.ErrFull)
+		}
+		if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, store.ErrFull) {
+			t.Errorf("update: got %v, want %v", err, store.ErrFull)
+		}
+		if got := lastSeq(t, st); got != 3 {
+			t.Errorf("last row is %d, want 3: reads go on and nothing was written", got)
+		}
+		if !ballast() {
+			t.Error("the ballast went before it was needed")
+		}
+		if is(100); ballast() {
+			t.Error("the ballast stays on a disk that is almost full")
+		}
+		is(1100)
+		if err := st.Writable(); !errors.Is(err, store.ErrFull) {
+			t.Errorf("just above the limit appends meet %v, want %v: the answer would flap", err, store.ErrFull)
+		}
+		is(1300)
+		if err := st.Writable(); err != nil {
+			t.Errorf("appends are refused although there is space again: %v", err)
+		}
+		if err := storetest.Append(st, b); err != nil {
+			t.Errorf("append after space came back: %v", err)
+		}
+		if is(math.MaxUint64); !ballast() {
+			t.Error("no ballast although there is space for it again")
+		}
+	})
 }
 
 func TestF20HungSyncMakesWritableRefuse(t *testing.T) {
-	gate := make(chan struct{})
-	var armed atomic.Bool
-	o := mem(&hookFS{FS: vfs.NewCrashableMem(), at: func(e event) error {
-		if armed.Load() && isFile(e.path, "log") && e.op == "sync" && !e.after {
-			<-gate
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var armed atomic.Bool
+		st := mustOpen(t, mem(&hookFS{FS: vfs.NewCrashableMem(), at: func(e event) error {
+			if armed.Load() && isFile(e.path, "log") && e.op == "sync" && !e.after {
+				<-gate
+			}
+			return nil
+		}}))
+		defer mustClose(t, st)
+		w := newWriter(t, st)
+		armed.Store(true)
+		outcome := make(chan error, 1)
+		go func() { outcome <- storetest.Append(st, w.next()) }()
+		time.Sleep(st.o.StallAfter)
+		synctest.Wait()
+		if err := st.Writable(); err != nil {
+			t.Errorf("a commit that takes %s makes Writable refuse: %v", st.o.StallAfter, err)
 		}
-		return nil
-	}})
-	o.CheckEvery, o.StallAfter = time.Millisecond, 5*time.Millisecond
-	st := mustOpen(t, o)
-	defer mustClose(t, st)
-	w := newWriter(t, st)
-	armed.Store(true)
-	outcome := make(chan error, 1)
-	go func() { outcome <- storetest.Append(st, w.next()) }()
-	eventually(t, "stalled", func() bool { return errors.Is(st.Writable(), store.ErrStalled) })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := st.Update(ctx, []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("update with a deadline: got %v, want %v", err, context.DeadlineExceeded)
-	}
-	close(gate)
-	if err := <-outcome; err != nil {
-		t.Errorf("the append that hung: %v", err)
-	}
-	eventually(t, "answers again", func() bool { return st.Writable() == nil })
+		time.Sleep(st.o.CheckEvery)
+		synctest.Wait()
+		if err := st.Writable(); !errors.Is(err, store.ErrStalled) {
+			t.Errorf("Writable says %v while a commit hangs, want %v", err, store.ErrStalled)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := st.Update(ctx, []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("update with a deadline: got %v, want %v", err, context.DeadlineExceeded)
+		}
+		close(gate)
+		if err := <-outcome; err != nil {
+			t.Errorf("the append that hung: %v", err)
+		}
+		time.Sleep(st.o.CheckEvery)
+		synctest.Wait()
+		if err := st.Writable(); err != nil {
+			t.Errorf("Writable still refuses: %v", err)
+		}
+	})
 }
 
 func TestStartOnAFullDiskSaysSo(t *testing.T) {

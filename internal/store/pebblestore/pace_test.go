@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
 
@@ -56,15 +57,17 @@ func TestTablesAreNotHeldUpWhenTheLogIsFast(t *testing.T) {
 }
 
 func TestPaceOutlivesAClockThatGoesBack(t *testing.T) {
-	var p pace
-	p.relax()
-	p.taken.Store(time.Now().Add(time.Hour).UnixNano())
-	p.rate.Store(pacedBelow)
-	p.slow()
-	p.taken.Add(-int64(time.Second))
-	if !p.slow() {
-		t.Error("the rate of an hour ago still holds")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		p.relax()
+		p.taken.Store(time.Now().Add(time.Hour).UnixNano())
+		p.rate.Store(pacedBelow)
+		p.slow()
+		p.taken.Add(-int64(time.Second))
+		if !p.slow() {
+			t.Error("the rate of an hour ago still holds")
+		}
+	})
 }
 
 // unhurried is a store whose tables are written only when they are asked for,
@@ -151,14 +154,14 @@ func TestTablesAreNotHeldUpWhenTheyPileUp(t *testing.T) {
 		}
 		st.checkTables()
 	}
-	eventually(t, "tables pile up", func() bool {
+	eventually.True(t, "tables pile up", func() bool {
 		st.checkTables()
 		return !st.pace.slow()
 	})
 	if err := st.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "they are merged", func() bool {
+	eventually.True(t, "they are merged", func() bool {
 		st.checkTables()
 		return st.pace.slow()
 	})
@@ -185,7 +188,7 @@ func TestTablesAreNotHeldUpWhenSendsWaitForThem(t *testing.T) {
 		defer close(all)
 		w.fill(t, 20)
 	}()
-	eventually(t, "sends wait", func() bool { return st.pace.ease.Load() == 0 })
+	eventually.True(t, "sends wait", func() bool { return st.pace.ease.Load() == 0 })
 	open()
 	<-all
 	if st.pace.ease.Load() != 1 {

@@ -157,7 +157,7 @@ func TestRepairIsDoneOrNotDone(t *testing.T) {
 	rewriteFile(t, disk, logs[len(logs)-2], nil)
 	rng := rand.New(rand.NewPCG(newSeed(t), 0))
 	var want im.Seq
-	for n := 0; ; n += raceFactor {
+	for n := 0; ; n++ {
 		fs := killed(disk)
 		left := n
 		var mu sync.Mutex

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -113,7 +115,7 @@ func TestScarHidesWhatIsOlder(t *testing.T) {
 	fs, cut := afterReplacing(outdated(t))
 	st := mustOpen(t, mem(fs))
 	tokenIsDamaged(t, st, "met")
-	eventually(t, "mended", func() bool { return st.scarred() != nil && cut() != nil })
+	eventually.True(t, "mended", func() bool { return st.scarred() != nil && cut() != nil })
 	tokenIsDamaged(t, st, "mended")
 	intoTables(t, st)
 	tokenIsDamaged(t, st, "compacted")
@@ -133,7 +135,7 @@ func scarredAt(t *testing.T, fs *vfs.MemFS) *Store {
 	t.Helper()
 	st := mustOpen(t, mem(fs))
 	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token")) // meets the damage
-	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	eventually.True(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
 	return st
 }
 
@@ -163,7 +165,7 @@ func TestSecondScarHidesWhatIsOlder(t *testing.T) {
 	damageNewest(t, fs, st, "", before)
 	st = mustOpen(t, mem(fs))
 	tokenIsDamaged(t, st, "met")
-	eventually(t, "mended", func() bool { return len(st.scarred()) == 2 })
+	eventually.True(t, "mended", func() bool { return len(st.scarred()) == 2 })
 	tokenIsDamaged(t, st, "mended")
 	mustClose(t, st)
 	st = mustOpen(t, mem(fs))
@@ -200,10 +202,13 @@ func TestRepairKnowsScarsThatTheStoreHasLost(t *testing.T) {
 }
 
 // TestTableIsDamagedTwice: what the first damage took is not forgotten by the second.
-func TestTableIsDamagedTwice(t *testing.T) {
+func TestTableIsDamagedTwice(t *testing.T) { synctest.Test(t, damageATableTwice) }
+
+func damageATableTwice(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	o := mem(fs)
 	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+	o = calm(o)
 	st := mustOpen(t, o)
 	tn := newTown(t, st, 300, 60)
 	intoTables(t, st)
@@ -218,7 +223,7 @@ func TestTableIsDamagedTwice(t *testing.T) {
 		rewriteFile(t, fs, path, flipped(whole, at))
 		st := mustOpen(t, o)
 		tn.count(t, st, "met")
-		awaitMender(st)
+		awaitMender()
 		tn.count(t, st, "mended")
 		mustClose(t, st)
 		st = mustOpen(t, o)
@@ -272,7 +277,7 @@ func TestRewriteTellsNothingOfTheEnd(t *testing.T) {
 	for _, c := range tn.convs {
 		_, _ = st.LastRow(t.Context(), c)
 	}
-	eventually(t, "mended", func() bool {
+	eventually.True(t, "mended", func() bool {
 		for _, c := range longer {
 			if row, err := st.LastRow(t.Context(), c); err != nil || row.Seq != tn.heads[c] {
 				return false

@@ -91,21 +91,6 @@ func unplugged(fs *vfs.MemFS) *vfs.MemFS { return fs.CrashClone(vfs.CrashCloneCf
 
 func mem(fs vfs.FS) Options { return small(Options{Dir: "data", FS: fs}) }
 
-// eventually waits for a condition that another goroutine brings about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
-}
-
 func mustClose(t testing.TB, st *Store) {
 	t.Helper()
 	if err := st.Close(); err != nil {

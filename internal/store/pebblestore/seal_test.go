@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 )
 
 // run runs a program that every Linux has.
@@ -119,7 +121,7 @@ func TestOlderFilesWrittenOverTheFolderAreNoticed(t *testing.T) {
 					was := sealOf(st)
 					wr.add(t, 3)
 					if when == "copied while it ran, killed" {
-						eventually(t, "a new seal", func() bool { return sealOf(st) != was })
+						eventually.True(t, "a new seal", func() bool { return sealOf(st) != was })
 					}
 				}
 				if when == "copied while it ran, closed" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -107,7 +108,7 @@ func TestMarkThatCannotBeWrittenStopsNoAck(t *testing.T) {
 	st := mustOpen(t, o)
 	defer mustClose(t, st)
 	newWriter(t, st).add(t, 5)
-	eventually(t, "the failure is counted", func() bool { return st.MarkFailures() > 0 })
+	eventually.True(t, "the failure is counted", func() bool { return st.MarkFailures() > 0 })
 	newWriter(t, st).add(t, 5)
 }
 
