@@ -2,7 +2,7 @@
 // clients send, receive and read, and holds what they were told against what
 // is there in the end.
 //
-// PETREL_KILLS sets how often (30), PETREL_SEED replays the moments of a run.
+// PETREL_KILLS sets how often (8), PETREL_SEED replays the moments of a run.
 package crash
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	defaultKills = 30
+	defaultKills = 8
 	maxReady     = 3 * time.Second // from the start of the process to /readyz 200
 )
 
@@ -52,7 +52,7 @@ func people(seed uint64, s *server) crowd.Options {
 }
 
 func TestKill9LosesNothing(t *testing.T) {
-	kills, seed := number(t, "PETREL_KILLS", defaultKills), uint64(number(t, "PETREL_SEED", int(time.Now().UnixNano()&0xffffff)))
+	kills, seed := number(t, "PETREL_KILLS", defaultKills), uint64(number(t, "PETREL_SEED", rand.IntN(1<<24)))
 	t.Logf("PETREL_KILLS=%d PETREL_SEED=%d", kills, seed)
 	s := newServer(t)
 	w := crowd.New(t, people(seed, s))
@@ -65,7 +65,7 @@ func TestKill9LosesNothing(t *testing.T) {
 	w.Start(t.Context())
 
 	rng := rand.New(rand.NewPCG(seed, 1))
-	done := 0
+	done, slowest := 0, time.Duration(0)
 	for done < kills {
 		d := time.Duration(20+rng.IntN(180)) * time.Millisecond
 		if rng.IntN(10) == 0 { // while it starts
@@ -76,7 +76,9 @@ func TestKill9LosesNothing(t *testing.T) {
 		crowd.Wait(t.Context(), d)
 		s.kill()
 		done++
+		begun := time.Now()
 		s.start()
+		slowest = max(slowest, time.Since(begun))
 		if t.Failed() || w.Ledger.Broken() {
 			break
 		}
@@ -88,13 +90,13 @@ func TestKill9LosesNothing(t *testing.T) {
 	s.start()
 	w.Audit("http://" + s.http)
 	s.end()
-	t.Logf("kills=%d max_ready=%v %s", done, s.slowest.Round(time.Millisecond), w.Ledger.Counts())
+	t.Logf("kills=%d max_ready=%v %s", done, slowest.Round(time.Millisecond), w.Ledger.Counts())
 	w.Ledger.Report(t)
 	if w.Ledger.Resent() == 0 {
 		t.Error("nothing was sent again: the run did not do what it is for")
 	}
-	if kills > defaultKills && s.slowest > maxReady { // a run of all tests shares the machine with others
-		t.Errorf("ready after %v, want at most %v", s.slowest, maxReady)
+	if kills > defaultKills && slowest > maxReady { // make crash judges the promise
+		t.Errorf("ready after %v, want at most %v", slowest, maxReady)
 	}
 }
 

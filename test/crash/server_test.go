@@ -9,11 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/test/crowd"
 )
 
 // server is the process that is killed, on one folder and two fixed ports.
@@ -23,17 +22,14 @@ type server struct {
 	http, tcp, admin string // addresses
 	mark             string // file of store.mark; "": there is none
 	run              *process
-	slowest          time.Duration // from start to ready, of all
 }
 
 // process is one life of the server.
 type process struct {
 	cmd    *exec.Cmd
-	output bytes.Buffer // read once done is closed
-	begun  time.Time
-	done   chan struct{} // closed when it has ended; what follows is set before
+	output bytes.Buffer  // read once done is closed
+	done   chan struct{} // closed when it has ended; err is set before
 	err    error
-	over   time.Time
 }
 
 func newServer(t *testing.T) *server {
@@ -55,7 +51,7 @@ func newServerAt(t *testing.T, dir string) *server {
 // launch starts the process and does not wait for it.
 func (s *server) launch() {
 	s.t.Helper()
-	p := &process{cmd: exec.Command(s.bin, "serve"), begun: time.Now(), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(s.bin, "serve"), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.Dir = filepath.Dir(s.dir)
 	for _, v := range os.Environ() {
@@ -72,7 +68,7 @@ func (s *server) launch() {
 		s.t.Fatalf("start petrel: %v", err)
 	}
 	go func() {
-		p.err, p.over = p.cmd.Wait(), time.Now()
+		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
 	s.run = p
@@ -82,8 +78,8 @@ func (s *server) launch() {
 func (s *server) start() {
 	s.t.Helper()
 	s.launch()
-	c := &http.Client{Timeout: maxReady, Transport: &http.Transport{DisableKeepAlives: true}}
-	ready := crowd.Until(s.t.Context(), 4*maxReady, func() bool {
+	c := &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
+	eventually.True(s.t, "petrel is ready", func() bool {
 		if s.run.ended() {
 			s.t.Fatalf("petrel ended at its start: %v\n%s", s.run.err, s.run.output.String())
 		}
@@ -94,10 +90,6 @@ func (s *server) start() {
 		_ = r.Body.Close() // only the status counts
 		return r.StatusCode == http.StatusOK
 	})
-	if !ready {
-		s.t.Fatalf("petrel is not ready after %v", 4*maxReady)
-	}
-	s.slowest = max(s.slowest, time.Since(s.run.begun))
 }
 
 func (p *process) ended() bool {

@@ -20,7 +20,7 @@ import (
 // How often the randomised tests do what they do; `make crash` does it in long counts.
 const (
 	standardCuts        = 150
-	standardCorruptions = 80
+	standardCorruptions = 40
 	standardBackupKills = 40
 )
 
