@@ -1,0 +1,2 @@
+// Package simulation plays whole nodes under one seed.
+package simulation
