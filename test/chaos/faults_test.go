@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -66,14 +67,15 @@ func pauseNode(w *world, rng *rand.Rand, times int) {
 	const more = 4
 	for i := 0; i < times || w.stale == 0 && i < times+more; i++ {
 		n, d := w.victim(i), between(rng, time.Second, 30*time.Second)
-		if *repeat == 0 {
-			d = 7 * time.Second
-		}
 		before := n.metric(refusedMetric)
 		w.fault("pause of "+n.name, 2*takeover, func() {
 			w.avoided.Store(n) // as a load balancer does
 			n.pause(true)
-			crowd.Wait(w.t.Context(), d)
+			if *repeat == 0 {
+				w.takenOver(n)
+			} else {
+				crowd.Wait(w.t.Context(), d)
+			}
 			n.pause(false)
 			w.avoided.Store(nil)
 		})
@@ -88,11 +90,26 @@ func pauseNode(w *world, rng *rand.Rand, times int) {
 	}
 }
 
+// takenOver waits until the other nodes own all feeds.
+func (w *world) takenOver(n *node) {
+	w.t.Helper()
+	eventually.True(w.t, "the others have taken over from "+n.name, func() bool {
+		crowd.Wait(w.t.Context(), 50*time.Millisecond)
+		sum := 0.0
+		for _, o := range w.nodes {
+			if o != n {
+				sum += o.metric(ownedMetric)
+			}
+		}
+		return sum == 256
+	})
+}
+
 // drainNode: SIGTERM. The node hands over what it has and ends.
 func drainNode(w *world, rng *rand.Rand, times int) {
 	for i := range times {
 		n := w.victim(i)
-		w.fault("drain of "+n.name, handOver, func() { n.end() })
+		w.fault("drain of "+n.name, handOver, n.end)
 		n.start()
 		w.awaitFeeds()
 		w.breathe(rng, time.Second)
@@ -126,7 +143,7 @@ func addNode(w *world, rng *rand.Rand, times int) {
 			w.awaitFeeds()
 		})
 		w.breathe(rng, 3*time.Second)
-		w.fault("the node drained", handOver, func() { n.end() })
+		w.fault("the node drained", handOver, n.end)
 	}
 }
 
@@ -187,7 +204,7 @@ func cutBus(w *world, rng *rand.Rand, times int) {
 			}
 			w.net.set(false, w.around(n)...)
 		})
-		if !crowd.Until(w.t.Context(), heal, n.ready) {
+		if !eventually.Holds(n.ready) {
 			w.t.Errorf("%s is not ready behind the cut", n.name)
 		}
 		w.breathe(rng, 3*time.Second)
@@ -281,7 +298,7 @@ func (w *world) forgotten(n *node) {
 	w.t.Helper()
 	none := fmt.Sprintf(`DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_stat_activity WHERE client_addr = '%s'); END $$`, w.net.addrs[n])
 	var err error
-	if !crowd.Until(w.t.Context(), heal, func() bool { err = w.primary.Exec("postgres", none); return err == nil }) {
+	if !eventually.Holds(func() bool { err = w.primary.Exec("postgres", none); return err == nil }) {
 		w.t.Errorf("the database has sessions of %s that is cut off: %v", n.name, err)
 	}
 }

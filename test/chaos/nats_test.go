@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -37,16 +38,14 @@ func (s *nats) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start a NATS server: %v; Debian's package is nats-server", err)
 	}
-	if !crowd.Until(s.t.Context(), readyTime, func() bool {
+	eventually.True(s.t, "the NATS server answers", func() bool {
 		c, err := net.Dial("tcp", s.addr)
 		if err != nil {
 			return false
 		}
 		_ = c.Close() // it answers
 		return true
-	}) {
-		s.t.Fatal("the NATS server does not answer")
-	}
+	})
 }
 
 func (s *nats) kill() {

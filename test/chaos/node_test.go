@@ -14,13 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/process"
 	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/test/crowd"
 )
-
-const readyTime = 15 * time.Second // from the start of a process to /readyz 200
 
 // node is a server of the cluster: `petrel serve --config` on addresses that
 // stay the same over its lives.
@@ -131,9 +129,8 @@ func (n *node) pid() int {
 // awaitReady waits until the node says that it is ready.
 func (n *node) awaitReady() {
 	n.t.Helper()
-	begun := time.Now()
 	l := n.running()
-	if !crowd.Until(n.t.Context(), readyTime, func() bool {
+	if !eventually.Holds(func() bool {
 		select {
 		case <-l.done:
 			n.t.Fatalf("%s ended at its start: %v\n%s", n.name, l.err, n.tail(20))
@@ -141,11 +138,12 @@ func (n *node) awaitReady() {
 		}
 		return n.ready()
 	}) {
-		n.t.Fatalf("%s is not ready after %v\n%s", n.name, time.Since(begun), n.tail(40))
+		n.t.Fatalf("%s is not ready after %v\n%s", n.name, eventually.Limit, n.tail(40))
 	}
 }
 
-var probe = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// probe asks a node whether it is ready, and for its metrics. One that stands still gives no answer.
+var probe = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (n *node) ready() bool {
 	r, err := probe.Get("http://" + n.http + "/readyz")
@@ -176,14 +174,24 @@ func (n *node) kill() {
 	n.forget()
 }
 
+// hasEnded waits until the process has ended.
+func (l *life) hasEnded() bool {
+	return eventually.Holds(func() bool {
+		select {
+		case <-l.done:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
 // end asks the process to end, as an operator does who drains it.
-func (n *node) end() (took time.Duration) {
+func (n *node) end() {
 	n.t.Helper()
-	l, begun := n.running(), time.Now()
+	l := n.running()
 	_ = l.cmd.Process.Signal(syscall.SIGTERM) // ended: shows in err
-	select {
-	case <-l.done:
-	case <-time.After(30 * time.Second):
+	if !l.hasEnded() {
 		n.t.Errorf("%s does not end\n%s", n.name, n.tail(60))
 		_ = l.cmd.Process.Signal(syscall.SIGKILL) // it is given up
 		<-l.done
@@ -192,7 +200,6 @@ func (n *node) end() (took time.Duration) {
 		n.t.Errorf("%s ended with: %v\n%s", n.name, l.err, n.tail(60))
 	}
 	n.forget()
-	return time.Since(begun)
 }
 
 func (n *node) forget() {

@@ -56,6 +56,9 @@ type Options struct {
 	// conversations then; 0: as many as the window takes, anywhere.
 	Pace time.Duration
 
+	// ReadEvery is the time between two pages of a reader; 0: none.
+	ReadEvery time.Duration
+
 	// Patience is how long a sender waits for an answer before it connects
 	// anew and sends again; 0: as long as the connection lasts.
 	Patience time.Duration

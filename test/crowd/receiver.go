@@ -189,6 +189,9 @@ func (w *Crowd) readHistory(ctx context.Context, r Role, i int) {
 		}
 		for w.readPage(ctx, c, r, device, rng) == nil {
 			w.drain(ctx, c, r, device)
+			if w.o.ReadEvery > 0 {
+				Wait(ctx, w.o.ReadEvery)
+			}
 		}
 		_ = c.Close() // it has ended
 	}
