@@ -11,11 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	petrel "github.com/petrel-im/petrel/sdk/go"
 )
 
-// patience is how long a client may take for what it can do at once.
-const patience = 30 * time.Second
+// patience is how long a client may take for what it can do at once. Only a fault meets it.
+const patience = eventually.Limit
 
 // A device is an application on the SDK: it composes messages, and notes what it is told.
 type device struct {
