@@ -75,6 +75,8 @@ func knockAt(ctx context.Context, addr string, o *Options, cluster string) (ther
 			return false, fmt.Errorf("%w: set cluster.secret to the secret of the other nodes", ErrRefused)
 		case strings.Contains(line, "cluster name"):
 			return false, fmt.Errorf("%w: the nodes there have another store", ErrOtherCluster)
+		case strings.Contains(line, "Stale Connection"), strings.Contains(line, "Authentication Timeout"):
+			return false, nil // this node stood still
 		case strings.HasPrefix(line, "-ERR"):
 			return false, fmt.Errorf("%w: %s", ErrRefused, strings.TrimSpace(line))
 		}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -36,7 +37,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // a node that joins listens for 600 ms
+	_ = flag.Set("test.parallel", "6") // a node that joins listens for 600 ms
 	goleak.VerifyTestMain(m)
 }
 
@@ -252,8 +253,10 @@ func TestANodeThatLeavesIsGoneAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard.waitFor(announcement{"b", buspb.Presence_LEFT})
-	heard.say("c") // a hears of it after b has left
-	eventually.True(t, "a sees c", func() bool { return strings.HasSuffix(peers(a), "c") })
+	eventually.True(t, "a sees c", func() bool {
+		heard.say("c") // a hears of it after b has left
+		return strings.HasSuffix(peers(a), "c")
+	})
 	if got := peers(a); got != "c" {
 		t.Errorf("a has the peers %q after b has left", got)
 	}
@@ -386,25 +389,54 @@ func TestAWebServerIsNotANode(t *testing.T) {
 // is not there yet.
 func TestANodeThatIsLateIsNoneThatRefuses(t *testing.T) {
 	t.Parallel()
+	addr := listenAs(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1)) // who knocks has lost patience, and asks for TLS
+		_, _ = conn.Write([]byte("INFO {}\r\n"))
+	})
+	run(t, join(t, "a", natsbus.Options{Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{addr}}))
+}
+
+// A node that stands still while it joins hears that it was silent for too long. It was not
+// refused, and goes on.
+func TestANodeThatStandsStillIsNotRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"Stale Connection", "Authentication Timeout"} {
+		addr := listenAs(t, func(conn net.Conn) {
+			_, _ = fmt.Fprintf(conn, "INFO {}\r\n-ERR '%s'\r\n", text)
+			_, _ = io.Copy(io.Discard, conn)
+		})
+		b, err := natsbus.Join(t.Context(), "a", natsbus.Options{Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{addr}})
+		if errors.Is(err, natsbus.ErrRefused) {
+			t.Errorf("after %q: %v", text, err)
+		}
+		if err == nil {
+			run(t, b)
+		}
+	}
+}
+
+// listenAs listens for connections, with each of which talk speaks.
+func listenAs(t *testing.T, talk func(net.Conn)) (addr string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
+	var wg sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	wg.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			_, _ = conn.Read(make([]byte, 1)) // who knocks has lost patience, and asks for TLS
-			_, _ = conn.Write([]byte("INFO {}\r\n"))
-			_ = conn.Close()
+			wg.Go(func() {
+				defer func() { _ = conn.Close() }() // nothing is read any more
+				talk(conn)
+			})
 		}
-	}()
-	run(t, join(t, "a", natsbus.Options{
-		Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{l.Addr().String()},
-	}))
+	})
+	return l.Addr().String()
 }
 
 func TestAnExternalServerRefusesOrIsNotThere(t *testing.T) {
