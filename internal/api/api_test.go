@@ -97,6 +97,9 @@ type world struct {
 	free   uint64       // what the disk has left
 }
 
+// cheapPasswords are hashed with little work: what it costs is the subject of package user.
+var cheapPasswords = user.Work{Memory: 8, Time: 1, Threads: 1}
+
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, free: 1 << 40}
 	ctx := context.Background()
@@ -107,7 +110,7 @@ func newWorld(t testing.TB) *world {
 	w.must(err)
 	t.Cleanup(func() { w.must(st.Close()) })
 	w.store = &breakable{Store: st}
-	w.users, err = user.New(ctx, user.Options{Registration: user.Open, PasswordWork: user.Work{Memory: 8, Time: 1, Threads: 1}}, w.store)
+	w.users, err = user.New(ctx, user.Options{Registration: user.Open, PasswordWork: cheapPasswords}, w.store)
 	w.must(err)
 	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp}, w.store, fanout.NewTable())
 	w.must(err)

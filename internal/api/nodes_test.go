@@ -26,7 +26,7 @@ func (w *world) nodes(o user.Options) petrelv1connect.AdminServiceClient {
 	var others petrelv1connect.AdminServiceClient
 	for range 2 {
 		var err error
-		o.Registration = user.Open
+		o.Registration, o.PasswordWork = user.Open, cheapPasswords
 		w.users, err = user.New(context.Background(), o, w.store)
 		w.must(err)
 		w.serve()

@@ -233,7 +233,7 @@ func TestRepeatsWithAPasswordAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var err error
-		w.users, err = user.New(t.Context(), user.Options{Registration: user.Open, Rates: user.Rates{Logins: 2, LoginsPerIP: 1}}, w.store)
+		w.users, err = user.New(t.Context(), user.Options{Registration: user.Open, Rates: user.Rates{Logins: 2, LoginsPerIP: 1}, PasswordWork: cheapPasswords}, w.store)
 		w.must(err)
 		w.serve()
 		repeat := func(what string, allowed int, call func() reply) {

@@ -211,9 +211,9 @@ func TestEveryConnectionBeyondTheFilesGetsItsCode(t *testing.T) {
 }
 
 func TestTooFewFilesRefuseTheStart(t *testing.T) {
-	need := 0
+	need, cfg := 0, load(t, t.TempDir())
 	for limit := uint64(16); ; limit++ {
-		f, err := ShareFiles(limit, load(t, t.TempDir()))
+		f, err := ShareFiles(limit, cfg)
 		if err == nil {
 			if f.Connections < minConnections || int(limit) != need || need > 400 {
 				t.Errorf("%d files are enough: %+v, but the message says %d", limit, f, need)
@@ -225,7 +225,7 @@ func TestTooFewFilesRefuseTheStart(t *testing.T) {
 		}
 	}
 	for _, limit := range []uint64{400, 1024, 4096, 65_536, 1 << 20, 1<<64 - 1} {
-		f, err := ShareFiles(limit, load(t, t.TempDir()))
+		f, err := ShareFiles(limit, cfg)
 		if err != nil || f.Connections+f.Store+f.HTTP+f.HandOvers+f.Refusals >= int(f.Limit) {
 			t.Errorf("%d files: %+v, %v", limit, f, err)
 		}

@@ -400,7 +400,13 @@ func TestSilentConnectionIsEndedForAnother(t *testing.T) {
 		silent.write(noise) // no whole message, so it is as good as silent
 		eventually.True(t, "it has its place", func() bool { return s.Stats().Unauthenticated == 1 })
 		eventually.True(t, "another one gets in", func() bool { // not while the server has to do something for the silent one
-			p := s.dial(fr)
+			p := s.connect(fr)
+			if fr == wire.WebSocket {
+				p.write([]byte(upgradeRequest))
+				if p.readResponse() != http.StatusSwitchingProtocols {
+					return false
+				}
+			}
 			p.say(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"device":"d","token":"` + s.token + `"}}`)
 			m, err := p.read()
 			return err == nil && strings.Contains(m.payload, "welcome")

@@ -95,6 +95,7 @@ func TestHelloTimeoutIsExact(t *testing.T) {
 			chatty := s.pipe(fr) // pings do not prolong it
 			for range 9 {
 				time.Sleep(time.Second)
+				synctest.Wait()
 				chatty.write(masked(fin|opPing, "x"))
 				chatty.hear("x")
 			}
