@@ -407,7 +407,14 @@ func TestSilentConnectionIsEndedForAnother(t *testing.T) {
 					return false
 				}
 			}
-			p.say(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"device":"d","token":"` + s.token + `"}}`)
+			hello := `{"id":"1","hello":{"versionMin":1,"versionMax":1,"device":"d","token":"` + s.token + `"}}`
+			frame := []byte(hello + "\n")
+			if fr == wire.WebSocket {
+				frame = masked(text, hello)
+			}
+			if _, err := p.nc.Write(frame); err != nil {
+				return false
+			}
 			m, err := p.read()
 			return err == nil && strings.Contains(m.payload, "welcome")
 		})

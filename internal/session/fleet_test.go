@@ -142,7 +142,11 @@ type site struct {
 
 // fleetOf runs f in a bubble, with n nodes a, b, c, … that know each other.
 func fleetOf(t *testing.T, n int, f func(f *fleet, all []*site)) {
-	synctestFleet(t, func(*fleet) {}, n, f)
+	synctest.Test(t, func(t *testing.T) { newFleet(t).run(n, f) })
+}
+
+func newFleet(t *testing.T) *fleet {
+	return &fleet{t: t, net: localbus.New(), db: &records{by: map[string][]byte{}}, nodes: map[im.Node]*site{}, heartbeats: map[im.Node]bool{}}
 }
 
 func (f *fleet) run(n int, do func(f *fleet, all []*site)) {
@@ -363,7 +367,7 @@ func (c *conn) wantEnded(what string, code im.Code) {
 // synctestFleet does what fleetOf does, after change has set other options.
 func synctestFleet(t *testing.T, change func(*fleet), n int, f func(f *fleet, all []*site)) {
 	synctest.Test(t, func(t *testing.T) {
-		fl := &fleet{t: t, net: localbus.New(), db: &records{by: map[string][]byte{}}, nodes: map[im.Node]*site{}, heartbeats: map[im.Node]bool{}}
+		fl := newFleet(t)
 		change(fl)
 		fl.run(n, f)
 	})

@@ -112,7 +112,7 @@ func (c *Conn) Hello(ctx context.Context, h *petrelv1.Hello) error {
 		if !ok {
 			return fmt.Errorf("hello: %w", err)
 		}
-		closed := c.end(ctx)
+		closed := c.broken(refused)
 		closed.Err = refused
 		return fmt.Errorf("hello: %w", closed)
 	}
@@ -239,15 +239,12 @@ func (e *Closed) Unwrap() error {
 	return e.Err
 }
 
-// end waits until the connection has ended, for some seconds at most, and says
-// how. It is for callers that know that it is ending.
+// end waits until the connection has ended, and says how. It is for callers that
+// know that it is ending.
 func (c *Conn) end(ctx context.Context) *Closed {
-	t := time.NewTimer(endTimeout)
-	defer t.Stop()
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-	case <-t.C:
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -143,11 +143,13 @@ func (c *Conn) ask(ctx context.Context, f *petrelv1.ClientFrame) (*petrelv1.Serv
 	}
 }
 
-// broken is the error of a connection whose write failed: how the server ended
-// it, if that can still be read, says more than the write error.
-func (c *Conn) broken(err error) error {
+// broken is the error of a connection that the server ends, as err shows. How it ends it, if
+// that can still be read, says more than err.
+func (c *Conn) broken(err error) *Closed {
 	_ = c.link.conn.SetReadDeadline(time.Now().Add(endTimeout)) // the read below must end
-	e := c.end(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	e := c.end(ctx)
 	if e.Kick == nil && e.Code == 0 && e.Err == nil {
 		e.Err = err
 	}
