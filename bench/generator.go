@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/binary"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -177,8 +176,6 @@ func (g *generator) enter(p phase) { g.phase.Store(int32(p)) }
 // run drives the connections until the drain is over or ctx ends. The
 // connections are closed then.
 func (g *generator) run(ctx context.Context) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	var err error
 	if g.poll, err = g.net.watch(); err != nil {
 		return err

@@ -1,6 +1,11 @@
 package bench
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 // A server that holds so much a second is found within a tenth.
 func TestKneeIsFoundWithinATenth(t *testing.T) {
@@ -34,4 +39,38 @@ func TestKneeIsFoundWithinATenth(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A server that looks at a frame of each connection every 5 ms holds 200 messages a second of
+// each of four senders.
+func TestKneeIsWhatTheServerHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.stall = func() { time.Sleep(5 * time.Millisecond) }
+		p := f.params(Direct)
+		p.Rate, p.Seconds, p.WarmUp = 400, 1, 0
+		for targets, want := range map[string]struct {
+			lowest, highest float64
+			missed          string // of the lowest rate that is too high
+		}{
+			"":                    {lowest: 760, highest: 880, missed: "the run was overloaded: "},
+			"accepted_per_s<=500": {lowest: 450, highest: 500, missed: "target accepted_per_s<=500 is missed"},
+		} {
+			ts, err := ParseTargets(targets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k, err := FindKnee(t.Context(), p, ts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			high := len(k.Runs) - 1
+			for high > 0 && k.Missed[high-1] != "" {
+				high--
+			}
+			if k.Rate < want.lowest || k.Rate > want.highest || !strings.Contains(k.Missed[high], want.missed) {
+				t.Errorf("targets %q: %g/s are held, and %g/s are too high: %s; want %+v", targets, k.Rate, k.TooHigh, k.Missed[high], want)
+			}
+		}
+	})
 }

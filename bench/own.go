@@ -23,21 +23,26 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	if r.report.Disk, err = measureDisk(dir, diskProbe); err != nil {
 		return err
 	}
-	if r.p.Executable == "" {
-		if r.p.Executable, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program: %w", err)
-		}
-	}
 	if r.p.traffic() != idle && !r.p.inTasks() {
 		r.say("measuring what this machine does without a chat server")
 		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, r.report.Disk.Fdatasync.P50, floorProbe); err != nil {
 			return err
 		}
 	}
-	if err = r.startNodes(ctx, dir); err != nil {
+	if err = r.startServers(ctx, dir); err != nil {
 		r.stop()
 	}
 	return err
+}
+
+// startServers starts the servers of the run's program.
+func (r *run) startServers(ctx context.Context, dir string) (err error) {
+	if r.p.Executable == "" {
+		if r.p.Executable, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+	}
+	return r.startNodes(ctx, dir)
 }
 
 // startNodes starts the database, if there is to be one, and the servers.

@@ -102,10 +102,10 @@ func RunReliability(ctx context.Context, p ReliabilityParams) (*ReliabilityRepor
 	load.Senders, load.Receivers, load.Window = p.Clients, p.Clients, 0
 	load.Dir, load.ServeArgs, load.Executable, load.Progress = p.Dir, p.ServeArgs, p.Executable, p.Progress
 	server := &run{p: load, report: &Report{}}
-	if err := server.startOwn(ctx, dir); err != nil {
+	defer server.stop()
+	if err := server.startServers(ctx, dir); err != nil {
 		return nil, err
 	}
-	defer server.stop()
 	defer server.hangUp()
 	if err := server.raise(ctx); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"net"
+	"runtime"
 	"time"
 )
 
@@ -17,7 +18,8 @@ type sockets struct {
 	watch func() (watching, error)
 }
 
-// watching is a set of sockets of which something may come. Its functions are those of poller.
+// watching is a set of sockets of which something may come. Its functions are those of poller;
+// the goroutine that made it calls them.
 type watching struct {
 	add   func(fd, conn int) error
 	wait  func(d time.Duration, out []ready) ([]ready, error)
@@ -33,11 +35,13 @@ var system = sockets{
 	take: func(nc net.Conn) (fd int, err error) { return takeSocket(nc.(*net.TCPConn)) },
 	read: readSocket, write: writeSocket, close: closeSocket,
 	watch: func() (watching, error) {
+		runtime.LockOSThread() // the poller's
 		p, err := newPoller()
 		if err != nil {
+			runtime.UnlockOSThread()
 			return watching{}, err
 		}
-		return watching{p.add, p.wait, p.pause, p.close}, nil
+		return watching{p.add, p.wait, p.pause, func() { p.close(); runtime.UnlockOSThread() }}, nil
 	},
 }
 

@@ -34,7 +34,9 @@ func TestCheckJudgesOpLogs(t *testing.T) {
 // Each class has a subtest, so that a rule of test/sabotage can say which one convicts.
 func TestTheOpLogOfARunIsClean(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "run.ops")
-	petrel(t, nil, "bench", "group", "--members", "4", "--senders", "2", "--seconds", "1", "--warm-up", "0", "--dir", t.TempDir(), "--oplog", log)
+	s := serveShared(t)
+	run := petrel(t, s.env(), "bench", "group", "--url", "http://"+s.http, "--members", "4", "--senders", "2", "--seconds", "1", "--warm-up", "0", "--json", "-", "--oplog", log)
+	t.Run("report", func(t *testing.T) { run.want(t, exitOK, `"scenario": "group"`, "lost 0, duplicate 0") })
 	r, err := judge([]string{log}, checker.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

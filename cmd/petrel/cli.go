@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ type cli struct {
 	in  io.Reader
 	out io.Writer // as err a terminal.Writer: texts of users do not steer a terminal
 	err io.Writer
+
+	// dial connects clients; nil: by the network.
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	json         bool
 	configFile   string

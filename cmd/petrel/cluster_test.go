@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
@@ -69,35 +69,30 @@ func clusterState(t *testing.T, s *live, want int) (st stateJSON) {
 // owns waits until the nodes own as many partitions, in the order of their ids.
 func owns(t *testing.T, s *live, want ...int) stateJSON {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
+	var st stateJSON
+	var got []int
+	if !eventually.Holds(func() bool {
 		r := petrel(t, s.env(), "cluster", "status", "--json")
-		var st stateJSON
+		st, got = stateJSON{}, nil
 		if err := json.Unmarshal([]byte(r.out), &st); err != nil {
 			t.Fatalf("%v of %s%s", err, r.out, r.err)
 		}
-		var got []int
 		for _, n := range st.Nodes {
 			got = append(got, n.Owned)
 		}
-		if slices.Equal(got, want) {
-			return st
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the nodes own %v, want %v", got, want)
-		}
+		return slices.Equal(got, want)
+	}) {
+		t.Fatalf("the nodes own %v, want %v", got, want)
 	}
+	return st
 }
 
 // awaitSession waits until a user has one session.
 func awaitSession(t *testing.T, s *live, user string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !strings.Contains(petrel(t, s.env(), "user", "sessions", user).out, "1 session of "+user) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s's session is not there", user)
-		}
-	}
+	eventually.True(t, user+" has a session", func() bool {
+		return strings.Contains(petrel(t, s.env(), "user", "sessions", user).out, "1 session of "+user)
+	})
 }
 
 func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
@@ -127,14 +122,10 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	awaitSession(t, a, "alice")
 	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "before").want(t, exitOK)
 	petrel(t, a.env(), "cluster", "drain", "b").want(t, exitOK, "b handed 128 partitions over and sent 1 sessions away")
-	for end := time.Now().Add(20 * time.Second); !owns(t, a, 256, 0).Nodes[1].Draining; { // b's next beacon says it
-		if time.Now().After(end) {
-			t.Fatal("after the drain a does not know that b drains")
-		}
-	}
+	eventually.True(t, "a knows by b's next beacon that b drains", func() bool { return owns(t, a, 256, 0).Nodes[1].Draining })
 	petrel(t, toB, "cluster", "status").want(t, exitOK, "draining") // its API goes on
 	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "behind").want(t, exitOK)
-	await(t, "tail", seen).want(t, exitOK, "bob: before", "bob: behind")
+	eventually.Receive(t, "the end of tail", seen).want(t, exitOK, "bob: before", "bob: behind")
 
 	wantFigures(t, a, b)
 
@@ -267,7 +258,7 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	seen := inBackground(t, at("alice"), "tail", "--count", "1")
 	awaitSession(t, inner, "alice")
 	petrel(t, at("bob"), "send", "--to", "alice", "from the edge").want(t, exitOK, "stored")
-	await(t, "tail", seen).want(t, exitOK, "bob: from the edge")
+	eventually.Receive(t, "the end of tail", seen).want(t, exitOK, "bob: from the edge")
 }
 
 // TestRestoredDatabasesGetANewHistory: two databases that are not of the same
@@ -318,7 +309,7 @@ func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {
 }
 
 func TestServerWithoutOthersHasOneNode(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	s := serveShared(t)
 	petrel(t, s.env(), "cluster", "status").want(t, exitOK, "gateway,conv,api", "256 partitions: 0 served by no node")
 	for _, line := range []string{"drain local", "rebalance", "move-partition 1 --to 2", "finalize"} {
 		petrel(t, s.env(), append([]string{"cluster"}, strings.Fields(line)...)...).want(t, exitFailed, "error not_now", "set store.postgres")

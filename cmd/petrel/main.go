@@ -24,7 +24,10 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args, env []string, in io.Reader, out, errOut io.Writer) int {
-	c := &cli{env: env, in: in, out: terminal.NewWriter(out), err: terminal.NewWriter(errOut)}
+	return (&cli{env: env, in: in, out: terminal.NewWriter(out), err: terminal.NewWriter(errOut)}).run(ctx, args)
+}
+
+func (c *cli) run(ctx context.Context, args []string) int {
 	root := newRoot(c)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -170,7 +170,7 @@ func TestDoctorMeasuresTheDiskAndFindsATakenPort(t *testing.T) {
 }
 
 func TestDoctorKnowsARunningPetrel(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	s := serveShared(t)
 	r := petrel(t, nil, "doctor", "--data", s.data, "--listen-http", s.http, "--listen-tcp", s.tcp, "--listen-admin", s.admin)
 	if !strings.Contains(r.out, "a petrel is running on "+s.http) || !strings.Contains(r.out, "a petrel is running on "+s.tcp) || !strings.Contains(r.out, "a petrel is running on "+s.admin) {
 		t.Errorf("got:\n%s", r.out)

@@ -8,9 +8,9 @@ import (
 
 // Files of the store, and of its backups, are for the user of the server only.
 func TestFilesAreForTheUserOfTheServerOnly(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
-	petrel(t, s.env(), "send", "--as", "alice", "--to", "bob", "hi").want(t, exitOK)
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-f", "bob-f").want(t, exitOK)
+	petrel(t, s.env(), "send", "--as", "alice-f", "--to", "bob-f", "hi").want(t, exitOK)
 	backups := filepath.Join(t.TempDir(), "backups")
 	petrel(t, s.env(), "backup", "--to", backups).want(t, exitOK)
 	seen := 0

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -45,58 +45,60 @@ func jsonLines(t *testing.T, r result) []map[string]any {
 }
 
 func TestUsersAreShownLockedOutAndGivenTokens(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-u", "bob-u").want(t, exitOK)
 
-	minted := jsonLines(t, petrel(t, s.env(), "user", "token", "bob", "--device", "phone-1", "--kind", "phone", "--name", "Bob's", "--ttl", "2h", "--json"))[0]
+	minted := jsonLines(t, petrel(t, s.env(), "user", "token", "bob-u", "--device", "phone-1", "--kind", "phone", "--name", "Bob's", "--ttl", "2h", "--json"))[0]
 	file := fileWith(t, minted["accessToken"].(string))
-	petrel(t, s.env(), "send", "--token-file", file, "--to", "alice", "hi").want(t, exitOK)
-	if r := petrel(t, s.env(), "user", "token", "bob", "--ttl", "721h"); r.exit != exitUsage {
+	petrel(t, s.env(), "send", "--token-file", file, "--to", "alice-u", "hi").want(t, exitOK)
+	if r := petrel(t, s.env(), "user", "token", "bob-u", "--ttl", "721h"); r.exit != exitUsage {
 		t.Errorf("a month and an hour: got exit %d", r.exit)
 	}
-	petrel(t, s.env(), "user", "list").want(t, exitOK, "USER", "alice", "bob")
-	if users := jsonLines(t, petrel(t, s.env(), "user", "list", "--json")); len(users) != 2 || users[0]["user"] != "alice" || users[1]["user"] != "bob" {
+	petrel(t, s.env(), "user", "list").want(t, exitOK, "USER", "alice-u", "bob-u")
+	users := jsonLines(t, petrel(t, s.env(), "user", "list", "--json"))
+	users = slices.DeleteFunc(users, func(u map[string]any) bool { return !strings.HasSuffix(u["user"].(string), "-u") }) // of other tests
+	if len(users) != 2 || users[0]["user"] != "alice-u" || users[1]["user"] != "bob-u" {
 		t.Errorf("user list: got %v", users)
 	}
-	petrel(t, s.env(), "user", "show", "bob").want(t, exitOK, "user      bob", "phone-1", "Bob's")
+	petrel(t, s.env(), "user", "show", "bob-u").want(t, exitOK, "user      bob-u", "phone-1", "Bob's")
 	petrel(t, s.env(), "user", "show", "nobody").want(t, exitFailed, "error no_user")
-	petrel(t, s.env(), "user", "sessions", "bob").want(t, exitOK, "0 sessions of bob")
-	petrel(t, s.env(), "user", "sessions", "bob", "--all").want(t, exitOK, "phone-1", "0 sessions of bob")
+	petrel(t, s.env(), "user", "sessions", "bob-u").want(t, exitOK, "0 sessions of bob-u")
+	petrel(t, s.env(), "user", "sessions", "bob-u", "--all").want(t, exitOK, "phone-1", "0 sessions of bob-u")
 
-	petrel(t, s.env(), "user", "revoke", "bob", "--device", "phone-1").want(t, exitOK, "bob: the tokens of phone-1 ended")
-	petrel(t, s.env(), "send", "--token-file", file, "--to", "alice", "hi").want(t, exitAuth)
-	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "hi").want(t, exitOK) // that one has no device
+	petrel(t, s.env(), "user", "revoke", "bob-u", "--device", "phone-1").want(t, exitOK, "bob-u: the tokens of phone-1 ended")
+	petrel(t, s.env(), "send", "--token-file", file, "--to", "alice-u", "hi").want(t, exitAuth)
+	petrel(t, s.env(), "send", "--as", "bob-u", "--to", "alice-u", "hi").want(t, exitOK) // that one has no device
 
-	petrel(t, s.env(), "user", "disable", "bob").want(t, exitOK, "bob is locked out")
-	if _, err := os.Stat(tokenFile(s.data, "", "bob")); err == nil {
+	petrel(t, s.env(), "user", "disable", "bob-u").want(t, exitOK, "bob-u is locked out")
+	if _, err := os.Stat(tokenFile(s.data, "", "bob-u")); err == nil {
 		t.Error("the token of a disabled user is still kept")
 	}
 	petrel(t, s.env(), "user", "list").want(t, exitOK, "disabled")
-	petrel(t, s.env(), "user", "enable", "bob").want(t, exitOK, "bob can log in again")
+	petrel(t, s.env(), "user", "enable", "bob-u").want(t, exitOK, "bob-u can log in again")
 }
 
 func TestPasswordsComeFromTheInputOnly(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
-	petrel(t, s.env(), "user", "passwd", "alice", "swordfish-and-chips").want(t, exitUsage)
-	petrel(t, s.env(), "user", "passwd", "alice").want(t, exitUsage, "there is no password")
-	withInput(t, "short\n", s.env(), "user", "passwd", "alice").want(t, exitFailed, "error weak_password")
-	withInput(t, "swordfish-and-chips\r\nmore\n", s.env(), "user", "passwd", "alice").want(t, exitOK, "alice has a new password")
-	petrel(t, s.env(), "user", "show", "alice").want(t, exitOK, "password  yes")
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-p", "bob-p").want(t, exitOK)
+	petrel(t, s.env(), "user", "passwd", "alice-p", "swordfish-and-chips").want(t, exitUsage)
+	petrel(t, s.env(), "user", "passwd", "alice-p").want(t, exitUsage, "there is no password")
+	withInput(t, "short\n", s.env(), "user", "passwd", "alice-p").want(t, exitFailed, "error weak_password")
+	withInput(t, "swordfish-and-chips\r\nmore\n", s.env(), "user", "passwd", "alice-p").want(t, exitOK, "alice-p has a new password")
+	petrel(t, s.env(), "user", "show", "alice-p").want(t, exitOK, "password  yes")
 
-	withInput(t, "wrong-and-wrong\n", s.env(), "chat", "--as", "alice", "--login", "--plain").want(t, exitAuth, "error bad_credentials")
-	withInput(t, "swordfish-and-chips\n/dm bob hello by password\n", s.env(), "chat", "--as", "alice", "--login", "--plain").want(t, exitOK)
-	petrel(t, s.env(), "tail", "--as", "bob", "--last", "1", "--count", "1").want(t, exitOK, "alice: hello by password")
-	withInput(t, "/dm bob still logged in\n", s.env(), "chat", "--as", "alice", "--plain").want(t, exitOK)
-	petrel(t, s.env(), "tail", "--as", "bob", "--last", "1", "--count", "1").want(t, exitOK, "alice: still logged in")
-	if devices := jsonLines(t, petrel(t, s.env(), "user", "sessions", "alice", "--all", "--json")); len(devices) != 1 {
+	withInput(t, "wrong-and-wrong\n", s.env(), "chat", "--as", "alice-p", "--login", "--plain").want(t, exitAuth, "error bad_credentials")
+	withInput(t, "swordfish-and-chips\n/dm bob-p hello by password\n", s.env(), "chat", "--as", "alice-p", "--login", "--plain").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "bob-p", "--last", "1", "--count", "1").want(t, exitOK, "alice-p: hello by password")
+	withInput(t, "/dm bob-p still logged in\n", s.env(), "chat", "--as", "alice-p", "--plain").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "bob-p", "--last", "1", "--count", "1").want(t, exitOK, "alice-p: still logged in")
+	if devices := jsonLines(t, petrel(t, s.env(), "user", "sessions", "alice-p", "--all", "--json")); len(devices) != 1 {
 		t.Errorf("two runs of one installation: got devices %v", devices)
 	}
 }
 
 func TestKeysDoWhatTheirScopesSay(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice").want(t, exitOK)
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-k").want(t, exitOK)
 	petrel(t, s.env(), "key", "create", "backend").want(t, exitUsage, "give --scope")
 	file := filepath.Join(t.TempDir(), "backend.key")
 	made := petrel(t, s.env(), "key", "create", "backend", "--scope", "users,tokens", "--out", file)
@@ -107,8 +109,8 @@ func TestKeysDoWhatTheirScopesSay(t *testing.T) {
 	if key, err := readSecret(file); err != nil || strings.Contains(made.out, key) {
 		t.Errorf("the key in %s: %v, or shown all the same: %s", file, err, made.out)
 	}
-	petrel(t, s.env(), "user", "create", "bob", "--admin-key-file", file).want(t, exitOK)
-	petrel(t, s.env(), "conv", "list", "alice", "--admin-key-file", file).want(t, exitAuth, "error forbidden")
+	petrel(t, s.env(), "user", "create", "bob-k", "--admin-key-file", file).want(t, exitOK)
+	petrel(t, s.env(), "conv", "list", "alice-k", "--admin-key-file", file).want(t, exitAuth, "error forbidden")
 	var id string
 	for _, k := range jsonLines(t, petrel(t, s.env(), "key", "list", "--json")) {
 		if k["name"] == "backend" {
@@ -117,40 +119,40 @@ func TestKeysDoWhatTheirScopesSay(t *testing.T) {
 	}
 	petrel(t, s.env(), "key", "list").want(t, exitOK, id, "backend", "tokens,users")
 	petrel(t, s.env(), "key", "revoke", id).want(t, exitOK)
-	petrel(t, s.env(), "user", "create", "carol", "--admin-key-file", file).want(t, exitAuth, "error unauthenticated")
+	petrel(t, s.env(), "user", "create", "carol-k", "--admin-key-file", file).want(t, exitAuth, "error unauthenticated")
 	petrel(t, s.env(), "key", "revoke", id).want(t, exitFailed, "error no_key")
 }
 
 func TestGroupsAreListedRenamedAndDissolved(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
-	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "--title", "Team", "alice:owner", "bob").out)
-	petrel(t, s.env(), "conv", "members", conv).want(t, exitOK, "alice  owner", "bob    member")
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-l", "bob-l").want(t, exitOK)
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "--title", "Team", "alice-l:owner", "bob-l").out)
+	petrel(t, s.env(), "conv", "members", conv).want(t, exitOK, "alice-l  owner", "bob-l    member")
 	petrel(t, s.env(), "conv", "rename", conv, "海燕 team").want(t, exitOK, "renamed  seq 2")
-	petrel(t, s.env(), "conv", "list", "bob").want(t, exitOK, conv+"  海燕 team  member  2")
+	petrel(t, s.env(), "conv", "list", "bob-l").want(t, exitOK, conv+"  海燕 team  member  2")
 	petrel(t, s.env(), "conv", "dissolve", conv).want(t, exitUsage, "--yes")
 	petrel(t, s.env(), "conv", "dissolve", conv, "--yes").want(t, exitOK, "dissolved  seq 3")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
-	petrel(t, s.env(), "conv", "list", "bob").want(t, exitOK, "(left)")
+	petrel(t, s.env(), "send", "--as", "bob-l", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
+	petrel(t, s.env(), "conv", "list", "bob-l").want(t, exitOK, "(left)")
 	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, `#2  (server): title "海燕 team"`, "dissolved")
 }
 
 func TestSendAnswersAndForwards(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
-	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "alice:owner", "bob").out)
-	petrel(t, s.env(), "send", "--as", "alice", "--conv", conv, "lunch?").want(t, exitOK, "seq 2")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--reply-to", "2", "yes").want(t, exitOK, "seq 3")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv+":2").want(t, exitOK, "seq 4")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--thread", "2", "--also-main", "where?").want(t, exitOK, "seq 5")
-	petrel(t, s.env(), "send", "--as", "alice", "--conv", conv, "--mention", "carol,bob", "row!").want(t, exitOK, "seq 6")
-	petrel(t, s.env(), "send", "--as", "alice", "--conv", conv, "--mention-all", "row!").want(t, exitOK, "seq 7")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--mention-all", "row!").want(t, exitAuth, "error forbidden")
-	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, "answers #2", "forwarded from alice", "in the thread of #2", "(mentions bob, carol) row!", "(mentions everybody) row!")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv+":9").want(t, exitFailed, "error no_target")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv+":2", "look").want(t, exitUsage, "no text")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv).want(t, exitUsage, "names no message")
-	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv).want(t, exitUsage, "--forward")
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-s", "bob-s").want(t, exitOK)
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "alice-s:owner", "bob-s").out)
+	petrel(t, s.env(), "send", "--as", "alice-s", "--conv", conv, "lunch?").want(t, exitOK, "seq 2")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv, "--reply-to", "2", "yes").want(t, exitOK, "seq 3")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv, "--forward", conv+":2").want(t, exitOK, "seq 4")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv, "--thread", "2", "--also-main", "where?").want(t, exitOK, "seq 5")
+	petrel(t, s.env(), "send", "--as", "alice-s", "--conv", conv, "--mention", "carol-s,bob-s", "row!").want(t, exitOK, "seq 6")
+	petrel(t, s.env(), "send", "--as", "alice-s", "--conv", conv, "--mention-all", "row!").want(t, exitOK, "seq 7")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv, "--mention-all", "row!").want(t, exitAuth, "error forbidden")
+	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, "answers #2", "forwarded from alice-s", "in the thread of #2", "(mentions bob-s, carol-s) row!", "(mentions everybody) row!")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv, "--forward", conv+":9").want(t, exitFailed, "error no_target")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv, "--forward", conv+":2", "look").want(t, exitUsage, "no text")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv, "--forward", conv).want(t, exitUsage, "names no message")
+	petrel(t, s.env(), "send", "--as", "bob-s", "--conv", conv).want(t, exitUsage, "--forward")
 }
 
 // TestExportsAreTheHistory seeds a server with the demo.
@@ -202,8 +204,8 @@ func TestExportsAreTheHistory(t *testing.T) {
 }
 
 func TestLongConversationsAreReadByPages(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-h", "bob-h").want(t, exitOK)
 	c := &cli{env: s.env()}
 	api, err := c.admin(t.Context(), target{url: "http://" + s.http, admin: "http://" + s.admin, data: s.data})
 	if err != nil {
@@ -215,8 +217,8 @@ func TestLongConversationsAreReadByPages(t *testing.T) {
 	sending.SetLimit(64)
 	for i := range all {
 		sending.Go(func() error {
-			m := &petrelv1.Send{User: "bob", ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: fmt.Sprint("text ", i)}}
-			r, err := call(t.Context(), api, "send", api.SendAs, &petrelv1.SendAsRequest{From: "alice", Send: m})
+			m := &petrelv1.Send{User: "bob-h", ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: fmt.Sprint("text ", i)}}
+			r, err := call(t.Context(), api, "send", api.SendAs, &petrelv1.SendAsRequest{From: "alice-h", Send: m})
 			if err == nil {
 				conv.Store(r.Conv)
 			}
@@ -271,7 +273,7 @@ func TestDemoTextIsWellFormed(t *testing.T) {
 	}
 }
 
-// talker is a `petrel chat --plain` that runs.
+// talker is a command line that runs, as `petrel chat --plain`.
 type talker struct {
 	t     *testing.T
 	in    *io.PipeWriter
@@ -283,11 +285,17 @@ type talker struct {
 
 func startChat(t *testing.T, env []string, args ...string) *talker {
 	t.Helper()
+	return startReader(t, env, append([]string{"chat", "--plain"}, args...)...)
+}
+
+// startReader runs a command line whose lines a test reads as they come.
+func startReader(t *testing.T, env []string, args ...string) *talker {
+	t.Helper()
 	in, w := io.Pipe()
 	r, out := io.Pipe()
 	p := &talker{t: t, in: w, lines: make(chan string, 1000), err: new(bytes.Buffer), done: make(chan int, 1)} // more lines than a test has
 	go func() {
-		code := run(t.Context(), append([]string{"chat", "--plain"}, args...), env, in, out, p.err)
+		code := run(t.Context(), args, env, in, out, p.err)
 		_ = out.Close() // never fails
 		p.done <- code
 	}()
@@ -312,65 +320,65 @@ func (p *talker) say(line string) {
 func (p *talker) hears(pattern string) {
 	p.t.Helper()
 	want := regexp.MustCompile(pattern)
-	deadline := time.After(20 * time.Second)
-	for {
-		select {
-		case line, ok := <-p.lines:
-			fmt.Fprintln(&p.heard, line)
-			if want.MatchString(line) {
-				return
+	ended := false
+	heard := eventually.Holds(func() bool {
+		for {
+			select {
+			case line, ok := <-p.lines:
+				if ended = !ok; ended {
+					return true
+				}
+				fmt.Fprintln(&p.heard, line)
+				if want.MatchString(line) {
+					return true
+				}
+			default:
+				return false
 			}
-			if !ok {
-				p.t.Fatalf("no line matches %s:\n%s", pattern, &p.heard)
-			}
-		case <-deadline:
-			p.t.Fatalf("no line matches %s:\n%s", pattern, &p.heard)
 		}
+	})
+	if ended || !heard {
+		p.t.Fatalf("no line matches %s:\n%s", pattern, &p.heard)
 	}
 }
 
 func (p *talker) end(exit int) {
 	p.t.Helper()
 	_ = p.in.Close() // never fails
-	select {
-	case code := <-p.done:
-		if code != exit {
-			p.t.Errorf("exit %d, want %d: %s", code, exit, p.err)
-		}
-	case <-time.After(20 * time.Second):
-		p.t.Fatal("the chat has not ended")
+	if code := eventually.Receive(p.t, "the end of the command", p.done); code != exit {
+		p.t.Errorf("exit %d, want %d: %s", code, exit, p.err)
 	}
 }
 
 func TestTwoTalkByLines(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob", "carol").want(t, exitOK)
-	alice := startChat(t, s.env(), "--as", "alice", "--to", "bob")
-	bob := startChat(t, s.env(), "--as", "bob", "--last", "9") // also what came before he did
-	alice.say("你好 bob")
-	bob.hears(`@alice #1  alice: 你好 bob`)
-	bob.say("/dm alice hi alice")
-	alice.hears(`@bob #2  bob: hi alice`)
-	bob.say("/edit hello alice")
-	alice.hears(`bob edited #2: hello alice`)
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-t", "bob-t", "carol-t").want(t, exitOK)
+	alice := startChat(t, s.env(), "--as", "alice-t", "--to", "bob-t")
+	bob := startChat(t, s.env(), "--as", "bob-t", "--last", "9") // also what came before he did
+	alice.say("你好 bob-t")
+	bob.hears(`@alice-t #1  alice-t: 你好 bob-t`)
+	bob.say("/dm alice-t hi alice-t")
+	alice.hears(`@bob-t #2  bob-t: hi alice-t`)
+	bob.say("/edit hello alice-t")
+	alice.hears(`bob-t edited #2: hello alice-t`)
 	alice.say("//slash")
-	bob.hears(`@alice #4  alice: /slash`)
+	bob.hears(`@alice-t #4  alice-t: /slash`)
 	alice.say("/recall")
-	bob.hears(`alice recalled #4`)
-	alice.say(`/group "Boat ⛵" bob carol`)
-	bob.hears(`"Boat ⛵" #1  alice made the group with bob and carol`)
+	bob.hears(`alice-t recalled #4`)
+	alice.say(`/group "Boat ⛵" bob-t carol-t`)
+	bob.hears(`"Boat ⛵" #1  alice-t made the group with bob-t and carol-t`)
 	bob.say("/open boat")
 	bob.say("aye")
-	alice.hears(`"Boat ⛵" #2  bob: aye`)
+	alice.hears(`"Boat ⛵" #2  bob-t: aye`)
 	bob.say("/members")
-	bob.hears(`^carol`)
+	bob.hears(`^carol-t`)
 	bob.say("/leave")
-	alice.hears(`bob left`)
+	alice.hears(`bob-t left`)
 	alice.end(exitOK)
-	bob.say("/remove carol") // no member any more
+	bob.say("/remove carol-t") // no member any more
 	bob.end(exitFailed)
 	if !strings.Contains(bob.err.String(), "not_member") {
-		t.Errorf("bob's errors: %s", bob.err)
+		t.Errorf("bob-t's errors: %s", bob.err)
 	}
 }
 

@@ -2,41 +2,43 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // sends runs send against a script, under the id k1.
 func sends(t *testing.T, s *scripted, more ...string) result {
 	t.Helper()
-	args := append([]string{"send", "--server", "tcp://" + s.addr, "--codec", "json", "--to", "bob", "--id", "k1", "hi", "--json"}, more...)
-	return await(t, "send", inBackground(t, []string{"PETREL_TOKEN=pt_x", "PETREL_STORE__DIR=" + t.TempDir()}, args...))
+	return s.petrel(t, append([]string{"send", "--to", "bob", "--id", "k1", "hi", "--json"}, more...)...)
 }
 
 func TestSendIsRepeatedUntilItsFateIsKnown(t *testing.T) {
-	attempts := 0
-	s := serveScript(t, func(_ int, f frame) []string {
-		switch {
-		case f.Hello != nil:
-			return []string{welcome("h1")}
-		case f.Send == nil:
-			return nil // the list of conversations is not needed
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		s := serveScript(t, func(_ int, f frame) []string {
+			switch {
+			case f.Hello != nil:
+				return []string{welcome("h1")}
+			case f.Send == nil:
+				return nil // the list of conversations is not needed
+			}
+			if f.Send.User != "bob" || f.Send.ClientMsgID != "k1" || f.Send.After != "" || f.Send.Text != "hi" {
+				t.Errorf("attempt %d: got %+v", attempts, *f.Send)
+			}
+			switch attempts++; attempts {
+			case 1:
+				return []string{"close"}
+			case 2:
+				return []string{`{"id":"ID","error":{"code":"overloaded","retryable":true,"retryAfterMs":1}}`}
+			}
+			return []string{fmt.Sprintf(`{"id":"ID","ack":{"conv":"%s","seq":"7","timeMs":"1795262400123"}}`, someConv)}
+		})
+		sends(t, s).want(t, exitOK, `"conv":"`+someConv+`"`, `"seq":"7"`, `"client_msg_id":"k1"`, `"time_ms":"1795262400123"`, `"took_ms":`)
+		if attempts != 3 || s.conns.Load() != 2 {
+			t.Errorf("%d attempts over %d connections, want 3 over 2", attempts, s.conns.Load())
 		}
-		if f.Send.User != "bob" || f.Send.ClientMsgID != "k1" || f.Send.After != "" || f.Send.Text != "hi" {
-			t.Errorf("attempt %d: got %+v", attempts, *f.Send)
-		}
-		switch attempts++; attempts {
-		case 1:
-			return []string{"close"}
-		case 2:
-			return []string{`{"id":"ID","error":{"code":"overloaded","retryable":true,"retryAfterMs":1}}`}
-		}
-		return []string{fmt.Sprintf(`{"id":"ID","ack":{"conv":"%s","seq":"7","timeMs":"1795262400123"}}`, someConv)}
 	})
-	sends(t, s).want(t, exitOK, `"conv":"`+someConv+`"`, `"seq":"7"`, `"client_msg_id":"k1"`, `"time_ms":"1795262400123"`, `"took_ms":`)
-	if attempts != 3 || s.conns.Load() != 2 {
-		t.Errorf("%d attempts over %d connections, want 3 over 2", attempts, s.conns.Load())
-	}
 }
 
 func TestSendThatIsNotAnsweredIsOfUnknownFate(t *testing.T) {
@@ -50,57 +52,54 @@ func TestSendThatIsNotAnsweredIsOfUnknownFate(t *testing.T) {
 		{"connection lost", "close", []string{`"code":"failed"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := serveScript(t, func(n int, f frame) []string {
-				switch {
-				case f.Hello != nil && n == 1:
-					return []string{welcome("h1")}
-				case f.Hello != nil:
-					return []string{"close"}
-				case f.Send != nil && c.answer != "":
-					return []string{c.answer}
+			synctest.Test(t, func(t *testing.T) {
+				s := serveScript(t, func(n int, f frame) []string {
+					switch {
+					case f.Hello != nil && n == 1:
+						return []string{welcome("h1")}
+					case f.Hello != nil:
+						return []string{"close"}
+					case f.Ping != nil:
+						return []string{`{"id":"ID","pong":{}}`}
+					case f.Send != nil && c.answer != "":
+						return []string{c.answer}
+					}
+					return nil
+				})
+				begun := time.Now()
+				sends(t, s).want(t, exitFailed,
+					append(c.parts, "it is not known whether the message is stored", "send it again with --id k1")...)
+				if took := time.Since(begun); took != 30*time.Second {
+					t.Errorf("given up after %s, want 30 s", took)
 				}
-				return nil
 			})
-			sends(t, s, "--timeout", "2s").want(t, exitFailed,
-				append(c.parts, "it is not known whether the message is stored", "send it again with --id k1")...)
 		})
 	}
 }
 
 // Whoever was reached once is waited for: the send may have been stored.
 func TestSendWaitsForAServerThatWentAway(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		conn, err := l.Accept()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		talk(t, conn, func(f frame) []string {
+	synctest.Test(t, func(t *testing.T) {
+		var s *scripted
+		s = serveScript(t, func(_ int, f frame) []string {
 			switch {
 			case f.Hello != nil:
 				return []string{welcome("h1")}
 			case f.Send == nil:
 				return nil
 			}
-			_ = l.Close() // no further connection
+			s.close() // no further connection
 			return []string{"close"}
 		})
-	}()
-	sends(t, &scripted{addr: l.Addr().String()}, "--timeout", "5s").want(t, exitUnreachable, "it is not known whether the message is stored", "connection refused")
-	<-done
+		sends(t, s).want(t, exitUnreachable, "it is not known whether the message is stored", "connection refused")
+	})
 }
 
 func TestSendThatNeverLeftIsNotOfUnknownFate(t *testing.T) {
-	s := serveScript(t, func(_ int, f frame) []string {
-		return []string{`{"id":"ID","error":{"code":"too_many_connections","message":"later","retryable":true,"retryAfterMs":60000}}`}
+	synctest.Test(t, func(t *testing.T) {
+		s := serveScript(t, func(_ int, f frame) []string {
+			return []string{`{"id":"ID","error":{"code":"too_many_connections","message":"later","retryable":true,"retryAfterMs":60000}}`}
+		})
+		sends(t, s).want(t, exitFailed, `"code":"too_many_connections"`, `"what":"send"`, "later")
 	})
-	r := sends(t, s, "--timeout", "2s")
-	r.want(t, exitFailed, `"code":"too_many_connections"`, `"what":"send"`, "later")
 }

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -34,6 +34,56 @@ type live struct {
 // called; stop returns what it wrote and its exit code.
 func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 	t.Helper()
+	s, err := start(data, addr, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop().want(t, exitOK) })
+	return s
+}
+
+// shared is the server of serveShared.
+var shared struct {
+	dir  string
+	live *live
+	used map[string]bool // by the names of tests
+}
+
+// serveShared is a server that the tests of this package use together, each with users and
+// conversations of its own. None of them stops it.
+func serveShared(t *testing.T) *live {
+	t.Helper()
+	if shared.used[t.Name()] { // the tests run once more, with the same users
+		stopShared()
+	}
+	if shared.live == nil {
+		var err error
+		if shared.dir, err = os.MkdirTemp("", "petrel-shared-"); err != nil {
+			t.Fatal(err)
+		}
+		if shared.live, err = start(filepath.Join(shared.dir, "data"), "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		shared.used = map[string]bool{}
+		petrel(t, shared.live.env(), "setup").want(t, exitOK)
+	}
+	shared.used[t.Name()] = true
+	return shared.live
+}
+
+// stopShared ends that server, if there is one.
+func stopShared() {
+	if shared.live != nil {
+		shared.live.stop()
+	}
+	if shared.dir != "" {
+		_ = os.RemoveAll(shared.dir) // in the system's folder of temporary files
+	}
+	shared.live, shared.dir = nil, ""
+}
+
+// start runs `petrel serve` until stop is called.
+func start(data, addr string, flags ...string) (*live, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	var log strings.Builder
@@ -52,23 +102,19 @@ func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 	}
 	if err != nil {
 		cancel()
-		t.Fatalf("petrel serve: exit %d, first line %q: %v\n%s", <-ended, first, err, &log)
+		return nil, fmt.Errorf("petrel serve: exit %d, first line %q: %w\n%s", <-ended, first, err, &log)
 	}
 	s.http, s.tcp, s.admin = banner.HTTP, banner.TCP, banner.Admin
 	var last *result
 	s.stop = func() result {
 		if last == nil {
 			cancel()
-			rest, err := io.ReadAll(out)
-			if err != nil {
-				t.Error(err)
-			}
+			rest, _ := io.ReadAll(out) // a pipe, whose writer closes it without an error
 			last = &result{<-ended, string(first) + string(rest), log.String()}
 		}
 		return *last
 	}
-	t.Cleanup(func() { s.stop().want(t, exitOK) })
-	return s
+	return s, nil
 }
 
 func (s *live) env() []string {
@@ -80,17 +126,6 @@ func inBackground(t *testing.T, env []string, args ...string) <-chan result {
 	done := make(chan result, 1)
 	go func() { done <- petrel(t, env, args...) }()
 	return done
-}
-
-func await(t *testing.T, what string, done <-chan result) result {
-	t.Helper()
-	select {
-	case r := <-done:
-		return r
-	case <-time.After(30 * time.Second):
-		t.Fatalf("%s has not ended", what)
-		return result{}
-	}
 }
 
 func TestFirstMessageByTheWordsOfTheReadme(t *testing.T) {
@@ -111,19 +146,19 @@ func TestFirstMessageByTheWordsOfTheReadme(t *testing.T) {
 }
 
 func TestGroupsAreMadeAndChanged(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "create", "alice", "bob", "carol").want(t, exitOK)
-	made := petrel(t, s.env(), "conv", "create", "--key", "order-1", "--title", "Team", "alice", "bob:admin")
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-g", "bob-g", "carol-g").want(t, exitOK)
+	made := petrel(t, s.env(), "conv", "create", "--key", "order-1", "--title", "Team", "alice-g", "bob-g:admin")
 	made.want(t, exitOK)
 	conv := strings.TrimSpace(made.out)
-	petrel(t, s.env(), "conv", "create", "--key", "order-1", "alice").want(t, exitOK, conv+" (existed already)")
-	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitFailed, "error no_conversation")
-	petrel(t, s.env(), "conv", "members", "add", conv, "carol").want(t, exitOK, "seq")
-	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitOK)
-	petrel(t, s.env(), "tail", "--as", "bob", "--conv", conv, "--last", "1", "--count", "1").want(t, exitOK, `"Team"`, "carol: hi")
-	petrel(t, s.env(), "conv", "members", "remove", conv, "carol").want(t, exitOK)
-	petrel(t, s.env(), "tail", "--as", "alice", "--conv", conv, "--last", "3", "--count", "3").want(t, exitOK, "(added carol)", "carol: hi", "(removed carol)")
-	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "bye").want(t, exitFailed, "error not_member")
+	petrel(t, s.env(), "conv", "create", "--key", "order-1", "alice-g").want(t, exitOK, conv+" (existed already)")
+	petrel(t, s.env(), "send", "--as", "carol-g", "--conv", conv, "hi").want(t, exitFailed, "error no_conversation")
+	petrel(t, s.env(), "conv", "members", "add", conv, "carol-g").want(t, exitOK, "seq")
+	petrel(t, s.env(), "send", "--as", "carol-g", "--conv", conv, "hi").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "bob-g", "--conv", conv, "--last", "1", "--count", "1").want(t, exitOK, `"Team"`, "carol-g: hi")
+	petrel(t, s.env(), "conv", "members", "remove", conv, "carol-g").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "alice-g", "--conv", conv, "--last", "3", "--count", "3").want(t, exitOK, "(added carol-g)", "carol-g: hi", "(removed carol-g)")
+	petrel(t, s.env(), "send", "--as", "carol-g", "--conv", conv, "bye").want(t, exitFailed, "error not_member")
 }
 
 func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
@@ -136,7 +171,16 @@ func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
 	}
 	send(1)
 	const all = 6
-	tail := inBackground(t, env, "tail", "--as", "alice", "--json", "--last", "10", "--count", fmt.Sprint(all))
+	tail := startReader(t, env, "tail", "--as", "alice", "--json", "--last", "10", "--count", fmt.Sprint(all))
+	shows := func(n int) {
+		t.Helper()
+		line := eventually.Receive(t, fmt.Sprint("line ", n), tail.lines)
+		var m struct{ Seq, Text string }
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Seq != fmt.Sprint(n) || m.Text != fmt.Sprintf("message %d", n) {
+			t.Errorf("line %d: %s, %v, want message %d", n, line, err, n)
+		}
+	}
+	shows(1) // it is connected
 	send(2)
 	send(3)
 	s.stop()
@@ -144,20 +188,18 @@ func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
 	for n := 4; n <= all; n++ {
 		send(n)
 	}
-	r := await(t, "tail", tail)
-	r.want(t, exitOK)
-	for n, line := range strings.Split(strings.TrimSpace(r.out), "\n") {
-		var m struct{ Seq, Text string }
-		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Seq != fmt.Sprint(n+1) || m.Text != fmt.Sprintf("message %d", n+1) {
-			t.Errorf("line %d: %s, %v, want message %d", n+1, line, err, n+1)
-		}
+	for n := 2; n <= all; n++ {
+		shows(n)
+	}
+	tail.end(exitOK)
+	if line, more := <-tail.lines; more {
+		t.Errorf("a line after the last message: %s", line)
 	}
 }
 
 func TestServeSaysWhatStopsIt(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
-	s := serveHere(t, data, "127.0.0.1:0")
-	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0").want(t, exitFailed, "locked by", "fix   stop it")
+	s := serveShared(t)
+	petrel(t, nil, "serve", "--data", s.data, "--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0").want(t, exitFailed, "locked by", "fix   stop it")
 	other := filepath.Join(t.TempDir(), "data")
 	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "", "--listen-admin", "").want(t, exitFailed, "the address is in use", "fix   ", "--listen-http")
 	petrel(t, nil, "serve", "--data", other, "--listen-http", "0.0.0.0:0").want(t, exitConfig, "insecure_plaintext")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -14,11 +15,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/terminal"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -185,9 +186,7 @@ func TestStrangersForgeNoLineOfTheLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := nc.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			defer context.AfterFunc(eventually.Context(t), func() { _ = nc.Close() })()
 			_, _ = io.WriteString(nc, text) // the server may have closed it
 			_ = nc.(*net.TCPConn).CloseWrite()
 			_, _ = io.Copy(io.Discard, nc) // until the server has answered

@@ -70,10 +70,13 @@ func Cache() string {
 	return filepath.Join(dir, "petrel-tests")
 }
 
-// Main runs the tests of a package that uses Shared, and ends the server if this process
-// has started it. Call it from TestMain.
-func Main(m *testing.M) {
+// Main runs the tests of a package that uses Shared, and then calls the functions after and
+// ends the server if this process has started it. Call it from TestMain.
+func Main(m *testing.M, after ...func()) {
 	code := m.Run()
+	for _, f := range after {
+		f()
+	}
 	if s := shared.server; s != nil && shared.err == nil && !s.run {
 		s.Remove()
 	}
