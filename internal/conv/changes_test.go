@@ -69,8 +69,8 @@ func (w *touched) check(x *conv.ChangeIndex, since im.Pos) (wrong int) {
 func TestIndexOfChangesLeavesNothingOut(t *testing.T) {
 	for _, convs := range []int{100, 400, 5000} {
 		w := newTouched(t, convs, 4096)
-		for range 200 {
-			w.change(w.r.IntN(50))
+		for range 50 {
+			w.change(w.r.IntN(200))
 			w.check(w.index, w.pos)
 			w.check(w.index, im.Pos(w.r.Uint64N(uint64(w.pos)+1)))
 		}
@@ -111,7 +111,7 @@ func TestSavedIndexOfChangesLeavesNothingOut(t *testing.T) {
 			}
 		}
 		again.Know(0)
-		for range 20 {
+		for range 5 {
 			w.check(again, im.Pos(w.r.Uint64N(uint64(w.pos)+1)))
 		}
 		if got, want := w.check(again, w.pos), 0; got != want {

@@ -37,8 +37,8 @@ func newWorld(t *testing.T) *world {
 	return newWorldOn(t, vfs.NewMem())
 }
 
-// newWorldAhead is a world whose wall clock a test sets forward by hours, which no ticker
-// counts.
+// newWorldAhead is a world whose wall clock a test sets forward by days. To sleep for so long
+// would cost seconds: each ticker ticks all the while.
 func newWorldAhead(t *testing.T) (w *world, skip func(time.Duration)) {
 	var ahead atomic.Int64
 	w = &world{fs: vfs.NewMem(), now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
@@ -72,6 +72,7 @@ func (w *world) start(t testing.TB) {
 	w.ended = make(chan error, 1)
 	go func() { w.ended <- w.Convs.Run(ctx) }()
 	w.stop = func() {
+		w.Gate.Open()
 		cancel()
 		if err := <-w.ended; err != nil {
 			t.Errorf("run conversations: %v", err)

@@ -75,6 +75,17 @@ func (g *Gate) shut(at point) (open func()) {
 	}
 }
 
+// Open lets all commits go that wait. A test that ends while it holds some needs it: the
+// conversations end when all of theirs are stored.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.held != nil {
+		close(g.held)
+		g.held = nil
+	}
+}
+
 // Refuse makes the store refuse commits as on a full disk, or take them again.
 func (g *Gate) Refuse(full bool) {
 	g.mu.Lock()
