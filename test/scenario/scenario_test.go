@@ -31,6 +31,9 @@ var update = flag.Bool("update", false, "write what is observed over the expecte
 func TestMain(m *testing.M) {
 	imtest.ServeChild()
 	flag.Parse()
+	if chosen != "" && chosen != theRest && chosen != allOf {
+		panic("PETREL_SCENARIOS=" + chosen + ": want " + theRest + " or " + allOf)
+	}
 	if err := flag.Set("test.parallel", strconv.Itoa(playedAtOnce())); err != nil {
 		panic(err)
 	}
@@ -177,6 +180,9 @@ func newWorld(t testing.TB, together *shared, file string, c combination, way wa
 		var of servers
 		of, w.guest = together.join(t, c, way.tls)
 		w.nodes, w.database = of.nodes, of.database
+		if c.nodes > 1 { // the machine may have stood still before
+			imtest.WaitSettled(of.nodes)
+		}
 	}
 	w.http = &http.Client{Transport: &http.Transport{TLSClientConfig: w.nodes[0].TLS()}}
 	t.Cleanup(func() {
