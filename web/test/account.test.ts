@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { BrowserContext } from 'playwright-core'
-import { Person, profile } from './browser.js'
+import { Person, profile, suiteMs, until } from './browser.js'
 import { Shared } from './shared.js'
 
-describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
+describe('accounts', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
   async function fill(p: Person, fields: Readonly<Record<string, string>>, button: string): Promise<void> {
@@ -218,8 +218,8 @@ describe('accounts', { timeout: 120_000, concurrency: 3 }, () => {
 
   /** Waits until a browser holds nothing of an account: it says that somebody is logged out before all of it is removed. */
   async function wiped(p: Person, user: string): Promise<void> {
-    let found = await kept(p, user)
-    for (const until = Date.now() + 10_000; found.length > 0 && Date.now() < until; found = await kept(p, user)) await p.page.waitForTimeout(50)
+    let found: readonly string[] = []
+    await until(`nothing is left of ${user}`, async () => (found = await kept(p, user)).length === 0).catch(() => {}) // what is said then is what is left
     assert.deepEqual(found, [])
   }
 

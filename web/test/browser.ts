@@ -1,10 +1,29 @@
 // Pages of the chat in Debian's Chromium, driven by Playwright.
+import assert from 'node:assert/strict'
+import { setTimeout as pause } from 'node:timers/promises'
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
 
-/** `more` are arguments of Chromium. */
-export function launch(...more: readonly string[]): Promise<Browser> {
-  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.test 127.0.0.1', ...more] })
+/** How long a test waits, in ms, before it calls a condition unmet. Only a fault meets it. */
+export const limitMs = 60_000
+
+/** The same for all tests of a file, in ms. */
+export const suiteMs = 900_000
+
+/** Whether tests judge what is promised of time: in `make long`. */
+export const areTimesJudged = 'PETREL_TIMES' in process.env
+
+/** Waits until a condition holds. */
+export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+  for (const end = performance.now() + limitMs; !await holds(); await pause(20)) assert.ok(performance.now() < end, `not within ${limitMs} ms: ${what}`)
 }
+
+const start = (program: string, more: readonly string[]): Promise<Browser> => chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? program, args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.test 127.0.0.1', ...more] })
+
+/** `more` are arguments of Chromium. Its headless shell has the same engine and nothing around it, so that a new profile takes a third of the CPU. */
+export const launch = (...more: readonly string[]): Promise<Browser> => start('/usr/bin/chromium-headless-shell', more)
+
+/** The whole browser: the shell shows no notifications. */
+export const launchWhole = (): Promise<Browser> => start('/usr/bin/chromium', [])
 
 const broken = process.env['PETREL_BROKEN_PAGE'] // the script of a page that breaks a rule, in the place of its own
 
@@ -39,7 +58,7 @@ export class Person {
   static async open(at: Browser | BrowserContext, address: string, options: BrowserContextOptions = {}): Promise<Person> {
     const context = 'newContext' in at ? await profile(at, options) : at
     const page = await context.newPage()
-    page.setDefaultTimeout(30_000) // the machine may have other tests to run
+    page.setDefaultTimeout(limitMs)
     const person = new Person(page, context)
     await page.goto(address)
     return person

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
-import { Person } from './browser.js'
+import { Person, suiteMs } from './browser.js'
 import { Server } from './server.js'
 import { Shared } from './shared.js'
 
-describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
+describe('the web chat', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
   let server: Server
   let browser: Browser

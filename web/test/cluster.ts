@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { Client } from '@petrel-im/sdk'
 import { freeAddress, Server } from '../../sdk/ts/test/server.js'
+import { limitMs } from './browser.js'
 import type { ClusterNodeJson, ClusterStateJson } from '../console/wire/types_gen.js'
 
 const nodes = 3
@@ -12,11 +13,11 @@ const databases = 2 // so that a partition can move from one to the other
 const pollMs = 50
 
 /** Waits until f gives something. */
-export async function until<T>(what: string, f: () => Promise<T | undefined | false> | T | undefined | false, withinMs = 20_000): Promise<T> {
-  for (const end = Date.now() + withinMs; ;) {
+export async function until<T>(what: string, f: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
+  for (const end = performance.now() + limitMs; ;) {
     const found = await f()
     if (found) return found
-    assert.ok(Date.now() < end, `not within ${withinMs} ms: ${what}`)
+    assert.ok(performance.now() < end, `not within ${limitMs} ms: ${what}`)
     await pause(pollMs)
   }
 }

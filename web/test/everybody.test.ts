@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Locator } from 'playwright-core'
-import { Person } from './browser.js'
+import { Person, suiteMs } from './browser.js'
 import { Shared } from './shared.js'
 
-describe('everybody', { timeout: 120_000, concurrency: 3 }, () => {
+describe('everybody', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
   test('messages are items of a list: arrows go from one to the next, Enter opens the menu of one, and one of all is a stop of Tab', async () => {

@@ -8,7 +8,7 @@ import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { build, type BuildOptions } from 'esbuild'
 import type { Browser } from 'playwright-core'
-import { launch, Person } from './browser.js'
+import { launch, Person, suiteMs } from './browser.js'
 import { freeAddress, Server } from './server.js'
 
 const files = path.resolve('../examples/first-app')
@@ -22,7 +22,7 @@ test('what the guide quotes stands in the files', () => {
   for (const [, , text = ''] of blocks) assert.ok(all.some((file) => file.includes(text)), `no file has:\n${text}`)
 })
 
-describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
+describe('the first application', { timeout: suiteMs, concurrency: 3 }, () => {
   const programs = { node: ['node', 'server.mjs'], python: ['python3', 'server.py'], go: ['./server'] } as const
   const folder = mkdtempSync(path.join(tmpdir(), 'petrel-first-'))
   const ports = new Map<string, number>()

@@ -1,11 +1,11 @@
 // Groups: who leads them, who leaves, and what others see of it.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Person } from './browser.js'
+import { type Person, suiteMs } from './browser.js'
 import { proxy } from './proxy.js'
 import { Shared } from './shared.js'
 
-describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
+describe('groups', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
   /** Chooses something from the menu of a member. */
@@ -101,7 +101,7 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     const [ines = '', jana = ''] = await shared.users('ines', 'jana')
     const p = await shared.open(ines)
     await p.context.setOffline(true)
-    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor()
     const { conv } = await shared.server.admin('AdminService/CreateGroup', { title: 'New', members: [{ user: ines }, { user: jana }] }) as { conv: string }
     await p.go(`c/${conv}`)
     await p.say('early')
@@ -119,7 +119,7 @@ describe('groups', { timeout: 120_000, concurrency: 3 }, () => {
     await elsa.message('before').waitFor()
     await elsa.context.setOffline(true)
     wire.cut()
-    await elsa.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 }) // nobody could tell of what is sent while the connection ends
+    await elsa.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor() // nobody could tell of what is sent while the connection ends
     await elsa.say('too late')
     await elsa.message('too late').getByRole('img', { name: 'On its way' }).waitFor()
     await dirk.go(`c/${conv}/info`)

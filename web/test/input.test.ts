@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { CDPSession, Locator } from 'playwright-core'
-import { Person } from './browser.js'
+import { Person, suiteMs } from './browser.js'
 import { Shared } from './shared.js'
 
-describe('input methods', { timeout: 120_000, concurrency: 3 }, () => {
+describe('input methods', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
   interface Typist {

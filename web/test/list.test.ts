@@ -1,10 +1,10 @@
 // The list of conversations, and what a person sets of them on one device for all.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Person } from './browser.js'
+import { type Person, suiteMs } from './browser.js'
 import { Shared } from './shared.js'
 
-describe('conversations', { timeout: 120_000, concurrency: 3 }, () => {
+describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
   async function set(p: Person, name: string, item: string): Promise<void> {

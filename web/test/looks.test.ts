@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
-import { launch, Person, troubles } from './browser.js'
+import { launch, Person, suiteMs, troubles } from './browser.js'
 import { Server } from './server.js'
 
-describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
+describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
   let server: Server
   let browser: Browser
   let links: Readonly<Record<string, string>>
@@ -29,8 +29,14 @@ describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
     const ann = await (await Person.open(browser, links['ann'] ?? '')).ready()
     await ann.row('فريد').waitFor()
     await ann.page.routeWebSocket(/\/v1\/ws/, (ws) => void ws.close({ code: 4000 }))
+    await ann.page.clock.install()
     await ann.page.reload()
-    await ann.page.locator('.connection').getByText('Reconnecting…').waitFor({ timeout: 9000 }) // 5 s, and what the page takes
+    await ann.row('فريد').waitFor()
+    const line = ann.page.locator('.connection').getByText('Reconnecting…')
+    await ann.page.clock.pauseAt(await ann.page.evaluate(() => Date.now() + 100))
+    for (let ms = 0; ms < 5000; ms += 100) await ann.page.clock.runFor(100)
+    await line.waitFor()
+    await ann.page.clock.resume()
     await ann.page.setViewportSize({ width: 390, height: 780 }) // there the list is not seen beside a chat
     await ann.page.goto(`${server.url}/#/ann/u/ben`)
     await ann.page.locator('.chat-header').getByText('Reconnecting…').waitFor()

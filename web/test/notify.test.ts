@@ -1,18 +1,24 @@
 // What tells of messages while the person looks elsewhere.
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
-import { type Person, profile } from './browser.js'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { launchWhole, type Person, profile, suiteMs, until } from './browser.js'
 import { Shared } from './shared.js'
 
 declare let tones: number // that were played
 declare let badge: number // of the installed page
 
-describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
+describe('a tab that is not seen', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
+  let whole: Browser
+  before(async () => {
+    whole = await launchWhole()
+  })
+  after(() => whole.close())
 
   /** A page of a user that counts its tones, and may notify. */
   async function listener(user: string): Promise<Person> {
-    const context = await profile(shared.browser, { permissions: ['notifications'] })
+    const context = await profile(whole, { permissions: ['notifications'] })
     await context.addInitScript(() => {
       Object.assign(globalThis, { tones: 0, badge: 0 })
       Object.assign(navigator, { setAppBadge: async (n: number) => void Object.assign(globalThis, { badge: n }) })
@@ -42,14 +48,12 @@ describe('a tab that is not seen', { timeout: 120_000, concurrency: 3 }, () => {
 
   /** Waits until exactly this notification stands there. A worker shows one some time after it is asked to. */
   async function noticed(p: Person, text: string): Promise<void> {
-    const end = Date.now() + 5000
-    while ((await notices(p)).join() !== text && Date.now() < end) await p.page.waitForTimeout(20)
-    assert.deepEqual(await notices(p), [text])
+    await until(`a notification says ${text}`, async () => (await notices(p)).join() === text)
   }
 
   /** Waits until so many tones were played. */
   async function heard(p: Person, n: number): Promise<void> {
-    await p.page.waitForFunction((n) => tones >= n, n, { timeout: 10_000 }).catch(() => {}) // what is said then is how many there were
+    await p.page.waitForFunction((n) => tones >= n, n).catch(() => {}) // what is said then is how many there were
     assert.equal(await p.page.evaluate(() => tones), n)
   }
 

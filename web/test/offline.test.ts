@@ -1,12 +1,12 @@
 // What a connection, a server or a clock that fails leaves of a chat.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Person, profile } from './browser.js'
+import { Person, profile, suiteMs } from './browser.js'
 import { proxy } from './proxy.js'
 import { Server } from './server.js'
 import { Shared } from './shared.js'
 
-describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
+describe('a chat that is cut off', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
   test('who was offline sees what all have written in one order, each message once', async () => {
@@ -43,7 +43,7 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     const context = await profile(shared.browser, { permissions: ['clipboard-read', 'clipboard-write'] })
     const p = await shared.open(user, { route: `u/${peer}`, context })
     await context.setOffline(true)
-    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor()
     await p.say('in a tunnel')
     await p.choose('in a tunnel', 'Copy text')
     await p.page.getByRole('status').getByText('Copied').waitFor()
@@ -63,7 +63,7 @@ describe('a chat that is cut off', { timeout: 120_000, concurrency: 3 }, () => {
     await p.say('one')
     await p.stored('one')
     await p.context.setOffline(true)
-    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ timeout: 10_000 })
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor()
     for (const [was, is] of [['one', 'two'], ['two', 'three']] as const) {
       await p.field.press('ArrowUp')
       assert.equal(await p.field.inputValue(), was)

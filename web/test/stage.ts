@@ -2,10 +2,10 @@
 import type { Browser, BrowserContext } from 'playwright-core'
 import { en } from '../src/i18n/en.js'
 import { zh } from '../src/i18n/zh.js'
-import { Person } from './browser.js'
+import { limitMs, Person } from './browser.js'
 import { Server } from './server.js'
 import { Shop } from './shop.js'
-import { insecureHost, registerOlga, settleMs, type Shown, type View, viewsOf } from './views.js'
+import { insecureHost, load, registerOlga, settleMs, type Shown, type View, viewsOf } from './views.js'
 import { makeWorld, type World } from './world.js'
 
 /** A server with people who have talked, and what there is to see of it. */
@@ -36,7 +36,7 @@ export class Stage {
   async enter(context: BrowserContext, name: string, language: 'en' | 'zh'): Promise<Shown> {
     const { url } = this.#server
     const p = await context.newPage()
-    p.setDefaultTimeout(30_000)
+    p.setDefaultTimeout(limitMs)
     const wire = await this.#world.prepare(p)
     const olga = `olga-${name}`
     await registerOlga(url, olga)
@@ -45,8 +45,7 @@ export class Stage {
     return {
       p, url, wire, context, olga, t: (key) => String((language === 'zh' ? zh : en)[key]),
       to: async (address) => {
-        await p.goto('about:blank')
-        await p.goto(`${url}/#/${address}`)
+        await load(p, `${url}/#/${address}`)
         await p.locator(':is(.message, .chat-row, .signin-card, .beginning, .settings, .info):visible').first().waitFor()
         await p.waitForTimeout(settleMs) // the timeline has found its place then
       },

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { CDPSession } from 'playwright-core'
-import type { Person } from './browser.js'
+import { type Person, suiteMs } from './browser.js'
 import { Shared } from './shared.js'
 
-describe('three tabs', { timeout: 120_000, concurrency: 3 }, () => {
+describe('three tabs', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
   interface Tabs {

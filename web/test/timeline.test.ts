@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser, Locator, Page } from 'playwright-core'
-import { launch, Person, troubles } from './browser.js'
+import { areTimesJudged, launch, Person, suiteMs, troubles } from './browser.js'
 import { Server } from './server.js'
 import { quantile, textOf, traced, walk } from './walk.js'
 
 const written = 1500
 const mentionsErin = 700 // the message that does
 const mostRows = 200 // in the page: 160 messages, lines of days, and what has just come
-const mostFrameMs = 24 // p95, on a machine that does much else; alone it is a third of that
+const mostFrameMs = 24 // p95, where times are judged; on a machine that does nothing else it is a third of that
 
-describe('a long conversation', { timeout: 120_000 }, () => {
+describe('a long conversation', { timeout: suiteMs }, () => {
   let server: Server
   let browser: Browser
   let conv: string
@@ -92,7 +92,7 @@ describe('a long conversation', { timeout: 120_000 }, () => {
         assert.ok(result.rows <= mostRows, `${result.rows} rows are drawn`)
         assert.ok(result.movedPx >= 10_000, `the view moved by ${result.movedPx} px only`)
         const p95 = quantile(cost.frames, 0.95)
-        assert.ok(p95 > 0 && p95 <= mostFrameMs, `p95 of script, style and layout of a frame is ${p95} ms`)
+        assert.ok(p95 > 0 && (p95 <= mostFrameMs || !areTimesJudged), `p95 of script, style and layout of a frame is ${p95} ms`)
       }
     } finally {
       over = true
@@ -155,7 +155,7 @@ describe('a long conversation', { timeout: 120_000 }, () => {
     await mention.waitFor()
     cut()
     await mention.click()
-    await page.getByText('There is no connection to the server.').waitFor({ timeout: 20_000 }) // at once, or after the time of a jump
+    await page.getByText('There is no connection to the server.').waitFor() // at once, or after the time of a jump
     await context.close()
   })
 

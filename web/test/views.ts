@@ -36,6 +36,13 @@ export async function registerOlga(url: string, user: string): Promise<void> {
   if (!answer.ok) throw new Error(await answer.text())
 }
 
+/** Opens an address of the chat anew. A page of the same server is loaded again in its process, which costs less than another one. */
+export async function load(p: Page, address: string): Promise<void> {
+  if (new URL(p.url()).origin !== new URL(address).origin) return void await p.goto(address)
+  await p.evaluate((to) => history.replaceState(null, '', to), address) // no change of the hash: the page that goes does nothing any more
+  await p.reload()
+}
+
 const button = (p: Page, name: string): Locator => p.getByRole('button', { name, exact: true }).first()
 const field = (p: Page): Locator => p.getByRole('textbox', { name: /^(Message|消息)$/ })
 const bubble = (p: Page, text: string): Locator => p.locator('.message .bubble', { has: p.locator('.body', { hasText: text }) }).last()
@@ -53,8 +60,7 @@ async function logIn(p: Page, t: Shown['t'], user: string): Promise<void> {
 }
 
 async function asOlga({ p, t, olga, url }: Shown, address: string): Promise<void> {
-  await p.goto('about:blank')
-  await p.goto(`${url}/#/${olga}`)
+  await load(p, `${url}/#/${olga}`)
   await p.locator('.signin-card, .sidebar').first().waitFor({ state: 'attached' })
   if (await p.locator('.signin-card').count() > 0) await logIn(p, t, olga)
   await p.goto(`${url}/#/${olga}/${address}`)
@@ -294,7 +300,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     'reconnecting': async (s) => {
       s.wire.cut()
       await asOlga(s, 'u/wang')
-      await s.p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor({ timeout: 8000 })
+      await s.p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor()
       await field(s.p).fill('Written while there is no connection')
       await button(s.p, s.t('send')).click()
       await bubble(s.p, 'Written while').waitFor()
@@ -303,13 +309,13 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       wire.cut()
       await to('alice/u/carol')
       await context.setOffline(true)
-      await p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor({ timeout: 8000 })
+      await p.locator('.connection:visible, .chat-subtitle[role="status"]:visible').waitFor()
     },
     'online-again': async (s) => {
       await s.context.setOffline(false)
       s.wire.mend()
       await asOlga(s, 'u/wang')
-      await bubble(s.p, 'Written while').getByRole('img', { name: s.t('fateStored') }).waitFor({ timeout: 8000 })
+      await bubble(s.p, 'Written while').getByRole('img', { name: s.t('fateStored') }).waitFor()
     },
     'blocked': async (s) => {
       await asOlga(s, 'u/wang/info')
