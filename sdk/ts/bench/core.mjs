@@ -31,7 +31,7 @@ console.log([`Node ${process.version}, CPU time:`, ...run(messages, clock, heap)
 if (process.argv.includes('--chromium')) {
   const { chromium } = await import('playwright-core')
   const args = ['--no-sandbox', '--disable-gpu', '--enable-precise-memory-info', '--js-flags=--expose-gc']
-  const browser = await chromium.launch({ executablePath: process.env.PETREL_CHROMIUM ?? '/usr/bin/chromium', args })
+  const browser = await chromium.launch({ executablePath: process.env.PETREL_CHROMIUM ?? '/usr/bin/chromium-headless-shell', args })
   const origin = createServer((_, response) => response.end('<!doctype html><title>bench</title>')).listen(0, '127.0.0.1') // a database belongs to one
   await once(origin, 'listening')
   const page = await browser.newPage()

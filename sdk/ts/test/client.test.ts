@@ -26,7 +26,7 @@ const entry = (seq: number, text: string): NonNullable<ServerFrameJson['events']
 
 const hasCode = (code: string) => (e: unknown): boolean => isPetrelError(e) && e.code === code
 
-describe('client', { timeout: 60_000 }, () => {
+describe('client', { timeout: 300_000 }, () => {
   test('what does not change is the same object', () => connected(async (client, server) => {
     const [all, one, messages, status] = [client.conversations(), client.conversation('g1'), client.messages('g1'), client.status()]
     server.push({ ping: {} })
@@ -368,7 +368,7 @@ describe('client', { timeout: 60_000 }, () => {
 
 const refusedFailure = { kind: 'refused', code: 'invalid', message: 'm', hint: '', settled: true, retryable: false, retryAfterMs: 0, requestId: '', head: 0 } as const
 
-describe('tokens', { timeout: 60_000 }, () => {
+describe('tokens', { timeout: 300_000 }, () => {
   const tokens: Tokens = { user: 'a', device: 'd', access: 'a1', accessExpiresMs: 0, refresh: 'r1', refreshExpiresMs: 9e15, requestId: 'q1' }
 
   test('two tabs that refresh at once say the same, and get the same answer', async () => {

@@ -13,7 +13,7 @@ import { until } from './until.js'
 
 const lines = (file: string): number => readFileSync(file, 'utf8').trimEnd().split('\n').length
 
-describe('examples', { timeout: 120_000 }, () => {
+describe('examples', { timeout: 300_000 }, () => {
   test('the first message takes at most 7 lines, and a bot 10; both run', async () => {
     assert.ok(lines('examples/hello.js') <= 7 && lines('examples/echo.js') <= 10)
     const folder = mkdtempSync(path.join(tmpdir(), 'petrel-examples-'))

@@ -6,7 +6,7 @@ import { Client, type WebSocketClass } from '../src/index.js'
 import { startServer, type Server } from './server.js'
 import { until } from './until.js'
 
-const limit = { timeout: 60_000 }
+const limit = { timeout: 300_000 } // only a fault meets it
 const written = 1500 // messages, on top of the entry that made the group
 const keep = 100
 const webSocket = WebSocket as unknown as WebSocketClass

@@ -6,7 +6,7 @@ import { Client } from '../src/index.js'
 import { PetrelProvider, useConversations, useMessages, useStatus } from '../src/react.js'
 import { FakeServer } from './fake_server.js'
 
-describe('react', { timeout: 60_000 }, () => {
+describe('react', { timeout: 300_000 }, () => {
   function Chat(): ReturnType<typeof createElement> {
     const titles = useConversations().map((v) => v.title).join()
     return createElement('p', {}, useStatus().state, titles, useMessages('g1').map((m) => m.text).join())

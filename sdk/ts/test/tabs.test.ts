@@ -48,7 +48,7 @@ const once = (of: IDBRequest, event: string): Promise<unknown> => new Promise((r
 
 const states = (of: readonly Outgoing[]): string[] => of.map((o) => `${o.id} ${o.state}${o.error ? ` ${o.error.code}` : ''}`)
 
-describe('tabs', { timeout: 60_000 }, () => {
+describe('tabs', { timeout: 300_000 }, () => {
   test('all tabs show what one of them sends, and what was refused until it is discarded, also after a reload', async () => {
     const tabs = new Tabs()
     const [one, two] = [await tabs.open('1'), await tabs.open('2')]
@@ -144,7 +144,15 @@ describe('tabs', { timeout: 60_000 }, () => {
     two.client.markRead('g1', 3)
     await until(one.client, () => one.client.conversation('g1')?.read === 3)
     tabs.kill('2')
-    await new Promise((resolve) => setTimeout(resolve, 1000)) // it is stored
+    const request = tabs.indexedDB.open('petrel:alice')
+    await once(request, 'success')
+    const stored = async (): Promise<number> => {
+      const read = request.result.transaction('rows').objectStore('rows').get('c/g1')
+      await once(read, 'success')
+      return (read.result as { wantRead: number }).wantRead
+    }
+    while (await stored() !== 3) await new Promise((resolve) => setImmediate(resolve))
+    request.result.close()
     tabs.kill('1')
     const three = await tabs.open('3')
     assert.equal(three.client.conversation('g1')?.read, 3)

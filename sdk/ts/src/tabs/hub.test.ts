@@ -31,7 +31,7 @@ async function setUp(): Promise<{ hub: Hub; server: FakeServer; posted: (ToTab |
   return { hub, server, posted, own, ask, send }
 }
 
-describe('hub', { timeout: 60_000 }, () => {
+describe('hub', { timeout: 300_000 }, () => {
   test('what one tab has sent is read back and told to the others', async () => {
     const { server, posted, own, ask } = await setUp()
     const message = { conv: 'g1', seq: '5', from: 'alice', clientMsgId: 'k', text: 'hi' }
