@@ -62,7 +62,7 @@ func (s *schedule) run() {
 	}
 	for i, id := range ids {
 		if i == 0 || s.dice.IntN(2) == 0 {
-			s.begin(id)
+			s.launch(id)
 		}
 	}
 	for _, j := range s.joins {
@@ -86,7 +86,7 @@ func (s *schedule) fault() {
 	nodes := slices.DeleteFunc(s.running(), func(n *node) bool { return !n.started.Load() })
 	id := ids[s.dice.IntN(len(ids))]
 	if len(nodes) == 0 {
-		s.begin(id)
+		s.launch(id)
 		return
 	}
 	n, other := nodes[s.dice.IntN(len(nodes))], nodes[s.dice.IntN(len(nodes))]
@@ -95,7 +95,7 @@ func (s *schedule) fault() {
 		s.say("kill %s", n.id)
 		n.kill()
 	case 1, 2, 11, 12, 13:
-		s.begin(id)
+		s.launch(id)
 	case 3:
 		s.say("stop %s", n.id)
 		n.conn.gate.close()
@@ -139,8 +139,8 @@ func (s *schedule) fault() {
 	}
 }
 
-// begin starts a node, if it does not run.
-func (s *schedule) begin(id im.Node) {
+// launch starts a node, if it does not run.
+func (s *schedule) launch(id im.Node) {
 	s.mu.Lock()
 	_, there := s.nodes[id]
 	s.mu.Unlock()

@@ -247,7 +247,7 @@ func TestClosedOutboxTakesNothing(t *testing.T) {
 func TestWindowTakesNoMoreThanItSays(t *testing.T) {
 	for _, c := range []struct {
 		sends, bytes int
-		ask          []int
+		sizes        []int
 		want         []bool
 	}{
 		{2, -1, []int{1000, 1000, 0}, []bool{true, true, false}},
@@ -258,9 +258,9 @@ func TestWindowTakesNoMoreThanItSays(t *testing.T) {
 		{-1, -1, []int{1 << 40, 1 << 40}, []bool{true, true}},
 	} {
 		o := NewOutbox(protoTCP, NewFlusher(func() {}), 1)
-		for i, n := range c.ask {
+		for i, n := range c.sizes {
 			if got := o.Window(n, c.sends, c.bytes); got != c.want[i] {
-				t.Errorf("window of %d sends and %d bytes: send %d of %v is taken %t", c.sends, c.bytes, i, c.ask, got)
+				t.Errorf("window of %d sends and %d bytes: send %d of %v is taken %t", c.sends, c.bytes, i, c.sizes, got)
 			}
 		}
 	}

@@ -104,7 +104,7 @@ func (c *Cluster) Join(id im.Node, roles cluster.Roles) *Node {
 }
 
 // Begin starts a node, and returns after it has joined the cluster. It does not wait until
-// the node owns anything. An error is one of cluster.Join, and the node has ended.
+// the node owns anything. An error says why it did not join, and the node has ended.
 func (c *Cluster) Begin(id im.Node, roles cluster.Roles) (*Node, error) {
 	c.T.Helper()
 	joined, err := c.Net.Join(id)
