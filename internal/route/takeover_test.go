@@ -88,9 +88,12 @@ func TestF8ANewOwnerTellsWhoWasRemoved(t *testing.T) {
 		key := one.Group("alice", "bob")
 		alice, bob := two.Online("alice"), two.Online("bob")
 		c.WaitOnline()
-		open := one.Gate.ShutAnswers() // durable, and nobody is told
+		one.MustSend(convtest.Message(key, "alice", "k1", 1, "before"))
+		routetest.Sees(t, alice, "2:before")
+		routetest.Sees(t, bob, "2:before")
+		open := one.Gate.ShutAnswers() // durable, and nobody is told; two commits at most
 		t.Cleanup(open)
-		one.Submit(convtest.Message(key, "alice", "k1", 1, "before"), convtest.Kick(key, "kick", "bob"), convtest.Message(key, "alice", "k2", 1, "after"))
+		one.Submit(convtest.Kick(key, "kick", "bob"), convtest.Message(key, "alice", "k2", 1, "after"))
 		c.WaitRow(key, 4)
 		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
 			t.Fatal(err)
@@ -107,10 +110,12 @@ func TestANewOwnerShowsWhoWasRemovedNoLaterEdit(t *testing.T) {
 		key := one.Group("alice", "bob")
 		alice, bob := two.Online("alice"), two.Online("bob")
 		c.WaitOnline()
-		open := one.Gate.ShutAnswers() // durable, and nobody is told
+		one.MustSend(convtest.Message(key, "alice", "k1", 1, "before"))
+		one.MustSend(convtest.Kick(key, "kick", "bob"))
+		routetest.Sees(t, alice, "2:before", "3:members")
+		routetest.Sees(t, bob, "2:before", "3:members")
+		open := one.Gate.ShutAnswers() // durable, and nobody is told; two commits at most
 		t.Cleanup(open)
-		one.Submit(convtest.Message(key, "alice", "k1", 1, "before"), convtest.Kick(key, "kick", "bob"))
-		c.WaitRow(key, 3)
 		edit := convtest.Message(key, "alice", "k2", 1, "")
 		edit.Entry.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: 2, Body: &petrelv1.Edit_Text{Text: "after"}}}
 		one.Submit(edit)
