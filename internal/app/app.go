@@ -68,6 +68,10 @@ type Options struct {
 
 	PasswordWork user.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
 
+	// DiskStall is how long a commit to the embedded store may take before the server takes no
+	// more; 0: the default of package pebblestore. The disk of a test is as slow as its machine.
+	DiskStall time.Duration
+
 	// Reload reads the configuration again, as it was read the first time. It is called
 	// when one of its files has changed, and for each value of Hangups. nil: never.
 	Reload  func() (*config.Config, error)

@@ -97,7 +97,7 @@ func startTuned(t *testing.T, dir string, tune func(*App), options ...string) *s
 	s := &server{t: t}
 	cfg := load(t, dir, options...)
 	var err error
-	s.App, err = New(context.Background(), cfg, Options{Log: slog.New(slog.NewTextHandler(&s.logged, nil)), Banner: &s.banner, Version: "test"})
+	s.App, err = New(context.Background(), cfg, Options{DiskStall: eventually.Limit, Log: slog.New(slog.NewTextHandler(&s.logged, nil)), Banner: &s.banner, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func serveOnABrokenDisk(dir string) error {
 	if err != nil {
 		return err
 	}
-	a, err := New(context.Background(), cfg, Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Banner: os.Stdout})
+	a, err := New(context.Background(), cfg, Options{DiskStall: eventually.Limit, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Banner: os.Stdout})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func serveWithFiles(dir, files string) {
 	}})
 	fail(err)
 	ctx, stop := context.WithCancel(context.Background())
-	a, err := New(ctx, cfg, Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Banner: os.Stdout})
+	a, err := New(ctx, cfg, Options{DiskStall: eventually.Limit, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Banner: os.Stdout})
 	fail(err)
 	issued, err := a.users.Create(ctx, "", []im.User{"alice"})
 	fail(err)

@@ -75,8 +75,8 @@ func (a *App) openStore(ctx context.Context) (err error) {
 		}
 		a.embedded, err = pebblestore.Open(pebblestore.Options{
 			Dir: c.Dir, Log: a.log, CacheBytes: a.budgets.Store, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
-			OpenTables: a.files.Store,
-			StoreID:    id, Mark: c.Mark, AcceptCopies: !c.RefuseCopies,
+			OpenTables: a.files.Store, StallAfter: a.o.DiskStall,
+			StoreID: id, Mark: c.Mark, AcceptCopies: !c.RefuseCopies,
 			ScrubEvery: orNone(c.ScrubEvery), ScrubRate: c.ScrubRate,
 		})
 		if err == nil {

@@ -100,7 +100,7 @@ func startConfigured(t *testing.T, options string, meanwhile ...func(*configured
 		t.Fatal(err)
 	}
 	if c.App, err = New(t.Context(), cfg, Options{
-		Log: slog.New(slog.NewTextHandler(&c.logged, nil)), Banner: &c.banner, Version: "test", Reload: read, Hangups: c.hangups, Level: &c.level,
+		DiskStall: eventually.Limit, Log: slog.New(slog.NewTextHandler(&c.logged, nil)), Banner: &c.banner, Version: "test", Reload: read, Hangups: c.hangups, Level: &c.level,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func (s *Server) serve(flags map[string]string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	a, err := app.New(ctx, cfg, app.Options{
 		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Banner: s.log, Version: "test", PasswordWork: cheapPasswords,
+		Banner: s.log, Version: "test", PasswordWork: cheapPasswords, DiskStall: eventually.Limit,
 	})
 	if err != nil {
 		stop()

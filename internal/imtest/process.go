@@ -14,6 +14,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/process"
 )
 
@@ -48,7 +49,7 @@ func serveChild(text string) error {
 	defer stop()
 	a, err := app.New(ctx, cfg, app.Options{
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Banner: os.Stdout, Version: "test", PasswordWork: cheapPasswords,
+		Banner: os.Stdout, Version: "test", PasswordWork: cheapPasswords, DiskStall: eventually.Limit,
 	})
 	if err != nil {
 		return err
