@@ -74,6 +74,8 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 // TestEveryOptionHasAFlag also shows that a flag has the last word.
 func TestEveryOptionHasAFlag(t *testing.T) {
 	together := [][]string{{"tls.cert_file", "tls.key_file"}, {"jwt.key_file", "jwt.issuer", "jwt.audience"}} // one needs the others
+	atDefault := map[string]string{}                                                                          // flags in one command line: their origins by the names of their options
+	atDefaultArgs := []string{"config", "show", "--origin", "--json"}
 	for _, o := range config.Options() {
 		value := o.Default
 		if value == "" {
@@ -94,6 +96,10 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			value = "https://id.example/keys"
 		case o.Name == "listen.http", o.Name == "listen.tcp", o.Name == "listen.admin":
 			value = "127.0.0.1:1"
+		case o.Default != "":
+			atDefault[o.Name] = want
+			atDefaultArgs = append(atDefaultArgs, flag+"="+value)
+			continue
 		}
 		args := []string{"config", "show", "--origin", "--json", flag + "=" + value}
 		for _, set := range together {
@@ -106,16 +112,31 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 		if o.Name == "jwt.keys_url" {
 			args = append(args, "--jwt-issuer=x", "--jwt-audience=x")
 		}
-		r := petrel(t, nil, args...)
-		var values []config.Value
-		if err := json.Unmarshal([]byte(r.out), &values); err != nil {
-			t.Fatalf("%s: %v of %s%s", o.Name, err, r.out, r.err)
+		wantOrigins(t, map[string]string{o.Name: want}, args...)
+	}
+	wantOrigins(t, atDefault, atDefaultArgs...)
+}
+
+// wantOrigins compares where `config show` says that options are from.
+func wantOrigins(t *testing.T, want map[string]string, args ...string) {
+	t.Helper()
+	r := petrel(t, nil, args...)
+	var values []config.Value
+	if err := json.Unmarshal([]byte(r.out), &values); err != nil {
+		t.Fatalf("%q: %v of %s%s", args, err, r.out, r.err)
+	}
+	shown := 0
+	for _, v := range values {
+		origin, asked := want[v.Name]
+		if !asked {
+			continue
 		}
-		for _, v := range values {
-			if v.Name == o.Name && v.Origin != want {
-				t.Errorf("%s: from %s, want %s", v.Name, v.Origin, want)
-			}
+		if shown++; v.Origin != origin {
+			t.Errorf("%s: from %s, want %s", v.Name, v.Origin, origin)
 		}
+	}
+	if shown != len(want) {
+		t.Errorf("%q: %d options are shown, want %d", args, shown, len(want))
 	}
 }
 
