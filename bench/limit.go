@@ -369,7 +369,7 @@ func (r *run) limit(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	r.say("measuring the disk of %s", filepath.Dir(dir))
-	if r.report.Disk, err = measureDisk(dir, min(seconds(p.Seconds), diskProbe)); err != nil {
+	if r.report.Disk, err = measureDisk(dir, p.probe(diskProbe)); err != nil {
 		return err
 	}
 	began := time.Now()

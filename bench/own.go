@@ -20,12 +20,12 @@ func (r *run) own() bool { return len(r.nodes) > 0 }
 // startOwn measures the disk and starts servers on it.
 func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	r.say("measuring the disk of %s", filepath.Dir(dir))
-	if r.report.Disk, err = measureDisk(dir, diskProbe); err != nil {
+	if r.report.Disk, err = measureDisk(dir, r.p.probe(diskProbe)); err != nil {
 		return err
 	}
 	if r.p.traffic() != idle && !r.p.inTasks() {
 		r.say("measuring what this machine does without a chat server")
-		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, r.report.Disk.Fdatasync.P50, floorProbe); err != nil {
+		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, r.report.Disk.Fdatasync.P50, r.p.probe(floorProbe)); err != nil {
 			return err
 		}
 	}
@@ -33,6 +33,15 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 		r.stop()
 	}
 	return err
+}
+
+// probe is how long the machine is measured before a run: for d, or as long as the run itself
+// if that is shorter.
+func (p *Params) probe(d time.Duration) time.Duration {
+	if s := seconds(p.Seconds); s > 0 {
+		return min(s, d)
+	}
+	return d
 }
 
 // startServers starts the servers of the run's program.

@@ -10,24 +10,21 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// patience is how long anything may take.
-const patience = 20 * time.Second
-
 // Each class has a subtest, so that a rule of test/sabotage can say which one convicts.
 func TestTheOpLogIsClean(t *testing.T) {
-	l := &opLog{began: time.Now()}
+	l := &opLog{}
 	l.w = checker.NewWriter(&l.b, checker.JSON)
 	play(t, l)
 	if err := l.w.Flush(); err != nil {
@@ -56,12 +53,16 @@ func TestTheOpLogIsClean(t *testing.T) {
 
 // opLog is written by one goroutine.
 type opLog struct {
-	b     bytes.Buffer
-	w     *checker.Writer
-	began time.Time
+	b  bytes.Buffer
+	w  *checker.Writer
+	at int64 // moments so far
 }
 
-func (l *opLog) now() int64 { return int64(time.Since(l.began)) + 1 }
+// now is the next moment. The order of the moments is all that matters.
+func (l *opLog) now() int64 {
+	l.at++
+	return l.at
+}
 
 func (l *opLog) write(op checker.Op) { _ = l.w.Write(&op) } // the error stays, and Flush returns it
 
@@ -79,11 +80,7 @@ func newClient(t *testing.T, l *opLog, srv *imtest.Server, user, token string) *
 	return &client{t: t, l: l, user: user, conn: srv.Dial(wire.WebSocket, wire.Proto, token, "device"), have: map[string]uint64{}}
 }
 
-func (c *client) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	c.t.Cleanup(cancel)
-	return ctx
-}
+func (c *client) ctx() context.Context { return eventually.Context(c.t) }
 
 // op is one of this client, now.
 func (c *client) op(kind checker.Kind, conv string) checker.Op {
