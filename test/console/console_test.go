@@ -30,6 +30,7 @@ type world struct {
 	nodes []*imtest.Server
 	group string
 	token map[string]string
+	made  int // groups that groupsOf has made
 }
 
 func newWorld(t *testing.T) *world {
@@ -367,36 +368,53 @@ func TestLimitsAreThoseOfAllNodes(t *testing.T) {
 // A node is stopped with its process in memory: it neither answers nor ends its connections.
 func TestTraceInAFrozenNode(t *testing.T) {
 	w := newWorld(t)
-	frozen := imtest.NodeName(1)
-	owned := map[string]string{} // group, by the node that owns it
-	for i := 0; owned[frozen] == "" || owned[imtest.NodeName(0)] == ""; i++ {
-		id := w.nodes[0].Group("", fmt.Sprint("g", i), "alice", "bob")
+	frozen, other := imtest.NodeName(1), imtest.NodeName(0)
+	// After some seconds another node owns what the frozen one did. If the machine stands still
+	// so long, it is done once more.
+	w.until("the frozen node is asked before another one owns its groups", func() bool {
+		imtest.WaitSettled(w.nodes)
+		owned := w.groupsOf(frozen, other)
+		bob := w.nodes[1].Dial(wire.TCP, wire.JSON, w.token["bob"], "")
+		defer func() { _ = bob.Close() }()
+		w.until("bob is seen", func() bool {
+			return state(w.trace(&petrelv1.TraceMessageRequest{Conv: owned[other], Seq: 1, Recipient: "bob"}), "bob") == "WRITTEN"
+		})
+		defer w.nodes[1].Freeze()()
+		atFrozen := make(chan *petrelv1.TraceMessageResponse, 1) // both are asked at once
+		go func() {
+			defer close(atFrozen)
+			r, err := w.nodes[0].Admin.TraceMessage(t.Context(), connect.NewRequest(&petrelv1.TraceMessageRequest{Conv: owned[frozen], Seq: 1}))
+			if err == nil {
+				atFrozen <- r.Msg
+			}
+		}()
+		bobs := w.trace(&petrelv1.TraceMessageRequest{Conv: owned[other], Seq: 1, Recipient: "bob"})
+		r := <-atFrozen
+		if r == nil {
+			t.Fatal("a message in the frozen node: no answer")
+		}
+		if r.Outcome == petrelv1.TraceOutcome_TRACE_OUTCOME_STORED && r.Entry.Owner != frozen {
+			return false
+		}
+		if r.Outcome != petrelv1.TraceOutcome_TRACE_OUTCOME_NO_ANSWER || !strings.Contains(r.Text, frozen) {
+			t.Errorf("a message in the frozen node: %v", r)
+		}
+		if s := state(bobs, "bob"); s != "SILENT_NODE" || bobs.Recipients[0].Silent != frozen || !slices.Contains(bobs.Silent, frozen) {
+			t.Errorf("bob at the frozen node: %s, %v", s, bobs)
+		}
+		return true
+	})
+}
+
+// groupsOf makes groups of alice and bob until each of some nodes owns one, and returns them by
+// the names of their nodes.
+func (w *world) groupsOf(nodes ...string) map[string]string {
+	w.Helper()
+	owned := map[string]string{}
+	for missing := true; missing; missing = slices.ContainsFunc(nodes, func(n string) bool { return owned[n] == "" }) {
+		w.made++
+		id := w.nodes[0].Group("", fmt.Sprint("g", w.made), "alice", "bob")
 		owned[ask(w, w.nodes[0].Admin.GetConversation, &petrelv1.AdminGetConversationRequest{Conv: id}).Owner] = id
 	}
-	bob := w.nodes[1].Dial(wire.TCP, wire.JSON, w.token["bob"], "")
-	defer func() { _ = bob.Close() }()
-	w.until("bob is seen", func() bool {
-		return state(w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"}), "bob") == "WRITTEN"
-	})
-	defer w.nodes[1].Freeze()()
-	// Both at once: after some seconds another node owns what the frozen one did.
-	own := make(chan *petrelv1.TraceMessageResponse, 1)
-	go func() {
-		defer close(own)
-		r, err := w.nodes[0].Admin.TraceMessage(t.Context(), connect.NewRequest(&petrelv1.TraceMessageRequest{Conv: owned[frozen], Seq: 1}))
-		if err == nil {
-			own <- r.Msg
-		}
-	}()
-	r := w.trace(&petrelv1.TraceMessageRequest{Conv: owned[imtest.NodeName(0)], Seq: 1, Recipient: "bob"})
-	if s := state(r, "bob"); s != "SILENT_NODE" || r.Recipients[0].Silent != frozen || !slices.Contains(r.Silent, frozen) {
-		t.Errorf("bob at the frozen node: %s, %v", s, r)
-	}
-	r = <-own
-	if r == nil {
-		t.Fatal("a message in the frozen node: no answer")
-	}
-	if r.Outcome != petrelv1.TraceOutcome_TRACE_OUTCOME_NO_ANSWER || !strings.Contains(r.Text, frozen) {
-		t.Errorf("a message in the frozen node: %v", r)
-	}
+	return owned
 }
