@@ -45,7 +45,7 @@ func newPublisher(t *testing.T) *publisher {
 type distant struct{ *publisher }
 
 func (d distant) RoundTrip(r *http.Request) (*http.Response, error) {
-	time.Sleep(20 * time.Millisecond) // as far away as most providers are
+	<-time.After(20 * time.Millisecond) // as far away as most providers are
 	answer := httptest.NewRecorder()
 	d.ServeHTTP(answer, r)
 	return answer.Result(), nil
