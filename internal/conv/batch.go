@@ -112,6 +112,7 @@ func (b *batch) pos() im.Pos { return b.commit.From + 1 }
 
 // answer adds the outcome of s to the batch.
 func (b *batch) answer(s *Send, row []byte, r Result) {
+	r = s.outcome(r)
 	it := fanout.Item{Row: row, Sender: s.Origin}
 	if s.Origin.Waits() {
 		it.Ack, it.Repeat, it.Err = s.ack(r), r.Repeat, r.Err

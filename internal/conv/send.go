@@ -4,6 +4,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -39,6 +40,10 @@ type Send struct {
 	// Block is what s does instead of an entry: a user of the direct conversation with
 	// Peer blocks the other one, or does not any more. Nobody is told. Spec: P-5.4.
 	Block *storepb.Block
+
+	// Asked says that an owner elsewhere was asked before, and may still store s: a refusal
+	// is answered as one that settles nothing. Spec: P-4.8.
+	Asked bool
 
 	Origin fanout.Origin // who waits for the answer on a connection
 	Done   func(Result)  // or whom to call; it must not block
@@ -257,12 +262,21 @@ func bodySize(m *petrelv1.Message) int {
 // Answer tells whoever waits what became of a send that gets into no batch. It is called
 // once. Those in a batch are answered by fan-out, with the entry.
 func (s *Send) Answer(r Result, k *fanout.WakeUps) {
+	r = s.outcome(r)
 	switch {
 	case s.Origin.Waits():
 		s.Origin.Reply(s.ack(r), r.Err, k)
 	case s.Done != nil:
 		s.Done(r)
 	}
+}
+
+// outcome is r as far as it settles s.
+func (s *Send) outcome(r Result) Result {
+	if s.Asked && r.Err != nil && r.Err.Code.Info().Settled {
+		r.Err = Refusal(store.ErrStalled)
+	}
+	return r
 }
 
 // ack names the conversation to a sender who named a user.

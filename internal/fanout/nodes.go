@@ -36,8 +36,8 @@ const maxNodes = 64
 type Nodes struct {
 	// Answered is given an answer of another node to a send of this node. It returns
 	// the connection that waits for the answer, or false if no connection does. It
-	// must not block.
-	Answered func(from im.Node, ticket uint64, a Answer) (Origin, bool)
+	// may change the answer. It must not block.
+	Answered func(from im.Node, ticket uint64, a *Answer) (Origin, bool)
 
 	// Lost is told that answers of a node may be lost: those about one conversation,
 	// or, with the zero key, about all. Whoever waits for one must send again, to

@@ -98,11 +98,11 @@ func TestAnswersComeWhole(t *testing.T) {
 		bob := b.online("bob")
 		settle()
 		var got []Answer
-		b.nodes.Answered = func(from im.Node, ticket uint64, x Answer) (Origin, bool) {
+		b.nodes.Answered = func(from im.Node, ticket uint64, x *Answer) (Origin, bool) {
 			if from != "a" || ticket != uint64(len(got)+1) {
 				t.Errorf("ticket %d of %s", ticket, from)
 			}
-			got = append(got, x)
+			got = append(got, *x)
 			return Origin{}, false
 		}
 		e := &im.Error{Code: im.CodeBehind, Message: "far behind", RetryAfter: 1500 * time.Millisecond, Head: 77, Request: "r1"}
@@ -404,7 +404,7 @@ func TestManyMembersNeedSeveralFrames(t *testing.T) {
 		}
 		pass(time.Second)
 		answers, answered := 0, b.nodes.Answered
-		b.nodes.Answered = func(from im.Node, ticket uint64, x Answer) (Origin, bool) {
+		b.nodes.Answered = func(from im.Node, ticket uint64, x *Answer) (Origin, bool) {
 			answers++
 			return answered(from, ticket, x)
 		}

@@ -62,17 +62,17 @@ func (n *Nodes) itemsOf(r *receiver, from im.Node, m *clusterpb.Delivery) []Item
 		for ; row < min(int(a.At), len(m.Rows)); row++ {
 			items = append(items, Item{Row: m.Rows[row]})
 		}
-		got := decodeAnswer(a)
-		it := Item{Ack: got.Ack, Repeat: got.Repeat, Err: got.Err}
+		got, it := decodeAnswer(a), Item{}
 		if a.Own && row < len(m.Rows) {
 			it.Row = m.Rows[row]
 			row++
 		}
 		if n.Answered != nil {
-			if o, ok := n.Answered(from, a.Ticket, got); ok {
+			if o, ok := n.Answered(from, a.Ticket, &got); ok {
 				it.Sender = o
 			}
 		}
+		it.Ack, it.Repeat, it.Err = got.Ack, got.Repeat, got.Err
 		items = append(items, it)
 	}
 	for ; row < len(m.Rows); row++ {

@@ -54,7 +54,7 @@ func startSite(t testing.TB, join func(im.Node) (bus.Bus, error), id im.Node, o 
 	s.fan = New(NewTable())
 	s.nodes = NewNodes(s.fan.Table, s.streams, secret, nil)
 	s.fan.Remote = s.nodes
-	s.nodes.Answered = func(_ im.Node, ticket uint64, a Answer) (Origin, bool) {
+	s.nodes.Answered = func(_ im.Node, ticket uint64, a *Answer) (Origin, bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		g, ok := s.waiting[ticket]

@@ -202,6 +202,9 @@ func (ca *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Wake
 	defer l.n.Add(-n)
 	list := l.takeLocked(q)
 	ca.release(list)
+	for _, p := range list {
+		p.s.Asked = p.s.Asked || p.asked > 0
+	}
 	if ow.Submit(sendsOf(list), k) {
 		return
 	}
@@ -303,7 +306,7 @@ func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 // whom to answer on a connection; a caller of Done has been answered. A send that
 // came from a third node is not answered from here: that node sends it again, to
 // the owner that it knows by then.
-func (ca *carrier) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
+func (ca *carrier) answered(_ im.Node, ticket uint64, r *fanout.Answer) (fanout.Origin, bool) {
 	f := ticket >> ticketShift
 	if f >= uint64(len(ca.lanes)) {
 		return fanout.Origin{}, false
@@ -318,6 +321,11 @@ func (ca *carrier) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.O
 	ca.convs.Release(p.bytes)
 	if next {
 		ca.wake()
+	}
+	if r.Err != nil && r.Err.Code.Info().Settled && (p.asked > 1 || p.s.Asked) {
+		// The other copy of the send may be decided later, when the conversation stands
+		// otherwise, and be stored. Spec: P-4.8.
+		r.Err = &im.Error{Code: im.CodeStoreStalled, RetryAfter: retryAfter}
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {
 		a := r.Ack

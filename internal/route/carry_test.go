@@ -374,3 +374,36 @@ func TestAnAnswerToAFormerProcessAnswersNoSend(t *testing.T) {
 		}
 	})
 }
+
+// An owner refuses a send, and the answer is lost. When the send was sent again, a refusal
+// is no proof that it is not stored: the other copy may be decided later. Spec: P-4.8.
+func TestARefusalOfASendThatWasSentAgainSettlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		one.MustSend(convtest.Kick(key, "kick", "bob"))
+		convtest.WantCode(t, two.Send(convtest.Message(key, "bob", "k1", 1, "sent once")), im.CodeNotMember)
+		one.Bus.SetRules(bustest.Rules{Drop: func(im.Node, bus.Subject, []byte) bool { return true }})
+		answer := two.Submit(convtest.Message(key, "bob", "k2", 1, "sent twice"))
+		time.Sleep(2500 * time.Millisecond) // it is sent again after 2 s
+		one.Bus.SetRules(bustest.Rules{})
+		convtest.WantCode(t, two.Await(answer[0]), im.CodeStoreStalled)
+	})
+}
+
+// The same, when the feed comes to the node of the sender meanwhile.
+func TestARefusalHereOfASendThatWasSentElsewhereSettlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		one.MustSend(convtest.Kick(key, "kick", "bob"))
+		one.Bus.SetRules(bustest.Rules{Drop: func(im.Node, bus.Subject, []byte) bool { return true }})
+		answer := two.Submit(convtest.Message(key, "bob", "k1", 1, "sent there and here"))
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		convtest.WantCode(t, two.Await(answer[0]), im.CodeStoreStalled)
+	})
+}

@@ -44,6 +44,7 @@ type queue struct {
 type pending struct {
 	s      *conv.Send
 	ticket uint64 // names it to other nodes; 0: it was not sent to any
+	asked  int    // how often it was sent to any
 	bytes  int
 }
 
@@ -144,8 +145,9 @@ func (l *lane) sendLocked(f store.Feed, q *queue, to *packet) {
 		if p.ticket == 0 {
 			l.last++
 			p.ticket = uint64(f)<<ticketShift | l.last
-			l.tickets[p.ticket] = asked{q, *p}
 		}
+		p.asked++
+		l.tickets[p.ticket] = asked{q, *p}
 		to.add(p.s, p.ticket)
 	}
 }
