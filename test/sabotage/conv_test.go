@@ -290,6 +290,7 @@ var convRules = []rule{
 			{"internal/inbox", "^TestF26"},
 			{"test/scenario", "^TestScenarios$/^resend$/^Pebble$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
+			{"test/simulation", "^TestSimulation$"},
 			killedUnderLoad("duplicate"),
 		},
 	},

@@ -55,7 +55,7 @@ const healTime = 90 * time.Second
 
 // settled waits until everybody has what they should have, and convicts what is missing.
 func (w *world) settled() {
-	for end := time.Now().Add(healTime); ; time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(healTime); ; sleep(500 * time.Millisecond) {
 		problem := w.unsettled()
 		if problem == "" {
 			return
@@ -192,6 +192,20 @@ func (w *world) readBack() {
 	}
 }
 
+// ask asks a node. The feed may still be on its way to the node that should own it: then the
+// question has no answer for a while.
+func (n *node) ask(f func(ctx context.Context) error) (err error) {
+	for range 5 {
+		ctx, cancel := context.WithTimeout(n.w.ctx, 5*time.Second)
+		err = f(ctx)
+		cancel()
+		if err == nil || im.CodeOf(err) == im.CodeNoConversation {
+			break
+		}
+	}
+	return err
+}
+
 // entries is the whole history of a conversation.
 func (n *node) entries(key im.Key) (all []*petrelv1.Message, err error) {
 	for more := true; more; {
@@ -199,9 +213,11 @@ func (n *node) entries(key im.Key) (all []*petrelv1.Message, err error) {
 		if len(all) > 0 {
 			q.After = all[len(all)-1].Seq
 		}
-		ctx, cancel := context.WithTimeout(n.w.ctx, 5*time.Second)
-		p, err := n.router.HistoryPage(ctx, im.Account{Tenant: key.Tenant}, q, conv.MaxPage, conv.Extras{})
-		cancel()
+		var p *petrelv1.HistoryPage
+		err := n.ask(func(ctx context.Context) (err error) {
+			p, err = n.router.HistoryPage(ctx, im.Account{Tenant: key.Tenant}, q, conv.MaxPage, conv.Extras{})
+			return err
+		})
 		if im.CodeOf(err) == im.CodeNoConversation {
 			return nil, nil
 		}
@@ -240,9 +256,11 @@ func (w *world) judgeMembers(key im.Key, history []*petrelv1.Message) {
 		}
 	}
 	for _, n := range w.up() {
-		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
-		all, err := route.Ask(ctx, n.router, conv.Query{Conv: key}, (*conv.Owner).Members, &convpb.ListMembers{})
-		cancel()
+		var all *convpb.Members
+		err := n.ask(func(ctx context.Context) (err error) {
+			all, err = route.Ask(ctx, n.router, conv.Query{Conv: key}, (*conv.Owner).Members, &convpb.ListMembers{})
+			return err
+		})
 		if err != nil {
 			w.convict("node %s lists the members of %s: %v", n.id, w.name(key), err)
 			return

@@ -68,6 +68,7 @@ type link struct {
 	dead      *atomic.Bool
 	takeovers *atomic.Int64
 	say       func(format string, args ...any)
+	taken     func() // is called after a take-over
 
 	full, stalled atomic.Bool
 
@@ -133,7 +134,7 @@ func (l *link) travel(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	if d > 0 {
-		time.Sleep(d)
+		sleep(d)
 	}
 	if err := l.node.pass(ctx); err != nil {
 		return err
@@ -189,7 +190,10 @@ func (l *link) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Ep
 	l.takeovers.Add(1)
 	l.set(func(l *link) { l.poisoned = false })
 	e, pos, err := l.Store.Takeover(ctx, f, holder)
-	l.say("takes the feed over in epoch %d at %d: %v", e, pos, err)
+	l.say("takes the feed over in epoch %d: %v", e, err)
+	if err == nil {
+		l.taken()
+	}
 	return e, pos, err
 }
 
@@ -332,7 +336,7 @@ func (d *disk) fs() vfs.FS {
 		d.mu.Lock()
 		t := time.Duration(d.dice.Int64N(int64(d.slow) + 1))
 		d.mu.Unlock()
-		time.Sleep(t)
+		sleep(t)
 		return nil
 	}))
 }

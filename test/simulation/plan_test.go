@@ -102,7 +102,7 @@ func (w *world) play() {
 		default:
 			pause = time.Duration(r.IntN(1000)) * time.Millisecond
 		}
-		time.Sleep(pause)
+		sleep(pause)
 		if what := s.do(w, w.o.rand(uint64(100+i))); what != "" {
 			w.say("%s: %s", s.name, what)
 		}

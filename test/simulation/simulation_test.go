@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 var (
 	seed  = flag.Uint64("seed", 0, "replay one seed")
 	seeds = flag.Int("seeds", 100, "how many seeds")
+	stop  = flag.Int("stop", 5, "after how many seeds that fail no further ones begin")
 	oplog = flag.String("oplog", "", "where the op log of the seed that is replayed goes, for petrel check")
 	from  = flag.Uint64("from", 1, "the first seed")
 )
@@ -45,10 +47,13 @@ func TestSimulation(t *testing.T) {
 // together is how many seeds are judged at once: the checker makes some files for each judgement.
 const together = 10
 
+// failed counts the seeds that have failed.
+var failed atomic.Int64
+
 // some plays some seeds and judges them.
 func some(t *testing.T, first, last uint64) {
 	var worlds []*world
-	for s := first; s <= last; s++ {
+	for s := first; s <= last && int(failed.Load()) < *stop; s++ {
 		worlds = append(worlds, simulate(t, s))
 	}
 	wrong, err := judge(worlds)
@@ -62,11 +67,15 @@ func some(t *testing.T, first, last uint64) {
 			}
 		}
 		if list := wrong[w]; len(list) > 0 {
+			failed.Add(1)
 			t.Errorf("seed %d: %s\ndrawn: %s\nplan:\n%s\nreplay, which mostly succeeds: go test ./test/simulation -run TestSimulation -args -seed %d",
 				w.o.seed, strings.Join(list, "\n  "), &w.o, strings.Join(w.story, "\n"), w.o.seed)
 		}
 	}
 }
+
+// sleep lets fake time pass.
+func sleep(d time.Duration) { <-time.After(d) }
 
 func cpu() time.Duration {
 	var r syscall.Rusage
@@ -125,5 +134,5 @@ func (w *world) begin() {
 		s.change, s.create = c, true
 		w.devices[0].enqueue(s)
 	}
-	time.Sleep(3 * time.Second) // until the nodes know each other
+	sleep(3 * time.Second) // until the nodes know each other
 }

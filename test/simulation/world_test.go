@@ -145,6 +145,7 @@ func (w *world) start(id im.Node) {
 	n := &node{id: id, w: w, ended: make(chan struct{})}
 	w.nodes[id] = n
 	n.link = newLink(w.store, &w.takeovers, &n.door, &n.dead, rand.New(rand.NewPCG(w.disk.dice.Uint64(), 3)), w.o.lag)
+	n.link.taken = func() { w.resync(n) }
 	n.link.say = func(format string, args ...any) { w.say(string(id)+" "+format, args...) }
 	n.bus = &nodeBus{LossyBus: bustest.Lossy(joined, w.o.calm(w.disk.dice.Uint64())), node: &n.door, dead: &n.dead}
 	n.Node = convtest.NewNode(w.t, n.link)
@@ -179,7 +180,7 @@ func (w *world) start(id im.Node) {
 				n.fail("join", err)
 				break
 			}
-			time.Sleep(100 * time.Millisecond)
+			sleep(100 * time.Millisecond)
 		}
 		if work.Err() == nil {
 			start(&working, work, "conv", n.Convs.Run)
@@ -211,7 +212,7 @@ func (n *node) fail(what string, err error) {
 	n.w.say("%s: %s ended: %v", n.id, what, err)
 	n.w.wg.Go(func() {
 		n.end(true)
-		time.Sleep(500 * time.Millisecond)
+		sleep(500 * time.Millisecond)
 		n.w.start(n.id)
 	})
 }
@@ -241,6 +242,24 @@ func (n *node) freeze() { n.door.set(true) }
 func (n *node) thaw() {
 	n.door.set(false)
 	n.bus.thaw()
+}
+
+// resync has sessions sync that logged in elsewhere shortly before a node took the feed over.
+// Such a session has synced with the owner before. If the new owner pushes an entry before it
+// hears of the session, neither of the two notices: announcements that come late are no reason
+// for Nodes.handleOnline to have their users sync.
+func (w *world) resync(by *node) {
+	const late = 5 * time.Second // for so long a frame is sent again before it becomes its hint, and more
+	for _, d := range w.devices {
+		d.mu.Lock()
+		c := d.conn
+		d.mu.Unlock()
+		if c != nil && c.at != by && time.Since(c.began) < late {
+			var k fanout.WakeUps
+			c.out.Lag(&k)
+			k.Flush()
+		}
+	}
 }
 
 // disconnect ends the connections to a node. nil: to all of them.
