@@ -10,12 +10,12 @@ import (
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/gobwas/ws"
 	"github.com/gobwas/ws/wsutil"
 
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/way/record"
 )
@@ -25,11 +25,9 @@ import (
 const resultFile = "PETREL_WAY_RESULT"
 
 const (
-	warmUp   = 5  // messages before the first one that is watched
-	watched  = 20 // messages that are watched
-	patience = 20 * time.Second
-	quiet    = 15 * time.Millisecond // without a call: nothing follows any more
-	maxQuiet = time.Second           // that it is waited for
+	warmUp  = 5  // messages before the first one that is watched
+	watched = 20 // messages that are watched
+	quiet   = 15 // looks, a millisecond apart, between which nothing is called: nothing follows any more
 )
 
 // TestOneMessage sends messages to a friend who is online. In a server that is
@@ -44,7 +42,7 @@ func TestOneMessage(t *testing.T) {
 		watch := n >= warmUp
 		if watch {
 			record.Start()
-			settle()
+			settle(t)
 			record.Stop()
 			record.Start()
 		}
@@ -55,7 +53,7 @@ func TestOneMessage(t *testing.T) {
 		})
 		alice.await(func(f frame) bool { return f.Ack.Seq == fmt.Sprint(n+1) })
 		if watch {
-			settle()
+			settle(t)
 			seen = append(seen, record.Stop())
 		}
 	}
@@ -71,18 +69,16 @@ func TestOneMessage(t *testing.T) {
 }
 
 // settle returns when nothing is called any more.
-func settle() {
-	tick := time.NewTicker(quiet)
-	defer tick.Stop()
-	last := -1
-	for range maxQuiet / quiet {
+func settle(t *testing.T) {
+	t.Helper()
+	last, same := -1, 0
+	eventually.True(t, "nothing is called any more", func() bool {
 		now := record.Len()
-		if now == last {
-			return
+		if same++; now != last {
+			last, same = now, 0
 		}
-		last = now
-		<-tick.C
-	}
+		return same == quiet
+	})
 }
 
 // client is a plain WebSocket client.
@@ -103,9 +99,7 @@ type frame struct {
 
 func dial(t *testing.T, url, token string) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	conn, early, _, err := ws.Dial(ctx, url)
+	conn, early, _, err := ws.Dial(eventually.Context(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +130,7 @@ func (c *client) write(f any) {
 // await reads until a frame is the one that is wanted.
 func (c *client) await(wanted func(frame) bool) {
 	c.t.Helper()
-	_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+	defer context.AfterFunc(eventually.Context(c.t), func() { _ = c.conn.Close() })() // the read tells
 	for {
 		b, err := wsutil.ReadServerText(c.rw)
 		if err != nil {

@@ -131,7 +131,7 @@ func instrument(t *testing.T, root, dir string) (overlay string, files map[strin
 		if err != nil {
 			return err
 		}
-		if d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") || strings.HasSuffix(filepath.Dir(p), "test") {
+		if d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") || strings.HasSuffix(filepath.Dir(p), "test") || strings.Contains(filepath.ToSlash(p), "/imtest/") {
 			return nil
 		}
 		text, err := os.ReadFile(p)
