@@ -88,7 +88,7 @@ func newFakeOnLoopback(t *testing.T) *fake {
 		}
 	}
 	f := serveFake(t, l[0], l[1])
-	f.net = &system
+	f.net = system()
 	return f
 }
 
@@ -147,12 +147,15 @@ func (f *fake) params(scenario string) Params {
 	return p
 }
 
+// slow has f look at a frame of each connection every d.
+func (f *fake) slow(d time.Duration) { f.stall = func() { <-time.After(d) } }
+
 // brief are the parameters of a run of some hundred messages: the server looks at a frame of
 // each connection every 0.5 ms.
 func (f *fake) brief(scenario string) Params {
 	p := f.params(scenario)
 	p.Seconds, p.WarmUp = 0.08, 0
-	f.stall = func() { time.Sleep(500 * time.Microsecond) }
+	f.slow(500 * time.Microsecond)
 	return p
 }
 

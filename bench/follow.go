@@ -389,7 +389,7 @@ func followRun(ctx context.Context, in *json.Decoder, tell func(any) error) erro
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{p: a.Params, report: &Report{Params: a.Params}, users: a.Users, tokens: a.Tokens, addrs: a.Addrs, roots: a.Roots, ops: []*operator{newOperator(&system, a.Operator, a.Key)}}
+	r := &run{p: a.Params, report: &Report{Params: a.Params}, users: a.Users, tokens: a.Tokens, addrs: a.Addrs, roots: a.Roots, ops: []*operator{newOperator(system(), a.Operator, a.Key)}}
 	r.p.Progress = func(Progress) {}
 	defer r.bridges.all.Wait()
 	defer r.hangUp()

@@ -152,7 +152,7 @@ const (
 
 func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
-		enc: e, corpus: c, audit: a, net: &system, base: time.Now(), sending: true, maskState: c.seed,
+		enc: e, corpus: c, audit: a, net: system(), base: time.Now(), sending: true, maskState: c.seed,
 		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
 		errors: map[string]uint64{}, asksPutOff: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
 		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),

@@ -46,7 +46,7 @@ func TestKneeIsFoundWithinATenth(t *testing.T) {
 func TestKneeIsWhatTheServerHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
-		f.stall = func() { time.Sleep(20 * time.Millisecond) }
+		f.slow(20 * time.Millisecond)
 		p := f.params(Direct)
 		p.Rate, p.Seconds, p.WarmUp = 100, 1, 0
 		for targets, want := range map[string]struct {

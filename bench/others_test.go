@@ -93,7 +93,7 @@ func serveLists(b *testing.B, executable string, users, lists int) (addr string,
 	if err != nil {
 		b.Fatal(err)
 	}
-	op := newOperator(&system, "http://"+c.Admin, key)
+	op := newOperator(system(), "http://"+c.Admin, key)
 	b.Cleanup(op.close)
 	p := DefaultParams(Direct)
 	if _, _, err := op.raise(b.Context(), p.needs()); err != nil {

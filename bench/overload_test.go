@@ -54,7 +54,7 @@ func TestAnOverloadedRunSaysSo(t *testing.T) {
 func TestAServerThatCannotKeepUpMakesAnOverloadedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
-		f.stall = func() { time.Sleep(5 * time.Millisecond) } // 200 frames of each connection in a second
+		f.slow(5 * time.Millisecond) // 200 frames of each connection in a second
 		p := f.params(Direct)
 		p.Rate, p.Seconds, p.WarmUp = 4000, 0.5, 0
 		r := mustRun(t, p)

@@ -28,27 +28,30 @@ type watching struct {
 }
 
 // system are the sockets of the system.
-var system = sockets{
-	dial: func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
-		return d.DialContext(ctx, "tcp", addr)
-	},
-	take: func(nc net.Conn) (fd int, err error) { return takeSocket(nc.(*net.TCPConn)) },
-	read: readSocket, write: writeSocket, close: closeSocket,
-	watch: func() (watching, error) {
-		runtime.LockOSThread() // the poller's
-		p, err := newPoller()
-		if err != nil {
-			runtime.UnlockOSThread()
-			return watching{}, err
-		}
-		return watching{p.add, p.wait, p.pause, func() { p.close(); runtime.UnlockOSThread() }}, nil
-	},
+func system() *sockets {
+	return &sockets{
+		dial: func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", addr)
+		},
+		take: func(nc net.Conn) (fd int, err error) { return takeSocket(nc.(*net.TCPConn)) },
+		read: readSocket, write: writeSocket, close: closeSocket, watch: watchSystem,
+	}
+}
+
+func watchSystem() (watching, error) {
+	runtime.LockOSThread() // the poller's
+	p, err := newPoller()
+	if err != nil {
+		runtime.UnlockOSThread()
+		return watching{}, err
+	}
+	return watching{p.add, p.wait, p.pause, func() { p.close(); runtime.UnlockOSThread() }}, nil
 }
 
 // sockets are those of the run.
 func (p *Params) sockets() *sockets {
 	if p.net == nil {
-		return &system
+		return system()
 	}
 	return p.net
 }

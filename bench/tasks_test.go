@@ -14,7 +14,7 @@ import (
 func inTasks(f *fake, scenario string) Params {
 	p := f.params(scenario)
 	p.Lists = 0
-	f.stall = func() { time.Sleep(500 * time.Microsecond) }
+	f.slow(500 * time.Microsecond)
 	switch scenario {
 	case Connections:
 		p.Levels = 3
