@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Published is a test that somebody has published, and what came out of it. All of them are
@@ -47,7 +48,10 @@ var Habits = map[string]string{
 var publishedJSON []byte
 
 // AllPublished are the published tests, as published.json has them.
-func AllPublished() []Published {
+func AllPublished() []Published { return slices.Clone(published()) }
+
+// published reads them once: each command of bench shows some in its help.
+var published = sync.OnceValue(func() []Published {
 	var all []Published
 	d := json.NewDecoder(bytes.NewReader(publishedJSON))
 	d.DisallowUnknownFields()
@@ -55,7 +59,7 @@ func AllPublished() []Published {
 		panic(fmt.Sprintf("published.json: %v", err)) // a part of the program
 	}
 	return all
-}
+})
 
 // Beside is a published test next to the run that did the same.
 type Beside struct {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/charmbracelet/x/term"
@@ -76,9 +77,12 @@ func (c *cli) getenv(name string) string {
 // listText writes a list of the file as a flag takes it: ["a", "b"] as a,b.
 var listText = strings.NewReplacer("[", "", "]", "", `", "`, ",", `"`, "")
 
+// options are those of the configuration. Several commands have a flag for each of them.
+var options = sync.OnceValue(config.Options)
+
 // addOptionFlags gives cmd one flag for each option of the configuration.
 func addOptionFlags(fs *pflag.FlagSet) {
-	for _, o := range config.Options() {
+	for _, o := range options() {
 		name := config.FlagName(flagOption(o))
 		if name == "data" { // is there for all commands
 			continue
@@ -122,7 +126,7 @@ func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
 // there: without it everything would be at its default.
 func (c *cli) loadAgain(cmd *cobra.Command, file string) (*config.Config, error) {
 	given := map[string]string{}
-	for _, o := range config.Options() {
+	for _, o := range options() {
 		option := flagOption(o)
 		if f := cmd.Flags().Lookup(config.FlagName(option)); f != nil && f.Changed {
 			given[option] = f.Value.String()
