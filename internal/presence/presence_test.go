@@ -642,8 +642,8 @@ func TestUsersAreStoredAsSeenInBatches(t *testing.T) {
 		}
 		pass(time.Minute)
 		seen, updates := w.store.written()
-		if len(seen) != 1000 || !slices.Equal(updates, []int{512, 488}) {
-			t.Errorf("%d users are stored as seen, in %v; want 1000 in two batches, the first one full", len(seen), updates)
+		if len(seen) != 1000 || len(updates) > 3 || slices.Max(updates) > 512 { // a batch may begin while others still leave
+			t.Errorf("%d users are stored as seen, in %v; want 1000 in two or three batches of at most 512", len(seen), updates)
 		}
 		if got := time.UnixMilli(int64(seen["u777"])).UTC().Format("15:04:05"); got != "00:10:00" {
 			t.Errorf("who left at 12 minutes past midnight is stored as seen at %s", got)
