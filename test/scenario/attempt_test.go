@@ -16,8 +16,9 @@ import (
 // machine that goes on. If it fails and the machine stood still meanwhile, it tells nothing,
 // and the file is played anew. A fault of the server fails on a machine that goes on.
 const (
-	tries  = 5                      // how often a file is played at most
+	tries  = 8                      // how often a file is played at most
 	stalls = 300 * time.Millisecond // a machine that does nothing for so long stands still
+	isLost = 20 * time.Second       // what does not come for so long after that is lost
 )
 
 // attempt is a test whose failure may tell nothing. It keeps what is logged, and ends what it

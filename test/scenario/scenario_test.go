@@ -171,7 +171,7 @@ func waysOf(lines []line) []way {
 // own, as the "server" lines ask for.
 func newWorld(t testing.TB, together *shared, file string, c combination, way way, lines []line) *world {
 	w := &world{
-		t: t, file: file, way: way, ledger: newLedger(),
+		t: t, file: file, way: way, ledger: newLedger(), machine: &together.machine, stood: together.machine.stood(),
 		tenants: map[string]*tenant{}, names: map[string]place{}, directs: map[place]string{}, sessions: map[string]*session{},
 	}
 	if needsOwnServers(lines) {

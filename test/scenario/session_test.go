@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
@@ -245,7 +246,16 @@ func (s *session) live() bool {
 func (s *session) await(what string, ok func() bool) {
 	s.w.t.Helper()
 	for !ok() {
-		eventually.Receive(s.w.t, fmt.Sprintf("%s:%d: %s gets %s", s.w.file, s.w.line, s.name, what), s.changed)
+		early := time.NewTimer(isLost)
+		select {
+		case <-s.changed:
+		case <-early.C:
+			if s.w.machine.stood() > s.w.stood {
+				s.w.fatalf("the machine stood still, and %s does not get: %s", s.name, what)
+			}
+			eventually.Receive(s.w.t, fmt.Sprintf("%s:%d: %s gets %s", s.w.file, s.w.line, s.name, what), s.changed)
+		}
+		early.Stop()
 	}
 }
 

@@ -21,6 +21,9 @@ type world struct {
 	line int
 	way  way
 
+	machine *machine
+	stood   int // how often the machine had stood still when the run began
+
 	nodes    []*imtest.Server
 	guest    string         // prefix of the tenants' names, on servers that other runs use as well; "": the servers are this run's own
 	turn     int            // of the nodes, for calls
