@@ -173,7 +173,8 @@ func TestAnAttemptOnAMachineThatStoodStillTellsNothing(t *testing.T) {
 		{stands: 2, fails: 9, runs: 3, failed: true}, {stands: 9, fails: 9, runs: tries, failed: true},
 	} {
 		runs, ended := 0, 0
-		a := m.steadily(t, func(t testing.TB) {
+		quiet := try(t, func(testing.TB) {}) // keeps what is logged
+		a := m.steadily(quiet, func(t testing.TB) {
 			runs++
 			t.Cleanup(func() { ended++; t.Fatal("the end goes on after that") })
 			t.Cleanup(func() { ended++ })
