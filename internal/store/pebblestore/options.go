@@ -35,8 +35,9 @@ type Options struct {
 	ScrubEvery time.Duration // all tables are read once in this time in search of damage, 7 days; negative: never
 	ScrubRate  int64         // bytes per second that are read for that, 8 MiB
 
-	tune     func(*pebble.Options) // for tests: smaller files
-	anyState bool                  // repair a store that may be an earlier state, too
+	tune      func(*pebble.Options) // for tests: smaller files
+	sealShare time.Duration         // for tests: seals take at most one part of so many, 100
+	anyState  bool                  // repair a store that may be an earlier state, too
 }
 
 func (o Options) withDefaults() Options {
@@ -73,6 +74,9 @@ func (o Options) withDefaults() Options {
 			}
 			return u.AvailBytes, nil
 		}
+	}
+	if o.sealShare == 0 {
+		o.sealShare = sealShare
 	}
 	if o.CheckEvery == 0 {
 		o.CheckEvery = time.Second

@@ -144,6 +144,6 @@ func (s *Store) keepSeal() {
 		if s.reseal(s.queue.synced().n) != nil {
 			return
 		}
-		wait.Reset(max(sealEvery, sealShare*time.Since(begun)))
+		wait.Reset(max(sealEvery, s.o.sealShare*time.Since(begun)))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +30,12 @@ func patient(o Options) Options {
 	}
 	if o.StallAfter == 0 {
 		o.StallAfter = eventually.Limit
+	}
+	o.DSNs = slices.Clone(o.DSNs)
+	for i, dsn := range o.DSNs {
+		if !strings.Contains(dsn, "connect_timeout=") {
+			o.DSNs[i] = fmt.Sprintf("%s&connect_timeout=%d", dsn, eventually.Limit/time.Second) // each has ?sslmode=disable
+		}
 	}
 	return o
 }

@@ -138,7 +138,7 @@ func TestKillsLoseNothingAcked(t *testing.T) {
 	for life := range lives() {
 		st := mustOpen(t, o)
 		var wg sync.WaitGroup
-		until := told.Acked() + rng.IntN(200)
+		until := told.Acked() + rng.IntN(50)
 		wg.Go(func() {
 			if !eventually.Holds(func() bool { return told.Acked() >= until }) {
 				t.Error("the writer stands still")
