@@ -233,7 +233,10 @@ func calm(o Options) Options {
 }
 
 // awaitMender waits, in a bubble, until each damaged table was mended or cannot be.
-func awaitMender() { time.Sleep(mendAgain) }
+func awaitMender() {
+	time.Sleep(mendAgain)
+	synctest.Wait()
+}
 
 // repaired repairs a damaged store. It must then hold some first commits and nothing
 // else, or, with damage of a table, what the report does not name.

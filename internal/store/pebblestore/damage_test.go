@@ -466,51 +466,49 @@ func (f *badFile) ReadAt(p []byte, off int64) (int, error) {
 // TestReaderLearnsOfDamageWhenItWasTreated: the index of a table is damaged, and nothing is
 // lost. Who meets that and asks again gets everything.
 func TestReaderLearnsOfDamageWhenItWasTreated(t *testing.T) {
-	synctest.Test(t, readWhileATableIsMended)
-}
-
-func readWhileATableIsMended(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	o := mem(fs)
-	o.tune = func(p *pebble.Options) {
-		for i := range p.TargetFileSizes {
-			p.TargetFileSizes[i] = 64 << 10
-		}
-	}
-	st := mustOpen(t, o)
-	tn := newTown(t, st, 100, 40)
-	intoTables(t, st)
-	all, err := liveTables(st.db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, st)
-	i := slices.IndexFunc(all, func(tb table) bool { return tb.whole.from[0] == kindRow && tb.whole.to[0] == kindRow })
-	path := "data/store/" + all[i].name
-	whole := contentOf(t, fs, path)
-	for at := len(whole) - 200; ; at -= 50 {
-		rewriteFile(t, fs, path, flipped(whole, at))
-		if holes, err := salvage(tableOptions(o.withDefaults()), fs, path, all[i], nil); err != nil || len(holes) > 0 {
-			t.Fatalf("flipped at %d of %d, %v and %v are lost: no such place was met before", at, len(whole), holes, err)
-		}
-		held := calm(o)
-		held.FS = &hookFS{FS: fs, at: func(e event) error {
-			if e.op == "create" && isFile(e.path, "table.new") && !e.after {
-				time.Sleep(treatWithin / 2) // the mender; a reader who does not wait is done by then
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		o := mem(fs)
+		o.tune = func(p *pebble.Options) {
+			for i := range p.TargetFileSizes {
+				p.TargetFileSizes[i] = 64 << 10
 			}
-			return nil
-		}}
-		st := mustOpen(t, held)
-		n := tn.count(t, st, "met")
-		met := st.Stats().DamageMet
+		}
+		st := mustOpen(t, o)
+		tn := newTown(t, st, 100, 40)
+		intoTables(t, st)
+		all, err := liveTables(st.db)
+		if err != nil {
+			t.Fatal(err)
+		}
 		mustClose(t, st)
-		if n.damaged > 0 || n.rows != tn.rows() {
-			t.Errorf("flipped at %d of %d: read %+v of %d rows", at, len(whole), n, tn.rows())
+		i := slices.IndexFunc(all, func(tb table) bool { return tb.whole.from[0] == kindRow && tb.whole.to[0] == kindRow })
+		path := "data/store/" + all[i].name
+		whole := contentOf(t, fs, path)
+		for at := len(whole) - 200; ; at -= 50 {
+			rewriteFile(t, fs, path, flipped(whole, at))
+			if holes, err := salvage(tableOptions(o.withDefaults()), fs, path, all[i], nil); err != nil || len(holes) > 0 {
+				t.Fatalf("flipped at %d of %d, %v and %v are lost: no such place was met before", at, len(whole), holes, err)
+			}
+			held := calm(o)
+			held.FS = &hookFS{FS: fs, at: func(e event) error {
+				if e.op == "create" && isFile(e.path, "table.new") && !e.after {
+					time.Sleep(treatWithin / 2) // the mender; a reader who does not wait is done by then
+				}
+				return nil
+			}}
+			st := mustOpen(t, held)
+			n := tn.count(t, st, "met")
+			met := st.Stats().DamageMet
+			mustClose(t, st)
+			if n.damaged > 0 || n.rows != tn.rows() {
+				t.Errorf("flipped at %d of %d: read %+v of %d rows", at, len(whole), n, tn.rows())
+			}
+			if met > 0 {
+				return
+			}
 		}
-		if met > 0 {
-			return
-		}
-	}
+	})
 }
 
 // TestDroppedMarksStayGoneWhenATableIsRepaired damages the table that has what was deleted

@@ -202,38 +202,38 @@ func TestRepairKnowsScarsThatTheStoreHasLost(t *testing.T) {
 }
 
 // TestTableIsDamagedTwice: what the first damage took is not forgotten by the second.
-func TestTableIsDamagedTwice(t *testing.T) { synctest.Test(t, damageATableTwice) }
-
-func damageATableTwice(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	o := mem(fs)
-	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
-	o = calm(o)
-	st := mustOpen(t, o)
-	tn := newTown(t, st, 300, 60)
-	intoTables(t, st)
-	mustClose(t, st)
-	was := 0
-	for i, middle := range []bool{false, true} { // the head records come first, the rows are in the middle
-		path, whole := largestOf(t, fs)
-		at := 2000
-		if middle {
-			at = len(whole) / 2
-		}
-		rewriteFile(t, fs, path, flipped(whole, at))
+func TestTableIsDamagedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		o := mem(fs)
+		o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+		o = calm(o)
 		st := mustOpen(t, o)
-		tn.count(t, st, "met")
-		awaitMender()
-		tn.count(t, st, "mended")
+		tn := newTown(t, st, 300, 60)
+		intoTables(t, st)
 		mustClose(t, st)
-		st = mustOpen(t, o)
-		n := tn.count(t, st, "opened again")
-		mustClose(t, st)
-		if n.damaged <= was {
-			t.Errorf("damage %d: %d reads met damage, %d before it", i+1, n.damaged, was)
+		was := 0
+		for i, middle := range []bool{false, true} { // the head records come first, the rows are in the middle
+			path, whole := largestOf(t, fs)
+			at := 2000
+			if middle {
+				at = len(whole) / 2
+			}
+			rewriteFile(t, fs, path, flipped(whole, at))
+			st := mustOpen(t, o)
+			tn.count(t, st, "met")
+			awaitMender()
+			tn.count(t, st, "mended")
+			mustClose(t, st)
+			st = mustOpen(t, o)
+			n := tn.count(t, st, "opened again")
+			mustClose(t, st)
+			if n.damaged <= was {
+				t.Errorf("damage %d: %d reads met damage, %d before it", i+1, n.damaged, was)
+			}
+			was = n.damaged
 		}
-		was = n.damaged
-	}
+	})
 }
 
 // TestRewriteTellsNothingOfTheEnd: the last rows of a conversation are lost, and one before
