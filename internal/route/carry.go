@@ -306,9 +306,10 @@ func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 // whom to answer on a connection; a caller of Done has been answered. A send that
 // came from a third node is not answered from here: that node sends it again, to
 // the owner that it knows by then.
-func (ca *carrier) answered(_ im.Node, ticket uint64, r *fanout.Answer) (fanout.Origin, bool) {
+func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fanout.Origin, bool) {
 	f := ticket >> ticketShift
 	if f >= uint64(len(ca.lanes)) {
+		ca.log.Error("answer names a feed that is none", "node", from)
 		return fanout.Origin{}, false
 	}
 	l := &ca.lanes[f]

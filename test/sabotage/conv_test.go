@@ -197,6 +197,18 @@ var convRules = []rule{
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerPushesNobody"}},
 	},
 	{
+		name:    "refan-to-members-only",
+		holds:   "a new owner tells users who were removed meanwhile",
+		patches: []patch{{"internal/conv/refan.go", `(s.To == 0 || im.Seq(s.To) >= of.from)`, `s.To == 0`}},
+		guards:  []guard{{"internal/route", "^TestF8ANewOwnerTellsWhoWasRemoved$"}},
+	},
+	{
+		name:    "refan-later-edits",
+		holds:   "a new owner pushes a removed user no text of a later edit",
+		patches: []patch{{"internal/conv/refan.go", `im.Seq(max(m.EditedBy, m.RecalledBy)) <= s.to`, `true`}},
+		guards:  []guard{{"internal/route", "^TestANewOwnerShowsWhoWasRemovedNoLaterEdit$"}},
+	},
+	{
 		name:    "show-rewrites-early",
 		holds:   "an edit or recall is not shown before it is durable",
 		patches: []patch{{"internal/conv/reader.go", `at < pos; {`, `at < pos && false; {`}},

@@ -68,4 +68,19 @@ var routeRules = []rule{
 		patches: []patch{{"internal/route/lane.go", `append(first.wait, q.all()...), nil`, `append(q.all(), first.wait...), nil`}},
 		guards:  []guard{{"internal/route", "^TestF5NothingPassesTheCommitOfAFencedOwner$"}},
 	},
+	{
+		name:    "tickets-from-one",
+		holds:   "an answer to a send of a former process of a node answers no send of the present one",
+		patches: []patch{{"internal/route/carry.go", `l.last = o.cluster.Incarnation() >> (64 - ticketShift + 1)`, `_ = l`}},
+		guards:  []guard{{"internal/route", "^TestAnAnswerToAFormerProcessAnswersNoSend$"}},
+	},
+	{
+		name:  "refuse-what-was-sent-twice",
+		holds: "a refusal settles no send of which another copy may be stored later",
+		patches: []patch{
+			{"internal/route/carry.go", `(p.asked > 1 || p.s.Asked)`, `false`},
+			{"internal/conv/send.go", `if s.Asked && r.Err != nil`, `if false && r.Err != nil`},
+		},
+		guards: []guard{{"internal/route", "^TestARefusalOfASendThatWasSentAgain"}, {"internal/route", "^TestARefusalHereOf"}},
+	},
 }

@@ -341,6 +341,13 @@ func (d *disk) fs() vfs.FS {
 	}))
 }
 
+// draw throws the dice.
+func (d *disk) draw() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dice.Uint64()
+}
+
 func (d *disk) setSlow(t time.Duration) {
 	d.mu.Lock()
 	d.slow = t

@@ -144,10 +144,10 @@ func (w *world) start(id im.Node) {
 	}
 	n := &node{id: id, w: w, ended: make(chan struct{})}
 	w.nodes[id] = n
-	n.link = newLink(w.store, &w.takeovers, &n.door, &n.dead, rand.New(rand.NewPCG(w.disk.dice.Uint64(), 3)), w.o.lag)
+	n.link = newLink(w.store, &w.takeovers, &n.door, &n.dead, rand.New(rand.NewPCG(w.disk.draw(), 3)), w.o.lag)
 	n.link.taken = func() { w.resync(n) }
 	n.link.say = func(format string, args ...any) { w.say(string(id)+" "+format, args...) }
-	n.bus = &nodeBus{LossyBus: bustest.Lossy(joined, w.o.calm(w.disk.dice.Uint64())), node: &n.door, dead: &n.dead}
+	n.bus = &nodeBus{LossyBus: bustest.Lossy(joined, w.o.calm(w.disk.draw())), node: &n.door, dead: &n.dead}
 	n.Node = convtest.NewNode(w.t, n.link)
 	n.cluster = cluster.New(cluster.Options{Patient: true}, n.Gate, n.bus)
 	n.streams = stream.New(n.bus, n.cluster.Incarnation(), w.o.streams)
