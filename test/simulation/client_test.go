@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -281,7 +282,11 @@ func (c *conn) frameLocked(f *petrelv1.ServerFrame) {
 			}
 		}
 		for _, r := range b.Events.Receipts {
-			c.noteLocked(checker.Op{Kind: checker.Receipt, Conv: r.Conv, About: r.User, Seq: r.Delivered, ReadUpTo: r.Read})
+			op := checker.Op{Kind: checker.Receipt, Conv: r.Conv, About: r.User, Seq: r.Delivered, ReadUpTo: r.Read}
+			if c.takeovers != d.w.takeovers.Load() { // a receipt of the former owner may come after one of the new owner
+				op.Session = fmt.Sprint(" ", d.w.log.stamp())
+			}
+			c.noteLocked(op)
 		}
 		for _, n := range b.Events.Notes {
 			c.noteLocked(noteOp(n.Conv, n))
