@@ -18,16 +18,17 @@ type examiner struct {
 }
 
 // mustExamineLocked tells whether s waits for an examination: its sender is not known as a
-// member, or has earlier sends there, which s must not pass. c is the conversation in
+// member, or has earlier sends there, which s must not pass, though it names the other user
+// of a direct conversation and they name the conversation. c is the conversation in
 // memory; nil: it is not there.
 func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
-	if !s.needsStanding() {
-		return false
-	}
 	if len(ex.queues.underExamination) > 0 {
 		if x := ex.queues.underExamination[s.Conv]; x != nil && x.has(s.Entry.From) {
 			return true
 		}
+	}
+	if !s.needsStanding() {
+		return false
 	}
 	return c == nil || c.state != loading && !c.known(im.User(s.Entry.From))
 }
@@ -35,6 +36,19 @@ func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
 // has tells whether sends of a user are among those of x.
 func (x *examination) has(user string) bool {
 	return slices.ContainsFunc(x.sends, func(s *Send) bool { return s.Entry.From == user })
+}
+
+// takeSendsOf takes the sends of a user out of x. It returns them, and the rest.
+func (x *examination) takeSendsOf(u im.User) (theirs, rest []*Send) {
+	for _, s := range x.sends {
+		if im.User(s.Entry.From) != u {
+			rest = append(rest, s)
+			continue
+		}
+		theirs = append(theirs, s)
+		x.bytes -= s.bytes
+	}
+	return theirs, rest
 }
 
 // examineLocked has a loader examine s. It reports false when a bound is reached. The
@@ -83,16 +97,18 @@ func (ex *examiner) examine(key im.Key, x *examination) {
 		}
 		mem.mu.Lock()
 		var theirs []*Send
-		theirs, x.sends = part(x.sends, u)
-		for _, s := range theirs {
-			x.bytes -= s.bytes
+		theirs, x.sends = x.takeSendsOf(u)
+		var refused []*Send
+		if refusal != nil { // it says nothing of those that need no standing
+			refused, theirs = part(theirs, u)
 		}
-		if refusal == nil && len(theirs) > 0 && !ex.queueLocked(key, theirs, !outsider) {
-			refusal = errBusy()
-		}
+		full := len(theirs) > 0 && !ex.queueLocked(key, theirs, refusal == nil && !outsider)
 		mem.mu.Unlock()
-		if refusal != nil {
-			qs.refuse(theirs, refusal)
+		if len(refused) > 0 {
+			qs.refuse(refused, refusal)
+		}
+		if full {
+			qs.refuse(theirs, errBusy())
 		} else {
 			qs.wakeCommitter()
 		}

@@ -113,6 +113,59 @@ func TestExaminedSendsKeepTheirOrder(t *testing.T) {
 	})
 }
 
+// holdLooks keeps all loaders busy with looks for outsiders until release is called.
+func holdLooks(w *world) (release func()) {
+	const loaders = 4
+	looks, goOn := make(chan struct{}), make(chan struct{})
+	w.Gate.OnMember(func(im.User) {
+		looks <- struct{}{}
+		<-goOn
+	})
+	for range loaders {
+		w.Submit(convtest.Message(convtest.NewGroup(), "mallory", "k", 0, ""))
+		<-looks
+	}
+	w.Gate.OnMember(nil)
+	return func() { close(goOn) }
+}
+
+// A send to a user does not pass an earlier one to their conversation, which is examined.
+func TestASendToAUserPassesNoExaminedOne(t *testing.T) {
+	w := newWorld(t)
+	key := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+	toBob := func(k string) *conv.Send {
+		s := convtest.Message(key, "alice", k, 0, k)
+		s.Peer = "bob"
+		return s
+	}
+	w.MustSend(toBob("begin"))
+	w.restart() // nothing is in memory
+	release := holdLooks(w)
+	first := w.Submit(convtest.Message(key, "alice", "one", 0, "one"))
+	second := w.Submit(toBob("two"))
+	release()
+	one, two := w.Await(first[0]), w.Await(second[0])
+	if one.Err != nil || two.Err != nil || one.Seq != 2 || two.Seq != 3 {
+		t.Errorf("got %+v and %+v, want seqs 2 and 3", one, two)
+	}
+}
+
+// Of the examined sends of an outsider, those that begin a conversation are not refused.
+func TestAnOutsiderWhoIsExaminedMayBeginAConversation(t *testing.T) {
+	w := newWorld(t)
+	key := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+	release := holdLooks(w)
+	first := w.Submit(convtest.Message(key, "alice", "k1", 0, "to the conversation"))
+	s := convtest.Message(key, "alice", "k2", 0, "to bob")
+	s.Peer = "bob"
+	second := w.Submit(s)
+	release()
+	convtest.WantCode(t, w.Await(first[0]), im.CodeNoConversation)
+	if r := w.Await(second[0]); r.Err != nil || r.Seq != 1 {
+		t.Errorf("the send that begins the conversation: %+v, want seq 1", r)
+	}
+}
+
 // A look that fails decides nothing.
 func TestALookThatFailsDecidesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -161,7 +161,7 @@ func (w *world) restart(r *rand.Rand, kill bool) string {
 		return ""
 	}
 	drained := !kill && r.IntN(2) == 0
-	w.wg.Go(func() {
+	w.stops.Go(func() {
 		if drained {
 			ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
 			_ = n.cluster.Drain(ctx)

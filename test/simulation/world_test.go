@@ -42,6 +42,8 @@ type world struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup // of all goroutines
 
+	stops sync.WaitGroup // of those that stop nodes; only the goroutine of the plan adds to it
+
 	takeovers atomic.Int64 // of the feed
 
 	devices []*device
@@ -330,6 +332,7 @@ func (w *world) heal() {
 	for _, f := range all {
 		f()
 	}
+	w.stops.Wait()
 	w.disk.setSlow(w.o.sync)
 	for _, id := range ids {
 		w.start(id)
