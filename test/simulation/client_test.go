@@ -328,9 +328,18 @@ func (c *conn) answerLocked(id uint64, seq im.Seq, e *petrelv1.Error) {
 			// checker takes the attempts of both for one.
 			op.Body, op.Session = 0, s.id
 		}
-		c.noteLocked(op)
+		v := c.d.views[s.key]
+		late := v != nil && seq < c.top[v] && seq > v.have && c.takeovers != c.d.w.takeovers.Load()
+		if late { // a new owner has pushed later entries first: the client reads the history
+			op.User, op.Device, op.Session = string(s.user), "acks", s.id
+			c.d.w.log.add(op)
+		} else {
+			c.noteLocked(op)
+		}
 		c.d.w.settle(s, acked, seq)
-		if v := c.d.views[s.key]; v != nil && seq > v.have {
+		if v != nil && late {
+			c.repairLocked(v)
+		} else if v != nil && seq > v.have {
 			c.top[v] = max(c.top[v], seq)
 			v.hold(seq)
 			c.repairLocked(v)

@@ -47,7 +47,7 @@ func draw(seed uint64) options {
 		o.streams.Hints = 1 + r.IntN(4)
 	}
 	if r.IntN(4) == 0 {
-		o.streams.RingBytes = 10_000 + r.IntN(10_000) // just large enough for a whole table
+		o.streams.RingBytes = 100_000 + r.IntN(100_000) // large enough for a packet of sends, 64 KiB
 	}
 	return o
 }
