@@ -91,6 +91,11 @@ export class Person {
     await within.getByRole('button', typeof name === 'string' ? { name, exact: true } : { name }).click()
   }
 
+  /** Waits until the field has a text that the page has put there. */
+  async has(text: string): Promise<void> {
+    await until(`the field has ${text}`, async () => await this.field.inputValue() === text)
+  }
+
   /** Waits until a message is on the server. */
   async stored(text: string): Promise<void> {
     await this.message(text).getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()

@@ -66,7 +66,7 @@ describe('a chat that is cut off', { timeout: suiteMs, concurrency: 3 }, () => {
     await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor()
     for (const [was, is] of [['one', 'two'], ['two', 'three']] as const) {
       await p.field.press('ArrowUp')
-      assert.equal(await p.field.inputValue(), was)
+      await p.has(was)
       await p.say(is)
       await p.message(is).getByRole('img', { name: 'On its way' }).waitFor()
     }
