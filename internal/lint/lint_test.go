@@ -244,7 +244,7 @@ var rules = []struct {
 		name: "sleeps", rule: sleeps,
 		bad: []file{
 			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { time.Sleep(1) }\n"},
-			{"internal/store/storetest/x.go", "package storetest\nfunc f() { go func() { time.Sleep(1) }() }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { f() }\nfunc f() { go func() { time.Sleep(1) }() }\n"},
 			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { synctest.Test(t, f); time.Sleep(1) }\n"},
 		},
 		good: []file{
@@ -252,6 +252,25 @@ var rules = []struct {
 			{"internal/conv/x_test.go", "package conv\nfunc settle() { time.Sleep(1); synctest.Wait() }\n"},
 			{"bench/x.go", "package bench\nfunc f() { time.Sleep(1) }\n"},
 		},
+	},
+	{
+		name: "clock", rule: realClock,
+		bad: []file{
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { _ = time.Now() }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { help() }\nfunc help() { _, _ = context.WithTimeout(ctx, 1) }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { w.wait() }\nfunc (w *world) wait() { <-time.After(1) }\n"},
+			{"internal/conv/x_test.go", "package conv\nimport \"" + module + "/internal/conv/convtest\"\nfunc TestX(t *testing.T) { convtest.Pause() }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { synctest.Test(t, f); now() }\nvar now = time.Now\nfunc y() { now() }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { f := time.Now; f() }\n"},
+		},
+		good: []file{
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { _ = time.Now() }) }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { inBubble(t, func() { time.Sleep(1) }) }\nfunc inBubble(t *testing.T, f func()) { synctest.Test(t, func(t *testing.T) { f() }) }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc BenchmarkX(b *testing.B) { _ = time.Now() }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { settle() }\nfunc settle() { time.Sleep(1); synctest.Wait() }\n"},
+			{"internal/conv/x.go", "package conv\nfunc f() { _ = time.Now() }\n"},
+		},
+		also: []file{{"internal/conv/convtest/x.go", "package convtest\nimport \"time\"\nfunc Pause() { <-time.After(1) }\n"}},
 	},
 	{
 		name: "dead links", rule: deadLinks,

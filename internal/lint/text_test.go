@@ -46,44 +46,6 @@ func machinePaths(files []file) []string {
 	return eachLine(files, machinePath, "a path of one machine", func(f file) bool { return !f.isGenerated() })
 }
 
-// sleeps finds time.Sleep in tests where time is real: outside the function
-// given to synctest.Test, and outside functions that call synctest.Wait, which
-// panics where time is real.
-func sleeps(files []file) []string {
-	var found []string
-	for _, f := range goFiles(files) {
-		if !f.isTest() {
-			continue
-		}
-		set, a := f.parse()
-		var inspect func(n ast.Node, bubble bool)
-		inspect = func(root ast.Node, bubble bool) {
-			ast.Inspect(root, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					if !bubble && n.Body != nil && calls(n.Body, "synctest", "Wait") {
-						inspect(n.Body, true)
-						return false
-					}
-				case *ast.CallExpr:
-					switch {
-					case !bubble && isCall(n, "synctest", "Test"):
-						for _, arg := range n.Args {
-							inspect(arg, true)
-						}
-						return false
-					case !bubble && isCall(n, "time", "Sleep"):
-						found = append(found, fmt.Sprintf("%s: time.Sleep in a test: poll for the condition with a deadline, or use synctest", set.Position(n.Pos())))
-					}
-				}
-				return true
-			})
-		}
-		inspect(a, false)
-	}
-	return found
-}
-
 func calls(root ast.Node, pkg, name string) bool {
 	yes := false
 	ast.Inspect(root, func(n ast.Node) bool {

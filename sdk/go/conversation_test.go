@@ -575,15 +575,17 @@ func (s *fake) headOf(q *petrelv1.Send) uint64 {
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
-	c := newFake(t).client(Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := sendText(t, c, "g1", "x").Wait(ctx); err != context.Canceled {
-		t.Errorf("wait: got %v", err)
-	}
-	if _, err := c.Older(ctx, "g1", 0); err != nil {
-		t.Errorf("older of a conversation that is not known: got %v", err)
-	}
+	play(t, func(t *testing.T, s *fake) {
+		c := s.client(Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := sendText(t, c, "g1", "x").Wait(ctx); err != context.Canceled {
+			t.Errorf("wait: got %v", err)
+		}
+		if _, err := c.Older(ctx, "g1", 0); err != nil {
+			t.Errorf("older of a conversation that is not known: got %v", err)
+		}
+	})
 }
 
 func TestWhatMayNotBeReadIsPassed(t *testing.T) {

@@ -396,20 +396,21 @@ func TestFirstMessageToAUserMakesTheConversation(t *testing.T) {
 }
 
 func TestDraftsThatCannotBeSent(t *testing.T) {
-	s := newFake(t)
-	c := s.client(Options{})
-	for _, d := range []Draft{
-		{Text: "to nobody"},
-		{Conv: "g1", User: "bob"},
-		{Conv: "g1", Text: "\xff"},
-		{Conv: "g1", Text: "x", Data: []byte{}},
-		{Conv: "g1", ID: strings.Repeat("x", 65)},
-		{Conv: "g1", Recall: &petrelv1.Recall{Target: 1}, Edit: &petrelv1.Edit{Target: 1}},
-	} {
-		if o, err := c.Send(d); CodeOf(err) != CodeInvalid {
-			t.Errorf("send %+v: got %v, %v, want invalid", d, o, err)
+	play(t, func(t *testing.T, s *fake) {
+		c := s.client(Options{})
+		for _, d := range []Draft{
+			{Text: "to nobody"},
+			{Conv: "g1", User: "bob"},
+			{Conv: "g1", Text: "\xff"},
+			{Conv: "g1", Text: "x", Data: []byte{}},
+			{Conv: "g1", ID: strings.Repeat("x", 65)},
+			{Conv: "g1", Recall: &petrelv1.Recall{Target: 1}, Edit: &petrelv1.Edit{Target: 1}},
+		} {
+			if o, err := c.Send(d); CodeOf(err) != CodeInvalid {
+				t.Errorf("send %+v: got %v, %v, want invalid", d, o, err)
+			}
 		}
-	}
+	})
 }
 
 // TestHistoryIDChangeLooksBeforeItSends: P-6.6.
