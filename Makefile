@@ -26,7 +26,7 @@ NODE        := $(BUILD)/node/.installed
 TS          := sdk/ts/node_modules/.installed
 WEB         := web/node_modules/.installed
 POSTGRES    := $(BUILD)/.postgresql
-CHROMIUM    := $(BUILD)/.chromium
+CHROMIUM    := $(BUILD)/.chromium-shell
 FONTS       := $(BUILD)/.fonts
 
 # What was compiled in one folder serves another one with the same sources. Our packages
@@ -55,16 +55,16 @@ build: ## build the binary, build/bin/petrel
 	@mkdir -p $(BIN)
 	go build -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
-# The race detector watches each path once. Without it runs what only repeats
-# paths: the scenarios in all their ways, the rights of all methods, the crashes of the
-# store and the schedules of the streams in full numbers; and what has its servers in
-# processes of their own, which are built without it.
-# Four packages run at a time, for two cores: most of them wait for clocks and disks. Those
-# that use a core by themselves run one after the other, BUSY and then BUSY_UNRACED, beside
-# three of the others. LONG ones begin first, so that nothing runs alone at the end. UNRACED
-# names those that wait longest and those about nodes first. APART are `make walks`, `make rules`
-# and a part of `make check`. What runs beside BUSY ones is nice: the longest package is one of those. -vet=off because `make vet` finds more, -ldflags because the
-# symbols are half of what it takes to link sixty test programs.
+# The race detector watches each path once. Without it runs what only repeats paths: the
+# scenarios that go paths of others, the rights of all methods, the simulation, the stores that
+# are damaged and read again (REPLAYS) and the schedules of the streams in full numbers; and
+# what has its servers in processes of their own, which are built without it.
+# Four packages run at a time, for two cores: most of them wait for disks and processes. The
+# runs of BUSY, which use a core by themselves, come one after the other beside three of the
+# others. LONG ones begin first, so that nothing runs alone at the end. UNRACED names those that
+# take longest and those about nodes first. APART are `make walks`, `make rules` and a part of
+# `make check`. All share one PostgreSQL server, which ends when the shell closes its input. -vet=off because `make vet` finds more,
+# -ldflags because the symbols are half of what it takes to link sixty test programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
 # ends. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
@@ -74,9 +74,9 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore bench cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/ts test/chaos test/foreign test/passenger test/bench test/web test/authz test/crash test/flood internal/bus/stream test/way
+UNRACED  := test/ts test/bench test/chaos test/foreign test/passenger test/web test/simulation test/console test/authz test/crash test/flood internal/bus/stream test/way
 APART    := test/walk test/sabotage internal/lint
-BUSY_UNRACED := test/scenario internal/store/pebblestore
+REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
 
 # An eighth of what compiling takes is collecting garbage.
@@ -88,24 +88,29 @@ INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 # What the second part needs is compiled from the beginning: nice, so that it takes only
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
 # is not done by then, the second part itself compiles.
-AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(BUSY_UNRACED) $(UNRACED)) && \
+AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(UNRACED)) && \
 	$(COMPILE) test -vet=off -run "^TestPageLeadsAlongTheWay$$" ./test/way' >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
-	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
-	{ $(AHEAD) & ahead=$$!; \
+	@rm -f $(BUILD)/postgres.port; \
+	exec 3> >(go run ./test/postgres >$(BUILD)/postgres.port 2>$(BUILD)/postgres.log || echo 0 >$(BUILD)/postgres.port); \
+	raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
+	{ exec 3>&-; $(AHEAD) & ahead=$$!; \
 	  $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
 	  $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
 	  wait $$install || :; $(INSTALL) >&2; \
-	  { $(GO_RACE) -p 1 $(call packages,$(BUSY)) && a=0 || a=1; \
-	    $(GO_TEST) -count=1 -p 1 $(call packages,$(BUSY_UNRACED)) && [ $$a = 0 ]; \
+	  until [ -s $(BUILD)/postgres.port ]; do sleep 0.1; done; export PETREL_TEST_POSTGRES=$$(cat $(BUILD)/postgres.port); \
+	  { $(GO_RACE) ./test/scenario && a=0 || a=1; \
+	    $(GO_RACE) -skip '$(REPLAYS)' ./internal/store/pebblestore || a=1; \
+	    PETREL_SCENARIOS=rest $(GO_TEST) -count=1 ./test/scenario || a=1; \
+	    $(GO_TEST) -count=1 -run '$(REPLAYS)' ./internal/store/pebblestore && [ $$a = 0 ]; \
 	  } >$(BUILD)/busy.json & busy=$$!; \
 	  nice -n 2 env $(GO_RACE) -p 3 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
 	  nice -n 2 env $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
 	  [ $$a$$b$$c = 000 ]; \
-	} | go run ./test/report -show 'seed [0-9]|kills='
+	} | go run ./test/report -show 'seed [0-9]|kills=|played anew' 3>&-
 
 # A right test passes on a machine that is busy and stands still now and then. New tests go
 # through this before they land.
@@ -117,18 +122,17 @@ stress: $(RACE_MOD) ## the tests of one package, raced, N times beside busy loop
 	go test -c $(RACE) -o $(BUILD)/stress.test ./$(PKG)
 	cd $(PKG) && $(CURDIR)/$(BUILD)/stress -busy -stop -n $(N) -- $(CURDIR)/$(BUILD)/stress.test -test.count=1 -test.timeout=20m -test.run '$(RUN)'
 
-walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
-	go test -count=1 -vet=off -v ./test/walk
-	cd sdk/ts && node scripts/walks.mjs
+walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 2,000 steps each
+	go test -count=1 -vet=off -v ./test/walk -args -steps=2000
+	cd sdk/ts && node scripts/walks.mjs 1 10 2000
 
 # A rule is broken again when its packages have changed since `make rules ALL=1`, a part of `make long`.
 rules: build $(TS) hosts ## break rules of the server and of the TypeScript SDK on purpose: a test must notice; ALL=1 for all rules
 	$(GO_TEST) -count=1 -timeout 60m ./test/sabotage $(if $(ALL),-args -all) | go run ./test/report -show 'rules'
 	cd sdk/ts && node scripts/test.mjs broken
 
-# By itself, because it looks at times. `make chaos-cluster` does it 20 times, with half of the limits.
-gateways: $(TS) hosts ## how long clients of both SDKs wait when their gateway goes, twice for each way
-	go test -count=1 -vet=off -v -run '^TestChaos$$/^gateways$$' ./test/chaos -args -times=2
+gateways: $(TS) hosts ## clients of both SDKs go on when their gateway goes, once for each way; `make chaos-cluster` judges how long they wait
+	go test -count=1 -vet=off -v -run '^TestChaos$$/^gateways$$' ./test/chaos -args -times=1
 
 pages: build $(TS) $(WEB) $(POSTGRES) $(CHROMIUM) ## all tests of the web chat and the console, in Chromium against the server
 	cd web && node scripts/test.mjs
@@ -197,14 +201,22 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
 
 # The long counts of what is random in `make test`.
-long: crash chaos-cluster build $(TS) $(WEB) $(CHROMIUM) ## the long counts of what `make test` does in short ones; hours
+long: crash chaos-cluster build $(POSTGRES) $(TS) $(WEB) $(CHROMIUM) ## the long counts of what `make test` does in short ones; hours
 	$(MAKE) rules ALL=1
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
+	go test -count=1 -timeout 0 -v -run '^TestRandomSchedules$$' ./internal/cluster -args -seeds 200
+	go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./test/simulation -args -seeds 20000
+	PETREL_PLANTED=all go test -count=1 -timeout 0 -v -run '^TestSimulationFinds' ./test/sabotage
+	PETREL_NETWORK_CUTS=20 go test -count=1 -timeout 0 -v -run '^TestF9CutNetworksHeal$$' ./internal/bus/natsbus
+	PETREL_SCENARIOS=all go test -count=1 -timeout 0 -v ./test/scenario
+	PETREL_EXISTENCE_N=2000 go test -count=1 -timeout 0 -v -run '^TestNoTimeTells' ./test/authz
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
+	PETREL_TIMES=1 go test -count=1 -timeout 0 -v -run '^TestForeign' ./test/foreign
 	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger
 	go test -count=1 -timeout 0 -v ./test/walk -args -seeds 1000
 	cd sdk/ts && node scripts/walks.mjs 1 1000
-	cd sdk/ts && PETREL_TABS=100 PETREL_IDLE_SECONDS=600 npm run --silent test chromium
+	cd sdk/ts && PETREL_TABS=100 PETREL_IDLE_SECONDS=600 npm run --silent test chromium tabs.server
+	cd web && PETREL_TIMES=1 node scripts/test.mjs src/ embed console timeline
 	cd web && npm run --silent broken
 
 crash: $(PYTHON) ## the long crash suites: power cuts, corruptions, kill -9, stores put back, backups
@@ -310,8 +322,8 @@ $(POSTGRES):
 # The browser in which the TypeScript SDK is tested. Where there is no apt-get, name one in
 # PETREL_CHROMIUM.
 $(CHROMIUM): $(POSTGRES)
-	@[ -n "$${PETREL_CHROMIUM:-}" ] || [ -x /usr/bin/chromium ] || \
-		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium; }
+	@[ -n "$${PETREL_CHROMIUM:-}" ] || { [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromium-headless-shell ]; } || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium chromium-headless-shell; }
 	@touch $@
 
 # For pictures: signs of all languages, and emojis.
