@@ -151,6 +151,9 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	petrel(t, toB, "audit", "verify").want(t, exitOK, "head  a:", "head  b:")
 	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
 	petrel(t, toB, "cluster", "resume", "b").want(t, exitOK, "b takes partitions and clients again")
+	eventually.True(t, "a knows that b takes partitions", func() bool {
+		return !strings.Contains(petrel(t, a.env(), "cluster", "status").out, "draining")
+	})
 	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions: 0 served by no node, 0 on their way")
 	owns(t, a, 128, 128)
 	petrel(t, a.env(), "cluster", "drain", "c").want(t, exitFailed, "error no_node", "the nodes are a, b")
@@ -319,7 +322,7 @@ func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	petrel(t, env, "restore", "--adopt").want(t, exitOK, "found      history "+renewed.Now, "history    ")
-	petrel(t, []string{"PETREL_STORE__POSTGRES=" + server.New(t)}, "repair").want(t, exitConfig, "error other_store", "it holds no store")
+	petrel(t, []string{"PETREL_STORE__POSTGRES=" + server.Empty(t)}, "repair").want(t, exitConfig, "error other_store", "it holds no store")
 }
 
 func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {

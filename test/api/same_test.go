@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -127,7 +128,8 @@ const secret = "a secret that the provider and the server share"
 // jwt is a token of the identity provider.
 func jwt(sub string) string {
 	enc := base64.RawURLEncoding.EncodeToString
-	body := enc([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + enc(fmt.Appendf(nil, `{"iss":"idp","aud":"petrel","sub":%q,"iat":1700000000,"exp":4102444800}`, sub)) // from 2023 to 2100
+	end := eventually.Deadline().Add(time.Hour).Unix() // a day at most is accepted
+	body := enc([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + enc(fmt.Appendf(nil, `{"iss":"idp","aud":"petrel","sub":%q,"iat":1700000000,"exp":%d}`, sub, end))
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write([]byte(body))
 	return body + "." + enc(h.Sum(nil))

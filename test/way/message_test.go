@@ -27,7 +27,7 @@ const resultFile = "PETREL_WAY_RESULT"
 const (
 	warmUp  = 5  // messages before the first one that is watched
 	watched = 20 // messages that are watched
-	quiet   = 15 // looks, a millisecond apart, between which nothing is called: nothing follows any more
+	quiet   = 4  // looks, of which the first are 15 ms apart, between which nothing is called: nothing follows any more
 )
 
 // TestOneMessage sends messages to a friend who is online. In a server that is
