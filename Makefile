@@ -59,8 +59,8 @@ build: ## build the binary, build/bin/petrel
 # scenarios that go paths of others, the rights of all methods, the simulation, the stores that
 # are damaged and read again (REPLAYS) and the schedules of the streams in full numbers; and
 # what has its servers in processes of their own, which are built without it.
-# Four packages run at a time, for two cores: most of them wait for disks and processes. The
-# runs of BUSY, which use a core by themselves, come one after the other beside three of the
+# Five packages run at a time, for two cores: most of them wait for disks and processes. The
+# runs of BUSY, which use a core by themselves, come one after the other beside four of the
 # others. LONG ones begin first, so that nothing runs alone at the end. UNRACED names those that
 # take longest and those about nodes first. APART are `make walks`, `make rules` and a part of
 # `make check`. All share one PostgreSQL server, which ends when the shell closes its input. -vet=off because `make vet` finds more,
@@ -74,7 +74,7 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore bench cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/ts test/bench test/chaos test/foreign test/passenger test/web test/simulation test/console test/authz test/crash test/flood internal/bus/stream test/way
+UNRACED  := test/ts test/bench test/passenger test/chaos test/foreign test/web test/simulation test/console test/authz test/crash test/flood internal/bus/stream test/way
 APART    := test/walk test/sabotage internal/lint
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
@@ -105,9 +105,9 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	    PETREL_SCENARIOS=rest $(GO_TEST) -count=1 ./test/scenario || a=1; \
 	    $(GO_TEST) -count=1 -run '$(REPLAYS)' ./internal/store/pebblestore && [ $$a = 0 ]; \
 	  } >$(BUILD)/busy.json & busy=$$!; \
-	  nice -n 2 env $(GO_RACE) -p 3 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
+	  nice -n 2 env $(GO_RACE) -p 4 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
-	  nice -n 2 env $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  nice -n 2 env $(GO_TEST) -count=1 -p 5 $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
 	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills=|played anew' 3>&-
