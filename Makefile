@@ -25,6 +25,7 @@ PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
 TS          := sdk/ts/node_modules/.installed
 WEB         := web/node_modules/.installed
+EMBED       := web/embed/dist/petrel-chat.js
 POSTGRES    := $(BUILD)/.postgresql
 CHROMIUM    := $(BUILD)/.chromium-shell
 FONTS       := $(BUILD)/.fonts
@@ -134,7 +135,7 @@ rules: build $(TS) hosts ## break rules of the server and of the TypeScript SDK 
 gateways: $(TS) hosts ## clients of both SDKs go on when their gateway goes, once for each way; `make chaos-cluster` judges how long they wait
 	go test -count=1 -vet=off -v -run '^TestChaos$$/^gateways$$' ./test/chaos -args -times=1
 
-pages: build $(TS) $(WEB) $(POSTGRES) $(CHROMIUM) ## all tests of the web chat and the console, in Chromium against the server
+pages: build $(TS) $(WEB) $(EMBED) $(POSTGRES) $(CHROMIUM) ## all tests of the web chat and the console, in Chromium against the server
 	cd web && node scripts/test.mjs
 
 check: format vet lint fresh types ## everything that can be said without running the server
@@ -352,6 +353,10 @@ $(NODE): test/foreign/node/package.json test/foreign/node/package-lock.json
 $(TS): sdk/ts/package.json sdk/ts/package-lock.json
 	npm ci --prefix sdk/ts --no-audit --no-fund --loglevel=error
 	@touch $@
+
+# The package of <petrel-chat> for other people's builds, which a test uses.
+$(EMBED): | $(TS) $(WEB)
+	cd web && npm run --silent fresh
 
 $(WEB): web/package.json web/package-lock.json
 	npm ci --prefix web --no-audit --no-fund --loglevel=error
