@@ -174,6 +174,7 @@ func testCodeOf(files []file, readers map[string][]string) *testCode {
 	for _, f := range all {
 		imported := map[string]string{} // folders of test code, by the name of the package
 		of := []string{f.dir()}
+		global := func(n *ast.Ident) bool { return n.Obj == nil || n.Obj == f.ast.Scope.Lookup(n.Name) }
 		for _, spec := range f.ast.Imports {
 			name, err := strconv.Unquote(spec.Path.Value)
 			if dir, ours := strings.CutPrefix(name, module+"/"); err == nil && ours && dirs[dir] {
@@ -186,7 +187,7 @@ func testCodeOf(files []file, readers map[string][]string) *testCode {
 				for _, spec := range g.Specs {
 					v, ok := spec.(*ast.ValueSpec)
 					for i := 0; ok && i < len(v.Values); i++ { // a variable with a function that reads the clock
-						w := &clockWalk{readers: readers, dir: f.dir(), imported: imported, wrappers: wrappers, scope: f.ast.Scope, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
+						w := &clockWalk{readers: readers, dir: f.dir(), imported: imported, wrappers: wrappers, global: global, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
 						w.walk(v.Values[i])
 						c.functions[f.dir()+"."+v.Names[min(i, len(v.Names)-1)].Name] = w.suiteFunction
 					}
@@ -196,7 +197,7 @@ func testCodeOf(files []file, readers map[string][]string) *testCode {
 			if !ok || fn.Body == nil {
 				continue
 			}
-			w := &clockWalk{readers: readers, dir: f.dir(), imported: imported, wrappers: wrappers, scope: f.ast.Scope, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
+			w := &clockWalk{readers: readers, dir: f.dir(), imported: imported, wrappers: wrappers, global: global, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
 			if !calls(fn.Body, "synctest", "Wait") || calls(fn.Body, "synctest", "Test") { // Wait panics outside of a bubble
 				w.walk(fn.Body)
 			}
@@ -247,7 +248,7 @@ type clockWalk struct {
 	dir      string
 	imported map[string]string
 	wrappers map[string]bool
-	scope    *ast.Scope // of the file
+	global   func(*ast.Ident) bool // not a variable of a function
 	at       func(ast.Node) string
 }
 
@@ -271,7 +272,7 @@ func (w *clockWalk) walk(root ast.Node) {
 			w.walk(n.X)
 			return false
 		case *ast.Ident:
-			if n.Obj == nil || n.Obj == w.scope.Lookup(n.Name) {
+			if w.global(n) {
 				w.calls = append(w.calls, w.dir+"."+n.Name)
 			}
 		}

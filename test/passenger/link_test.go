@@ -51,7 +51,11 @@ func awaitAcks(t *testing.T, name string, p *Passenger, n int) {
 	t.Helper()
 	acked := func() int { all, _, _ := p.Acked(); return all }
 	have := func() bool { return acked() >= n }
-	if !eventually.Holds(have) && !eventually.Holds(have) {
+	held := eventually.Holds(have)
+	if !held {
+		held = eventually.Holds(have)
+	}
+	if !held {
 		t.Fatalf("%s: %d messages have an ack, want %d", name, acked(), n)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -86,7 +85,7 @@ func digestOfFiles(dir string) (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(h, "%s %d\n", e.Name(), len(b))
-		_, _ = io.WriteString(h, string(b)) // a hash takes everything
+		_, _ = h.Write(b) // a hash takes everything
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

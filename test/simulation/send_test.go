@@ -117,9 +117,7 @@ func (s *send) build(d *device, o fanout.Origin) *conv.Send {
 // enqueue has a device send, in this order.
 func (d *device) enqueue(sends ...*send) {
 	d.mu.Lock()
-	for _, s := range sends {
-		d.queue = append(d.queue, s)
-	}
+	d.queue = append(d.queue, sends...)
 	c := d.conn
 	d.mu.Unlock()
 	d.w.mu.Lock()
