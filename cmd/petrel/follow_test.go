@@ -294,7 +294,7 @@ func TestTailForgetsWhatAnotherHistoryTold(t *testing.T) {
 			}
 			return nil
 		})
-		// What the first history told is gone when its connection ends before it is shown.
+		// Entries of the first history are gone if their connection ends before they are shown.
 		shows(t, s, 0, 3, "m1 m2 m2", "m2 m3 m4")
 	})
 }

@@ -128,7 +128,7 @@ func TestClaimOfADeadNodeEnds(t *testing.T) {
 		w.must(w.srv.sweep(t.Context()))
 		_, err = w.admin.CreateKey(t.Context(), keyRequest("ci", "r1"))
 		w.must(err)
-		// What a node leaves that dies in the same call with the next request id.
+		// The claim that a dead node leaves, for the same call with the next request id.
 		key, err := w.users.AuthenticateKey(t.Context(), w.key)
 		w.must(err)
 		ctx := context.WithValue(t.Context(), callKey{}, &call{caller: &caller{key: &key, credential: w.key}})

@@ -270,7 +270,7 @@ func TestRepeatsWithAPasswordAreLimited(t *testing.T) {
 		repeat("change of the password", 8, func() reply {
 			return w.curl("AccountService", "ChangePassword", "Bearer "+login.AccessToken, `{"oldPassword":"correct horse battery","newPassword":"another password","requestId":"r3"}`)
 		})
-		// What has no password in it costs nothing, and is not counted.
+		// A request without a password costs nothing, and is not counted.
 		for range 9 {
 			if r := w.curl("AccountService", "UpdateAccount", "Bearer "+login.AccessToken, `{"displayName":"Alice","requestId":"r4"}`); r.status != 200 {
 				t.Fatalf("without a password: %s", r.body)

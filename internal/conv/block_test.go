@@ -405,7 +405,7 @@ func TestBlockRacesASendUnderWay(t *testing.T) {
 		rows := []string{"2 counted 2 alice: under way", "3 counted 2 : withheld", "4 counted 3 alice: again"}
 		want(t, "pushed to bob", rows, told(bob))
 		want(t, "bob reads", rows, w.sees(key, "bob")[1:])
-		// What the store refuses has not happened, also not the block.
+		// A block that the store refuses has not happened.
 		w.Gate.Refuse(true)
 		refused := w.Submit(w.block("bob", "alice", true, 3), w.text("alice", "bob", "5", "refused"))
 		for _, ch := range refused {

@@ -85,7 +85,7 @@ func TestForwardOfABatchThatWasRefusedIsTheSameMessage(t *testing.T) {
 				t.Errorf("ack %v, %v", ack, err)
 			}
 		}
-		// Who may not copy the message any more, and has done so, learns that it is done.
+		// A user who may copy the message no more learns that an earlier copy is stored.
 		late := send("")
 		late.Source, late.Refusal = nil, conv.NoSource()
 		if r := w.Send(late); r.Err != nil || r.Seq != first.Seq {

@@ -1,9 +1,9 @@
 // Command report reads what `go test -json` writes. It prints the lines that go
 // test prints without -json, and at the end which packages and which tests took
 // longest, how long all tests took together, and why tests failed. It fails if a
-// package failed, if there was none, or if a package took longer than -package-limit.
+// package failed, or if there was none.
 //
-//	go test -json ./... | go run ./test/report -package-limit 90s
+//	go test -json ./... | go run ./test/report
 package main
 
 import (
@@ -17,14 +17,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 func main() {
 	show := flag.String("show", "", "lines of tests that pass are printed if they match this `expression`")
-	limit := flag.Duration("package-limit", 0, "a package whose tests take longer is a failure; 0: none is")
 	flag.Parse()
-	r := report{out: os.Stdout, limit: *limit, lines: map[name][]string{}, parents: map[name]bool{}}
+	r := report{out: os.Stdout, lines: map[name][]string{}, parents: map[name]bool{}}
 	if *show != "" {
 		r.show = regexp.MustCompile(*show)
 	}
@@ -53,9 +51,8 @@ type timing struct {
 }
 
 type report struct {
-	out   io.Writer
-	show  *regexp.Regexp // nil: no line of a test that passes
-	limit time.Duration  // of each package; 0: none
+	out  io.Writer
+	show *regexp.Regexp // nil: no line of a test that passes
 
 	lines    map[name][]string // of what has not ended yet
 	parents  map[name]bool     // tests that have subtests: their time is that of the subtests
@@ -98,21 +95,7 @@ func (r *report) read(in io.Reader) error {
 	case len(r.packages) == 0:
 		return fmt.Errorf("no package was tested")
 	}
-	return r.slow()
-}
-
-// slow names the packages that took longer than the limit.
-func (r *report) slow() error {
-	var names []string
-	for _, t := range r.packages { // the slowest first
-		if r.limit > 0 && t.seconds > r.limit.Seconds() {
-			names = append(names, fmt.Sprintf("%s (%.1f s)", t.pkg, t.seconds))
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return fmt.Errorf("longer than %s: %s", r.limit, strings.Join(names, ", "))
+	return nil
 }
 
 // total is how long all took, in seconds.

@@ -4,20 +4,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // of is what report prints of some events.
 func of(t *testing.T, show string, events ...string) (string, error) {
 	t.Helper()
-	return within(t, 0, show, events...)
-}
-
-// within is of with a limit of each package.
-func within(t *testing.T, limit time.Duration, show string, events ...string) (string, error) {
-	t.Helper()
 	var out strings.Builder
-	r := report{out: &out, limit: limit, lines: map[name][]string{}, parents: map[name]bool{}}
+	r := report{out: &out, lines: map[name][]string{}, parents: map[name]bool{}}
 	if show != "" {
 		r.show = regexp.MustCompile(show)
 	}
@@ -75,23 +68,6 @@ func TestFailuresAreShownWhole(t *testing.T) {
 	}
 	if err == nil || err.Error() != "2 packages failed" {
 		t.Errorf("got %v, want 2 packages failed", err)
-	}
-}
-
-func TestPackagesBeyondTheLimitAreNamed(t *testing.T) {
-	events := []string{
-		`{"Action":"pass","Package":"p","Elapsed":90}`,
-		`{"Action":"pass","Package":"q","Elapsed":90.1}`,
-		`{"Action":"pass","Package":"r","Elapsed":120}`,
-	}
-	for limit, want := range map[time.Duration]string{0: "", 2 * time.Minute: "", 90 * time.Second: "longer than 1m30s: r (120.0 s), q (90.1 s)"} {
-		got := ""
-		if _, err := within(t, limit, "", events...); err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("limit %s: %q, want %q", limit, got, want)
-		}
 	}
 }
 

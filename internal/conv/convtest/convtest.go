@@ -6,7 +6,6 @@ package convtest
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -21,9 +20,6 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
-
-// Deadline bounds what a working server does at once.
-const Deadline = 20 * time.Second
 
 // OpenStore opens a small store on fs. The caller closes it.
 func OpenStore(t testing.TB, fs vfs.FS) *pebblestore.Store {
