@@ -24,7 +24,12 @@ type builder struct {
 	dedupe    deduper
 	admission admission
 	rewriter  rewriter
-	special   bool // of the conversation at hand: its users do not see the same rows
+
+	// Of the conversation at hand.
+	special bool // its users do not see the same rows
+	work    *work
+	place   int            // of the send at hand in work
+	stored  map[string]int // by user: the last place of a send that was tried before and is stored; nil: nobody has asked
 }
 
 // conversation settles, admits and numbers the sends of one conversation, each
@@ -34,15 +39,16 @@ type builder struct {
 func (bu *builder) conversation(w *work) {
 	c, b := w.c, bu.b
 	first := c.log.head + 1
-	b.staged, bu.special = b.staged[:0], false
+	b.staged, bu.special, bu.work, bu.stored = b.staged[:0], false, w, nil
 	var kinds uint32
 	from, begin, spans, known := len(b.items), len(b.items), len(b.spans), c.log.info
 	for i, s := range w.sends {
 		before, at := c.log.info, len(b.items)
 		bu.rewriter.span = from
+		bu.place = i
 		kind, err := bu.decide(c, s)
 		if errors.Is(err, errNextBatch) {
-			b.later = append(b.later, work{c, w.sends[i:]})
+			b.later = append(b.later, work{c: c, sends: w.sends[i:]})
 			w.sends = w.sends[:i]
 			break
 		}
@@ -161,7 +167,7 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 		bu.refuse(s, noConversation())
 		return 0, nil
 	}
-	id := identity{bu.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), bu.hash.first(s)}
+	id := bu.identify(s)
 	r, found, slot, err := bu.dedupe.find(c, s, id)
 	if errors.Is(err, errScan) {
 		return 0, err
@@ -173,6 +179,9 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 		}
 		bu.b.answer(s, nil, r)
 		return 0, nil
+	}
+	if err == nil && s.Tried && bu.passed(c, s) {
+		err = Refusal(store.ErrStalled)
 	}
 	var next *info
 	if err == nil {
@@ -191,6 +200,41 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 		return 0, nil
 	}
 	return bu.number(c, s, next, id, slot), nil
+}
+
+// passed tells whether a later send of the same user may be stored. Then s, which is not,
+// was refused before, and nobody has heard of that: what came later may have removed the
+// reason, and if s were stored now, it would be behind what was sent after it. What the
+// operator sends is on no connection, and has no order. Spec: P-4.3.
+func (bu *builder) passed(c *conv, s *Send) bool {
+	u := s.Entry.From
+	last, known := bu.stored[u]
+	switch {
+	case u == "":
+		return false
+	case known:
+		return last > bu.place
+	}
+	all := slices.Concat(bu.work.sends, bu.work.behind)
+	for last = len(all) - 1; last > bu.place; last-- {
+		t := all[last]
+		if t.Entry.From != u || !t.Tried || t.Block != nil {
+			continue
+		}
+		r, found, _, err := bu.dedupe.find(c, t, bu.identify(t))
+		if err != nil || found && r.Repeat {
+			break
+		}
+	}
+	if bu.stored == nil {
+		bu.stored = map[string]int{}
+	}
+	bu.stored[u] = last
+	return last > bu.place
+}
+
+func (bu *builder) identify(s *Send) identity {
+	return identity{bu.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), bu.hash.first(s)}
 }
 
 // refusal is err as the sender sees it; what is not meant for them is logged.

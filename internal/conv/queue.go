@@ -67,8 +67,9 @@ func (qs *queues) activateLocked(c *conv) {
 
 // work is what the committer does for one conversation in one batch.
 type work struct {
-	c     *conv
-	sends []*Send
+	c      *conv
+	sends  []*Send
+	behind []*Send // that stay in the queue
 }
 
 // maxRows is how many sends of one conversation a batch takes.
@@ -96,7 +97,7 @@ func (qs *queues) take(into []work) []work {
 			bytes += c.queue[i].bytes
 			i++
 		}
-		into = append(into, work{c, c.queue[:i:i]})
+		into = append(into, work{c, c.queue[:i:i], c.queue[i:]})
 		if c.queue = c.queue[i:]; len(c.queue) == 0 {
 			c.queue = nil // or the sends would live as long as the conversation is in memory
 		}

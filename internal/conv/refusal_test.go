@@ -1,6 +1,7 @@
 package conv_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -52,6 +53,38 @@ func TestARefusedCreationIsNoRepeat(t *testing.T) {
 		convtest.WantCode(t, second, im.CodeDiskFull)
 		if _, err := w.look(key, "alice"); im.CodeOf(err) != im.CodeNoConversation {
 			t.Errorf("the group: %v, want no_conversation", err)
+		}
+	})
+}
+
+// A send that was tried before is not stored behind a later one of the same user, though that
+// one is only in the next batch. What other users have sent is not asked for.
+func TestASendThatWasTriedStaysInFrontOfALaterBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.Group("alice", "bob")
+		last := func() *conv.Send { return convtest.Message(key, "alice", "last", 1, "last") }
+		w.MustSend(last())
+		sends := []*conv.Send{convtest.Message(key, "alice", "first", 1, "first"), convtest.Message(key, "bob", "bob's", 1, "bob's")}
+		for i := range 300 { // a batch has 256
+			sends = append(sends, convtest.Message(key, "bob", fmt.Sprint(i), 1, "bob's"))
+		}
+		sends = append(sends, last())
+		for _, s := range sends {
+			s.Tried = true
+		}
+		open := w.Gate.Shut() // what is sent meanwhile comes together
+		w.Submit(convtest.Message(key, "bob", "before", 1, "before"))
+		synctest.Wait()
+		answers := w.Submit(sends...)
+		synctest.Wait()
+		open()
+		convtest.WantCode(t, w.Await(answers[0]), im.CodeStoreStalled)
+		if r := w.Await(answers[1]); r.Err != nil || r.Seq != 4 {
+			t.Errorf("bob is answered %+v, want seq 4", r)
+		}
+		if r := w.Await(answers[len(answers)-1]); r.Err != nil || r.Seq != 2 {
+			t.Errorf("the last send of alice is answered %+v, want seq 2", r)
 		}
 	})
 }

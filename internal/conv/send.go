@@ -45,6 +45,10 @@ type Send struct {
 	// is answered as one that settles nothing. Spec: P-4.8.
 	Asked bool
 
+	// Tried says that an owner may have decided s before, and its answer is lost: if s is not
+	// stored, later sends of the same user may be. Spec: P-4.3.
+	Tried bool
+
 	Origin fanout.Origin // who waits for the answer on a connection
 	Done   func(Result)  // or whom to call; it must not block
 
@@ -223,6 +227,7 @@ func (s *Send) copySource() {
 // restore puts back what s asked for: the change of members, the forward. Everything
 // else of s that the committer has set is set again by the next one.
 func (s *Send) restore() {
+	s.Tried = true
 	if s.asked != nil {
 		s.Entry.Body = &petrelv1.Message_Members{Members: s.asked}
 	}

@@ -204,6 +204,7 @@ func (ca *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Wake
 	ca.release(list)
 	for _, p := range list {
 		p.s.Asked = p.s.Asked || p.asked > 0
+		p.s.Tried = p.s.Tried || p.asked > 0
 	}
 	if ow.Submit(sendsOf(list), k) {
 		return
@@ -294,7 +295,12 @@ func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range r.Tickets {
-		if a, ok := l.tickets[t]; ok && len(a.q.out) > 0 && a.q.out[0].s == a.p.s {
+		a, ok := l.tickets[t]
+		if !ok {
+			continue
+		}
+		l.undecidedLocked(t, a)
+		if len(a.q.out) > 0 && a.q.out[0].s == a.p.s {
 			// Again in about 50 ms, unless a newer owner is known before: the route
 			// that led to the wrong node may take as long to change.
 			a.q.at, a.q.resends = time.Now().Add(lookAgain/2-resendAfter), 0

@@ -26,6 +26,7 @@ import (
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/route/routetest"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
@@ -219,6 +220,22 @@ func TestF14NothingPassesTheLaneAfterTheFeedHasCome(t *testing.T) {
 	})
 }
 
+// A send that was given back was not decided: the refusal that comes later settles it.
+func TestARefusalOfASendThatWasGivenBackSettlesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		one.MustSend(convtest.Kick(key, "kick", "bob"))
+		one.Convs.Close(t.Context(), 0) // behind the back of the cluster
+		answer := two.Submit(convtest.Message(key, "bob", "k1", 1, "hi"))
+		synctest.Wait()
+		if _, err := one.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		convtest.WantCode(t, two.Await(answer[0]), im.CodeNotMember)
+	})
+}
+
 // F14: a send is given back, since its owner was not one for a moment. What is
 // sent behind it is not asked before it.
 func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {
@@ -406,4 +423,69 @@ func TestARefusalHereOfASendThatWasSentElsewhereSettlesNothing(t *testing.T) {
 		}
 		convtest.WantCode(t, two.Await(answer[0]), im.CodeStoreStalled)
 	})
+}
+
+// refusedThenStored are two sends of alice to a group with one entry: an edit of seq 2, which
+// is refused, and what becomes seq 2.
+func refusedThenStored(key im.Key) []*conv.Send {
+	edit := convtest.Message(key, "alice", "k1", 1, "")
+	edit.Entry.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: 2, Body: &petrelv1.Edit_Text{Text: "edited"}}}
+	return []*conv.Send{edit, convtest.Message(key, "alice", "k2", 1, "hi")}
+}
+
+// An owner has refused the first of two sends and stored the second, which removes the reason
+// of the refusal, and nobody has heard of it. Who is asked next does not store the first
+// behind the second: its sender finds out, and may send it again.
+func TestARefusedSendIsNotStoredBehindWhatWasSentAfterIt(t *testing.T) {
+	for name, askAgain := range map[string]func(t *testing.T, one, two *routetest.Node){
+		"the next owner": func(t *testing.T, _, two *routetest.Node) {
+			if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the same owner": func(_ *testing.T, one, _ *routetest.Node) {
+			time.Sleep(2500 * time.Millisecond) // they are sent again after 2 s
+			one.Bus.SetRules(bustest.Rules{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, one, two := routetest.StartPair(t)
+				key := one.Group("alice")
+				one.Bus.SetRules(bustest.Rules{Drop: func(im.Node, bus.Subject, []byte) bool { return true }})
+				answers := two.Submit(refusedThenStored(key)...)
+				time.Sleep(100 * time.Millisecond)
+				askAgain(t, one, two)
+				convtest.WantCode(t, two.Await(answers[0]), im.CodeStoreStalled)
+				if r := two.Await(answers[1]); r.Err != nil || r.Seq != 2 {
+					t.Errorf("the second send is answered %+v, want seq 2", r)
+				}
+				if st, err := two.State(t.Context(), key, "alice"); err != nil || st.Head != 2 {
+					t.Errorf("the group has %v, %v, want the head 2", st, err)
+				}
+			})
+		})
+	}
+}
+
+// The same, when the commit of the second is of unknown outcome.
+func TestARefusedSendIsNotStoredBehindACommitOfUnknownOutcome(t *testing.T) {
+	for what, stored := range map[string]bool{"it is stored": true, "it is not": false} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one := routetest.Start(t, "a").Owner()
+				key := one.Group("alice")
+				one.Gate.Doubt(stored)
+				answers := one.Submit(refusedThenStored(key)...)
+				code := im.CodeNoTarget
+				if stored {
+					code = im.CodeStoreStalled
+				}
+				convtest.WantCode(t, one.Await(answers[0]), code)
+				if r := one.Await(answers[1]); r.Err != nil || r.Seq != 2 {
+					t.Errorf("the second send is answered %+v, want seq 2", r)
+				}
+			})
+		})
+	}
 }

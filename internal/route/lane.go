@@ -146,9 +146,22 @@ func (l *lane) sendLocked(f store.Feed, q *queue, to *packet) {
 			l.last++
 			p.ticket = uint64(f)<<ticketShift | l.last
 		}
+		p.s.Tried = p.s.Tried || p.asked > 0
 		p.asked++
 		l.tickets[p.ticket] = asked{q, *p}
 		to.add(p.s, p.ticket)
+	}
+}
+
+// undecidedLocked takes back that a send was sent once: no owner decides that copy of it.
+func (l *lane) undecidedLocked(ticket uint64, a asked) {
+	for _, list := range [][]pending{a.q.out, a.q.wait} {
+		for i := range list {
+			if p := &list[i]; p.s == a.p.s && p.asked > 0 {
+				p.asked--
+				l.tickets[ticket] = asked{a.q, *p}
+			}
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ type packet struct{ frames [][]byte }
 func (p *packet) add(s *conv.Send, ticket uint64) {
 	m := routepb.Send{
 		Ticket: ticket, Tenant: uint32(s.Conv.Tenant), Conv: s.Conv.Conv[:], Peer: string(s.Peer), After: uint64(s.After), Keyed: s.Keyed,
-		Entry: &s.Entry, Create: s.Create, Block: s.Block, Source: s.Source,
+		Entry: &s.Entry, Create: s.Create, Block: s.Block, Source: s.Source, Tried: s.Tried,
 	}
 	if s.Refusal != nil {
 		m.Refusal = wire.ErrorFrame(s.Refusal)
@@ -85,7 +85,7 @@ func sendOf(m *routepb.Send, from im.Node, nodes *fanout.Nodes) *conv.Send {
 	r := &received{
 		Send: conv.Send{
 			Conv: keyOf(m), Peer: im.User(strings.Clone(m.Peer)), // kept, as is From, when the send creates its conversation
-			After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create, Block: m.Block, Source: m.Source,
+			After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create, Block: m.Block, Source: m.Source, Tried: m.Tried,
 		},
 		caller: fanout.Caller{Nodes: nodes, Node: from, Ticket: m.Ticket},
 	}
