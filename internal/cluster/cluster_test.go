@@ -667,8 +667,27 @@ func TestJoinSaysThatTheDatabaseIsAway(t *testing.T) {
 		w := newWorld(t)
 		w.db.down = true
 		n := w.make("a", nil)
-		if err := n.c.Join(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("join: %v", err)
+		began := time.Now()
+		err := n.c.Join(t.Context())
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != slowStore {
+			t.Errorf("join: %v after %v, want the end of a deadline after %v", err, took, slowStore)
+		}
+	})
+}
+
+func TestJoinWaitsForADatabaseThatAnswersLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.db.set(func(d *database) { d.down = true })
+		n := w.make("a", nil)
+		time.AfterFunc(slowStore-5*time.Second, func() { w.db.set(func(d *database) { d.down = false }) })
+		if err := n.c.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.run()
+		w.even(5 * time.Second)
+		if n := w.log.count("the database does not answer in time"); n == 0 {
+			t.Error("the log does not say what the node waits for")
 		}
 	})
 }

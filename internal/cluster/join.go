@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +14,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// joinWait is how long Join looks for the others on the bus.
-const joinWait = 5 * time.Second
+const (
+	joinWait  = 5 * time.Second  // how long Join looks for the others on the bus
+	slowStore = 30 * time.Second // how long it asks a database that does not answer: that of a busy machine answers late
+)
 
 // Join makes this node known, before any client is served and while the bus
 // runs. Errors that the operator has to resolve: ErrTwin when another process
@@ -47,6 +50,10 @@ func (c *Cluster) Join(ctx context.Context) error {
 			case <-ctx.Done():
 				return fmt.Errorf("join as %s: %w", c.self, context.Cause(ctx))
 			}
+		}
+		if (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrStalled)) && ctx.Err() == nil && waited < slowStore {
+			c.log.Warn("the database does not answer in time; the node waits for it", "waited", waited.Round(time.Millisecond), "err", err)
+			continue // that took long enough
 		}
 		if err != nil {
 			return fmt.Errorf("join as %s: %w", c.self, err)
