@@ -100,8 +100,12 @@ func (w *world) bury() {
 }
 
 func (w *world) configure(n *node) {
-	n.configure(fmt.Sprintf("postgres://petrel@%[1]s:%[2]d,%[1]s:%[3]d/petrel1?sslmode=disable&target_session_attrs=read-write&connect_timeout=2",
-		cmp.Or(w.databases, "127.0.0.1"), w.ports[0], w.ports[1]), w.cluster(n))
+	patience := 10 // s, for a database on a busy machine
+	if *repeat != 0 {
+		patience = 2 // clients wait for the next one
+	}
+	n.configure(fmt.Sprintf("postgres://petrel@%[1]s:%[2]d,%[1]s:%[3]d/petrel1?sslmode=disable&target_session_attrs=read-write&connect_timeout=%[4]d",
+		cmp.Or(w.databases, "127.0.0.1"), w.ports[0], w.ports[1], patience), w.cluster(n))
 }
 
 // embedded: each node has a NATS server, with routes to the others.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
@@ -13,6 +14,9 @@ import (
 func small(o Options) Options {
 	o.CacheBytes, o.MemTableBytes = 1<<20, 256<<10
 	o.BallastBytes = -1
+	if o.StallAfter == 0 {
+		o.StallAfter = eventually.Limit // the disk of a test is as slow as its machine
+	}
 	return o
 }
 

@@ -268,12 +268,14 @@ func TestF20HungSyncMakesWritableRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var armed atomic.Bool
-		st := mustOpen(t, mem(&hookFS{FS: vfs.NewCrashableMem(), at: func(e event) error {
+		o := mem(&hookFS{FS: vfs.NewCrashableMem(), at: func(e event) error {
 			if armed.Load() && isFile(e.path, "log") && e.op == "sync" && !e.after {
 				<-gate
 			}
 			return nil
-		}}))
+		}})
+		o.StallAfter = 0 // as the server has it
+		st := mustOpen(t, o)
 		defer mustClose(t, st)
 		w := newWriter(t, st)
 		armed.Store(true)

@@ -73,6 +73,7 @@ func Cache() string {
 // Main runs the tests of a package that uses Shared, and then calls the functions after and
 // ends the server if this process has started it. Call it from TestMain.
 func Main(m *testing.M, after ...func()) {
+	_ = os.Setenv("PGCONNECT_TIMEOUT", "20") // s, where a DSN does not say: the machine may be busy; never fails
 	code := m.Run()
 	for _, f := range after {
 		f()
