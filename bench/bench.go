@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -96,9 +97,13 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	}
 	if p.URL == "" {
 		dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")
+		if err == nil {
+			dir, err = filepath.Abs(dir) // its servers and its database have working folders of their own
+		}
 		if err != nil {
 			return nil, fmt.Errorf("make a folder for the server: %w", err)
 		}
+		r.p.Dir = filepath.Dir(dir)
 		defer os.RemoveAll(dir)
 		if err := r.startOwn(ctx, dir); err != nil {
 			return nil, err
