@@ -115,6 +115,7 @@ func (f *feedWriter) goOn(t *testing.T, st *Store) {
 }
 
 func TestStandbyThatLaggedIsNotServed(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	st, other := w.open(w.both()), w.open(w.both())
 	f := newFeedWriter(t, st, 1)
@@ -157,6 +158,7 @@ func TestStandbyThatLaggedIsNotServed(t *testing.T) {
 // A standby that has all goes on by itself, and the one that was the primary
 // before is not used again, whoever names it.
 func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	st := w.open(w.both())
 	f := newFeedWriter(t, st, 1)
@@ -209,6 +211,7 @@ func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
 // What others have committed since a failover hides what is missing: the feed is
 // as far as before, and has other commits there.
 func TestCommitsThatCameSinceHideNothing(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	p, far := newProxy(t, w.follower.DSN("petrel1"))
 	port := strings.Split(strings.TrimPrefix(far, "postgres://petrel@127.0.0.1:"), "/")[0]
@@ -346,6 +349,7 @@ func TestAnswerOfALowerGenerationIsNotBelieved(t *testing.T) {
 // standby takes over, the former primary is fenced, made a standby with pg_rewind,
 // and takes over in its turn.
 func TestFailoverByTheGuide(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	w.must(w.primary.WaitFor(w.follower.Server))
 	st := mustOpen(t, Options{DSNs: []string{w.both() + "&target_session_attrs=read-write"}, RequireStandby: true, CheckEvery: 20 * time.Millisecond})

@@ -28,6 +28,21 @@ type owner struct {
 	w      *feedWriter
 	wrote  map[string]string // what was acked, by a readable name
 	epochs int
+	turn   chan struct{} // each value lets one commit go; nil: none waits
+	free   chan struct{} // closed: no commit waits for its turn
+}
+
+// wait returns when the next commit may go, false if ctx ends first.
+func (o *owner) wait(ctx context.Context) bool {
+	if o.turn == nil {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-o.turn:
+	case <-o.free:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 const movedFeed store.Feed = 4
@@ -54,7 +69,7 @@ func (o *owner) run(ctx context.Context, t *testing.T) {
 				o.w.heads[n] = row.Seq
 			}
 		}
-		for err == nil && ctx.Err() == nil {
+		for err == nil && o.wait(ctx) {
 			b, names := o.batch()
 			if err = appendOne(o.st, b); err == nil {
 				o.w.pos++
@@ -240,7 +255,8 @@ func TestF27PartitionMovesUnderTraffic(t *testing.T) {
 }
 
 // TestF27MoveThatIsCutGoesOn ends moves at a random one of the requests that a whole one
-// sends.
+// sends. Each request of a move lets the owner commit once, so that a slow machine has no
+// more to copy than a fast one.
 func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	t.Logf("replay with -seed %d", *seed)
 	opts := Options{DSNs: []string{blank(t), blank(t)}}
@@ -248,10 +264,18 @@ func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	defer mustClose(t, st)
 	var sent, last atomic.Int64 // requests of the move under way; the one at which it ends, 0: none
 	var end atomic.Pointer[context.CancelFunc]
+	o := &owner{
+		st: st, rng: rand.New(rand.NewPCG(*seed, 2)), wrote: map[string]string{},
+		turn: make(chan struct{}, 8), free: make(chan struct{}), // full: the commits that may go already are enough
+	}
 	var far []string
 	for _, dsn := range opts.DSNs {
 		p, through := newProxy(t, dsn)
 		p.sends(func() {
+			select {
+			case o.turn <- struct{}{}:
+			default:
+			}
 			if n := sent.Add(1); n == last.Load() {
 				(*end.Load())()
 			}
@@ -260,7 +284,6 @@ func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	}
 	mover := mustOpen(t, Options{DSNs: far, CheckEvery: time.Hour})
 	defer mustClose(t, mover)
-	o := &owner{st: st, rng: rand.New(rand.NewPCG(*seed, 2)), wrote: map[string]string{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { o.run(ctx, t) })
@@ -295,6 +318,7 @@ func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	if err := move(target, 0); err != nil && !strings.Contains(err.Error(), "there already") {
 		t.Fatal(err)
 	}
+	close(o.free)
 	n := newRaw(t, opts.DSNs[target-1])
 	before := n.number(`SELECT pos FROM petrel.part WHERE id = 4`)
 	eventually.True(t, "commits go on", func() bool { return n.number(`SELECT pos FROM petrel.part WHERE id = 4`) > before+50 })
@@ -308,46 +332,53 @@ func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 }
 
 // F27: a move that was cut while its source is sealed is finished by the next
-// one, whichever database that one is to.
+// one, whichever database that one is to. Each case moves another partition.
 func TestF27NextMoveFinishesTheOneThatWasCut(t *testing.T) {
-	cuts := map[string]func(here, there *raw){
-		"after the copy was opened": func(here, _ *raw) { here.do(`UPDATE petrel.placement SET db = 0 WHERE part = 4`) },
-		"before the copy was opened": func(here, there *raw) {
-			here.do(`UPDATE petrel.placement SET db = 0 WHERE part = 4`)
-			there.do(`UPDATE petrel.part SET state = 2, holder = 77 WHERE id = 4`)
+	opts := Options{DSNs: []string{blank(t), blank(t), blank(t)}}
+	st := mustOpen(t, opts)
+	defer mustClose(t, st)
+	var dbs []*raw
+	for _, dsn := range opts.DSNs {
+		dbs = append(dbs, newRaw(t, dsn))
+	}
+	here, there := dbs[0], dbs[1]
+	cuts := map[string]func(part im.Partition){
+		"after the copy was opened": func(part im.Partition) { here.do(`UPDATE petrel.placement SET db = 0 WHERE part = $1`, part) },
+		"before the copy was opened": func(part im.Partition) {
+			here.do(`UPDATE petrel.placement SET db = 0 WHERE part = $1`, part)
+			there.do(`UPDATE petrel.part SET state = 2, holder = 77 WHERE id = $1`, part)
 		},
 	}
+	part := im.Partition(4)
 	for name, cut := range cuts {
 		for to := 1; to <= 3; to++ {
 			t.Run(fmt.Sprintf("%s, to %d", name, to), func(t *testing.T) {
-				opts := Options{DSNs: []string{blank(t), blank(t), blank(t)}}
-				st := mustOpen(t, opts)
-				defer mustClose(t, st)
-				if err := st.MovePartition(t.Context(), 4, 1); err != nil { // a new store has it in the second one of three
+				if err := st.MovePartition(t.Context(), part, 1); err != nil { // a new store has it in the second one of three
 					t.Fatal(err)
 				}
-				w := newFeedWriter(t, st, movedFeed)
+				w := newFeedWriter(t, st, store.Feed(part))
 				w.add(t, st, 5)
-				if err := st.MovePartition(t.Context(), 4, 2); err != nil {
+				if err := st.MovePartition(t.Context(), part, 2); err != nil {
 					t.Fatal(err)
 				}
-				cut(newRaw(t, opts.DSNs[0]), newRaw(t, opts.DSNs[1]))
-				if err := st.MovePartition(t.Context(), 4, to); err != nil {
+				cut(part)
+				if err := st.MovePartition(t.Context(), part, to); err != nil {
 					t.Fatal(err)
 				}
-				next := newFeedWriter(t, st, movedFeed)
+				next := newFeedWriter(t, st, store.Feed(part))
 				next.heads = w.heads
 				next.add(t, st, 1)
-				for n, dsn := range opts.DSNs {
-					open := newRaw(t, dsn).number(`SELECT count(*) FROM petrel.part WHERE id = 4 AND state <> 2`)
+				for n, db := range dbs {
+					open := db.number(`SELECT count(*) FROM petrel.part WHERE id = $1 AND state <> 2`, part)
 					if want := map[bool]int64{true: 1}[n == to-1]; open != want {
 						t.Errorf("database %d has %d open partitions, want %d", n+1, open, want)
 					}
 				}
-				if n := newRaw(t, opts.DSNs[to-1]).number(`SELECT count(*) FROM petrel.msg WHERE part = 4`); n != 6 {
+				if n := dbs[to-1].number(`SELECT count(*) FROM petrel.msg WHERE part = $1`, part); n != 6 {
 					t.Errorf("%d rows are where the partition is, want 6", n)
 				}
 			})
+			part += 3
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 var seed = flag.Uint64("seed", rand.Uint64(), "of the random tests")
 
 func TestStoreLivesThroughTheEndOfItsServer(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Own(t, pgtest.Options{})
 	st := mustOpen(t, unhurried(Options{DSNs: []string{server.New(t)}, CheckEvery: 20 * time.Millisecond}))
 	defer mustClose(t, st)
@@ -79,6 +80,7 @@ func TestReadSurvivesTheLossOfItsConnection(t *testing.T) {
 }
 
 func TestReadThatGetsNoAnswerInItsTimeSaysThatTheStoreStalls(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Own(t, pgtest.Options{})
 	st := mustOpen(t, Options{DSNs: []string{server.New(t)}, CheckEvery: time.Hour})
 	defer mustClose(t, st)
@@ -123,6 +125,7 @@ func (c overdue) Err() error {
 // TestKillsLoseNothingAcked ends the server at random moments and compares what
 // it comes back with to what its users were told.
 func TestKillsLoseNothingAcked(t *testing.T) {
+	t.Parallel()
 	t.Logf("replay with -seed %d", *seed)
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	server := pgtest.Own(t, pgtest.Options{})

@@ -201,6 +201,7 @@ func TestF6TakeoverWaitsForTheCommitInDoubt(t *testing.T) {
 // TestF6WarningIsAnUnknownOutcome cancels a commit in its wait for the standby:
 // the server answers with success and a warning.
 func TestF6WarningIsAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Own(t, pgtest.Options{})
 	standby, err := server.Standby()
 	if err != nil {
