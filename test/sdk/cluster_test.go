@@ -20,6 +20,7 @@ import (
 // A database is put back and keeps its history id. A client proves it to one of
 // three nodes, and all of them stop. Spec: P-6.8.
 func TestNodesOfADatabaseThatWentBackAllStop(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Own(t, pgtest.Options{})
 	dsn := db.New(t)
 	u, err := url.Parse(dsn)
@@ -73,6 +74,7 @@ func TestNodesOfADatabaseThatWentBackAllStop(t *testing.T) {
 // A node that is stopped takes sends until its feeds are at other nodes: clients would have to
 // wait for all that time if it refused them before.
 func TestStoppedNodeServesUntilItsFeedsAreElsewhere(t *testing.T) {
+	t.Parallel()
 	nodes := imtest.Cluster(t, 2, imtest.Options{Postgres: pgtest.Own(t, pgtest.Options{}).New(t)})
 	stopped, other := nodes[0], nodes[1]
 	alice := stopped.Dial(wire.WebSocket, wire.Proto, stopped.Users("", "alice")[0], "phone")

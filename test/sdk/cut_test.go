@@ -123,6 +123,7 @@ func (a *actor) restart() {
 // at once over links that are cut at any byte and are restarted from their
 // stores; the server is restarted as well.
 func TestEveryMessageOnceInOrderOverBrokenLinks(t *testing.T) {
+	t.Parallel()
 	s := imtest.Start(t, imtest.Options{Config: map[string]string{"listen.hosts": "ws.test"}})
 	tokens := s.Users("", "alice", "bob")
 	group := s.Group("", "g", "alice", "bob")

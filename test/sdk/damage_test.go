@@ -83,6 +83,7 @@ func around(t *testing.T, s *imtest.Server, c wire.Codec, token, conv string, do
 // read the history around the block, and everything else goes on. After the repair the
 // SDK shows no damage any more. Spec: P-5.7, P-9.5.
 func TestHistoryIsReadAroundADamagedBlock(t *testing.T) {
+	t.Parallel()
 	s := imtest.Start(t, imtest.Options{Dir: filepath.Join(t.TempDir(), "data")})
 	tokens := s.Users("", "alice", "bob")
 	group, other := s.Group("", "g1", "alice", "bob"), s.Group("", "g2", "alice", "bob")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/imtest"
@@ -15,15 +16,33 @@ import (
 	petrel "github.com/petrel-im/petrel/sdk/go"
 )
 
-// example builds a program of sdk/go/example.
-func example(t *testing.T, name, server, token string) *exec.Cmd {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), name)
-	build := exec.Command("go", "build", "-o", bin, "./example/"+name)
+// programs are those of sdk/go/example. The first test that needs one builds all, into a
+// folder that TestMain removes.
+var programs struct {
+	sync.Once
+	dir string
+	err error
+}
+
+func buildPrograms() {
+	if programs.dir, programs.err = os.MkdirTemp("", "petrel-examples-"); programs.err != nil {
+		return
+	}
+	build := exec.Command("go", "build", "-o", programs.dir+string(filepath.Separator), "./example/...")
 	build.Dir = filepath.Join("..", "..", "sdk", "go")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, out)
+		programs.err = fmt.Errorf("build the examples: %w\n%s", err, out)
 	}
+}
+
+// example is a program of sdk/go/example that has not started.
+func example(t *testing.T, name, server, token string) *exec.Cmd {
+	t.Helper()
+	programs.Do(buildPrograms)
+	if programs.err != nil {
+		t.Fatal(programs.err)
+	}
+	bin := filepath.Join(programs.dir, name)
 	cmd := exec.Command(bin, strings.TrimPrefix(server, "ws://"))
 	cmd.Dir = t.TempDir() // for its store
 	cmd.Env = append(os.Environ(), "PETREL_TOKEN="+token)
@@ -31,6 +50,7 @@ func example(t *testing.T, name, server, token string) *exec.Cmd {
 }
 
 func TestExamplesDoWhatTheySay(t *testing.T) {
+	t.Parallel()
 	s := imtest.Start(t, imtest.Options{})
 	tokens := s.Users("", "alice", "bob")
 	url := s.URL(wire.WebSocket)
@@ -72,6 +92,7 @@ func TestExamplesDoWhatTheySay(t *testing.T) {
 
 // A bot that is killed again and again answers each message once, in order.
 func TestEchoAnswersOnceWhenItIsKilled(t *testing.T) {
+	t.Parallel()
 	s := imtest.Start(t, imtest.Options{})
 	tokens := s.Users("", "alice", "bob")
 	url := s.URL(wire.WebSocket)

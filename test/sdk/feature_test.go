@@ -98,6 +98,7 @@ func TestTypingCallsAndPresenceComeToTheOthers(t *testing.T) {
 }
 
 func TestGroupLivesThroughTheClient(t *testing.T) {
+	t.Parallel()
 	_, ds := users(t, petrel.Options{}, "alice", "bob", "carol")
 	alice, bob, carol := ds[0], ds[1], ds[2]
 	ctx := eventually.Context(t)
@@ -193,6 +194,7 @@ func TestFocusTurnsTheRestIntoHints(t *testing.T) {
 
 // TestLoginRefreshAndReplacement: P-11.3, P-11.4.
 func TestLoginRefreshAndReplacement(t *testing.T) {
+	t.Parallel()
 	s := imtest.Start(t, imtest.Options{Config: map[string]string{"accounts.access_ttl": "1m"}}) // so it is always about to end
 	ctx := eventually.Context(t)
 	auth := petrel.Auth{URL: s.URL(wire.WebSocket), HTTP: s.HTTP()}

@@ -35,6 +35,7 @@ func showMessages([]petrel.Message, []*petrel.Outgoing) {}
 // Every piece of Go in the guide compiles as it stands: the first one is a program, and the
 // others are the bodies of functions.
 func TestGuideCompiles(t *testing.T) {
+	t.Parallel()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", "go-sdk.md"))
 	if err != nil {
 		t.Fatal(err)

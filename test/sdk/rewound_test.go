@@ -30,6 +30,7 @@ func putBack(t *testing.T, aside, dir string) {
 // A folder and its mark are put back together, so that only a client knows that
 // something is missing. It says so with its sync token. Spec: P-3.4, P-6.6, P-6.8.
 func TestServerThatWentBackStopsBeforeItAnswers(t *testing.T) {
+	t.Parallel()
 	s := imtest.Start(t, imtest.Options{Process: true, Dir: filepath.Join(t.TempDir(), "data"), Config: map[string]string{"store.refuse_copies": "false"}})
 	tokens := s.Users("", "alice", "bob", "carol")
 	group := s.Group("", "g1", "alice", "bob")

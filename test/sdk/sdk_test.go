@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -19,7 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	imtest.ServeChild()
-	goleak.VerifyTestMain(m, // goroutines that a package of the event loop starts once and keeps
+	removed := goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(programs.dir) // "" if no test has built them; what is left is in the system's temporary folder
+		os.Exit(code)
+	})
+	goleak.VerifyTestMain(m, removed, // goroutines that a package of the event loop starts once and keeps
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
