@@ -84,6 +84,7 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 }
 
 func TestClientsWhoLogInLateGetEverything(t *testing.T) {
+	t.Parallel()
 	logs, report := t.TempDir(), filepath.Join(t.TempDir(), "report.json")
 	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "120", "--late", "0.3", "--runs", "2", "--dir", t.TempDir(), "--oplogs", logs, "--json", report).
 		want(t, exitOK, "tried       720   acked 720   failed 0", "refused     12 of 12", "lost        0 in")
@@ -96,6 +97,7 @@ func TestClientsWhoLogInLateGetEverything(t *testing.T) {
 }
 
 func TestClientsLoseNothingWhenTheServerIsKilled(t *testing.T) {
+	t.Parallel()
 	petrel(t, nil, "bench", "openim-reliability", "--clients", "5", "--senders", "3", "--messages", "150", "--interval", "10", "--late", "0.3", "--kill-every", "1", "--dir", t.TempDir()).
 		want(t, exitOK, "server      killed ", "tried       450   acked 450   failed 0", "refused     6 of 6", "lost        0 in")
 }

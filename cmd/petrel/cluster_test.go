@@ -115,6 +115,7 @@ func awaitSession(t *testing.T, s *live, user string) {
 }
 
 func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Shared(t)
 	dsn := server.New(t) + "," + server.New(t)
 	busA, busB := freeAddr(t), freeAddr(t)
@@ -247,6 +248,7 @@ func getFrom(t *testing.T, addr, path string) (status int, body string) {
 }
 
 func TestNodesServeWhatTheirRolesSay(t *testing.T) {
+	t.Parallel()
 	dsn, busA := pgtest.Shared(t).New(t), freeAddr(t)
 	inner := serveNode(t, dsn, "inner", busA, "", "--cluster-roles", "conv,api")
 	petrel(t, inner.env(), "user", "create", "alice", "bob").want(t, exitOK)
@@ -286,6 +288,7 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 // TestRestoredDatabasesGetANewHistory: two databases that are not of the same
 // time any more are refused, until both have a new history id.
 func TestRestoredDatabasesGetANewHistory(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Shared(t)
 	second := server.New(t)
 	dsn := server.New(t) + "," + second
@@ -326,6 +329,7 @@ func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 }
 
 func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {
+	t.Parallel()
 	s := serveNode(t, pgtest.Shared(t).New(t), "edge", freeAddr(t), "", "--cluster-roles", "gateway,api")
 	petrel(t, s.env(), "cluster", "status").want(t, exitViolated, "256 served by no node", "error unowned", "256 of 256 partitions", "start a node with the role conv")
 }

@@ -14,6 +14,7 @@ import (
 // A store that is behind a mark given by flag: what the server advises helps, and the
 // doctor says the same.
 func TestTheAdviceAboutAMarkThatIsAFlagHelps(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	mark := filepath.Join(t.TempDir(), "petrel.mark")
 	o := pebblestore.Options{Dir: dir, Mark: mark, AcceptCopies: true}

@@ -157,6 +157,7 @@ func TestSendAnswersAndForwards(t *testing.T) {
 
 // TestExportsAreTheHistory seeds a server with the demo.
 func TestExportsAreTheHistory(t *testing.T) {
+	t.Parallel()
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	made := petrel(t, s.env(), "demo", "--json")
 	made.want(t, exitOK)
@@ -383,6 +384,7 @@ func TestTwoTalkByLines(t *testing.T) {
 }
 
 func TestWhatIsWrittenWhileTheServerIsAwayIsSentLater(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveHere(t, data, freeAddr(t))
 	addr, env := s.http, s.env()

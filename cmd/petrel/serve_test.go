@@ -162,6 +162,7 @@ func TestGroupsAreMadeAndChanged(t *testing.T) {
 }
 
 func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveHere(t, data, freeAddr(t))
 	addr, env := s.http, s.env()

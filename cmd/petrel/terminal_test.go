@@ -31,6 +31,7 @@ const hostile = "a\x1b[2J\u009b31m\u202eb\u200bc\U000e0041\nFORGED line"
 // Whatever command prints what users wrote, none of it steers the terminal or begins a line
 // of its own. A new command has a row here, or prints nothing of users.
 func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--accounts-registration", "open")
 	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	token := jsonLines(t, petrel(t, s.env(), "user", "token", "alice", "--device", "phone-1", "--kind", "phone", "--name", hostile, "--json"))[0]["accessToken"].(string)
