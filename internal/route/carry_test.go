@@ -425,6 +425,45 @@ func TestARefusalHereOfASendThatWasSentElsewhereSettlesNothing(t *testing.T) {
 	})
 }
 
+// An owner does not answer a send. The send is sent again after 2 s, and then after 4 s more: a
+// slow owner is not flooded. The lanes are looked at ten times a second.
+func TestASendWithoutAnAnswerIsSentAgainAtGrowingIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		open := one.Gate.ShutStore()
+		t.Cleanup(open)
+		var mu sync.Mutex
+		var sent []time.Time
+		two.Bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, b []byte) bool {
+			var p buspb.Packet
+			if s == stream.Subject && p.UnmarshalVT(b) == nil && bytes.IndexByte(p.Kinds, cluster.KindSends) >= 0 {
+				mu.Lock()
+				sent = append(sent, time.Now())
+				mu.Unlock()
+			}
+			return false
+		}})
+		answer := two.Submit(convtest.Message(key, "alice", "k1", 1, "hi"))
+		time.Sleep(9 * time.Second)
+		open()
+		if r := two.Await(answer[0]); r.Err != nil || r.Seq != 2 {
+			t.Errorf("the send: %+v, want seq 2", r)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(sent) != 3 {
+			t.Fatalf("sent %d times in 9 s, want 3: at %v", len(sent), sent)
+		}
+		for i := range 2 {
+			want, got := 2*time.Second<<i, sent[i+1].Sub(sent[i])
+			if got <= want || got > want+100*time.Millisecond {
+				t.Errorf("sent again %v after the time before, want %v and up to 100 ms", got, want)
+			}
+		}
+	})
+}
+
 // refusedThenStored are two sends of alice to a group with one entry: an edit of seq 2, which
 // is refused, and what becomes seq 2.
 func refusedThenStored(key im.Key) []*conv.Send {
