@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -357,5 +359,30 @@ func TestF14StaleReleaseOpensNothing(t *testing.T) {
 		if n := w.db.epochs() - before; n != 0 {
 			t.Errorf("%d takeovers", n)
 		}
+	})
+}
+
+// The next owner does not hear that a feed is free, and hears no beacon. It is told again
+// every 300 ms, so it has the feed at the third try.
+func TestALostHandOverIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, b, _ := w.three()
+		began := time.Now()
+		b.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool {
+			return s == beacon || s == release && time.Since(began) < 2*handOverTry
+		}})
+		w.planned.Store(true)
+		drained := make(chan error, 1)
+		go func() { drained <- b.c.Drain(t.Context()) }()
+		gap := w.longestGap(4 * handOverTry)
+		b.bus.SetRules(bustest.Rules{})
+		if err := <-drained; err != nil {
+			t.Fatal(err)
+		}
+		if want := 2 * handOverTry; gap < want || gap > want+time.Millisecond { // the gap is measured by looks at each millisecond
+			t.Errorf("a feed had no owner for %v, want %v", gap, want)
+		}
+		w.settled(0)
 	})
 }
