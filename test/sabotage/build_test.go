@@ -36,13 +36,13 @@ var build = sync.OnceValues(func() (suites, error) {
 		return suites{}, err
 	}
 	s := suites{root: root, dir: filepath.Join(root, "build", ".sabotage")}
-	if s.rules, err = due(); err != nil || len(s.rules) == 0 {
+	if s.rules, err = due(); err != nil {
 		return s, err
 	}
 	if err := s.write(); err != nil {
 		return suites{}, err
 	}
-	var pkgs []string
+	pkgs := []string{module + "/test/simulation"}
 	for _, r := range s.rules {
 		for _, g := range r.guards {
 			pkgs = append(pkgs, module+"/"+g.pkg)
@@ -56,7 +56,7 @@ var build = sync.OnceValues(func() (suites, error) {
 
 // write writes the overlay.
 func (s *suites) write() error {
-	files, err := overlay(s.rules, s.read)
+	files, err := overlay(withPlanted(s.rules), s.read)
 	if err != nil {
 		return err
 	}
