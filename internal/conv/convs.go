@@ -246,6 +246,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 		return 0, err
 	}
 	if cs.o.Nodes != nil {
+		cs.o.Nodes.BeginTenure() // before recipients are chosen: announcements may be late
 		again := refanner{log: cs.o.Log, store: cs.store, fan: fan, feed: f, pos: ow.Published()}
 		if err := again.run(ctx); err != nil {
 			return 0, fmt.Errorf("fan out feed %d again: %w", f, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,12 @@ const maxNodes = 64
 // users in that part may be new to the owner: it may have chosen the recipients of
 // entries without them. It answers which users these are, and their sessions have to
 // sync.
+//
+// An announcement can be late at a node that is not asked, and that node can take a feed
+// over meanwhile. Example: bob comes online here, and a former owner answers his sync. The
+// new owner does not know of bob yet, and pushes an entry to others. So each node tells the
+// others when it begins a tenure, and an announcement says which tenure of its receiver was
+// known. If the receiver has begun another one since, the users have to sync.
 type Nodes struct {
 	// Answered is given an answer of another node to a send of this node. It returns
 	// the connection that waits for the answer, or false if no connection does. It
@@ -51,6 +58,7 @@ type Nodes struct {
 	byIndex          [maxNodes]atomic.Pointer[node] // the nodes whose streams run, by their bit in online
 	joined           atomic.Int32                   // how many these are
 	recipientsChosen atomic.Bool                    // this process has chosen recipients of entries
+	tenure           atomic.Uint64                  // number of the newest tenure of this process
 	resync           resync
 	partHints        [tableParts]stream.Hint // for each part of the table: asks the receiver to ask for the whole part
 
@@ -70,9 +78,10 @@ type node struct {
 	index    atomic.Int32 // its bit in Nodes.online; negative: its streams do not run
 	receiver receiver     // only the handlers of its frames use it
 
-	mu   sync.Mutex  // tier 1, held while the streams are given a frame; guards the fields below
-	up   bool        // its streams run, so it gets announcements
-	mark stream.Mark // of the last announcement
+	mu     sync.Mutex  // tier 1, held while the streams are given a frame; guards the fields below
+	up     bool        // its streams run, so it gets announcements
+	mark   stream.Mark // of the last announcement
+	tenure uint64      // the newest one of the node that is known here; 0: none
 }
 
 // Caller is a send of another node that waits for an answer.
@@ -101,6 +110,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	n := &Nodes{log: log, table: t, streams: s}
 	n.resync.table, n.resync.sessions, n.resync.due = t, &n.Missed, make(chan struct{}, 1)
 	n.nodes.Store(&map[im.Node]*node{})
+	n.tenure.Store(rand.Uint64() >> 1) // grows, and does not overflow
 	n.online.init()
 	for i := range n.partHints {
 		n.partHints[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encodeOnline(&clusterpb.Online{Dropped: 1 << i})}
@@ -181,7 +191,7 @@ func (n *Nodes) node(id im.Node) *node {
 func (n *Nodes) onPeer(id im.Node, up bool) {
 	p := n.node(id)
 	p.mu.Lock()
-	p.up = up
+	p.up, p.tenure = up, 0
 	p.mu.Unlock()
 	if !up {
 		n.leave(p)
@@ -221,28 +231,45 @@ func (n *Nodes) announce(hash uint64, online bool) {
 	if len(nodes) == 0 {
 		return
 	}
-	m := &clusterpb.Online{Gone: []uint64{hash}}
-	if online {
-		m = &clusterpb.Online{Came: []uint64{hash}}
-	}
-	payload := encodeOnline(m)
 	for _, p := range nodes {
-		n.announceTo(p, payload, n.partHints[hash%tableParts])
+		n.announceTo(p, n.partHints[hash%tableParts], func() *clusterpb.Online {
+			if online {
+				return &clusterpb.Online{Came: []uint64{hash}, KnownTenure: &p.tenure}
+			}
+			return &clusterpb.Online{Gone: []uint64{hash}}
+		})
 	}
 }
 
-func (n *Nodes) announceTo(p *node, payload []byte, hint stream.Hint) {
+// announceTo sends what compose returns, which is called with p.mu held.
+func (n *Nodes) announceTo(p *node, hint stream.Hint, compose func() *clusterpb.Online) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.up {
 		return // it gets the whole table when its streams begin
 	}
-	switch m, err := n.streams.Send(p.id, cluster.KindOnline, payload, hint); {
+	switch m, err := n.streams.Send(p.id, cluster.KindOnline, encodeOnline(compose()), hint); {
 	case err == nil:
 		p.mark = m
 	case !errors.Is(err, bus.ErrNoNode): // ErrNoNode: the streams have ended, and onPeer is about to be called
 		n.log.Error("announce online users failed", "node", p.id, "err", err)
 	}
+}
+
+// BeginTenure is called when this process has taken a feed over, before it chooses
+// recipients of entries of that feed.
+func (n *Nodes) BeginTenure() {
+	n.tenure.Add(1)
+	for _, p := range *n.nodes.Load() {
+		n.sendTenure(p)
+	}
+}
+
+func (n *Nodes) sendTenure(p *node) {
+	p.mu.Lock() // so that the newest tenure is in the hint that is sent last
+	defer p.mu.Unlock()
+	m := &clusterpb.Online{Tenure: n.tenure.Load()}
+	n.send(p, m, stream.Hint{Kind: cluster.KindOnline, Key: "tenure", Payload: encodeOnline(m)})
 }
 
 // sendParts tells a node who is online here, in parts of the table. A user takes 8
@@ -257,8 +284,10 @@ func (n *Nodes) sendPart(p *node, part int) {
 	t := &n.table.parts[part]
 	t.mu.RLock() // until it is sent: an announcement of a later change must come after it
 	defer t.mu.RUnlock()
-	m := &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(part), Users: slices.Collect(maps.Keys(t.online))}}
-	n.announceTo(p, encodeOnline(m), n.partHints[part])
+	users := slices.Collect(maps.Keys(t.online))
+	n.announceTo(p, n.partHints[part], func() *clusterpb.Online {
+		return &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(part), Users: users}, Tenure: n.tenure.Load()}
+	})
 }
 
 // ask asks a node who is online there, in parts of the table. If the question is
@@ -294,6 +323,9 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	if len(m.Resync) > 0 {
 		n.resync.some(m.Resync)
 	}
+	if m.Tenure != 0 {
+		p.noteTenure(m.Tenure)
+	}
 	i := p.index.Load()
 	if i < 0 {
 		return // its streams have ended, or there are too many nodes
@@ -303,6 +335,9 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		n.online.add(h, bit)
 		n.table.changed(im.Account{}, h, true)
 	}
+	if m.KnownTenure != nil && *m.KnownTenure != n.tenure.Load() { // after they were added: a tenure that begins later finds them
+		n.haveSync(p, m.Came)
+	}
 	for _, h := range m.Gone {
 		n.online.remove(h, bit)
 		n.table.changed(im.Account{}, h, false)
@@ -311,15 +346,28 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		return
 	}
 	added, gone := n.online.replace(int(m.Part.Index), m.Part.Users, bit)
-	if len(added) > 0 && n.recipientsChosen.Load() {
-		n.send(p, &clusterpb.Online{Resync: added}, stream.Hint{})
-	}
+	n.haveSync(p, added)
 	for _, h := range added {
 		n.table.changed(im.Account{}, h, true)
 	}
 	for _, h := range gone {
 		n.table.changed(im.Account{}, h, false)
 	}
+}
+
+// haveSync has users sync who are online at p: this process may have chosen recipients
+// of entries without them.
+func (n *Nodes) haveSync(p *node, users []uint64) {
+	if len(users) > 0 && n.recipientsChosen.Load() {
+		n.send(p, &clusterpb.Online{Resync: users}, stream.Hint{})
+	}
+}
+
+// noteTenure notes a tenure that the node has begun. Frames with an older one can come later.
+func (p *node) noteTenure(tenure uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tenure = max(p.tenure, tenure)
 }
 
 func (n *Nodes) garbled(from im.Node, what string, err error) {

@@ -151,6 +151,108 @@ func TestF2OwnerThatMissedALoginHasItsSessionSync(t *testing.T) {
 	})
 }
 
+// F2: an announcement is late at a node that takes a feed over meanwhile. A former owner
+// has answered the sync of that session, and the new one has pushed an entry without it: the
+// session has to sync. Without another tenure the node that is asked knows the session, and
+// a login after the takeover is in time: neither session syncs.
+func TestLateAnnouncementHasItsUserSyncIfATenureBegan(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		steps func(login, takeOver, commit func())
+		want  []string
+	}{
+		{"login, takeover, entry", func(login, takeOver, commit func()) { login(); takeOver(); commit() }, []string{"lagged"}},
+		{"takeover, entry, login", func(login, takeOver, commit func()) { takeOver(); commit(); login() }, nil},
+		{"takeover, login, entry", func(login, takeOver, commit func()) { takeOver(); login(); commit() }, nil},
+		{"login, entry", func(login, _, commit func()) { login(); commit() }, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			all := sites(t, 2, stream.Options{})
+			defer endAll(all)
+			g, w := all[1], &owned{at: all[0], head: 9}
+			w.at.nodes.BeginTenure()
+			y := g.online("y")
+			settle()
+			w.commit("x", "y")
+			settle()
+			y.wantAll(c.what+": was known", "10:by the server")
+			var x *screen
+			c.steps(
+				func() { g.bus.Cut(w.at.id, true); x = g.online("x") },
+				func() { w.at.nodes.BeginTenure(); settle() },
+				func() { w.commit("x", "y"); settle() },
+			)
+			if n := g.nodes.Missed.Load(); n != 0 {
+				t.Errorf("%s: %d sessions sync before the announcement arrives", c.what, n)
+			}
+			g.bus.Cut(w.at.id, false)
+			pass(2 * time.Second) // the frame is sent again; it has not become its hint
+			x.wantAll(c.what, c.want...)
+			y.wantAll(c.what+": was known", "11:by the server")
+			x.out.Resume()
+			w.commit("x")
+			settle()
+			x.wantAll(c.what+": afterwards", "12:by the server")
+			if n := g.nodes.Missed.Load(); n != uint64(len(c.want)) {
+				t.Errorf("%s: %d sessions were told to sync, want %d", c.what, n, len(c.want))
+			}
+		})
+	}
+}
+
+// F2: each node learns the newest tenure of the others also if frames that tell it were
+// lost, and that of a new process in place of the former one's. Else each login would
+// have its user sync.
+func TestNodesLearnTheNewestTenure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{Hints: 3})
+		g, owner := all[1], all[0]
+		known := func(when string) {
+			t.Helper()
+			if got, want := g.nodes.known(owner.id).tenure, owner.nodes.tenure.Load(); got != want {
+				t.Errorf("%s: tenure %d is known, want %d", when, got, want)
+			}
+		}
+		known("at the start")
+		owner.nodes.BeginTenure()
+		settle()
+		known("a takeover")
+		owner.bus.Cut(g.id, true)
+		owner.nodes.BeginTenure()
+		owner.nodes.BeginTenure()
+		pass(4 * time.Second) // so long that the frames become their hint
+		owner.bus.Cut(g.id, false)
+		pass(time.Second)
+		known("a hint")
+		owner.bus.Cut(g.id, true)
+		owner.nodes.BeginTenure()
+		g.online("bob")
+		settle()
+		for i, id := range convs(9) {
+			owner.fan.say("bob", entry(id, im.Seq(i+1), "x")) // more than there is room for hints
+		}
+		pass(4 * time.Second)
+		owner.bus.Cut(g.id, false)
+		pass(2 * time.Second)
+		if g.lostOf(im.Key{}) == 0 {
+			t.Error("the receiver was not reset")
+		}
+		known("a reset of the receiver")
+		owner.nodes.tenure.Store(1 << 63) // more than a process begins with
+		owner.nodes.BeginTenure()
+		settle()
+		known("a takeover")
+		owner.end()
+		owner = owner.restart()
+		pass(2 * time.Second)
+		known("another process")
+		owner.nodes.BeginTenure()
+		settle()
+		known("a takeover by that")
+		endAll([]*site{owner, g})
+	})
+}
+
 // An owner does not hear of very many logins. For each of them it asks at most for
 // one part of the table, and sessions that it knew need not sync.
 func TestManyMissedLoginsAreAskedForByPart(t *testing.T) {

@@ -62,6 +62,31 @@ func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
 	})
 }
 
+// F2 with F8: the announcement of a session is late at a node that takes the feed over. The
+// former owner has answered the session, and the new one pushes an entry without it. Then the
+// session has to sync; the one that the new owner knew does not.
+func TestF2ASessionThatTheNewOwnerDidNotKnowSyncs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := routetest.Start(t, "b", "a", "c")
+		former, by, third := c.Nodes["b"], c.Nodes["a"], c.Nodes["c"]
+		key := former.Group("alice", "bob")
+		alice := third.Online("alice")
+		c.WaitOnline()
+		synctest.Wait()
+		third.Bus.Cut(by.ID, true)
+		bob := third.Online("bob")
+		if s, err := third.State(t.Context(), key, "bob"); err != nil || s.Head != 1 {
+			t.Fatalf("the former owner says %v, %v, want head 1", s, err)
+		}
+		c.TakeOver(former, by)
+		by.MustSend(convtest.Message(key, "alice", "k1", 1, "to whom it knows"))
+		synctest.Wait()
+		third.Bus.Cut(by.ID, false)
+		routetest.Sees(t, alice, "1:members", "2:to whom it knows")
+		routetest.Sees(t, bob, "*petrelv1.ServerFrame_Lagged")
+	})
+}
+
 // F8 with F17: a new owner pushes nobody what was there before they came.
 func TestF8ANewOwnerPushesNobodyWhatWasBeforeThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,8 +28,20 @@ var fanoutRules = []rule{
 	{
 		name:    "hide-blindness",
 		holds:   "an owner that has learnt late who is online says so, and they sync",
-		patches: []patch{{"internal/fanout/nodes.go", `len(added) > 0 && n.recipientsChosen.Load()`, `len(added) > 0 && false`}},
+		patches: []patch{{"internal/fanout/nodes.go", `len(users) > 0 && n.recipientsChosen.Load()`, `len(users) > 0 && false`}},
 		guards:  []guard{{"internal/fanout", "^TestF2OwnerThatMissedALogin"}},
+	},
+	{
+		name:    "late-login",
+		holds:   "an owner that hears of a login after its takeover has that user sync",
+		patches: []patch{{"internal/fanout/nodes.go", `*m.KnownTenure != n.tenure.Load()`, `false`}},
+		guards:  []guard{{"internal/fanout", "^TestLateAnnouncementHasItsUserSyncIfATenureBegan$"}, {"internal/route", "^TestF2ASession"}},
+	},
+	{
+		name:    "silent-takeover",
+		holds:   "a node that takes a feed over begins a tenure, of which announcements say whether they know it",
+		patches: []patch{{"internal/conv/convs.go", `cs.o.Nodes.BeginTenure()`, ``}},
+		guards:  []guard{{"internal/route", "^TestF2ASession"}},
 	},
 	{
 		name:    "large-unannounced",

@@ -68,7 +68,6 @@ type link struct {
 	dead      *atomic.Bool
 	takeovers *atomic.Int64
 	say       func(format string, args ...any)
-	taken     func() // is called after a take-over
 
 	full, stalled atomic.Bool
 
@@ -191,9 +190,6 @@ func (l *link) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Ep
 	l.set(func(l *link) { l.poisoned = false })
 	e, pos, err := l.Store.Takeover(ctx, f, holder)
 	l.say("takes the feed over in epoch %d: %v", e, err)
-	if err == nil {
-		l.taken()
-	}
 	return e, pos, err
 }
 

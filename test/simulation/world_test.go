@@ -147,7 +147,6 @@ func (w *world) start(id im.Node) {
 	n := &node{id: id, w: w, ended: make(chan struct{})}
 	w.nodes[id] = n
 	n.link = newLink(w.store, &w.takeovers, &n.door, &n.dead, rand.New(rand.NewPCG(w.disk.draw(), 3)), w.o.lag)
-	n.link.taken = func() { w.resync(n) }
 	n.link.say = func(format string, args ...any) { w.say(string(id)+" "+format, args...) }
 	n.bus = &nodeBus{LossyBus: bustest.Lossy(joined, w.o.calm(w.disk.draw())), node: &n.door, dead: &n.dead}
 	n.Node = convtest.NewNode(w.t, n.link)
@@ -244,24 +243,6 @@ func (n *node) freeze() { n.door.set(true) }
 func (n *node) thaw() {
 	n.door.set(false)
 	n.bus.thaw()
-}
-
-// resync has sessions sync that logged in elsewhere shortly before a node took the feed over.
-// Such a session has synced with the owner before. If the new owner pushes an entry before it
-// hears of the session, neither of the two notices: announcements that come late are no reason
-// for Nodes.handleOnline to have their users sync.
-func (w *world) resync(by *node) {
-	const late = 5 * time.Second // for so long a frame is sent again before it becomes its hint, and more
-	for _, d := range w.devices {
-		d.mu.Lock()
-		c := d.conn
-		d.mu.Unlock()
-		if c != nil && c.at != by && time.Since(c.began) < late {
-			var k fanout.WakeUps
-			c.out.Lag(&k)
-			k.Flush()
-		}
-	}
 }
 
 // disconnect ends the connections to a node. nil: to all of them.

@@ -34,7 +34,14 @@ type Online struct {
 	Resync []uint64 `protobuf:"fixed64,5,rep,packed,name=resync,proto3" json:"resync,omitempty"`
 	// Announcements about these parts, as bits, were dropped: the receiver asks for
 	// the parts. This is the stream hint of an announcement.
-	Dropped       uint64 `protobuf:"fixed64,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Dropped uint64 `protobuf:"fixed64,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Number of the newest tenure that the sender has begun. It grows within a process
+	// and begins with a random number, so no two processes have the same.
+	Tenure uint64 `protobuf:"fixed64,7,opt,name=tenure,proto3" json:"tenure,omitempty"`
+	// With came: the newest tenure of the receiver that the sender knew of when the users
+	// came; 0: of none. If the receiver has begun another one since, a former owner may have
+	// answered the syncs of these users, so they have to sync again. Not set by older releases.
+	KnownTenure   *uint64 `protobuf:"fixed64,8,opt,name=known_tenure,json=knownTenure,proto3,oneof" json:"known_tenure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -107,6 +114,20 @@ func (x *Online) GetResync() []uint64 {
 func (x *Online) GetDropped() uint64 {
 	if x != nil {
 		return x.Dropped
+	}
+	return 0
+}
+
+func (x *Online) GetTenure() uint64 {
+	if x != nil {
+		return x.Tenure
+	}
+	return 0
+}
+
+func (x *Online) GetKnownTenure() uint64 {
+	if x != nil && x.KnownTenure != nil {
+		return *x.KnownTenure
 	}
 	return 0
 }
@@ -895,17 +916,20 @@ var File_petrel_cluster_v1_fanout_proto protoreflect.FileDescriptor
 
 const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\n" +
-	"\x1epetrel/cluster/v1/fanout.proto\x12\x11petrel.cluster.v1\"\xdc\x01\n" +
+	"\x1epetrel/cluster/v1/fanout.proto\x12\x11petrel.cluster.v1\"\xad\x02\n" +
 	"\x06Online\x12\x12\n" +
 	"\x04came\x18\x01 \x03(\x06R\x04came\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\x06R\x04gone\x122\n" +
 	"\x04part\x18\x03 \x01(\v2\x1e.petrel.cluster.v1.Online.PartR\x04part\x12\x10\n" +
 	"\x03ask\x18\x04 \x01(\x06R\x03ask\x12\x16\n" +
 	"\x06resync\x18\x05 \x03(\x06R\x06resync\x12\x18\n" +
-	"\adropped\x18\x06 \x01(\x06R\adropped\x1a2\n" +
+	"\adropped\x18\x06 \x01(\x06R\adropped\x12\x16\n" +
+	"\x06tenure\x18\a \x01(\x06R\x06tenure\x12&\n" +
+	"\fknown_tenure\x18\b \x01(\x06H\x00R\vknownTenure\x88\x01\x01\x1a2\n" +
 	"\x04Part\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
-	"\x05users\x18\x02 \x03(\x06R\x05users\"\xf3\x01\n" +
+	"\x05users\x18\x02 \x03(\x06R\x05usersB\x0f\n" +
+	"\r_known_tenure\"\xf3\x01\n" +
 	"\bDelivery\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
@@ -1010,6 +1034,7 @@ func file_petrel_cluster_v1_fanout_proto_init() {
 	if File_petrel_cluster_v1_fanout_proto != nil {
 		return
 	}
+	file_petrel_cluster_v1_fanout_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

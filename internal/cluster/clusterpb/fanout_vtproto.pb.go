@@ -97,6 +97,18 @@ func (m *Online) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.KnownTenure != nil {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(*m.KnownTenure))
+		i--
+		dAtA[i] = 0x41
+	}
+	if m.Tenure != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Tenure))
+		i--
+		dAtA[i] = 0x39
+	}
 	if m.Dropped != 0 {
 		i -= 8
 		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Dropped))
@@ -842,6 +854,12 @@ func (m *Online) SizeVT() (n int) {
 	if m.Dropped != 0 {
 		n += 9
 	}
+	if m.Tenure != 0 {
+		n += 9
+	}
+	if m.KnownTenure != nil {
+		n += 9
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1494,6 +1512,27 @@ func (m *Online) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Dropped = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
+		case 7:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Tenure", wireType)
+			}
+			m.Tenure = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Tenure = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 8:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field KnownTenure", wireType)
+			}
+			var v uint64
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+			m.KnownTenure = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -3661,6 +3700,27 @@ func (m *Online) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Dropped = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
+		case 7:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Tenure", wireType)
+			}
+			m.Tenure = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Tenure = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 8:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field KnownTenure", wireType)
+			}
+			var v uint64
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+			m.KnownTenure = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
