@@ -15,7 +15,7 @@ type Cluster struct {
 	State     func(context.Context) *petrelv1.ClusterState
 	Drain     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error)
 	Resume    func(context.Context, im.Node) error
-	Rebalance func(context.Context) error
+	Rebalance func(context.Context) (*petrelv1.ClusterState, error)
 	Move      func(ctx context.Context, p im.Partition, database int) (*petrelv1.MovePartitionResponse, error)
 	Finalize  func(context.Context) (*petrelv1.FinalizeClusterResponse, error)
 
@@ -40,10 +40,7 @@ func (s adminService) ResumeNode(ctx context.Context, r *connect.Request[petrelv
 
 // RebalanceCluster waits until every node owns its share.
 func (s adminService) RebalanceCluster(ctx context.Context, _ *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
-	if err := s.o.Cluster.Rebalance(ctx); err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(s.o.Cluster.State(ctx)), nil
+	return respond(s.o.Cluster.Rebalance(ctx))
 }
 
 // MovePartition takes a partition to another database.

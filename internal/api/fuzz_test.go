@@ -25,7 +25,7 @@ func FuzzBodies(f *testing.F) {
 			return nil, &im.Error{Code: im.CodeNoNode}
 		},
 		Resume:    func(context.Context, im.Node) error { return &im.Error{Code: im.CodeNoNode} },
-		Rebalance: func(context.Context) error { return nil },
+		Rebalance: func(context.Context) (*petrelv1.ClusterState, error) { return &petrelv1.ClusterState{}, nil },
 		Move: func(context.Context, im.Partition, int) (*petrelv1.MovePartitionResponse, error) {
 			return nil, &im.Error{Code: im.CodeNoNode}
 		},

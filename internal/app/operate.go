@@ -102,7 +102,7 @@ func (a *App) operations() api.Cluster {
 			State:     func(context.Context) *petrelv1.ClusterState { return a.stateAlone() },
 			Drain:     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error) { return nil, alone },
 			Resume:    func(context.Context, im.Node) error { return alone },
-			Rebalance: func(context.Context) error { return alone },
+			Rebalance: func(context.Context) (*petrelv1.ClusterState, error) { return nil, alone },
 			Move:      func(context.Context, im.Partition, int) (*petrelv1.MovePartitionResponse, error) { return nil, alone },
 			Finalize:  func(context.Context) (*petrelv1.FinalizeClusterResponse, error) { return nil, alone },
 		}
@@ -130,10 +130,14 @@ func (a *App) stateAlone() *petrelv1.ClusterState {
 	}}}
 }
 
-// clusterState is what this node knows. The level is what the databases say
-// now, or said at the start if they do not answer.
 func (a *App) clusterState(ctx context.Context) *petrelv1.ClusterState {
 	st := a.node.cluster.Status()
+	return a.stateOf(ctx, &st)
+}
+
+// stateOf is what this node knew when it made st. The level is what the databases say
+// now, or said at the start if they do not answer.
+func (a *App) stateOf(ctx context.Context, st *cluster.Status) *petrelv1.ClusterState {
 	level, err := a.databases.Level(ctx)
 	if err != nil {
 		level = a.store.Info().Level
@@ -291,25 +295,37 @@ func (a *App) otherGateway() bool {
 	return false
 }
 
-// rebalance has all nodes look at once, and waits until nothing is misplaced as
-// this node sees it, or for 30 s.
-func (a *App) rebalance(ctx context.Context) error {
+// rebalance has all nodes look at once, and returns the state in which nothing is misplaced
+// as this node sees it, or that after 30 s.
+func (a *App) rebalance(ctx context.Context) (*petrelv1.ClusterState, error) {
+	st := balance(ctx, a.node.cluster, a.node.bus)
+	return a.stateOf(ctx, &st), nil
+}
+
+// balance is rebalance. It judges nothing before lookTime: a node may have begun to take
+// partitions, and this one has not heard of it yet.
+func balance(ctx context.Context, c *cluster.Cluster, b bus.Bus) cluster.Status {
 	ctx, cancel := context.WithTimeout(ctx, rebalanceTime)
 	defer cancel()
-	a.node.cluster.Reconsider()
-	for _, n := range a.node.bus.Peers() {
-		_ = a.node.bus.Send(n, lookSubject, nil) // one that is lost looks by itself
+	c.Reconsider()
+	for _, n := range b.Peers() {
+		_ = b.Send(n, lookSubject, nil) // one that is lost looks by itself
+	}
+	select {
+	case <-time.After(lookTime):
+	case <-ctx.Done():
+		return c.Status()
 	}
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for {
-		if st := a.node.cluster.Status(); st.Misplaced == 0 && len(st.Unowned) == 0 {
-			return nil
+		if st := c.Status(); st.Misplaced == 0 && len(st.Unowned) == 0 {
+			return st
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return nil // the answer says what is left
+			return c.Status() // it says what is left
 		}
 	}
 }

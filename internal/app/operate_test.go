@@ -3,9 +3,15 @@ package app
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route/routetest"
 )
 
 func TestANodeIsCutOffWhenItReachesNobody(t *testing.T) {
@@ -61,4 +67,53 @@ func TestF28LevelIsNotRaisedWhileAnOlderNodeMayRun(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A node has just begun to take partitions, and the node that is asked to rebalance has not
+// heard of it: its first beacon is lost. The answer is given after the partition has moved.
+func TestRebalanceWaitsForANodeThatHasJustResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := routetest.Start(t, "b", "a")
+		asked, resumed := nodes.Nodes["a"], nodes.Nodes["b"]
+		time.Sleep(5 * time.Second) // each knows that the other takes partitions
+		if err := resumed.Cluster.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second) // and what is drained
+		if st := asked.Cluster.Status(); nodes.Owner() != asked || st.Misplaced > 0 {
+			t.Fatalf("%d partitions are misplaced before, node %s owns the one; want 0, node a", st.Misplaced, nodes.Owner().ID)
+		}
+		resumed.Bus.Cut(asked.ID, true)
+		resumed.Cluster.Resume()
+		time.AfterFunc(100*time.Millisecond, func() { resumed.Bus.Cut(asked.ID, false) })
+		begun := time.Now()
+		st := balance(t.Context(), asked.Cluster, asked.Bus)
+		if took := time.Since(begun); took != lookTime {
+			t.Errorf("the answer comes after %v, want %v", took, lookTime)
+		}
+		if owner, _, _ := asked.Cluster.Route(0); owner != resumed.ID || st.Misplaced+len(st.Unowned) != 0 {
+			t.Errorf("%d are misplaced, %d without an owner, node %s owns the partition; want 0, 0, node b", st.Misplaced, len(st.Unowned), owner)
+		}
+	})
+}
+
+// What cannot be put right in 30 s is in the answer.
+func TestRebalanceEndsAfterHalfAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := convtest.OpenStore(t, vfs.NewMem())
+		t.Cleanup(func() {
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		n, err := routetest.New(t, st).Begin("a", cluster.Gateway) // nobody serves the partition
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		left := balance(t.Context(), n.Cluster, n.Bus)
+		if took := time.Since(begun); took != rebalanceTime || len(left.Unowned) != 1 {
+			t.Errorf("the answer comes after %v with %d partitions without an owner, want %v, 1", took, len(left.Unowned), rebalanceTime)
+		}
+	})
 }
