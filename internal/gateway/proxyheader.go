@@ -55,16 +55,22 @@ func readProxyHeader(r io.Reader) (client netip.AddrPort, ok bool, err error) {
 // speaks.
 func (g *Gateway) announced(peer netip.Addr) bool { return g.o.ProxyProtocol && g.trusted(peer) }
 
+// awaitProxyHeader is readProxyHeader of a connection that may stay silent: all of the
+// header has to come within handshakeTimeout.
+func awaitProxyHeader(nc net.Conn) (client netip.AddrPort, ok bool, err error) {
+	if err := nc.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return client, false, err
+	}
+	if client, ok, err = readProxyHeader(nc); err == nil {
+		err = nc.SetReadDeadline(time.Time{})
+	}
+	return client, ok, err
+}
+
 // readClient finds out for whom a proxy speaks, and makes that the address of the
 // connection.
 func (g *Gateway) readClient(nc *arrived) error {
-	if err := nc.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return err
-	}
-	client, ok, err := readProxyHeader(nc.TCPConn)
-	if err == nil {
-		err = nc.SetReadDeadline(time.Time{})
-	}
+	client, ok, err := awaitProxyHeader(nc.TCPConn)
 	if ok {
 		nc.client = net.TCPAddrFromAddrPort(client)
 	}

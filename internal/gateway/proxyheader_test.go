@@ -10,10 +10,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
@@ -159,6 +163,50 @@ func TestProxyProtocolNamesTheClientOnBothPorts(t *testing.T) {
 				defer s.limits.mu.Unlock()
 				return s.limits.http == 0 && len(s.limits.sources) == 0
 			})
+		})
+	}
+}
+
+// A proxy that stays silent, or that names its client byte by byte, is waited for 5 s in all.
+// After the header its client has other limits.
+func TestAProxyThatStaysSilentIsWaitedForFiveSeconds(t *testing.T) {
+	header := proxyHeader("198.51.100.1:4711")
+	for _, c := range []struct {
+		what  string
+		sends int           // bytes of the header
+		every time.Duration // between two of them
+		ends  time.Duration
+		err   error
+	}{
+		{"silent", 0, 0, 5 * time.Second, os.ErrDeadlineExceeded},
+		{"silent after the signature", len(proxySignature), 0, 5 * time.Second, os.ErrDeadlineExceeded},
+		{"byte by byte", len(header), time.Second, 5 * time.Second, os.ErrDeadlineExceeded},
+		{"slow", len(header), 100 * time.Millisecond, time.Duration(len(header)) * 100 * time.Millisecond, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server, proxy := net.Pipe()
+			var sending sync.WaitGroup
+			defer func() { _ = server.Close(); sending.Wait() }()
+			sending.Go(func() {
+				for i := range c.sends {
+					time.Sleep(c.every)
+					if _, err := proxy.Write(header[i : i+1]); err != nil {
+						return // the server has ended the connection
+					}
+				}
+			})
+			begun := time.Now()
+			client, ok, err := awaitProxyHeader(server)
+			if took := time.Since(begun); took != c.ends || !errors.Is(err, c.err) || ok != (c.err == nil) {
+				t.Errorf("%s: %s, %t, %v after %v; want %v after %v", c.what, client, ok, err, took, c.err, c.ends)
+			}
+			if c.err != nil {
+				return
+			}
+			time.AfterFunc(time.Minute, func() { _ = proxy.Close() })
+			if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(begun) != c.ends+time.Minute {
+				t.Errorf("%s: afterwards a read ends with %v after %v, want the proxy's end after a minute", c.what, err, time.Since(begun)-c.ends)
+			}
 		})
 	}
 }
