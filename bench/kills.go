@@ -77,10 +77,14 @@ func (k *killer) died() error {
 }
 
 // kill kills the server, starts it again and returns when all are back. It puts a kill off until
-// a send was acked after the last one: a server that is killed before it answers gets nowhere.
+// a send was acked, after the last kill: a server that is killed before it answers gets nowhere.
 func (k *killer) kill(ctx context.Context) error {
 	began, at := time.Now(), k.gen.now()
-	if n := len(k.killed); n > 0 && k.gen.lastAck.Load() < k.killed[n-1].to {
+	since := k.gen.started + 1 // lastAck begins there
+	if n := len(k.killed); n > 0 {
+		since = k.killed[n-1].to
+	}
+	if k.gen.lastAck.Load() < since {
 		k.due = time.After(shortestSilence)
 		return nil
 	}
