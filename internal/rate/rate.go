@@ -46,9 +46,20 @@ func (l Limit) room() int64 {
 	return int64(room)
 }
 
+// origin is the beginning of 1970, by the wall clock and the monotonic clock as they stand to
+// each other at the start.
+var origin = func() time.Time {
+	now := time.Now()
+	return now.Add(-time.Duration(now.UnixNano()))
+}()
+
+// moment is the time since origin in nanoseconds. It is monotonic if now is, as is what
+// time.Now returns: a step of the wall clock neither fills nor empties a bucket.
+func moment(now time.Time) int64 { return int64(now.Sub(origin)) }
+
 // Bucket is one token bucket; the zero Bucket is full. It has no lock.
 type Bucket struct {
-	full int64 // when it is full again, in Unix nanoseconds
+	full int64 // when it is full again, in nanoseconds since origin
 }
 
 // Take takes a token and returns 0. If there is none it takes nothing and
@@ -66,9 +77,8 @@ func (b *Bucket) wait(now time.Time, l Limit, most time.Duration, n int) time.Du
 	if l.Every < 0 || l.Burst < 0 {
 		return 0
 	}
-	at, room := now.UnixNano(), l.room()
-	// No bucket is emptier than that. One that is full only in an hour, because
-	// the clock was set back by an hour, would refuse all until then.
+	at, room := moment(now), l.room()
+	// No bucket is emptier than that, whatever clock now is of.
 	b.full = min(max(b.full, at), at+room+int64(most))
 	if wait := time.Duration(b.full-at-room) + time.Duration(n)*l.Every; wait > 0 {
 		return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
@@ -84,7 +94,7 @@ func (b *Bucket) take(l Limit, n int) {
 }
 
 // Full tells whether the bucket is as good as a new one.
-func (b *Bucket) Full(now time.Time) bool { return b.full <= now.UnixNano() }
+func (b *Bucket) Full(now time.Time) bool { return b.full <= moment(now) }
 
 // Table has a bucket for each key, in memory that is bounded. It grows while more
 // buckets are in use, and shrinks when fewer are. A bucket that is full is not in use:

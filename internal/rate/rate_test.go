@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/petrel-im/petrel/internal/im"
 )
@@ -84,6 +85,39 @@ func TestClockThatIsSetBackLocksNobodyOut(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 		if wait := b.Take(now, l); wait != 0 {
 			t.Errorf("then it waits %v", wait)
+		}
+	}
+}
+
+// stepped is t with another wall clock, and the same monotonic one, as after a step.
+func stepped(t time.Time, by time.Duration) time.Time {
+	wall := (*uint64)(unsafe.Pointer(&t)) // the seconds stand in bits 30 to 62, above the nanoseconds
+	*wall += uint64(int64(by/time.Second) << 30)
+	return t
+}
+
+func TestStepsOfTheWallClockChangeNoBucket(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	l := Per(10, time.Second, 3)
+	for _, step := range []time.Duration{-year, -time.Hour, -time.Minute, time.Minute, year} {
+		var b Bucket
+		var table Table[string]
+		now := origin.Add(56 * year) // it has a monotonic reading
+		take := func(at time.Time) (time.Duration, error) { return b.Take(at, l), table.Take(at, "alice", l) }
+		for range 2 {
+			if wait, err := take(now); wait != 0 || err != nil {
+				t.Fatalf("a full bucket waits %v, %v", wait, err)
+			}
+		}
+		then := stepped(now, step)
+		if d := then.Round(0).Sub(now.Round(0)); d != step || then.Sub(now) != 0 {
+			t.Fatalf("the wall clock has made a step of %v and the monotonic one of %v, want %v and 0", d, then.Sub(now), step)
+		}
+		if wait, err := take(then); wait != 0 || err != nil {
+			t.Errorf("after a step of %v the third token waits %v, %v", step, wait, err)
+		}
+		if wait, err := take(then); wait != 100*time.Millisecond || im.CodeOf(err) != im.CodeRateLimited {
+			t.Errorf("after a step of %v the fourth token waits %v, %v; want 100 ms", step, wait, err)
 		}
 	}
 }
