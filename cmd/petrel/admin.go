@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/regular"
 	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
@@ -179,7 +180,7 @@ func readSecret(name string) (string, error) {
 		return "", &fault{exit: exitAuth, code: "open_secret", what: "others can read " + name,
 			why: fmt.Sprintf("its mode is %04o", i.Mode().Perm()), fix: "chmod 600 " + name}
 	}
-	b, err := os.ReadFile(name)
+	b, err := regular.Read(name)
 	if err != nil {
 		return "", err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 )
 
@@ -132,7 +133,7 @@ func checkTransport(conf *config.Config) verdict {
 	case conf.TLS.On():
 		v.Found = "TLS with " + conf.TLS.CertFile
 		for _, name := range []string{conf.TLS.CertFile, conf.TLS.KeyFile} {
-			if _, err := os.ReadFile(name); err != nil {
+			if _, err := regular.Read(name); err != nil {
 				v.State, v.Found, v.Fix = stateFail, err.Error(), "name a file that this user may read"
 			}
 		}

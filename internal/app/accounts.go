@@ -2,10 +2,10 @@ package app
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/user"
 )
 
@@ -50,7 +50,7 @@ func (a *App) accounts() (user.Options, error) {
 		return o, nil
 	}
 	var err error
-	if a.jwtKey, err = os.ReadFile(j.KeyFile); err != nil {
+	if a.jwtKey, err = regular.Read(j.KeyFile); err != nil {
 		return o, fmt.Errorf("read jwt.key_file: %w", err)
 	}
 	o.JWT.Key = a.jwtKey

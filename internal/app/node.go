@@ -21,6 +21,7 @@ import (
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -326,7 +327,7 @@ func (a *App) busTLS() (*tls.Config, error) {
 
 // readRoots reads cluster.bus_ca_file.
 func readRoots(name string) (*x509.CertPool, error) {
-	b, err := os.ReadFile(name)
+	b, err := regular.Read(name)
 	if err != nil {
 		return nil, fmt.Errorf("read cluster.bus_ca_file: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/petrel-im/petrel/internal/gateway"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/metrics"
+	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -191,7 +192,7 @@ func (a *App) readKeyFiles(ctx context.Context, c *config.Config) (f *keyFiles, 
 	if c.JWT.KeyFile == "" {
 		return f, nil
 	}
-	key, err := os.ReadFile(c.JWT.KeyFile)
+	key, err := regular.Read(c.JWT.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("read jwt.key_file: %w", err)
 	}
@@ -291,7 +292,15 @@ func (a *App) readCertificate() error {
 
 // loadCertificate reads a certificate and its key; options are those that name the files.
 func loadCertificate(certFile, keyFile, options string) (*tls.Certificate, error) {
-	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	chain, err := regular.Read(certFile)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", options, err)
+	}
+	key, err := regular.Read(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", options, err)
+	}
+	cert, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", options, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,6 +128,8 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "database that is no URL", file: "[store]\npostgres = [\"10.0.0.10/chat\"]", want: []string{"petrel.toml:2: store.postgres = (hidden)", "does not begin with its scheme"}},
 		{name: "short secret", file: "[metrics]\ntoken = \"hunter2\"", want: []string{"metrics.token = (hidden): it has 7 characters"}},
 		{name: "missing secret file", file: "[metrics]\ntoken_file = \"nowhere\"", want: []string{"metrics.token_file = nowhere", "no such file"}},
+		{name: "empty secret file", env: []string{"PETREL_METRICS__TOKEN_FILE=" + writeFile(t, "\n")}, want: []string{"metrics.token", "the file is empty", "leave metrics.token_file out"}},
+		{name: "FIFO as a secret file", env: []string{"PETREL_METRICS__TOKEN_FILE=" + fifo(t)}, want: []string{"metrics.token_file", "no regular file"}},
 		{name: "secret and its file", file: "[metrics]\ntoken = \"0123456789abcdef\"\ntoken_file = \"x\"", want: []string{":3: metrics.token_file: metrics.token is set by", ":2 already"}},
 		{name: "file of what is no secret", file: "[store]\ndir_file = \"x\"", want: []string{"unknown option store.dir_file"}},
 		{name: "two at once", file: "[a]\nb=1\n[c]\nd=2", want: []string{":2: unknown option a.b", ":4: unknown option c.d"}},
@@ -146,6 +149,16 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fifo is a FIFO that nobody writes into.
+func fifo(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 func TestNamedFileMustExist(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/petrel-im/petrel/internal/regular"
 )
 
 // DefaultFiles are looked for in this order when no file is named; the first
@@ -82,7 +84,7 @@ func (l *loader) readFile(s Source) {
 		files = []string{s.File}
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
+		b, err := regular.Read(name)
 		if errors.Is(err, os.ErrNotExist) && s.File == "" {
 			continue
 		}
@@ -176,14 +178,17 @@ func (l *loader) set(key string, v raw, from Origin) {
 	}
 	l.at[name] = from
 	if name != key {
-		b, err := os.ReadFile(v.text)
+		b, err := regular.Read(v.text)
 		if err != nil {
 			fail(Problem{Value: v.text, Why: err.Error(), Fix: "name a file that exists and that this user may read"})
 			return
 		}
 		from.Via = strings.TrimSpace(from.Via + " " + v.text)
 		l.c.secrets = append(l.c.secrets, v.text)
-		v = raw{text: strings.TrimRight(string(b), "\r\n")}
+		if v = (raw{text: strings.TrimRight(string(b), "\r\n")}); v.text == "" {
+			fail(Problem{Value: name, Why: "the file is empty", Fix: "write the value into it, or leave " + key + " out"})
+			return
+		}
 	}
 	o := l.options[i]
 	if err := o.set(v); err != nil {

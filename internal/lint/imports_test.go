@@ -18,7 +18,7 @@ import (
 // the Go SDK, which the server shares with its users; the SDK imports nothing of
 // the server.
 var imports = map[string][]string{
-	"cmd/petrel":       {"bench", "bench/compare", "bench/page", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/console", "internal/im", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
+	"cmd/petrel":       {"bench", "bench/compare", "bench/page", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/console", "internal/im", "internal/logbuffer", "internal/regular", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat":  {"internal/terminal", "internal/wire", "sdk/go"},
 	"bench/page":       {"bench", "bench/compare"},
 	"bench/compare":    {"bench"},
@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	"internal/fanout":   {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/measure", "internal/wake", "internal/wire"},
 	"internal/presence": {"internal/fanout", "internal/im", "internal/rate", "internal/wake", "internal/store", "internal/user", "internal/wire"},
 	"internal/cluster":  {"internal/bus", "internal/im", "internal/wake", "internal/store"},
-	"internal/user":     {"internal/im", "internal/rate", "internal/store"},
+	"internal/user":     {"internal/im", "internal/rate", "internal/regular", "internal/store"},
 	"internal/audit":    {"internal/im", "internal/rate", "internal/wake", "internal/store"},
 	"internal/wire":     {"internal/im"},
 	"internal/rate":     {"internal/im"},
@@ -58,7 +58,7 @@ var imports = map[string][]string{
 	"internal/store/pgstore":     {"internal/im", "internal/wake", "internal/store", "internal/store/markfile"},
 
 	"internal/checker":     {"internal/wire"},
-	"internal/config":      {},
+	"internal/config":      {"internal/regular"},
 	"internal/im":          {},
 	"internal/im/gencodes": {},
 
@@ -66,9 +66,11 @@ var imports = map[string][]string{
 	"internal/wire/gents":     {},
 	"internal/api/genopenapi": {"internal/api", "internal/im"},
 	"internal/lint":           {},
+	"internal/logbuffer":      {"internal/wake"},
 	"internal/measure":        {},
 	"internal/metrics":        {"internal/measure"},
 	"internal/process":        {},
+	"internal/regular":        {},
 	"internal/repeats":        {},
 	"internal/wake":           {},
 	"internal/terminal":       {},

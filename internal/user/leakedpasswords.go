@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"github.com/petrel-im/petrel/internal/regular"
 )
 
 // hashDigits is the length of a hash in a file of stolen passwords: SHA-1 in hexadecimal
@@ -23,7 +24,7 @@ const maxHashLine = 80
 // which does not count. The lines are in the order of the hashes, as Have I Been Pwned gives
 // them out, so a file of 40 GB is read at about 40 places. The file may be replaced at any time.
 func isStolen(file, password string) (bool, error) {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return false, fmt.Errorf("read accounts.stolen_passwords_file: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -791,6 +792,48 @@ func TestATarThatGoesOnIsNoBackup(t *testing.T) {
 	}
 	if _, err := Restore(t.Context(), onDisk(t), RestoreOptions{Stream: bytes.NewReader(append(bytes.Clone(whole), make([]byte, 10240)...))}); err != nil {
 		t.Errorf("with zeros at the end: %v", err)
+	}
+}
+
+// A backup holds regular files: a symbolic link in it brings no file from outside into a store,
+// and a FIFO keeps nobody waiting.
+func TestABackupHoldsRegularFilesOnly(t *testing.T) {
+	o, folder := onDisk(t), t.TempDir()
+	fill(t, o, 3)
+	if _, err := Backup(t.Context(), o, BackupOptions{To: folder}); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(folder, backupName(1))
+	names, err := vfs.Default.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		path, kept := filepath.Join(dir, name), filepath.Join(t.TempDir(), name)
+		if err := os.Rename(path, kept); err != nil {
+			t.Fatal(err)
+		}
+		for what, replace := range map[string]func() error{
+			"a symbolic link": func() error { return os.Symlink(kept, path) },
+			"a FIFO":          func() error { return syscall.Mkfifo(path, 0o600) },
+		} {
+			if err := replace(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Restore(t.Context(), onDisk(t), RestoreOptions{From: folder})
+			if bad, ok := errors.AsType[*BadBackup](err); !ok || bad.What != "it is no regular file" || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s in the place of %s: %v, want that it is no regular file", what, name, err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Rename(kept, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Restore(t.Context(), onDisk(t), RestoreOptions{From: folder}); err != nil {
+		t.Errorf("as it was: %v", err)
 	}
 }
 

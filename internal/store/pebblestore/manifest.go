@@ -107,7 +107,14 @@ func (m Manifest) write(fs vfs.FS, dir string) error {
 func readManifest(fs vfs.FS, dir string) (*Manifest, error) {
 	parts := map[string][]byte{}
 	for _, name := range []string{manifestName, manifestSum} {
-		b, err := readFile(fs, fs.PathJoin(dir, name))
+		path := fs.PathJoin(dir, name)
+		i, err := lstat(fs, path)
+		var b []byte
+		if err == nil && !i.Mode().IsRegular() {
+			return nil, &BadBackup{dir, name, "it is no regular file"}
+		} else if err == nil {
+			b, err = readFile(fs, path)
+		}
 		if isNotExist(err) {
 			return nil, &BadBackup{dir, name, "it is missing: the folder holds no backup, or one that was not finished"}
 		} else if err != nil {

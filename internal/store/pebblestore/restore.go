@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -222,11 +223,14 @@ func (c *copier) takeAll(from, to string, m *Manifest) error {
 func (c *copier) check(out io.Writer, dir string, f File) error {
 	bad := func(what string, args ...any) error { return &BadBackup{dir, f.Name, fmt.Sprintf(what, args...)} }
 	path := c.fs.PathJoin(dir, f.Name)
-	st, err := c.fs.Stat(path)
+	st, err := lstat(c.fs, path)
 	if isNotExist(err) {
 		return bad("it is missing")
 	} else if err != nil {
 		return err
+	}
+	if !st.Mode().IsRegular() {
+		return bad("it is no regular file")
 	}
 	if st.Size() != f.Bytes {
 		return bad("it has %d bytes, and had %d when the backup was made", st.Size(), f.Bytes)
@@ -239,6 +243,15 @@ func (c *copier) check(out io.Writer, dir string, f File) error {
 		return bad("it is damaged: its SHA-256 is %s, and was %s when the backup was made", got.SHA256, f.SHA256)
 	}
 	return nil
+}
+
+// lstat is what a path of a backup is, and not what a symbolic link leads to: a backup holds
+// files only, and nothing from outside gets into a store.
+func lstat(fs vfs.FS, path string) (os.FileInfo, error) {
+	if fs == vfs.Default {
+		return os.Lstat(path)
+	}
+	return fs.Stat(path)
 }
 
 // maxManifest bounds the manifest in a stream, which is read into memory.
