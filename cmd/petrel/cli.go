@@ -11,16 +11,19 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/logbuffer"
 	"github.com/petrel-im/petrel/internal/terminal"
 )
 
@@ -31,6 +34,8 @@ type cli struct {
 	in  io.Reader
 	out io.Writer // as err a terminal.Writer: texts of users do not steer a terminal
 	err io.Writer
+
+	flush func() // writes what out and err have buffered; nil: they do not
 
 	// dial connects clients; nil: by the network.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -282,18 +287,33 @@ func readsTerminal(r io.Reader) bool {
 // bare is what w writes to. It is for bytes that are no text, and for what moves the
 // cursor itself.
 func bare(w io.Writer) io.Writer {
-	if w, ok := w.(*terminal.Writer); ok {
-		return w.Unwrap()
+	for {
+		wrapped, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return w
+		}
+		w = wrapped.Unwrap()
 	}
-	return w
 }
+
+// buffer keeps whoever reads the output from holding up the command, and from ending it by a
+// SIGPIPE. It returns the Writer of c.err.
+func (c *cli) buffer() *logbuffer.Writer {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write to a pipe without a reader is an error then
+	out, err := logbuffer.New(bare(c.out)), logbuffer.New(bare(c.err))
+	c.out, c.err = terminal.NewWriter(out), terminal.NewWriter(err)
+	c.flush = func() {
+		out.Close(lastWords)
+		err.Close(lastWords)
+	}
+	return err
+}
+
+// lastWords is how long a command that ends waits for whoever reads its output.
+const lastWords = time.Second
 
 // isTerminal tells whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := bare(w).(*os.File)
-	if !ok {
-		return false
-	}
-	i, err := f.Stat()
-	return err == nil && i.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(f.Fd())
 }

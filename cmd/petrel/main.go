@@ -31,6 +31,11 @@ func (c *cli) run(ctx context.Context, args []string) int {
 	root := newRoot(c)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	defer func() {
+		if c.flush != nil {
+			c.flush()
+		}
+	}()
 	if err == nil {
 		return exitOK
 	}

@@ -51,10 +51,14 @@ func newServe(c *cli) *cobra.Command {
 			oneMoreProcessor()
 			level := new(slog.LevelVar)
 			lines := &console.Lines{}
+			buffer := c.buffer()
 			summed := repeats.New(lines.Keep(newLog(c.err, conf.Log, level).Handler()))
+			buffer.OnDropped(func(n uint64) {
+				slog.New(summed).Warn("lines of the log were dropped: whoever takes them was too slow, or could not write them", "lines", n)
+			})
 			defer beside(summed.Run)()
 			a, err := app.New(cmd.Context(), conf, app.Options{
-				Log: slog.New(summed), Level: level, Lines: lines, Banner: c.out, Version: version,
+				Log: slog.New(summed), Level: level, Lines: lines, Banner: c.out, Terminal: isTerminal(c.out), LogDropped: buffer.Dropped, Version: version,
 				Hangups: hangups, Reload: func() (*config.Config, error) {
 					again, err := c.loadAgain(cmd, conf.File())
 					if f, ok := errors.AsType[*fault](err); ok && f.err != nil {

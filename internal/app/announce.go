@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/charmbracelet/x/term"
-
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/gateway"
@@ -49,7 +47,7 @@ func (a *App) announce() {
 	if a.o.Banner == nil {
 		return
 	}
-	if !isTerminal(a.o.Banner) {
+	if !a.o.Terminal {
 		a.announceJSON()
 		return
 	}
@@ -136,9 +134,4 @@ func (a *App) farewell(inFlight int, err error) {
 		return
 	}
 	fmt.Fprintf(a.o.Banner, "  drained: %d messages were in flight, all stored and answered, 0 lost\n", inFlight)
-}
-
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(f.Fd())
 }

@@ -66,6 +66,9 @@ type Options struct {
 	Version string
 	Lines   *console.Lines // that keep what Log writes; nil: the server keeps them itself
 
+	Terminal   bool          // Banner is one
+	LogDropped func() uint64 // how many lines Log has dropped; nil: it drops none
+
 	PasswordWork user.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
 
 	// DiskStall is how long a commit to the embedded store may take before the server takes no

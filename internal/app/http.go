@@ -124,7 +124,17 @@ func (a *App) guardMetrics(h http.Handler) http.Handler {
 }
 
 func (a *App) values() []metrics.Value {
-	return slices.Concat(a.ownValues(), a.memoryValues(), a.auditValues())
+	return slices.Concat(a.ownValues(), a.memoryValues(), a.auditValues(), a.logValues())
+}
+
+func (a *App) logValues() []metrics.Value {
+	if a.o.LogDropped == nil {
+		return nil
+	}
+	return []metrics.Value{{
+		Name: "petrel_log_lines_dropped_total", Help: "Lines of the log that were dropped, because whoever takes them was too slow or could not write them.", Counter: true,
+		Read: func() float64 { return float64(a.o.LogDropped()) },
+	}}
 }
 
 func (a *App) ownValues() []metrics.Value {

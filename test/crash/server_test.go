@@ -2,6 +2,7 @@ package crash
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,8 +20,10 @@ import (
 type server struct {
 	t                *testing.T
 	bin, dir         string
-	http, tcp, admin string // addresses
-	mark             string // file of store.mark; "": there is none
+	http, tcp, admin string   // addresses
+	mark             string   // file of store.mark; "": there is none
+	log              string   // level; "": warn
+	stderr           *os.File // nil: the output of the process
 	run              *process
 }
 
@@ -53,6 +56,9 @@ func (s *server) launch() {
 	s.t.Helper()
 	p := &process{cmd: exec.Command(s.bin, "serve"), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	if s.stderr != nil {
+		p.cmd.Stderr = s.stderr
+	}
 	p.cmd.Dir = filepath.Dir(s.dir)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "PETREL_") {
@@ -60,7 +66,7 @@ func (s *server) launch() {
 		}
 	}
 	p.cmd.Env = append(p.cmd.Env,
-		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_LISTEN__ADMIN="+s.admin, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark, "PETREL_LOG__LEVEL=warn",
+		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_LISTEN__ADMIN="+s.admin, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark, "PETREL_LOG__LEVEL="+cmp.Or(s.log, "warn"),
 		"PETREL_LIMITS__SENDS_PER_S=-1", "PETREL_LIMITS__SEND_BURST=-1", "PETREL_LIMITS__NEW_CONNECTIONS_PER_IP_PER_S=-1",
 		"PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1",
 	)

@@ -1,0 +1,136 @@
+// Package logbuffer keeps a log from holding up the program that writes it. Whoever reads
+// the log may be slow, stand still or be gone, and the disk under it may be full: the lines
+// wait in a bounded buffer, and what does not fit is dropped and counted.
+package logbuffer
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wake"
+)
+
+const (
+	maxBytes = 1 << 20     // of the lines that wait, and again of those that are being written
+	retry    = time.Second // after a write that failed
+)
+
+// Writer writes to another writer on a goroutine of its own. Any goroutine may use it.
+type Writer struct {
+	to    io.Writer
+	wakes chan struct{} // capacity 1; a token: lines wait, or the Writer is closed
+	ended chan struct{} // closed when nothing more is written
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	waiting []byte     // whole lines
+	closed  bool
+	dropped uint64 // lines, since the beginning
+	told    uint64 // of these, what tell was called with
+	tell    func(lines uint64)
+}
+
+// New makes a Writer that writes to w, which must not be closed before the Writer is.
+func New(w io.Writer) *Writer {
+	b := &Writer{to: w, wakes: make(chan struct{}, 1), ended: make(chan struct{})}
+	go b.run()
+	return b
+}
+
+// Unwrap is the writer to which b writes.
+func (b *Writer) Unwrap() io.Writer { return b.to }
+
+// Write takes lines, and never waits. Its error is always nil: lines for which there is no
+// room are dropped.
+func (b *Writer) Write(lines []byte) (int, error) {
+	b.mu.Lock()
+	if b.closed || len(b.waiting)+len(lines) > maxBytes {
+		b.dropped += count(lines)
+	} else {
+		b.waiting = append(b.waiting, lines...)
+	}
+	b.mu.Unlock()
+	wake.Set(b.wakes)
+	return len(lines), nil
+}
+
+// OnDropped has tell called when lines can be written again after some were dropped, with how
+// many. What tell writes to b is among them.
+func (b *Writer) OnDropped(tell func(lines uint64)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tell = tell
+}
+
+// Dropped is how many lines were dropped since the beginning.
+func (b *Writer) Dropped() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dropped
+}
+
+// Close has what waits written, and returns when that is done or patience has passed. Later
+// lines are dropped.
+func (b *Writer) Close(patience time.Duration) {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	wake.Set(b.wakes)
+	select {
+	case <-b.ended:
+	case <-time.After(patience):
+	}
+}
+
+func (b *Writer) run() {
+	defer close(b.ended)
+	var lines []byte
+	for range b.wakes {
+		var closed bool
+		if lines, closed = b.take(lines[:0]); len(lines) > 0 {
+			if _, err := b.to.Write(lines); err != nil {
+				b.lose(lines, closed)
+			} else {
+				b.report()
+			}
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// take is what waits; from now on lines are collected in spare.
+func (b *Writer) take(spare []byte) (lines []byte, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines, b.waiting = b.waiting, spare
+	return lines, b.closed
+}
+
+// lose counts lines that could not be written, and waits before the next ones are tried.
+func (b *Writer) lose(lines []byte, closed bool) {
+	b.mu.Lock()
+	b.dropped += count(lines)
+	b.mu.Unlock()
+	if !closed {
+		time.Sleep(retry)
+	}
+}
+
+// report tells how many lines were dropped, once there is room for that.
+func (b *Writer) report() {
+	b.mu.Lock()
+	n, tell := b.dropped-b.told, b.tell
+	due := n > 0 && tell != nil && len(b.waiting) < maxBytes/2
+	if due {
+		b.told = b.dropped
+	}
+	b.mu.Unlock()
+	if due {
+		tell(n)
+	}
+}
+
+func count(lines []byte) uint64 { return uint64(bytes.Count(lines, []byte{'\n'})) }
