@@ -8,11 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/gobwas/ws"
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 )
@@ -159,6 +160,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, e)
 		return
 	}
+	onlyWebSocket(r)
 	nc, rw, _, err := ws.HTTPUpgrader{Timeout: handshakeTimeout}.Upgrade(r, w)
 	if err != nil {
 		if nc != nil {
@@ -190,8 +192,18 @@ func (g *Gateway) judge(r *http.Request) *im.Error {
 	return nil
 }
 
+// isUpgrade tells whether a request asks for WebSocket. Both headers are lists, which may
+// take several lines (RFC 9110, 5.3).
 func isUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+	return r.ProtoMajor == 1 && httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
+}
+
+// onlyWebSocket leaves in a request what it says of WebSocket: the upgrader looks at the first
+// lines, and takes only one protocol.
+func onlyWebSocket(r *http.Request) {
+	r.Header.Set("Upgrade", "websocket")
+	r.Header.Set("Connection", "Upgrade")
 }
 
 // clientOf is the address of a connection's client: its peer, or whom a proxy named.

@@ -266,6 +266,12 @@ func TestUpgradeIsRefusedWithAReason(t *testing.T) {
 		{"origin with the allowed one as a prefix", "/v1/ws", http.Header{"Origin": {"https://chat.example.org.evil.org"}}, 403, "forbidden"},
 		{"allowed origin", "/v1/ws", http.Header{"Origin": {"https://chat.example.org"}}, 101, ""},
 		{"own origin", "/v1/ws", http.Header{"Origin": {"http://" + s.HTTPAddr().String()}}, 101, ""},
+		{"a connection of two lines", "/v1/ws", http.Header{"Connection": {"keep-alive", "Upgrade"}}, 101, ""},
+		{"a connection with two options", "/v1/ws", http.Header{"Connection": {"keep-alive, upgrade"}}, 101, ""},
+		{"two protocols", "/v1/ws", http.Header{"Upgrade": {"h2c, WebSocket"}}, 101, ""},
+		{"two protocols in two lines", "/v1/ws", http.Header{"Upgrade": {"h2c", "websocket"}}, 101, ""},
+		{"a connection that is not upgraded", "/v1/ws", http.Header{"Connection": {"keep-alive"}}, 426, "invalid"},
+		{"a protocol that only looks like it", "/v1/ws", http.Header{"Upgrade": {"websockets"}}, 426, "invalid"},
 		{"no upgrade", "/v1/ws", http.Header{"Upgrade": {"h2c"}}, 426, "invalid"},
 	} {
 		if status, _, code := s.request(c.target, c.header); status != c.status || code != c.code {
