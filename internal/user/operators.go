@@ -437,16 +437,17 @@ func (us *Users) LogInOperator(ctx context.Context, name, password, digits strin
 }
 
 // LogInKey begins a session of an admin key, which then need not stay where the session is
-// used. Codes: bad_credentials, rate_limited.
+// used. Only wrong keys are counted: nobody guesses a right one, and its holder gets in whatever
+// others have tried from the same address. Codes: bad_credentials, rate_limited.
 func (us *Users) LogInKey(ctx context.Context, key string, remote netip.Addr) (OperatorSession, error) {
-	if err := us.rates.loginHosts.Take(us.now(), remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
-		return OperatorSession{}, err
-	}
 	k, err := us.AuthenticateKey(ctx, key)
-	if err != nil {
-		if im.CodeOf(err) == im.CodeUnauthenticated {
-			err = im.Errorf(im.CodeBadCredentials, "there is no such admin key")
+	if im.CodeOf(err) == im.CodeUnauthenticated {
+		if err := us.rates.operators.hosts.Take(us.now(), remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+			return OperatorSession{}, err
 		}
+		return OperatorSession{}, im.Errorf(im.CodeBadCredentials, "there is no such admin key")
+	}
+	if err != nil {
 		return OperatorSession{}, err
 	}
 	var s OperatorSession
@@ -463,16 +464,16 @@ func (us *Users) LogInKey(ctx context.Context, key string, remote netip.Addr) (O
 // from one address at one name, and all together at one name. Codes: rate_limited.
 func (us *Users) admitOperator(ctx context.Context, name string, remote netip.Addr) error {
 	now := us.now()
-	if err := us.rates.loginHosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+	if err := us.rates.operators.hosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
 		return err
 	}
 	who := loginKey{tenant: "/operators", user: im.User(name[:min(len(name), maxOperatorName)])} // no tenant has such a name
 	if remote.IsValid() {
 		who.host = rate.Host(remote)
-		if err := us.rates.logins.Take(now, who, perMinute(us.o.Rates.Logins)); err != nil {
+		if err := us.rates.operators.of.Take(now, who, perMinute(us.o.Rates.Logins)); err != nil {
 			return err
 		}
 		who.host = netip.Prefix{}
 	}
-	return us.takeTurn(ctx, who)
+	return us.takeTurn(ctx, &us.rates.operators, who)
 }

@@ -202,3 +202,27 @@ func TestSessionOfAKeyEndsWithTheKey(t *testing.T) {
 	_, err = w.users.LogInKey(t.Context(), key, somewhere)
 	w.wantCode("revoked", err, im.CodeBadCredentials)
 }
+
+// Whoever guesses at passwords of people, or at keys, from the address of an operator, as
+// behind a proxy of the host, keeps no operator out.
+func TestGuessesKeepNoOperatorOut(t *testing.T) {
+	w := newWorld(t)
+	_, app := w.enroll(w.setup(), "carol")
+	key, _, err := w.users.CreateKey(t.Context(), "laptop", "", []string{"server"})
+	w.no(err)
+	w.pass(time.Minute)
+	for _, name := range []im.User{"carol", "anna"} {
+		for range 100 {
+			_, err = w.users.LogIn(t.Context(), "", name, "a guess", phone(1), somewhere)
+		}
+	}
+	w.wantCode("many guesses at people", err, im.CodeRateLimited)
+	_, err = w.operatorLogIn(app)
+	w.no(err)
+	for range 100 {
+		_, err = w.users.LogInKey(t.Context(), "pk_guess", somewhere)
+	}
+	w.wantCode("many guesses at keys", err, im.CodeRateLimited)
+	_, err = w.users.LogInKey(t.Context(), key, somewhere)
+	w.no(err)
+}

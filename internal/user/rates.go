@@ -14,12 +14,19 @@ import (
 // rates are the buckets of what may be tried. What strangers can fill is apart
 // from what users can.
 type rates struct {
-	logins        rate.Table[loginKey]
-	loginHosts    rate.Addresses
+	people        logins
+	operators     logins
 	registrations rate.Addresses
 	repeats       rate.Addresses // of calls without a token
 	users         rate.Table[userKey]
-	delayed       atomic.Int32 // logins that wait for their turn
+}
+
+// logins are the tries to log in with a password: those of people, or those of operators.
+// They are counted apart, so nobody who guesses at people's passwords keeps an operator out.
+type logins struct {
+	of      rate.Table[loginKey]
+	hosts   rate.Addresses
+	delayed atomic.Int32 // that wait for their turn
 }
 
 // loginKey names a bucket of tries to log in with a password: from one host, by
@@ -145,34 +152,34 @@ func (us *Users) admitLogin(ctx context.Context, a im.Account, who loginKey, rem
 		return false, err
 	}
 	now, limit := us.now(), perMinute(us.o.Rates.Logins)
-	if known && us.rates.logins.Take(now, who, limit) == nil {
+	if known && us.rates.people.of.Take(now, who, limit) == nil {
 		return true, nil
 	}
-	if err := us.rates.loginHosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+	if err := us.rates.people.hosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
 		return false, err
 	}
 	who.device = ""
 	if remote.IsValid() {
 		who.host = rate.Host(remote)
-		if err := us.rates.logins.Take(now, who, limit); err != nil {
+		if err := us.rates.people.of.Take(now, who, limit); err != nil {
 			return false, err
 		}
 		who.host = netip.Prefix{}
 	}
-	return false, us.takeTurn(ctx, who)
+	return false, us.takeTurn(ctx, &us.rates.people, who)
 }
 
 // takeTurn lets the tries of all strangers at one account pass one after the
 // other. Codes: rate_limited.
-func (us *Users) takeTurn(ctx context.Context, account loginKey) error {
-	defer us.rates.delayed.Add(-1)
+func (us *Users) takeTurn(ctx context.Context, l *logins, account loginKey) error {
+	defer l.delayed.Add(-1)
 	most := maxLoginDelay
-	if us.rates.delayed.Add(1) > maxDelayed {
+	if l.delayed.Add(1) > maxDelayed {
 		most = 0
 	}
 	limit := perMinute(us.o.Rates.Logins)
 	limit.Every, limit.Burst = limit.Every/strangers, limit.Burst*strangers
-	wait := us.rates.logins.Reserve(us.now(), most, rate.Claim[loginKey]{Key: account, Limit: limit})
+	wait := l.of.Reserve(us.now(), most, rate.Claim[loginKey]{Key: account, Limit: limit})
 	switch {
 	case wait > most:
 		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
