@@ -130,6 +130,9 @@ func TestEachViolationHasItsNameAndCloseCode(t *testing.T) {
 			{"a text that is no object", masked(text, `[]`), "[]\n", false, im.CodeUnknownCodec, 4415},
 			{"not JSON", masked(text, `{"a`), "{\"a\n", false, im.CodeBadFrame, 4400},
 			{"not JSON, later", masked(text, `nonsense`), "nonsense\n", true, im.CodeBadFrame, 4400},
+			{"no id", masked(text, `{"ping":{}}`), `{"ping":{}}` + "\n", true, im.CodeBadFrame, 4400},
+			{"the id 0", masked(text, `{"id":"0","send":{"user":"bob","clientMsgId":"1","text":"hi"}}`), `{"id":"0","send":{"user":"bob","clientMsgId":"1","text":"hi"}}` + "\n", true, im.CodeBadFrame, 4400},
+			{"a hello without an id", masked(text, `{"hello":{"versionMin":1,"versionMax":1}}`), `{"hello":{"versionMin":1,"versionMax":1}}` + "\n", false, im.CodeBadFrame, 4400},
 			{"the other codec", masked(bin, "\x08\x01"), "", true, im.CodeBadFrame, 4400},
 			{"invalid UTF-8", masked(text, "{\"id\":\"1\",\"x\":\"\xff\"}"), "{\"id\":\"1\",\"x\":\"\xff\"}\n", false, im.CodeBadUTF8, 1007},
 			{"invalid UTF-8, later", masked(text, "{\"id\":\"1\",\"x\":\"\xff\"}"), "{\"x\":\"\xff\"}\n", true, im.CodeBadUTF8, 1007}, // without an id there is nothing to answer

@@ -65,6 +65,9 @@ func (s *Session) takeRate() time.Duration {
 
 // handle handles a frame. An error ends the session.
 func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) *im.Error {
+	if _, pong := f.Body.(*petrelv1.ClientFrame_Pong); f.Id == 0 && !pong {
+		return im.Errorf(im.CodeBadFrame, "the frame has no id")
+	}
 	if hello, ok := f.Body.(*petrelv1.ClientFrame_Hello); ok != (s.phase.Load() == waitsForHello) {
 		return &im.Error{Code: im.CodeHelloExpected}
 	} else if ok {

@@ -20,20 +20,25 @@ func TestIDOfAFrameThatCannotBeDecoded(t *testing.T) {
 		"{\"id\":\"7\",\"send\":{\"text\":\"\xff\n\x00\"}}\r\n":                          7,
 		`{"id":"7","x":` + strings.Repeat(`[{"a":`, 99) + strings.Repeat("}]", 99) + `}`: 7,
 		`{"id":"7","id":"7","ping":{},"pong":{}}`:                                        7,
-		`{"id":"7"}`:                    7,
-		`{"id":"7","id":"8","ping":{}}`: 0, // which one is meant?
-		`{"ping":{},"pong":{}}`:         0,
-		`{"id":"x","ping":{}}`:          0,
-		`{"id":-1,"ping":{}}`:           0,
-		`{"id":{"id":"7"}}`:             0,
-		`{"a":"id","b":"7"}`:            0,
-		`["id","7"]`:                    0,
-		`{"id":"7","send":{`:            0, // cut
-		`{"id":"7","send":{"text":"a}`:  0,
-		`{"id":"7"}{"id":"8"}`:          0,
-		`{"id":"7"}x`:                   0,
-		`"id"`:                          0,
-		``:                              0,
+		`{"id":"7"}`:                     7,
+		`{"id":"7","ping":{},}`:          7, // no JSON, and yet the server can tell what to answer
+		`{"id":"7","ping":{}/* hi */}`:   7,
+		"{\ufeff\"id\":\"7\",\"x\":{}}":  7,
+		`{"id":"7","send":{'text':"a"}}`: 7,
+		"\ufeff{\"id\":\"7\",\"x\":{}}":  0,
+		`{"id":"7","id":"8","ping":{}}`:  0, // which one is meant?
+		`{"ping":{},"pong":{}}`:          0,
+		`{"id":"x","ping":{}}`:           0,
+		`{"id":-1,"ping":{}}`:            0,
+		`{"id":{"id":"7"}}`:              0,
+		`{"a":"id","b":"7"}`:             0,
+		`["id","7"]`:                     0,
+		`{"id":"7","send":{`:             0, // cut
+		`{"id":"7","send":{"text":"a}`:   0,
+		`{"id":"7"}{"id":"8"}`:           0,
+		`{"id":"7"}x`:                    0,
+		`"id"`:                           0,
+		``:                               0,
 	} {
 		if got := wire.IDOf(wire.JSON, []byte(text)); got != want {
 			t.Errorf("%.80q: got %d, want %d", text, got, want)
