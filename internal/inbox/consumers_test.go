@@ -93,7 +93,7 @@ func TestConsumerBeginsOnceTheStoreAnswers(t *testing.T) {
 		defer stop()
 		time.Sleep(3*time.Second - 1)
 		w.wantInbox("alice")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if got := len(w.inbox("alice")); got != 1 {
 			t.Errorf("the store answers the fourth read, after 3 s, and the inbox has %d entries, want 1", got)
