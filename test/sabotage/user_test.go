@@ -10,7 +10,7 @@ var userRules = []rule{
 	{
 		name:    "strangers-use-up-tries",
 		holds:   "strangers do not lock a known device out",
-		patches: []patch{{"internal/user/rates.go", `if known && us.rates.logins.Take(now, who, limit) == nil {`, `if false {`}},
+		patches: []patch{{"internal/user/rates.go", `if known && us.rates.people.of.Take(now, who, limit) == nil {`, `if false {`}},
 		guards:  []guard{{"internal/user", "^TestStrangersDoNotLockAKnownDeviceOut$"}},
 	},
 	{
