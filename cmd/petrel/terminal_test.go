@@ -117,7 +117,7 @@ func leaves(cmd *cobra.Command, above string) (all []string) {
 // the terminal but what bare lets through: the bytes of a backup, the progress of a bench
 // and the full screen of chat, which has a test of its own.
 func TestCommandsWriteThroughTheGuard(t *testing.T) {
-	allowed := map[string]int{"main.go": 2, "backup.go": 1, "bench.go": 1, "chat.go": 1, "cli.go": 1}
+	allowed := map[string]int{"main.go": 2, "backup.go": 1, "bench.go": 1, "chat.go": 1, "cli.go": 3}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

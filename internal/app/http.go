@@ -132,7 +132,7 @@ func (a *App) logValues() []metrics.Value {
 		return nil
 	}
 	return []metrics.Value{{
-		Name: "petrel_log_lines_dropped_total", Help: "Lines of the log that were dropped, because whoever takes them was too slow or could not write them.", Counter: true,
+		Name: "petrel_log_lines_dropped_total", Help: "Lines of the log that were dropped, because the reader of the log was too slow or its disk full.", Counter: true,
 		Read: func() float64 { return float64(a.o.LogDropped()) },
 	}}
 }
