@@ -299,12 +299,14 @@ func bare(w io.Writer) io.Writer {
 // buffer keeps whoever reads the output from holding up the command, and from ending it by a
 // SIGPIPE. It returns the Writer of c.err.
 func (c *cli) buffer() *logbuffer.Writer {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write to a pipe without a reader is an error then
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE) // a write to a pipe without a reader is an error then
 	out, err := logbuffer.New(bare(c.out)), logbuffer.New(bare(c.err))
 	c.out, c.err = terminal.NewWriter(out), terminal.NewWriter(err)
 	c.flush = func() {
 		out.Close(lastWords)
 		err.Close(lastWords)
+		signal.Stop(pipes)
 	}
 	return err
 }

@@ -302,8 +302,9 @@ func (a *App) rebalance(ctx context.Context) (*petrelv1.ClusterState, error) {
 	return a.stateOf(ctx, &st), nil
 }
 
-// balance is rebalance. It judges nothing before lookTime: a node may have begun to take
-// partitions, and this one has not heard of it yet.
+// balance has the nodes on b look at once, and returns the first status in which nothing is
+// misplaced, or the one after 30 s. It judges no status before lookTime: another node may have
+// begun to take partitions, and this one has not heard of it yet.
 func balance(ctx context.Context, c *cluster.Cluster, b bus.Bus) cluster.Status {
 	ctx, cancel := context.WithTimeout(ctx, rebalanceTime)
 	defer cancel()

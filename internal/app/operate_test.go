@@ -97,7 +97,7 @@ func TestRebalanceWaitsForANodeThatHasJustResumed(t *testing.T) {
 	})
 }
 
-// What cannot be put right in 30 s is in the answer.
+// The answer after 30 s says which partitions have no owner.
 func TestRebalanceEndsAfterHalfAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := convtest.OpenStore(t, vfs.NewMem())

@@ -676,20 +676,25 @@ func TestJoinSaysThatTheDatabaseIsAway(t *testing.T) {
 }
 
 func TestJoinWaitsForADatabaseThatAnswersLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.db.set(func(d *database) { d.down = true })
-		n := w.make("a", nil)
-		time.AfterFunc(slowStore-5*time.Second, func() { w.db.set(func(d *database) { d.down = false }) })
-		if err := n.c.Join(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		n.run()
-		w.even(5 * time.Second)
-		if n := w.log.count("the database does not answer in time"); n == 0 {
-			t.Error("the log does not say what the node waits for")
-		}
-	})
+	for _, away := range []func(d *database, away bool){
+		func(d *database, away bool) { d.down = away },
+		func(d *database, away bool) { d.stalled = away },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.db.set(func(d *database) { away(d, true) })
+			n := w.make("a", nil)
+			time.AfterFunc(slowStore-5*time.Second, func() { w.db.set(func(d *database) { away(d, false) }) })
+			if err := n.c.Join(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if tries, most := w.log.count("the database does not answer in time"), int(slowStore/lookEvery); tries == 0 || tries > most {
+				t.Errorf("the log says %d times what the node waits for, want at most %d", tries, most)
+			}
+			n.run()
+			w.even(5 * time.Second)
+		})
+	}
 }
 
 func TestClockThatDiffersIsAWarning(t *testing.T) {

@@ -44,16 +44,17 @@ func (c *Cluster) Join(ctx context.Context) error {
 			if waited >= joinWait && !c.o.Patient {
 				return fmt.Errorf("join as %s: %w", c.self, behind)
 			}
-			select {
-			case <-tick.C:
-				continue
-			case <-ctx.Done():
-				return fmt.Errorf("join as %s: %w", c.self, context.Cause(ctx))
+			if err := c.nextLook(ctx, tick); err != nil {
+				return err
 			}
+			continue
 		}
 		if (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrStalled)) && ctx.Err() == nil && waited < slowStore {
 			c.log.Warn("the database does not answer in time; the node waits for it", "waited", waited.Round(time.Millisecond), "err", err)
-			continue // that took long enough
+			if err := c.nextLook(ctx, tick); err != nil {
+				return err
+			}
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("join as %s: %w", c.self, err)
@@ -71,11 +72,19 @@ func (c *Cluster) Join(ctx context.Context) error {
 			return fmt.Errorf("join as %s: %w: %s are alive in this database, and none of them answered on the bus for %s: check that this node uses the same bus and can reach them, or stop them if they belong to another cluster",
 				c.self, ErrUnreachable, strings.Join(others, ", "), waited.Round(time.Second))
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("join as %s: %w", c.self, context.Cause(ctx))
+		if err := c.nextLook(ctx, tick); err != nil {
+			return err
 		}
+	}
+}
+
+// nextLook waits until Join looks again. Its error is that of ctx.
+func (c *Cluster) nextLook(ctx context.Context, tick *time.Ticker) error {
+	select {
+	case <-tick.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("join as %s: %w", c.self, context.Cause(ctx))
 	}
 }
 

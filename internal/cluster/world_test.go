@@ -479,6 +479,7 @@ type database struct {
 	feeds   map[store.Feed]store.Holder
 	records map[string][]byte
 	down    bool // nothing is answered
+	stalled bool // everything is refused at once, as by a store that does not answer
 	frozen  bool // nothing is written
 	calls   map[string]int
 
@@ -558,7 +559,7 @@ func (c *connection) begin(ctx context.Context, what string, write bool) error {
 	c.mu.Unlock()
 	c.database.mu.Lock()
 	lost = lost || c.down
-	frozen := c.frozen && write
+	stalled, frozen := c.stalled, c.frozen && write
 	c.database.mu.Unlock()
 	switch {
 	case dead:
@@ -566,6 +567,8 @@ func (c *connection) begin(ctx context.Context, what string, write bool) error {
 	case lost:
 		<-ctx.Done()
 		return ctx.Err()
+	case stalled:
+		return store.ErrStalled
 	case frozen:
 		return errRefused
 	}

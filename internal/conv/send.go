@@ -225,7 +225,7 @@ func (s *Send) copySource() {
 }
 
 // restore puts back what s asked for: the change of members, the forward. Everything
-// else of s that the committer has set is set again by the next one.
+// else of s that the committer has set is set again by the next one, for which s was tried before.
 func (s *Send) restore() {
 	s.Tried = true
 	if s.asked != nil {

@@ -203,8 +203,8 @@ func TestSessionOfAKeyEndsWithTheKey(t *testing.T) {
 	w.wantCode("revoked", err, im.CodeBadCredentials)
 }
 
-// Whoever guesses at passwords of people, or at keys, from the address of an operator, as
-// behind a proxy of the host, keeps no operator out.
+// Guesses at passwords of people and at keys keep no operator out, though they come from the
+// operator's address, as those of all strangers do behind a proxy of the host.
 func TestGuessesKeepNoOperatorOut(t *testing.T) {
 	w := newWorld(t)
 	_, app := w.enroll(w.setup(), "carol")
