@@ -140,11 +140,7 @@ func Check(logs []Log, o Options) (*Report, error) {
 	defer func() { _ = os.RemoveAll(dir) }() // nobody needs it any more
 	d := &divider{covered: map[string]bool{}, convs: map[string]string{}, seed: maphash.MakeSeed()}
 	for range parts + 1 {
-		p, err := newPart(dir)
-		if err != nil {
-			return nil, errors.Join(err, d.remove())
-		}
-		d.parts = append(d.parts, p)
+		d.parts = append(d.parts, &part{dir: dir})
 	}
 	r, err := d.check(logs, o)
 	return r, errors.Join(err, d.remove())

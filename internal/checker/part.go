@@ -39,8 +39,9 @@ func sectionsOf(k Kind) (first section, also section) {
 }
 
 // part is a share of the conversations. Its ops are in temporary files, which are
-// removed when it is done.
+// removed when it is done. A section without ops has none.
 type part struct {
+	dir     string // of the files
 	files   [sections]*os.File
 	writers [sections]*Writer
 
@@ -52,24 +53,19 @@ type part struct {
 	samples []sample
 }
 
-func newPart(dir string) (*part, error) {
-	p := &part{}
-	for s := range p.files {
-		f, err := os.CreateTemp(dir, "part-")
-		if err != nil {
-			return nil, errors.Join(err, p.remove())
-		}
-		p.files[s], p.writers[s] = f, NewWriter(f, Binary)
-	}
-	return p, nil
-}
-
 // write adds an op.
 func (p *part) write(op *Op) error {
 	first, also := sectionsOf(op.Kind)
 	for _, s := range [...]section{first, also} {
 		if s == sections {
 			continue
+		}
+		if p.files[s] == nil {
+			f, err := os.CreateTemp(p.dir, "part-")
+			if err != nil {
+				return err
+			}
+			p.files[s], p.writers[s] = f, NewWriter(f, Binary)
 		}
 		if err := p.writers[s].Write(op); err != nil {
 			return err
@@ -92,6 +88,9 @@ func (p *part) remove() error {
 
 // each calls do for each op of a section, with the place of its record.
 func (p *part) each(s section, do func(op *Op, offset int64)) error {
+	if p.files[s] == nil {
+		return nil
+	}
 	if err := p.writers[s].Flush(); err != nil {
 		return err
 	}
