@@ -39,6 +39,7 @@ func Cluster(t testing.TB, n int, o Options) []*Server {
 			s.cert = cert
 		}
 	}
+	t.Cleanup(func() { StopAll(nodes) }) // at once: one after the other, they would hand over all that they own, twice
 	StartAll(nodes)
 	return nodes
 }
