@@ -83,6 +83,10 @@ packages  = $(addprefix ./,$(1))
 # An eighth of what compiling takes is collecting garbage.
 COMPILE := GOGC=off GOMEMLIMIT=2GiB go
 
+# Temporary files are in memory if there are 8 GiB for them: a fifth of what tests take there
+# is the file system of a disk, which also searches long for a place once many files are gone.
+MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 8388608 ] 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
+
 # Clients of other languages are installed while the tests are compiled.
 INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 
@@ -94,6 +98,7 @@ AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call
 
 test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
 	@rm -f $(BUILD)/postgres.port; \
+	TMPDIR=$$(mktemp -d $(MEMORY)/petrel.XXXX) && export TMPDIR && trap 'rm -rf "$$TMPDIR"' EXIT; \
 	exec 3> >(go run ./test/postgres >$(BUILD)/postgres.port 2>$(BUILD)/postgres.log || echo 0 >$(BUILD)/postgres.port); \
 	raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
 	{ exec 3>&-; $(AHEAD) & ahead=$$!; \

@@ -378,7 +378,7 @@ func (m *meter) users(n int) int { return max(3, int(float64(n)*m.p.Scale)) }
 
 func (m *meter) run(scenario string, change func(*Params)) *Report {
 	p := DefaultParams(scenario)
-	p.Seconds, p.WarmUp = 15*m.p.Scale, 3*m.p.Scale
+	p.Seconds, p.WarmUp, p.Scale = 15*m.p.Scale, 3*m.p.Scale, m.p.Scale
 	change(&p)
 	p.Dir, p.ServeArgs, p.Executable, p.Progress, p.pause, p.Command = m.p.Dir, m.p.ServeArgs, m.p.Executable, m.p.Progress, m.p.pause, m.p.Command
 	if m.err != nil {

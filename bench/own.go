@@ -35,9 +35,10 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// probe is how long the machine is measured before a run: for d, or as long as the run itself
-// if that is shorter.
+// probe is how long the machine is measured before a run: for d; shorter at a small scale,
+// and at most as long as the run itself.
 func (p *Params) probe(d time.Duration) time.Duration {
+	d = time.Duration(float64(d) * min(1, max(p.Scale, 0.05)))
 	if s := seconds(p.Seconds); s > 0 {
 		return min(s, d)
 	}

@@ -115,15 +115,15 @@ func TestSpeaksTLSFromSeveralProcesses(t *testing.T) {
 	for _, transport := range []string{"wss", "tls"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			petrel(t, "bench", "openim-load", "--clients", "20", "--peers", "2", "--messages", "100", "--interval", "20,40", "--generators", "2", "--transport", transport, "--dir", ".",
-				"--target", "lost=0").says(t, "100 messages have reached their receivers, found 100", "lost 0, duplicate 0, ghost 0, reordered 0   of 100 messages, 100 deliveries")
+			petrel(t, "bench", "openim-load", "--scale", "0.01", "--clients", "10", "--peers", "2", "--messages", "50", "--interval", "20,40", "--generators", "2", "--transport", transport, "--dir", ".",
+				"--target", "lost=0").says(t, "50 messages have reached their receivers, found 50", "lost 0, duplicate 0, ghost 0, reordered 0   of 50 messages, 50 deliveries")
 		})
 	}
 }
 
 func TestHasALinkInNetworkNamespaces(t *testing.T) {
 	t.Parallel()
-	r := petrel(t, "bench", "glide-1", "--netns", "--clients", "5", "--rounds", "10", "--dir", t.TempDir(), "--json", "-")
+	r := petrel(t, "bench", "glide-1", "--scale", "0.01", "--netns", "--clients", "5", "--rounds", "10", "--dir", t.TempDir(), "--json", "-")
 	if os.Geteuid() != 0 {
 		if r.exit == 0 {
 			t.Error("a link without root")
@@ -154,7 +154,7 @@ func TestTellsTheStory(t *testing.T) {
 func TestDoesAsPeopleDo(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "report.json")
-	petrel(t, "bench", "direct", "--receipts", "--senders", "2", "--receivers", "2", "--seconds", "5", "--warm-up", "0", "--dir", t.TempDir(), "--json", name).
+	petrel(t, "bench", "direct", "--scale", "0.01", "--receipts", "--senders", "2", "--receivers", "2", "--rate", "100", "--seconds", "5", "--warm-up", "0", "--dir", t.TempDir(), "--json", name).
 		want(t, 0, "moves, durable", "lost 0, duplicate 0, ghost 0, reordered 0")
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestDoesAsPeopleDo(t *testing.T) {
 	if err := json.Unmarshal(b, &report); err != nil || report.CursorMoves == 0 {
 		t.Errorf("%d cursor moves, %v, of %s", report.CursorMoves, err, b)
 	}
-	petrel(t, "bench", "connections", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, 0, "3 idle")
+	petrel(t, "bench", "connections", "--scale", "0.01", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, 0, "3 idle")
 }
 
 // The receivers are on the other node than half of the senders, and come when
@@ -175,7 +175,7 @@ func TestDoesAsPeopleDo(t *testing.T) {
 func TestClusterRunsNodesOnOneDatabase(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "table.json")
-	petrel(t, "bench", "cluster", "--nodes", "2", "--senders", "3", "--receivers", "4", "--rounds", "2", "--postgres", pgtest.Own(t, pgtest.Options{Settings: pgtest.Settings}).New(t),
+	petrel(t, "bench", "cluster", "--scale", "0.01", "--nodes", "2", "--senders", "3", "--receivers", "4", "--rounds", "2", "--postgres", pgtest.Own(t, pgtest.Options{Settings: pgtest.Settings}).New(t),
 		"--dir", t.TempDir(), "--json", name).want(t, 0, "per CPU-s of the nodes", "lost 0, duplicate 0, ghost 0, reordered 0, 48 read")
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -197,7 +197,7 @@ func TestClusterRunsNodesOnOneDatabase(t *testing.T) {
 func TestBringsAllBackAfterAKill(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "storm.html")
-	petrel(t, "bench", "storm", "--kill", "--connections", "12", "--storms", "2", "--seconds", "0.5", "--warm-up", "0.3", "--rate", "100", "--dir", t.TempDir(), "--html", page).
+	petrel(t, "bench", "storm", "--scale", "0.01", "--kill", "--connections", "12", "--storms", "2", "--seconds", "0.5", "--warm-up", "0.3", "--rate", "100", "--dir", t.TempDir(), "--html", page).
 		want(t, 0, "return 2", "lost 0, duplicate 0, ghost 0, reordered 0")
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"name":"return"`) {
 		t.Errorf("the page has no storms: %v", err)
@@ -206,7 +206,7 @@ func TestBringsAllBackAfterAKill(t *testing.T) {
 
 func TestConnectionsComeInSeveralProcesses(t *testing.T) {
 	t.Parallel()
-	petrel(t, "bench", "connections", "--connections", "12", "--steps", "2", "--generators", "2", "--seconds", "0.3", "--dir", ".").
+	petrel(t, "bench", "connections", "--scale", "0.01", "--connections", "12", "--steps", "2", "--generators", "2", "--seconds", "0.3", "--dir", ".").
 		want(t, 0, "connect 6 ", "connect 12 ", "user bytes")
 }
 
@@ -227,14 +227,14 @@ func TestMeasuresWhatStepsCost(t *testing.T) {
 func TestEveryMessageIsFollowedWhenTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"closed":   {"--senders", "8", "--receivers", "8", "--window", "4", "--seconds", "5", "--kill-every", "1"},
+		"closed":   {"--senders", "3", "--receivers", "3", "--window", "2", "--seconds", "4", "--kill-every", "1"},
 		"open":     {"--senders", "20", "--receivers", "20", "--seconds", "2", "--kill-every", "1", "--rate", "300"},
 		"wildfire": {"--shape", "wildfire", "--scale", "0.0001", "--rate", "500", "--kill-every", "0.8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(t.TempDir(), "run.ops")
-			r := petrel(t, append([]string{"bench", "direct", "--warm-up", "0", "--dir", t.TempDir(), "--json", "-", "--oplog", log}, args...)...)
+			r := petrel(t, append([]string{"bench", "direct", "--scale", "0.01", "--warm-up", "0", "--dir", t.TempDir(), "--json", "-", "--oplog", log}, args...)...)
 			var report struct {
 				Audit struct {
 					Findings map[string]int
