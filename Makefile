@@ -98,7 +98,7 @@ AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call
 
 test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
 	@rm -f $(BUILD)/postgres.port; \
-	TMPDIR=$$(mktemp -d $(MEMORY)/petrel.XXXX) && export TMPDIR && trap 'rm -rf "$$TMPDIR"' EXIT; \
+	TMPDIR=$$(mktemp -d $(MEMORY)/petrel.XXXX) && export TMPDIR && chmod 755 "$$TMPDIR" && trap 'rm -rf "$$TMPDIR"' EXIT; \
 	exec 3> >(go run ./test/postgres >$(BUILD)/postgres.port 2>$(BUILD)/postgres.log || echo 0 >$(BUILD)/postgres.port); \
 	raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
 	{ exec 3>&-; $(AHEAD) & ahead=$$!; \

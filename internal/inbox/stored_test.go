@@ -89,7 +89,7 @@ func TestSyncReadsWhatHasNews(t *testing.T) {
 func TestStoredListIsThatOfTheInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		keys := w.groups(300)
+		keys := w.groups(450)
 		w.setOne("", "theme", "dark")
 		check := func(what string) {
 			t.Helper()
@@ -109,7 +109,7 @@ func TestStoredListIsThatOfTheInbox(t *testing.T) {
 		w.all("alice", nil)
 		w.restart()
 		check("stored once")
-		for i := range 75 { // enough to store it again
+		for i := range 110 { // enough to store it again
 			w.change(keys[4*i], &petrelv1.MemberChange{Removed: []string{"alice"}})
 		}
 		w.setOne(keys[0].Conv.String(), "mute", "1")
