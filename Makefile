@@ -75,7 +75,8 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore bench cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/ts test/bench test/passenger test/chaos test/foreign test/web test/simulation test/console test/authz test/crash test/flood internal/bus/stream test/way
+WAITING  := test/passenger test/console
+UNRACED  := test/ts test/bench test/chaos test/foreign test/web test/simulation test/authz test/crash test/flood internal/bus/stream test/way
 APART    := test/walk test/sabotage internal/lint
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
@@ -93,23 +94,25 @@ INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 # What the second part needs is compiled from the beginning: nice, so that it takes only
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
 # is not done by then, the second part itself compiles.
-AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(UNRACED)) && \
+AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(WAITING) $(UNRACED)) && \
 	$(COMPILE) test -vet=off -run "^TestPageLeadsAlongTheWay$$" ./test/way' >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
 	@rm -f $(BUILD)/postgres.port; \
 	TMPDIR=$$(mktemp -d $(MEMORY)/petrel.XXXX) && export TMPDIR && chmod 755 "$$TMPDIR" && trap 'rm -rf "$$TMPDIR"' EXIT; \
 	exec 3> >(go run ./test/postgres >$(BUILD)/postgres.port 2>$(BUILD)/postgres.log || echo 0 >$(BUILD)/postgres.port); \
-	raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
+	raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(WAITING) $(APART) $(BUSY)))$$'); \
 	{ exec 3>&-; $(AHEAD) & ahead=$$!; \
 	  $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
 	  $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
 	  wait $$install || :; $(INSTALL) >&2; \
 	  until [ -s $(BUILD)/postgres.port ]; do sleep 0.1; done; export PETREL_TEST_POSTGRES=$$(cat $(BUILD)/postgres.port); \
 	  { $(GO_RACE) ./test/scenario && a=0 || a=1; \
+	    $(GO_TEST) -count=1 -p 2 $(call packages,$(WAITING)) >$(BUILD)/waiting.json & waiting=$$!; \
 	    $(GO_RACE) -skip '$(REPLAYS)' ./internal/store/pebblestore || a=1; \
 	    PETREL_SCENARIOS=rest $(GO_TEST) -count=1 ./test/scenario || a=1; \
-	    $(GO_TEST) -count=1 -run '$(REPLAYS)' ./internal/store/pebblestore && [ $$a = 0 ]; \
+	    $(GO_TEST) -count=1 -run '$(REPLAYS)' ./internal/store/pebblestore || a=1; \
+	    wait $$waiting || a=1; cat $(BUILD)/waiting.json; [ $$a = 0 ]; \
 	  } >$(BUILD)/busy.json & busy=$$!; \
 	  nice -n 2 env $(GO_RACE) -p 4 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
