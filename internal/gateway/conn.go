@@ -192,7 +192,7 @@ func (c *conn) noticeGreeting() {
 // letGo gives back what the connection has of the limits, at its end.
 func (c *conn) letGo(l *limits) {
 	if c.greeted() {
-		l.leave(c.peer(), c.proxy)
+		l.leave(c.peer())
 		return
 	}
 	c.place.leave()

@@ -136,6 +136,7 @@ type Gateway struct {
 	throttles throttles
 	barren    barren
 	warned    sync.Map // names of options that warnOnce has named
+	unnamed   sync.Once // of namesNoClient
 	turns     turns
 	stats     stats
 	access    atomic.Pointer[Access]

@@ -34,7 +34,6 @@ func (g *Gateway) server(base context.Context) *http.Server {
 			g.Upgrade(w, r)
 			return
 		}
-		g.forgetProxy(r)
 		rest.ServeHTTP(w, r)
 	}))
 	srv := newServer(base, g.o.TLS, g.log, ours)
@@ -284,6 +283,9 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 
 // admitTCP goes on with a connection of a client, or of a proxy that names none.
 func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
+	if proxy {
+		g.namesNoClient(client)
+	}
 	p, e := g.limits.enter(client, proxy, g.hub.Limits(), time.Now())
 	if e != nil {
 		g.wasBarren(client, proxy)

@@ -43,7 +43,7 @@ type usage struct{ greeted, waiting, http int32 }
 type place struct {
 	l      *limits
 	addr   netip.Addr
-	proxy  bool          // nobody spoke for it: it is counted for no source
+	proxy  bool          // it is one's, and came for a client that nobody names
 	e      *list.Element // nil: it has been left
 	silent time.Time     // since when the peer has to say something; zero: we have to do something
 	end    func()        // ends the connection; nil: there is none yet
@@ -71,11 +71,12 @@ func sourceOf(a netip.Addr) source {
 func over(have, limit int) bool { return limit >= 0 && have >= limit }
 
 // enter takes a place for a connection that has not said hello, or says why
-// there is none. proxy: the address is that of a proxy, and so not the client's.
+// there is none. proxy: the address is that of a proxy, which names no client; all that
+// come through it are limited together.
 // Whoever got a place gives it back by leave, or goes on as greeted.
 func (l *limits) enter(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (*place, *im.Error) {
 	n := lim.NewPerIPPerSecond
-	if !proxy && l.rates.Take(now, a, rate.Per(n, time.Second, n)) != nil {
+	if l.rates.Take(now, a, rate.Per(n, time.Second, n)) != nil {
 		return nil, l.refuse(&refusedBy{"limits.new_connections_per_ip_per_s", "too many new connections of the IP address", time.Second})
 	}
 	p, end, why := l.take(a, proxy, lim, now)
@@ -109,16 +110,13 @@ func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Ti
 	var victim *place
 	s := sourceOf(a)
 	u := l.sources[s]
-	if proxy {
-		u = usage{}
-	}
 	switch {
 	case over(l.total, lim.Connections):
 		why = &refusedBy{"limits.connections", "the server has all the connections it takes", 5 * time.Second}
-	case !proxy && over(int(u.greeted), lim.ConnectionsPerIP):
+	case over(int(u.greeted), lim.ConnectionsPerIP):
 		why = &refusedBy{"limits.connections_per_ip", "the IP address has all the connections it may have", 5 * time.Second}
-	case !proxy && over(int(u.waiting), lim.UnauthenticatedPerIP):
-		if victim = l.silentLocked(now, func(p *place) bool { return !p.proxy && sourceOf(p.addr) == s }); victim == nil {
+	case over(int(u.waiting), lim.UnauthenticatedPerIP):
+		if victim = l.silentLocked(now, func(p *place) bool { return sourceOf(p.addr) == s }); victim == nil {
 			why = &refusedBy{"limits.unauthenticated_per_ip", "too many connections of the IP address have not said hello yet", time.Second}
 		}
 	case over(l.waiting.Len(), lim.Unauthenticated):
@@ -136,7 +134,7 @@ func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Ti
 	p = &place{l: l, addr: a, proxy: proxy, silent: now}
 	p.e = l.waiting.PushBack(p)
 	l.total++
-	l.countLocked(a, proxy, usage{waiting: 1})
+	l.countLocked(a, usage{waiting: 1})
 	return p, end, nil
 }
 
@@ -187,9 +185,9 @@ func (p *place) greeted() {
 	} else {
 		p.l.waiting.Remove(p.e)
 		p.e = nil
-		p.l.countLocked(p.addr, p.proxy, usage{waiting: -1})
+		p.l.countLocked(p.addr, usage{waiting: -1})
 	}
-	p.l.countLocked(p.addr, p.proxy, usage{greeted: 1})
+	p.l.countLocked(p.addr, usage{greeted: 1})
 }
 
 // leave gives a place back.
@@ -206,22 +204,19 @@ func (l *limits) leaveLocked(p *place) {
 	l.waiting.Remove(p.e)
 	p.e = nil
 	l.total--
-	l.countLocked(p.addr, p.proxy, usage{waiting: -1})
+	l.countLocked(p.addr, usage{waiting: -1})
 }
 
 // leave ends what greeted began.
-func (l *limits) leave(a netip.Addr, proxy bool) {
+func (l *limits) leave(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total--
-	l.countLocked(a, proxy, usage{greeted: -1})
+	l.countLocked(a, usage{greeted: -1})
 }
 
 // countLocked adds d to what a source has, and forgets one that has nothing.
-func (l *limits) countLocked(a netip.Addr, proxy bool, d usage) {
-	if proxy {
-		return
-	}
+func (l *limits) countLocked(a netip.Addr, d usage) {
 	s := sourceOf(a)
 	u := l.sources[s]
 	u = usage{u.greeted + d.greeted, u.waiting + d.waiting, u.http + d.http}
@@ -256,7 +251,7 @@ func (l *limits) takeHTTP(a netip.Addr, proxy bool, now time.Time) (ok bool, vic
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.http++
-	l.countLocked(a, false, usage{http: 1}) // a proxy is counted and not limited: it may be one no longer when the connection ends
+	l.countLocked(a, usage{http: 1}) // a proxy is counted and not limited: it may be one no longer when the connection ends
 	of := func(*resting) bool { return true }
 	s := sourceOf(a)
 	if !proxy && int(l.sources[s].http) > min(maxHTTPPerIP, (l.maxHTTP+1)/2) {
@@ -279,7 +274,7 @@ func (l *limits) leaveHTTP(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.http--
-	l.countLocked(a, false, usage{http: -1})
+	l.countLocked(a, usage{http: -1})
 }
 
 // rest notes whether a connection of the HTTP server waits for a request.

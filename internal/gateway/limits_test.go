@@ -149,7 +149,7 @@ func TestSilentConnectionMakesRoom(t *testing.T) {
 		}
 		// It was welcomed in the moment in which it was ended.
 		places[1].greeted()
-		e.leave(places[1].addr, false)
+		e.leave(places[1].addr)
 		for _, p := range places {
 			p.leave()
 		}

@@ -21,7 +21,8 @@ func (g *Gateway) trusted(a netip.Addr) bool {
 // believe puts the client's address into a request that came through a trusted
 // proxy, for limits that go by it. Each proxy adds whom it got a request from
 // at the end, so the last one that is not trusted itself is the client: what
-// stands before it is the client's own word.
+// stands before it is the client's own word. If no client is named, the request keeps
+// the address of the proxy: all that come so are limited as one address, and the log says it.
 func (g *Gateway) believe(r *http.Request) {
 	peer, ok := remote(r.RemoteAddr)
 	if !ok || !g.trusted(peer) {
@@ -41,15 +42,20 @@ func (g *Gateway) believe(r *http.Request) {
 	if client != peer {
 		r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 	}
-}
-
-// forgetProxy takes the address from a request for which a proxy names no client:
-// what is counted by addresses must not count the proxy.
-func (g *Gateway) forgetProxy(r *http.Request) {
-	if a, ok := remote(r.RemoteAddr); ok && g.trusted(a) {
-		r.RemoteAddr = ""
+	if g.trusted(client) && !slices.Contains(probes, r.URL.Path) {
+		g.namesNoClient(client)
 	}
 }
+
+// namesNoClient logs the first time that a trusted proxy does not say for whom it speaks.
+func (g *Gateway) namesNoClient(proxy netip.Addr) {
+	g.unnamed.Do(func() {
+		g.log.Warn("a trusted proxy names no client: the limits for an IP address hold for all that come through it together; this is said once", "proxy", proxy)
+	})
+}
+
+// probes are paths that balancers ask for on their own behalf.
+var probes = []string{"/healthz", "/readyz", "/version"}
 
 // hops are the addresses in a header as they were written, the nearest last.
 func hops(name string, h http.Header) []string {

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -47,15 +49,20 @@ func TestClientBehindTrustedProxies(t *testing.T) {
 		{"forwarded, and opens again", "10.0.0.1:1", forwarded, []string{`a="`, `for=198.51.100.1;host=", for=203.0.113.7;x="`}, "10.0.0.1:1"},
 		{"forwarded, escaped by the proxy", "10.0.0.1:1", forwarded, []string{`a="`, `for=198.51.100.1;host=", for=203.0.113.7;x=\""`}, "10.0.0.1:1"},
 	} {
-		g := &Gateway{o: Options{ProxyHeader: c.header}}
+		var log strings.Builder
+		g := &Gateway{o: Options{ProxyHeader: c.header}, log: slog.New(slog.NewTextHandler(&log, nil))}
 		g.SetAccess(Access{Proxies: proxies})
-		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{xForwardedFor: c.lines}}
+		r := &http.Request{RemoteAddr: c.peer, URL: &url.URL{Path: "/v1/ws"}, Header: http.Header{xForwardedFor: c.lines}}
 		if c.header == forwarded {
 			r.Header = http.Header{forwarded: c.lines, xForwardedFor: {"203.0.113.99"}}
 		}
 		g.believe(r)
 		if r.RemoteAddr != c.want {
 			t.Errorf("%s: the client is %s, want %s", c.name, r.RemoteAddr, c.want)
+		}
+		a, _ := remote(c.want)
+		if told := strings.Count(log.String(), "names no client"); told != 0 != g.trusted(a) {
+			t.Errorf("%s: the log says %d times that no client is named", c.name, told)
 		}
 	}
 }
@@ -81,9 +88,11 @@ func TestLimitsBehindAProxyAreTheClients(t *testing.T) {
 		}
 	}
 	eventually.True(t, "they have left", func() bool { return s.Stats().Connections == 1 })
-	s.dial(wire.WebSocket).hello(s.token)
-	if status, code := up("198.51.100.1"); status != 101 { // nobody knows whose the others are, so nobody pays for them
-		t.Errorf("of a client, beside two for which the proxy names nobody: %d %s", status, code)
+	if status, _, code := s.request("/v1/ws", nil); status != 429 || code != "too_many_connections" {
+		t.Errorf("a second one for which the proxy names nobody: %d %s, want 429", status, code)
+	}
+	if status, code := up("198.51.100.1"); status != 101 {
+		t.Errorf("of a client, beside one for which the proxy names nobody: %d %s", status, code)
 	}
 	r, err := http.NewRequest(http.MethodGet, "http://"+s.HTTPAddr().String()+"/x", nil)
 	must(t, err)
@@ -94,5 +103,11 @@ func TestLimitsBehindAProxyAreTheClients(t *testing.T) {
 	must(t, res.Body.Close())
 	if got := <-seen; !strings.HasPrefix(got, "198.51.100.1:") {
 		t.Errorf("the handler sees %s", got)
+	}
+	res, err = (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + s.HTTPAddr().String() + "/x")
+	must(t, err)
+	must(t, res.Body.Close())
+	if got := <-seen; !strings.HasPrefix(got, "127.0.0.1:") {
+		t.Errorf("of a call for which nobody is named the handler sees %s, want the proxy", got)
 	}
 }
