@@ -3,6 +3,7 @@ package natsbus
 import (
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -89,6 +90,7 @@ func serverOptions(o *Options) (*server.Options, error) {
 	}
 	if o.Secret != "" {
 		so.Cluster.Username, so.Cluster.Password = routeUser, o.Secret
+		so.CustomRouterAuthentication = &guard{secret: o.Secret, turn: make(chan struct{}, 1)}
 	}
 	if o.TLS != nil {
 		so.Cluster.TLSConfig, so.Cluster.TLSTimeout = routeTLS(o.TLS), 2
@@ -101,6 +103,34 @@ func serverOptions(o *Options) (*server.Options, error) {
 		so.Routes = append(so.Routes, u)
 	}
 	return so, nil
+}
+
+// guard admits the nodes that know the secret, and slows down who guesses: wrong ones are
+// refused one after the other, four a second. The server closes who waits for longer than its
+// limit for authentication, without an answer.
+type guard struct {
+	secret string
+	turn   chan struct{} // capacity 1; full: the next wrong one waits, for patience at most
+}
+
+// hold is how long a wrong secret waits for its refusal.
+const hold = time.Second / 4
+
+func (g *guard) Check(c server.ClientAuthentication) bool {
+	o := c.GetOpts()
+	if o.Username == routeUser && subtle.ConstantTimeCompare([]byte(o.Password), []byte(g.secret)) == 1 {
+		return true
+	}
+	const patience = 10 * time.Second
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case g.turn <- struct{}{}:
+		<-time.After(hold)
+		<-g.turn
+	case <-late.C:
+	}
+	return false
 }
 
 // routeTLS makes both ends of a route show a certificate.
