@@ -26,8 +26,8 @@ func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.Cr
 	if len(m.Users) > maxGroupUsers {
 		return nil, tooManyUsers()
 	}
-	if len(m.Title) > maxTitle {
-		return nil, im.Errorf(im.CodeInvalid, "title has at most %d bytes", maxTitle)
+	if err := im.CheckShown("title", m.Title, maxTitle); err != nil {
+		return nil, err
 	}
 	if err := s.rates.Take(s.o.Now(), rateKey{rateGroup, a}, rate.Per(s.o.GroupsPerHour, time.Hour, s.o.GroupsPerHour)); err != nil {
 		return nil, err
@@ -81,6 +81,9 @@ func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
 
 // RenameGroup gives a group a title.
 func (s *Server) RenameGroup(ctx context.Context, r *connect.Request[petrelv1.RenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	if err := im.CheckShown("title", r.Msg.Title, maxTitle); err != nil {
+		return nil, err
+	}
 	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, &petrelv1.Message{Body: profile(r.Msg.Title)})
 }
 

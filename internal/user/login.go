@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"net/netip"
 	"time"
-	"unicode/utf8"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
@@ -103,12 +102,7 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 	})
 }
 
-func checkDisplayName(name string) error {
-	if len(name) > maxDisplayName || !utf8.ValidString(name) {
-		return im.Errorf(im.CodeInvalid, "display_name has at most %d bytes", maxDisplayName)
-	}
-	return nil
-}
+func checkDisplayName(name string) error { return im.CheckShown("display_name", name, maxDisplayName) }
 
 // LogIn logs a device in with a password. An unknown user, tenant or password
 // and a disabled user get the same answer after the same work. remote is the

@@ -392,6 +392,11 @@ func TestMintMakesTenantAndUserButNoDisabledOneIn(t *testing.T) {
 	w.wantAccess("disabled", l.Access, im.CodeUnauthenticated)
 	_, err = w.users.Mint(context.Background(), "acme", "alice", phone(1), 0)
 	w.wantCode("disabled", err, im.CodeForbidden)
+	_, err = w.users.Create(context.Background(), "acme", []im.User{"bob", "alice"})
+	w.wantCode("a token without a device, disabled", err, im.CodeForbidden)
+	if b, err := w.users.Create(context.Background(), "acme", []im.User{"bob"}); err != nil || !b[0].Created {
+		t.Errorf("bob was made beside a user who is disabled: %+v, %v", b, err)
+	}
 	if _, err := w.users.Enable(context.Background(), l.Account); err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,8 @@ type Issued struct {
 }
 
 // Create makes the users that do not exist, and a token for each that belongs to
-// no device and does not expire; all of it in one commit. Codes: invalid.
+// no device and does not expire; all of it in one commit. Codes: invalid; forbidden: one
+// of them is disabled, and nothing was done.
 func (us *Users) Create(ctx context.Context, tenantName string, users []im.User) ([]Issued, error) {
 	for _, u := range users {
 		if err := u.Check(); err != nil {
@@ -120,11 +121,14 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 			created := false
 			if !seen {
 				rec = there[a.User]
-				if created = rec == nil; created {
+				switch created = rec == nil; {
+				case created:
 					rec = us.newUser()
 					if err := c.claim(ctx, a, false); err != nil {
 						return err
 					}
+				case rec.Disabled:
+					return im.Errorf(im.CodeForbidden, "user %s is disabled", a.User)
 				}
 				// Also of one who was there: a revocation between the look at their
 				// epoch and the commit would make the new token void.
