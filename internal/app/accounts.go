@@ -12,9 +12,14 @@ import (
 // registrations are the values of accounts.registration.
 var registrations = map[string]user.Registration{"auto": user.AsConfigured, "open": user.Open, "invitation": user.ByInvitation, "closed": user.Closed}
 
-// loopbackOnly tells whether no other host reaches the listeners for clients.
+// loopbackOnly tells whether no other host reaches the listeners for clients, directly or
+// through a proxy on this one: names, proxies and addresses for clients are set for others.
 func (a *App) loopbackOnly() bool {
-	for _, addr := range []string{a.cfg.Listen.HTTP, a.cfg.Listen.TCP} {
+	c := a.live.Load()
+	if len(c.Listen.Hosts)+len(c.Listen.TrustedProxies)+len(c.Cluster.Addresses) > 0 {
+		return false
+	}
+	for _, addr := range []string{c.Listen.HTTP, c.Listen.TCP} {
 		if addr != "" && !config.Loopback(addr) {
 			return false
 		}
@@ -28,14 +33,14 @@ func (a *App) accounts() (user.Options, error) {
 	o := user.Options{
 		Shared:  len(a.store.Feeds()) > 1,                // an embedded store has one, and no other node
 		Changed: func(x im.Account) { a.hub.Changed(x) }, // no account changes before there is a hub
-		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, Registration: registrations[c.Registration], Loopback: a.loopbackOnly(), ManyPerKind: !c.OnePerKind,
+		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, Registration: registrations[c.Registration], Loopback: a.loopbackOnly, ManyPerKind: !c.OnePerKind,
 		PasswordWork: a.o.PasswordWork, StolenPasswords: c.StolenPasswordsFile,
 		Rates: user.Rates{
 			Logins: int(c.LoginsPerMin), LoginsPerIP: int(c.LoginsPerIPPerMin), Registrations: int(c.RegistrationsPerIPPerH),
 			LookUps: int(c.LookUpsPerMin), Refreshes: int(c.RefreshesPerMin),
 		},
 	}
-	if o.Registration == user.AsConfigured && o.Loopback {
+	if o.Registration == user.AsConfigured && a.loopbackOnly() {
 		a.log.Info("everybody on this host may register in the default tenant, because no other host reaches the server; accounts.registration says otherwise")
 	}
 	j := &a.cfg.JWT

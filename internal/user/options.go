@@ -24,9 +24,9 @@ type Options struct {
 	// one a line; "": none. It is read when somebody chooses a password.
 	StolenPasswords string
 
-	// Loopback: only this host reaches the server. Then people may register in the default
-	// tenant, as long as nothing else is configured or set.
-	Loopback bool
+	// Loopback tells whether only this host reaches the server. Then people may register in the
+	// default tenant, as long as nothing else is configured or set. nil: other hosts do.
+	Loopback func() bool
 
 	// Shared: other nodes work on the store too, and each may show a setup code.
 	Shared bool

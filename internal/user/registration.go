@@ -39,7 +39,7 @@ func (us *Users) effective(t im.Tenant, set Registration) Registration {
 		return set
 	case us.o.Registration != AsConfigured:
 		return us.o.Registration
-	case t == im.DefaultTenant && us.o.Loopback:
+	case t == im.DefaultTenant && us.o.Loopback != nil && us.o.Loopback():
 		return Open
 	}
 	return Closed

@@ -26,7 +26,9 @@ func TestRegistrationIsATenantsSetting(t *testing.T) {
 		{user.Closed, true, false, false},
 		{user.ByInvitation, true, false, false},
 	} {
-		w := people(t, func(o *user.Options) { o.Registration, o.Loopback = c.configured, c.loopback })
+		w := people(t, func(o *user.Options) {
+			o.Registration, o.Loopback = c.configured, func() bool { return c.loopback }
+		})
 		w.token("acme", "somebody")
 		want := func(what, tenant string, u im.User, open bool) {
 			t.Helper()
