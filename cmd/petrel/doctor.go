@@ -230,9 +230,13 @@ func existing(dir string) string {
 	}
 }
 
+// wantInodes is how many files the disk must be able to take; below half of that the server
+// refuses sends.
+const wantInodes = 2000
+
 func checkSpace(dir string, conf *config.Config) verdict {
 	v := verdict{Check: "free space", State: stateOK}
-	free, err := freeBytes(dir)
+	free, files, err := freeSpace(dir)
 	if err != nil {
 		v.State, v.Found = stateWarn, "not known: "+err.Error()
 		return v
@@ -240,6 +244,8 @@ func checkSpace(dir string, conf *config.Config) verdict {
 	v.Values = map[string]any{"free_bytes": free}
 	v.Found = fmt.Sprintf("%.1f GiB on the disk of %s", float64(free)/(1<<30), dir)
 	switch least := uint64(conf.Store.MinFreeBytes + conf.Store.BallastBytes); {
+	case files < wantInodes:
+		v.State, v.Found, v.Fix = stateFail, fmt.Sprintf("%d files can still be made on the disk of %s", files, dir), fmt.Sprintf("remove files, or make the file system with more inodes: the server wants %d", wantInodes)
 	case free < least:
 		v.State, v.Fix = stateFail, fmt.Sprintf("free at least %s, or lower store.min_free", config.FormatSize(int64(least)))
 	case free < 4*least:

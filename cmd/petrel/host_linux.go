@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -14,12 +15,16 @@ func openFiles() (uint64, error) {
 	return l.Cur, err
 }
 
-func freeBytes(dir string) (uint64, error) {
+// freeSpace is how many bytes the disk of dir has left, and how many files it can still take.
+func freeSpace(dir string) (bytes, files uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return s.Bavail * uint64(s.Bsize), nil
+	if s.Files == 0 { // the file system has no such limit
+		s.Ffree = math.MaxUint64
+	}
+	return s.Bavail * uint64(s.Bsize), s.Ffree, nil
 }
 
 func dataSync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

@@ -1,9 +1,12 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -201,6 +204,38 @@ func TestNothingIsAckedBeforeItsWitness(t *testing.T) {
 	if got := writes.Load(); got > 2 {
 		t.Errorf("%d witnesses were written, want one for the first and one for all that waited", got)
 	}
+}
+
+// A file system has a number of files that it can take, whatever space is free.
+func TestF20NoInodesRefusesAndRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var files atomic.Uint64
+		files.Store(minFreeFiles)
+		o := mem(vfs.NewMem())
+		o.FreeBytes = func() (uint64, error) { return math.MaxUint64, nil }
+		o.FreeFiles = func() (uint64, error) { return files.Load(), nil }
+		var log bytes.Buffer
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		st := mustOpen(t, o)
+		defer mustClose(t, st)
+		w := newWriter(t, st)
+		w.add(t, 3)
+		for _, c := range []struct {
+			files uint64
+			want  error
+		}{{minFreeFiles - 1, store.ErrFull}, {minFreeFiles, store.ErrFull}, {minFreeFiles * 5 / 4, nil}, {minFreeFiles, nil}} {
+			files.Store(c.files)
+			time.Sleep(st.o.CheckEvery)
+			synctest.Wait()
+			if err := st.Writable(); !errors.Is(err, c.want) {
+				t.Errorf("%d files are free, and appends meet %v, want %v", c.files, err, c.want)
+			}
+		}
+		if !strings.Contains(log.String(), "out of inodes") {
+			t.Errorf("the log does not name inodes: %s", log.String())
+		}
+		w.add(t, 3)
+	})
 }
 
 func TestF20DiskFullRefusesAndRecovers(t *testing.T) {

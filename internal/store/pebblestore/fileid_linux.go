@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +11,18 @@ import (
 // unstable are the file systems that give files other inode numbers when they
 // are mounted again, or may: FUSE and virtiofs, SMB and CIFS, 9P.
 var unstable = []uint32{0x65735546, 0x517b, 0xff534d42, 0xfe534d42, 0x01021997}
+
+// freeFiles is how many files the file system of dir can still take. Some have no limit.
+func freeFiles(dir string) (uint64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	if fs.Files == 0 {
+		return math.MaxUint64, nil
+	}
+	return fs.Ffree, nil
+}
 
 func identifyOnDisk(path string) (fileID, error) {
 	var fs unix.Statfs_t

@@ -28,6 +28,7 @@ type Options struct {
 	MinFreeBytes int64                  // appends are refused while the disk has less, 256 MiB; negative: no limit
 	BallastBytes int64                  // a file given up when the disk is nearly full, 64 MiB; negative: none
 	FreeBytes    func() (uint64, error) // what the disk has left; nil: ask the FS
+	FreeFiles    func() (uint64, error) // how many files (inodes) may still be made; nil: ask the file system of Dir
 
 	CheckEvery time.Duration // interval of the checks of free space, of hung syncs and of tables, 1 s
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
@@ -73,6 +74,13 @@ func (o Options) withDefaults() Options {
 				return math.MaxUint64, nil //nolint:nilerr // a file system that cannot tell has no limit
 			}
 			return u.AvailBytes, nil
+		}
+	}
+	if o.FreeFiles == nil {
+		dir := o.Dir
+		o.FreeFiles = func() (uint64, error) { return math.MaxUint64, nil }
+		if o.FS == vfs.Default {
+			o.FreeFiles = func() (uint64, error) { return freeFiles(dir) }
 		}
 	}
 	if o.sealShare == 0 {

@@ -8,8 +8,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// space meets a full disk before it happens: below a limit of free bytes
-// appends are refused, while Pebble can still write tables. If the disk fills
+// minFreeFiles is how many files the disk must be able to take: logs and tables of some hours.
+const minFreeFiles = 1000
+
+// space meets a full disk before it happens: below a limit of free bytes, or of files that
+// it can still take, appends are refused, while Pebble can still write tables. If the disk fills
 // further, by others, the ballast is given up for that.
 type space struct {
 	log     *slog.Logger
@@ -18,13 +21,14 @@ type space struct {
 	ballast int64  // bytes; 0: none
 	limit   uint64 // free bytes below which appends are refused
 	free    func() (uint64, error)
+	files   func() (uint64, error)
 
 	full atomic.Bool
 	held bool // the ballast is there; only check uses it
 }
 
 func (s *space) init(o Options, p place) {
-	s.log, s.fs, s.path, s.free = o.Log, p.fs, p.ballast, o.FreeBytes
+	s.log, s.fs, s.path, s.free, s.files = o.Log, p.fs, p.ballast, o.FreeBytes, o.FreeFiles
 	s.limit, s.ballast = uint64(max(o.MinFreeBytes, 0)), max(o.BallastBytes, 0)
 	if st, err := s.fs.Stat(s.path); err == nil {
 		s.held = true
@@ -42,8 +46,18 @@ func (s *space) check() {
 		s.log.Warn("free space is unknown", "err", err)
 		return
 	}
+	files, err := s.files()
+	if err != nil {
+		s.log.Warn("free files are unknown", "err", err)
+		files = minFreeFiles
+	}
 	full := s.full.Load()
 	switch {
+	case files < minFreeFiles:
+		if !full {
+			s.full.Store(true)
+			s.log.Error("disk nearly out of inodes, sends are refused: remove files", "free_files", files, "limit_files", minFreeFiles)
+		}
 	case free < s.limit:
 		if s.held && free < s.limit/2 {
 			s.drop()
@@ -52,10 +66,10 @@ func (s *space) check() {
 			s.full.Store(true)
 			s.log.Error("disk nearly full, sends are refused", "free_bytes", free, "limit_bytes", s.limit)
 		}
-	case free >= s.limit+s.limit/4:
+	case free >= s.limit+s.limit/4 && (!full || files >= minFreeFiles+minFreeFiles/4):
 		if full {
 			s.full.Store(false)
-			s.log.Info("disk has space again", "free_bytes", free)
+			s.log.Info("disk has space again", "free_bytes", free, "free_files", files)
 		}
 		if !s.held && s.ballast > 0 && free >= 2*s.limit+uint64(s.ballast) {
 			s.take()
