@@ -208,3 +208,36 @@ func TestLongListsAreCut(t *testing.T) {
 		}
 	}
 }
+
+// Who forwards a message as somebody else reads it: each copy has a record of its own, with the
+// reason. A reason that says nothing is none. Spec: P-10.9.
+func TestForwardForSomebodyIsARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := newAuditedWorld(t)
+		w.makeUsers("", "alice", "bob")
+		g := w.group("", "", "alice", "bob")
+		_, err := w.sendAs("alice", &petrelv1.Send{Conv: g.Conv, ClientMsgId: "m1", Body: &petrelv1.Send_Text{Text: secretText}})
+		w.must(err)
+		forward := func(id, reason string) error {
+			_, err := w.admin.SendAs(t.Context(), connect.NewRequest(&petrelv1.SendAsRequest{From: "alice", Reason: reason, Send: &petrelv1.Send{
+				User: "alice", ClientMsgId: id, Rel: &petrelv1.Relations{ForwardOf: &petrelv1.Ref{Conv: g.Conv, Seq: 2}},
+			}}))
+			return err
+		}
+		for _, nothing := range []string{" ", "\u200b", "...", strings.Repeat("a", 201)} {
+			w.wantCode("a reason that says nothing", forward("f0", nothing), im.CodeInvalid)
+		}
+		w.must(forward("f1", "ticket 7"))
+		w.must(forward("f2", "ticket 7"))
+		stop()
+		got := 0
+		for _, line := range w.records() {
+			if line == "SendAs by setup from=alice send.user=alice send.rel.forward_of.conv="+g.Conv+" send.rel.forward_of.seq=2 reason=ticket 7" {
+				got++
+			}
+		}
+		if got != 2 {
+			t.Errorf("%d records of two forwards: %q", got, w.records())
+		}
+	})
+}

@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"connectrpc.com/connect"
 
@@ -31,8 +33,11 @@ func (s adminService) CreateGroup(ctx context.Context, r *connect.Request[petrel
 	if err != nil {
 		return nil, err
 	}
-	if len(m.Title) > maxTitle || len(m.Key) > maxKey {
-		return nil, im.Errorf(im.CodeInvalid, "title has at most %d bytes, key %d", maxTitle, maxKey)
+	if err := im.CheckShown("title", m.Title, maxTitle); err != nil {
+		return nil, err
+	}
+	if len(m.Key) > maxKey {
+		return nil, im.Errorf(im.CodeInvalid, "key has at most %d bytes", maxKey)
 	}
 	change := &petrelv1.MemberChange{Added: m.Members}
 	if err := s.checkMembers(ctx, t, change); err != nil {
@@ -82,6 +87,11 @@ func (s adminService) SendAs(ctx context.Context, r *connect.Request[petrelv1.Se
 	if r.Msg.Send == nil {
 		return nil, im.Errorf(im.CodeInvalid, "send is missing")
 	}
+	if copies(r.Msg) {
+		if err := checkReason(ctx, r.Msg.Reason); err != nil {
+			return nil, err
+		}
+	}
 	named := []im.User{from.User}
 	if r.Msg.Send.User != "" {
 		named = append(named, im.User(r.Msg.Send.User)) // else the sender would have tried a name
@@ -100,6 +110,22 @@ func (s adminService) SendAs(ctx context.Context, r *connect.Request[petrelv1.Se
 	return answered(res.Ack(send.Conv.Conv.String()))
 }
 
+// copies reports whether a call copies what somebody else may have written: it is a read.
+func copies(req any) bool {
+	r, ok := req.(*petrelv1.SendAsRequest)
+	return ok && r.Send.GetRel().GetForwardOf() != nil
+}
+
+// checkReason takes the reason for which the caller reads what others wrote; a back end needs
+// none. Codes: invalid.
+func checkReason(ctx context.Context, reason string) error {
+	none := reason == "" && callOf(ctx).caller.key.Operator == ""
+	if !none && (len(reason) > maxReason || !strings.ContainsFunc(reason, unicode.IsLetter)) {
+		return im.Errorf(im.CodeInvalid, "reason has 1 to %d bytes and a letter: why you read what others wrote; the audit log keeps it", maxReason)
+	}
+	return nil
+}
+
 // GetHistory reads any conversation, for the operator.
 func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
 	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
@@ -109,8 +135,8 @@ func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv
 	if r.Msg.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
-	if key := callOf(ctx).caller.key; len(r.Msg.Reason) > maxReason || r.Msg.Reason == "" && key.Operator != "" {
-		return nil, im.Errorf(im.CodeInvalid, "reason has 1 to %d bytes: why you read what others wrote; the audit log keeps it", maxReason)
+	if err := checkReason(ctx, r.Msg.Reason); err != nil {
+		return nil, err
 	}
 	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.HistoryPage, error) {
 		return s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage, conv.Extras{Refs: true, Notes: true})
@@ -120,6 +146,9 @@ func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv
 // RenameGroup gives a group a title, for the operator.
 func (s adminService) RenameGroup(ctx context.Context, r *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
+	if err == nil {
+		err = im.CheckShown("title", r.Msg.Title, maxTitle)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,9 @@ func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 		if s.o.Audit == nil || how == never {
 			return next(ctx, req)
 		}
+		if copies(req.Any()) {
+			how = durably
+		}
 		res, err := next(ctx, req)
 		if err != nil {
 			return nil, err
@@ -163,7 +166,7 @@ var told = []protoreflect.Name{
 // is what a user calls something.
 var named = []protoreflect.FullName{
 	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name", "petrel.v1.ResetOperatorRequest.name",
-	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name", "petrel.v1.AdminGetHistoryRequest.reason",
+	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name", "petrel.v1.AdminGetHistoryRequest.reason", "petrel.v1.SendAsRequest.reason",
 	"petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name", "petrel.v1.BackupInfo.name",
 }
 

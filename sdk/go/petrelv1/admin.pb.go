@@ -611,10 +611,13 @@ func (x *ChangeMembersRequest) GetRequestId() string {
 }
 
 type SendAsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	Send          *Send                  `protobuf:"bytes,3,opt,name=send,proto3" json:"send,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	From   string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	Send   *Send                  `protobuf:"bytes,3,opt,name=send,proto3" json:"send,omitempty"`
+	// Of a forward, for whom and why somebody copies what others wrote, as the reason of
+	// AdminGetHistoryRequest.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,12 +673,19 @@ func (x *SendAsRequest) GetSend() *Send {
 	return nil
 }
 
+func (x *SendAsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type AdminGetHistoryRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	History *GetHistory            `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
-	// For whom and why somebody reads what others wrote, at most 200 bytes. The
-	// audit log keeps it. Operators have to give one; back ends may.
+	// For whom and why somebody reads what others wrote, at most 200 bytes, with a letter
+	// in it. The audit log keeps it. Operators have to give one; back ends may.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4356,11 +4366,12 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12/\n" +
 	"\x06change\x18\x03 \x01(\v2\x17.petrel.v1.MemberChangeR\x06change\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"`\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"x\n" +
 	"\rSendAsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12#\n" +
-	"\x04send\x18\x03 \x01(\v2\x0f.petrel.v1.SendR\x04send\"y\n" +
+	"\x04send\x18\x03 \x01(\v2\x0f.petrel.v1.SendR\x04send\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"y\n" +
 	"\x16AdminGetHistoryRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12/\n" +
 	"\ahistory\x18\x02 \x01(\v2\x15.petrel.v1.GetHistoryR\ahistory\x12\x16\n" +

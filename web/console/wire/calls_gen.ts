@@ -32,7 +32,7 @@ export interface Calls {
   readonly 'petrel.v1.SetupService/Redeem': readonly [wire.RedeemRequestJson, wire.RedeemResponseJson]
   /**
    * CreateUsers makes users and one access token for each. A user who exists
-   * gets one more token.
+   * gets one more token. If one of them is disabled, nothing is done: forbidden.
    * Scope: tokens.
    */
   readonly 'petrel.v1.AdminService/CreateUsers': readonly [wire.CreateUsersRequestJson, wire.CreateUsersResponseJson]

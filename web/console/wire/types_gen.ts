@@ -1772,14 +1772,19 @@ export interface SendAsRequestJson {
   readonly tenant?: string
   readonly from?: string
   readonly send?: SendJson
+  /**
+   * Of a forward, for whom and why somebody copies what others wrote, as the reason of
+   * AdminGetHistoryRequest.
+   */
+  readonly reason?: string
 }
 
 export interface AdminGetHistoryRequestJson {
   readonly tenant?: string
   readonly history?: GetHistoryJson
   /**
-   * For whom and why somebody reads what others wrote, at most 200 bytes. The
-   * audit log keeps it. Operators have to give one; back ends may.
+   * For whom and why somebody reads what others wrote, at most 200 bytes, with a letter
+   * in it. The audit log keeps it. Operators have to give one; back ends may.
    */
   readonly reason?: string
 }

@@ -257,7 +257,7 @@ func (UnimplementedSetupServiceHandler) Redeem(context.Context, *connect.Request
 // AdminServiceClient is a client for the petrel.v1.AdminService service.
 type AdminServiceClient interface {
 	// CreateUsers makes users and one access token for each. A user who exists
-	// gets one more token.
+	// gets one more token. If one of them is disabled, nothing is done: forbidden.
 	// Scope: tokens.
 	CreateUsers(context.Context, *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error)
 	// RevokeTokens revokes every token of a user and ends their sessions.
@@ -1137,7 +1137,7 @@ func (c *adminServiceClient) RemoveOperator(ctx context.Context, req *connect.Re
 // AdminServiceHandler is an implementation of the petrel.v1.AdminService service.
 type AdminServiceHandler interface {
 	// CreateUsers makes users and one access token for each. A user who exists
-	// gets one more token.
+	// gets one more token. If one of them is disabled, nothing is done: forbidden.
 	// Scope: tokens.
 	CreateUsers(context.Context, *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error)
 	// RevokeTokens revokes every token of a user and ends their sessions.
