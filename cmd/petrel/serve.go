@@ -94,7 +94,7 @@ func cannotServe(err error) error {
 		f.code, f.what, f.why = "damaged", "a file of the store is missing or damaged, and what was acked may be lost, so the server does not start", f.what
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		return &fault{exit: exitFailed, code: string(im.CodeDiskFull), what: "the disk is full", why: err.Error(), fix: "free some space there, then try again: nothing that was acked is lost", err: err}
+		return &fault{exit: exitFailed, code: string(im.CodeDiskFull), what: "the disk is full", why: err.Error(), fix: "free some space there, or remove files if \"df -i\" shows that it is out of inodes, then try again: nothing that was acked is lost", err: err}
 	}
 	if _, ok := errors.AsType[*pebblestore.Damaged](err); !ok && errors.Is(err, app.ErrDamaged) {
 		f.code, f.what = "damaged", "a part of the store that a start needs cannot be read, so the server does not start"
@@ -171,6 +171,12 @@ func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(conf.Level)) // the configuration was checked
 	o := &slog.HandlerOptions{Level: level}
 	if conf.Format == "json" || conf.Format == "auto" && !isTerminal(w) {
+		o.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindDuration {
+				a.Value = slog.StringValue(a.Value.Duration().String()) // a number would not say of what
+			}
+			return a
+		}
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {

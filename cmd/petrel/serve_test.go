@@ -142,7 +142,7 @@ func TestFirstMessageByTheWordsOfTheReadme(t *testing.T) {
 	petrel(t, s.env(), "send", "--as", "bob", "--to", "nobody", "hi").want(t, exitFailed, "error no_user")
 	petrel(t, s.env(), "user", "revoke", "bob").want(t, exitOK)
 	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "hi").want(t, exitAuth, "error no_token")
-	s.stop().want(t, exitOK, "0 messages were in flight")
+	s.stop().want(t, exitOK, `{"drained":true,"in_flight":0}`)
 }
 
 func TestGroupsAreMadeAndChanged(t *testing.T) {

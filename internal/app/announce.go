@@ -118,15 +118,26 @@ func (a *App) announceJSON() {
 	if a.SetupLink() != "" { // the link itself would stay in whatever keeps this line
 		line["setup_file"] = filepath.Join(a.cfg.Store.Dir, setupFile)
 	}
-	b, err := json.Marshal(line)
-	if err == nil {
+	a.bannerJSON(line)
+}
+
+func (a *App) bannerJSON(line map[string]any) {
+	if b, err := json.Marshal(line); err == nil {
 		fmt.Fprintf(a.o.Banner, "%s\n", b)
 	}
 }
 
 // farewell says what became of what was in flight when the drain began.
 func (a *App) farewell(inFlight int, err error) {
-	if a.o.Banner == nil {
+	switch {
+	case a.o.Banner == nil:
+		return
+	case !a.o.Terminal:
+		line := map[string]any{"drained": err == nil, "in_flight": inFlight}
+		if err != nil {
+			line["err"] = err.Error()
+		}
+		a.bannerJSON(line)
 		return
 	}
 	if err != nil {

@@ -189,7 +189,7 @@ func TestStartAndStop(t *testing.T) {
 			_ = c.Close()
 			t.Error("a stopped server still listens")
 		}
-		if got := s.banner.String(); !strings.Contains(got, "0 messages were in flight") || !strings.Contains(got, "0 lost") {
+		if got := s.banner.String(); !strings.Contains(got, `{"drained":true,"in_flight":0}`) {
 			t.Errorf("the end says %q", got)
 		}
 	}

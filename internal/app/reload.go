@@ -125,7 +125,7 @@ func (a *App) reload(ctx context.Context) {
 	}
 	changed, restart := c.Differences(before)
 	waiting = append(waiting, restart...)
-	changed = append(changed, files...)
+	changed = append(append([]string{}, changed...), files...) // of none the log has an empty list, not null
 	a.live.Store(c)
 	a.apply(c, changed)
 	if len(waiting) > 0 {
