@@ -94,7 +94,7 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			value = "0123456789abcdef"
 		case o.Name == "jwt.keys_url":
 			value = "https://id.example/keys"
-		case o.Name == "listen.http", o.Name == "listen.tcp", o.Name == "listen.admin":
+		case o.Name == "listen.http", o.Name == "listen.tcp", o.Name == "listen.admin", o.Name == "cluster.listen":
 			value = "127.0.0.1:1"
 		case o.Default != "":
 			atDefault[o.Name] = want

@@ -74,6 +74,10 @@ func (c *Config) check() Problems {
 				"set tls.cert_file and tls.key_file; behind a proxy that ends TLS set listen.insecure_plaintext = true")
 		}
 	}
+	if k := &c.Cluster; k.Listen != "" && k.CertFile == "" && !k.Insecure && !Loopback(k.Listen) {
+		fail("cluster.listen", k.Listen, "other hosts can reach this address, and cluster.secret and messages would cross the network in clear",
+			"set cluster.bus_cert_file, cluster.bus_key_file and cluster.bus_ca_file; in a network of the nodes alone set cluster.insecure = true")
+	}
 	return ps
 }
 

@@ -128,6 +128,7 @@ type Cluster struct {
 	Secret      string
 
 	CertFile, KeyFile, CAFile string
+	Insecure                  bool // Listen may be reached by other hosts without certificates
 	Patient                   bool
 }
 

@@ -107,6 +107,7 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "proxy with bits too many", flags: map[string]string{"listen.trusted_proxies": "10.1.0.0/8"}, want: []string{"the network is 10.0.0.0/8"}},
 		{name: "everybody as proxy", file: "[listen]\ntrusted_proxies = [\"0.0.0.0/0\"]", want: []string{"\"0.0.0.0/0\" is everybody"}},
 		{name: "IPv4 network as IPv6", file: "[listen]\ntrusted_proxies = [\"::ffff:10.0.0.0/104\"]", want: []string{"write it as one"}},
+		{name: "bus in clear", file: "[cluster]\nlisten = \"10.0.0.1:7070\"\nsecret = \"a secret of the nodes\"", want: []string{"petrel.toml:2: cluster.listen = 10.0.0.1:7070", "would cross the network in clear", "cluster.insecure = true"}},
 		{name: "header of proxies", file: "[listen]\nproxy_header = \"X-Real-IP\"", want: []string{"listen.proxy_header = X-Real-IP", "X-Forwarded-For, Forwarded"}},
 		{name: "page that may frame, with more", file: "[web]\nframe_ancestors = [\"https://a.example; script-src *\"]", want: []string{"web.frame_ancestors", "it is not the origin of a page"}},
 		{name: "list where a text belongs", file: "[store]\ndir = [\"a\"]", want: []string{"store.dir = a: it is not a text in quotes"}},
