@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -439,13 +440,16 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 	for _, name := range []string{
 		"petrel_entries_stored_total", "petrel_sends_repeated_total", "petrel_events_delivered_total", "petrel_events_lagged_total", "petrel_commits_total",
 		"petrel_store_disk_bytes", "petrel_store_writable", "petrel_sessions", "petrel_hellos_refused_total", "petrel_sends_waiting", "petrel_conversations_loaded", "petrel_inbox_resets_total",
-		"petrel_conversations_evicted_total", "petrel_inboxes_behind_seconds", "petrel_disk_free_bytes",
+		"petrel_conversations_evicted_total", "petrel_inboxes_behind_seconds", "petrel_disk_free_bytes", "petrel_disk_bytes",
 		"petrel_audit_records_total", "petrel_audit_dropped_total", "petrel_audit_failures_total",
 		"go_goroutines", "process_cpu_seconds_total",
 	} {
 		if !strings.Contains(body, "\n"+name+" ") || !strings.Contains(body, "# HELP "+name+" ") {
 			t.Errorf("/metrics has no %s with a value and a help", name)
 		}
+	}
+	if want := fmt.Sprintf("\npetrel_build_info{go=%q,version=\"test\"} 1\n", runtime.Version()); !strings.Contains(body, want) {
+		t.Errorf("/metrics has no %q", want)
 	}
 	for _, part := range []string{"conversations", "sends", "store", "process"} {
 		for _, name := range []string{"petrel_memory_bytes", "petrel_memory_budget_bytes"} {

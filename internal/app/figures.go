@@ -30,6 +30,8 @@ func (a *App) counts() []metrics.Counts {
 	return []metrics.Counts{
 		{Name: "petrel_refusals_total", Help: "Refusals by code: of calls of the API, and of frames on connections. A call over a connection is both.", Labels: [2]string{"of", "code"},
 			Of: map[string]*measure.Counts{"call": a.api.Refusals, "frame": a.hub.Meter.Refusals}},
+		{Name: "petrel_connections_ended_total", Help: "Connections that the server ended, by the code that the client was told.", Labels: [2]string{"", "code"}, Of: map[string]*measure.Counts{"": a.gateway.EndedFor}},
+		{Name: "petrel_connections_refused_total", Help: "Connections that were refused: by a limit, with its option, or for another reason, with its code.", Labels: [2]string{"", "reason"}, Of: map[string]*measure.Counts{"": a.gateway.RefusedFor}},
 		{Name: "petrel_logins_total", Help: "Logins by way and outcome: with a password or a JWT, by registration, refresh, or a token that a back end minted. The way token is a connection that says hello.", Labels: [2]string{"way", "outcome"}, Of: logins},
 	}
 }

@@ -161,6 +161,14 @@ func (a *App) ownValues() []metrics.Value {
 			}
 			return float64(u.AvailBytes)
 		}},
+		{Name: "petrel_build_info", Help: "1, with the version of the server and of Go.", Labels: map[string]string{"version": a.o.Version, "go": runtime.Version()}, Read: func() float64 { return 1 }},
+		{Name: "petrel_disk_bytes", Help: "Size of the disk of store.dir in bytes.", Read: func() float64 {
+			u, err := vfs.Default.GetDiskUsage(a.cfg.Store.Dir)
+			if err != nil {
+				return math.NaN()
+			}
+			return float64(u.TotalBytes)
+		}},
 		{Name: "petrel_store_writable", Help: "1 while the store takes writes, else 0.", Read: func() float64 {
 			if a.store.Writable() != nil {
 				return 0
@@ -182,7 +190,6 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_commits_refused_total", Help: "Commits of this node that the store did not take, or whose outcome is unknown.", Counter: true, Read: count(func() uint64 { _, n := a.convs.Commits(); return n })},
 		{Name: "petrel_connections", Help: "Connections of clients.", Read: func() float64 { return float64(a.gateway.Stats().Connections) }},
 		{Name: "petrel_connections_limit", Help: "Most connections of clients: limits.connections, or what the limit of open files allows.", Read: func() float64 { return float64(a.hub.Limits().Connections) }},
-		{Name: "petrel_connections_refused_total", Help: "Connections that were refused, because a limit was reached.", Counter: true, Read: count(func() uint64 { return a.gateway.Stats().Refused })},
 		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
 		{Name: "petrel_inboxes_behind_seconds", Help: "Age of the oldest change of membership that is not in the lists of conversations yet, in seconds. Beyond 30 s no conversation begins.", Read: func() float64 {
 			lag, _ := a.convs.InboxLag()

@@ -107,7 +107,7 @@ func (g *Gateway) reset(nc *net.TCPConn) {
 
 func (g *Gateway) wasShutOut(n int) {
 	g.stats.refused.Add(uint64(n))
-	if g.limits.refused != nil {
-		g.limits.refused("limits.new_connections_per_ip_per_s")
+	for range n {
+		g.limits.told(limitOfNew)
 	}
 }

@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/wire"
 )
@@ -135,12 +136,16 @@ type Gateway struct {
 	limits    limits
 	throttles throttles
 	barren    barren
-	warned    sync.Map // names of options that warnOnce has named
+	warned    sync.Map  // names of options that warnOnce has named
 	unnamed   sync.Once // of namesNoClient
-	turns     turns
-	stats     stats
-	access    atomic.Pointer[Access]
-	began     time.Time
+
+	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
+	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code
+
+	turns  turns
+	stats  stats
+	access atomic.Pointer[Access]
+	began  time.Time
 
 	// Times in ticks, the unit of the wheels.
 	tick                                          time.Duration
@@ -176,6 +181,10 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	g.setTicks()
 	g.SetAccess(o.Names)
 	g.limits.refused = g.warnOnce
+	g.EndedFor = measure.NewCounts(im.Codes()...)
+	g.RefusedFor = measure.NewCounts(append([]string{
+		limitOfAll, limitOfAddress, limitOfWaiting, limitOfWaitingAddress, limitOfNew, limitOfHandshakes, limitOfHTTP,
+	}, codes()...)...)
 	g.barren.perS = func() int { return hub.Limits().NewPerIPPerSecond }
 	var err error
 	if o.HTTPAddr != "" {
@@ -469,8 +478,9 @@ func (g *Gateway) quietest() *loop {
 }
 
 // warnOnce says that an option refuses connections, once for each option. An
-// operator who has many clients behind one address learns what to raise.
+// operator who has many clients behind one address learns what to raise. It counts each time.
 func (g *Gateway) warnOnce(option string) {
+	g.RefusedFor.Add(option)
 	if _, said := g.warned.LoadOrStore(option, true); !said {
 		g.log.Warn("connections are refused: this option has its limit. It is said once", "option", option)
 	}
@@ -506,7 +516,16 @@ func (g *Gateway) ended(e *im.Error) {
 	case im.CodeBadFrame, im.CodeBadUTF8, im.CodeUnmasked, im.CodeUnknownCodec, im.CodeFrameTooLarge:
 		g.stats.protocol.Add(1)
 	}
+	g.EndedFor.Add(string(e.Code))
 	g.log.Debug("connection ended", "err", string(e.Code))
+}
+
+// codes are the codes of the catalogue as texts.
+func codes() (list []string) {
+	for _, c := range im.Codes() {
+		list = append(list, string(c))
+	}
+	return list
 }
 
 // Stats returns the numbers as they are now.

@@ -127,6 +127,7 @@ func ended(err error) error {
 func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	addr, ok := remote(r.RemoteAddr)
 	if e := g.judge(r); e != nil {
+		g.RefusedFor.Add(string(e.Code))
 		g.refuse(w, e)
 		return
 	}
@@ -139,17 +140,20 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !g.begin() {
+		g.RefusedFor.Add(string(im.CodeDraining))
 		g.refuse(w, g.draining())
 		return
 	}
 	if g.deaf.Load() {
 		g.tasks.Done()
+		g.RefusedFor.Add(string(im.CodeDraining))
 		g.refuse(w, g.draining())
 		return
 	}
 	defer g.upgrades.Add(-1)
 	if int(g.upgrades.Add(1)) > g.o.MaxUpgrades {
 		g.tasks.Done()
+		g.RefusedFor.Add(limitOfHandshakes)
 		g.refuse(w, tooMany("too many handshakes are under way", spread(time.Second)))
 		return
 	}

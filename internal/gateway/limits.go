@@ -13,6 +13,17 @@ import (
 	"github.com/petrel-im/petrel/internal/session"
 )
 
+// Options that refuse connections, and what does so without an option.
+const (
+	limitOfAll            = "limits.connections"
+	limitOfAddress        = "limits.connections_per_ip"
+	limitOfWaiting        = "limits.unauthenticated"
+	limitOfWaitingAddress = "limits.unauthenticated_per_ip"
+	limitOfNew            = "limits.new_connections_per_ip_per_s"
+	limitOfHandshakes     = "handshakes"
+	limitOfHTTP           = "http"
+)
+
 // limits counts connections, in all and for each source, and refuses those
 // that are too many. Of those that have not said hello it ends the oldest instead,
 // if that is silent: whoever opens connections and says nothing keeps nobody out.
@@ -77,7 +88,7 @@ func over(have, limit int) bool { return limit >= 0 && have >= limit }
 func (l *limits) enter(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (*place, *im.Error) {
 	n := lim.NewPerIPPerSecond
 	if l.rates.Take(now, a, rate.Per(n, time.Second, n)) != nil {
-		return nil, l.refuse(&refusedBy{"limits.new_connections_per_ip_per_s", "too many new connections of the IP address", time.Second})
+		return nil, l.refuse(&refusedBy{limitOfNew, "too many new connections of the IP address", time.Second})
 	}
 	p, end, why := l.take(a, proxy, lim, now)
 	if why != nil {
@@ -95,10 +106,15 @@ type refusedBy struct {
 	after        time.Duration
 }
 
-func (l *limits) refuse(r *refusedBy) *im.Error {
+// told says which option has refused a connection.
+func (l *limits) told(option string) {
 	if l.refused != nil {
-		l.refused(r.option)
+		l.refused(option)
 	}
+}
+
+func (l *limits) refuse(r *refusedBy) *im.Error {
+	l.told(r.option)
 	return tooMany(r.text, spread(r.after))
 }
 
@@ -112,16 +128,16 @@ func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Ti
 	u := l.sources[s]
 	switch {
 	case over(l.total, lim.Connections):
-		why = &refusedBy{"limits.connections", "the server has all the connections it takes", 5 * time.Second}
+		why = &refusedBy{limitOfAll, "the server has all the connections it takes", 5 * time.Second}
 	case over(int(u.greeted), lim.ConnectionsPerIP):
-		why = &refusedBy{"limits.connections_per_ip", "the IP address has all the connections it may have", 5 * time.Second}
+		why = &refusedBy{limitOfAddress, "the IP address has all the connections it may have", 5 * time.Second}
 	case over(int(u.waiting), lim.UnauthenticatedPerIP):
 		if victim = l.silentLocked(now, func(p *place) bool { return sourceOf(p.addr) == s }); victim == nil {
-			why = &refusedBy{"limits.unauthenticated_per_ip", "too many connections of the IP address have not said hello yet", time.Second}
+			why = &refusedBy{limitOfWaitingAddress, "too many connections of the IP address have not said hello yet", time.Second}
 		}
 	case over(l.waiting.Len(), lim.Unauthenticated):
 		if victim = l.silentLocked(now, func(*place) bool { return true }); victim == nil {
-			why = &refusedBy{"limits.unauthenticated", "too many connections have not said hello yet", time.Second}
+			why = &refusedBy{limitOfWaiting, "too many connections have not said hello yet", time.Second}
 		}
 	}
 	if why != nil {

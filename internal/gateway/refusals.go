@@ -177,6 +177,7 @@ func (l httpListener) Accept() (net.Conn, error) {
 			continue
 		}
 		l.g.wasBarren(addr, l.g.trusted(addr))
+		l.g.RefusedFor.Add(limitOfHTTP)
 		l.g.turnAway(nc, responseOverHTTP(tooMany("the server has all the HTTP connections it takes", spread(time.Second))))
 	}
 }

@@ -111,9 +111,7 @@ func (g *Gateway) throttled(a *arrived) *arrived {
 // tooMuch notes that a connection was cut off for what it sent.
 func (g *Gateway) tooMuch() {
 	g.stats.refused.Add(1)
-	if g.limits.refused != nil {
-		g.limits.refused("limits.new_connections_per_ip_per_s")
-	}
+	g.limits.told(limitOfNew)
 }
 
 // withVoucher is the context of the requests of a connection.

@@ -30,10 +30,10 @@ type Times struct {
 	Of         map[string]*measure.Histogram
 }
 
-// Counts are counters for each value of two labels; those that are 0 are left out.
+// Counts are counters for each value of two labels, or of one; those that are 0 are left out.
 type Counts struct {
 	Name, Help string
-	Labels     [2]string // of Of, and of the counts in it
+	Labels     [2]string // of Of, "" if it has one entry only, and of the counts in it
 	Of         map[string]*measure.Counts
 }
 
@@ -94,7 +94,17 @@ func (t Times) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (c Counts) desc() *prometheus.Desc { return prometheus.NewDesc(c.Name, c.Help, c.Labels[:], nil) }
+func (c Counts) desc() *prometheus.Desc {
+	return prometheus.NewDesc(c.Name, c.Help, c.named(c.Labels[0], c.Labels[1]), nil)
+}
+
+// named leaves out the first of two labels, or of their values, where there is no such label.
+func (c Counts) named(first, second string) []string {
+	if c.Labels[0] == "" {
+		return []string{second}
+	}
+	return []string{first, second}
+}
 
 // Describe implements prometheus.Collector.
 func (c Counts) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc() }
@@ -103,7 +113,7 @@ func (c Counts) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc() }
 func (c Counts) Collect(ch chan<- prometheus.Metric) {
 	for of, counts := range c.Of {
 		counts.Each(func(name string, n uint64) {
-			ch <- prometheus.MustNewConstMetric(c.desc(), prometheus.CounterValue, float64(n), of, name)
+			ch <- prometheus.MustNewConstMetric(c.desc(), prometheus.CounterValue, float64(n), c.named(of, name)...)
 		})
 	}
 }
