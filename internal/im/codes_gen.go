@@ -10,7 +10,7 @@ const (
 	CodeUnmasked           Code = "unmasked"             // a WebSocket frame of the client is not masked
 	CodeFrameTooLarge      Code = "frame_too_large"      // the frame is larger than the limit
 	CodeVersionUnsupported Code = "version_unsupported"  // the server speaks no protocol version in the range of the hello
-	CodeUnauthenticated    Code = "unauthenticated"      // the token is missing or not valid
+	CodeUnauthenticated    Code = "unauthenticated"      // the token or key is missing or not valid
 	CodeTokenInURL         Code = "token_in_url"         // the URL has a token in it and would end up in logs
 	CodeHelloExpected      Code = "hello_expected"       // the first frame must be a hello
 	CodeHelloTimeout       Code = "hello_timeout"        // the connection did not say hello in time
@@ -25,8 +25,8 @@ const (
 	CodeNotMember          Code = "not_member"           // the user is not a member of the conversation
 	CodeNoConversation     Code = "no_conversation"      // there is no such conversation
 	CodeNoUser             Code = "no_user"              // there is no such user
-	CodeForbidden          Code = "forbidden"            // the user may not do this
-	CodeInvalid            Code = "invalid"              // a field has a value that is not allowed
+	CodeForbidden          Code = "forbidden"            // this may not be done
+	CodeInvalid            Code = "invalid"              // a value is not allowed
 	CodeTooLarge           Code = "too_large"            // the body is larger than the limit
 	CodeNoTarget           Code = "no_target"            // the target is not a message that this can be done to
 	CodeFrozen             Code = "frozen"               // an operator lets nobody write in this conversation
@@ -64,7 +64,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeUnmasked:           {Text: "a WebSocket frame of the client is not masked", Hint: "use a WebSocket library", Settled: false, Retryable: false, HTTP: 400, Close: 1002, Reconnect: false, Clause: "P-1.5"},
 	CodeFrameTooLarge:      {Text: "the frame is larger than the limit", Hint: "the welcome names the limit", Settled: false, Retryable: false, HTTP: 413, Close: 1009, Reconnect: true, Clause: "P-2.5"},
 	CodeVersionUnsupported: {Text: "the server speaks no protocol version in the range of the hello", Hint: "upgrade the client", Settled: false, Retryable: false, HTTP: 400, Close: 4406, Reconnect: false, Clause: "P-3.2"},
-	CodeUnauthenticated:    {Text: "the token is missing or not valid", Hint: "get a new token", Settled: false, Retryable: false, HTTP: 401, Close: 4401, Reconnect: false, Clause: "P-3.3"},
+	CodeUnauthenticated:    {Text: "the token or key is missing or not valid", Hint: "get a new one", Settled: false, Retryable: false, HTTP: 401, Close: 4401, Reconnect: false, Clause: "P-3.3"},
 	CodeTokenInURL:         {Text: "the URL has a token in it and would end up in logs", Hint: "put the token into the hello or the header Authorization", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-3.3"},
 	CodeHelloExpected:      {Text: "the first frame must be a hello", Hint: "send hello before anything else and only once", Settled: false, Retryable: false, HTTP: 400, Close: 4400, Reconnect: false, Clause: "P-3.1"},
 	CodeHelloTimeout:       {Text: "the connection did not say hello in time", Hint: "send hello at once after connecting", Settled: false, Retryable: true, HTTP: 408, Close: 4408, Reconnect: true, Clause: "P-3.1"},
@@ -79,8 +79,8 @@ var catalogue = map[Code]CodeInfo{
 	CodeNotMember:          {Text: "the user is not a member of the conversation", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-4.5"},
 	CodeNoConversation:     {Text: "there is no such conversation", Hint: "check the id", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-4.5"},
 	CodeNoUser:             {Text: "there is no such user", Hint: "check the user id", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-4.5"},
-	CodeForbidden:          {Text: "the user may not do this", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-4.5"},
-	CodeInvalid:            {Text: "a field has a value that is not allowed", Hint: "the message names the field", Settled: true, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-4.2"},
+	CodeForbidden:          {Text: "this may not be done", Hint: "the message says what is missing; in a conversation its admins can change that and elsewhere the operator", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-4.5"},
+	CodeInvalid:            {Text: "a value is not allowed", Hint: "the message says which one and what is allowed", Settled: true, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-4.2"},
 	CodeTooLarge:           {Text: "the body is larger than the limit", Hint: "the welcome names the limit; upload large content and send its address", Settled: true, Retryable: false, HTTP: 413, Close: 0, Reconnect: false, Clause: "P-4.2"},
 	CodeNoTarget:           {Text: "the target is not a message that this can be done to", Hint: "look it up in the history", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-5.3"},
 	CodeFrozen:             {Text: "an operator lets nobody write in this conversation", Hint: "ask the operator of the server", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-8.12"},
@@ -92,7 +92,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeOverloaded:         {Text: "a queue is full", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeStoreStalled:       {Text: "the store does not answer in time", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeUnavailable:        {Text: "the server cannot be reached in time", Hint: "try again when there is a connection", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
-	CodeDiskFull:           {Text: "the disk is nearly full and nothing more is accepted", Hint: "the operator has to free space", Settled: false, Retryable: true, HTTP: 507, Close: 0, Reconnect: false, Clause: "P-9.2"},
+	CodeDiskFull:           {Text: "the disk is nearly full and nothing more is accepted", Hint: "the operator has to free space, or to remove files if the disk has no inodes left", Settled: false, Retryable: true, HTTP: 507, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeDamaged:            {Text: "the server cannot read what this needs because its disk is damaged there", Hint: "the operator has to run petrel repair; other conversations are not concerned", Settled: false, Retryable: true, HTTP: 500, Close: 0, Reconnect: false, Clause: "P-9.5"},
 	CodeInternal:           {Text: "the server had an internal error", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 1011, Reconnect: true, Clause: "P-9.4"},
 	CodeUnsupported:        {Text: "this server does not offer this frame or this capability", Hint: "the welcome lists the capabilities", Settled: true, Retryable: false, HTTP: 501, Close: 0, Reconnect: false, Clause: "P-2.6"},

@@ -10,7 +10,7 @@ const (
 	CodeUnmasked           = "unmasked"             // a WebSocket frame of the client is not masked
 	CodeFrameTooLarge      = "frame_too_large"      // the frame is larger than the limit
 	CodeVersionUnsupported = "version_unsupported"  // the server speaks no protocol version in the range of the hello
-	CodeUnauthenticated    = "unauthenticated"      // the token is missing or not valid
+	CodeUnauthenticated    = "unauthenticated"      // the token or key is missing or not valid
 	CodeTokenInURL         = "token_in_url"         // the URL has a token in it and would end up in logs
 	CodeHelloExpected      = "hello_expected"       // the first frame must be a hello
 	CodeHelloTimeout       = "hello_timeout"        // the connection did not say hello in time
@@ -25,8 +25,8 @@ const (
 	CodeNotMember          = "not_member"           // the user is not a member of the conversation
 	CodeNoConversation     = "no_conversation"      // there is no such conversation
 	CodeNoUser             = "no_user"              // there is no such user
-	CodeForbidden          = "forbidden"            // the user may not do this
-	CodeInvalid            = "invalid"              // a field has a value that is not allowed
+	CodeForbidden          = "forbidden"            // this may not be done
+	CodeInvalid            = "invalid"              // a value is not allowed
 	CodeTooLarge           = "too_large"            // the body is larger than the limit
 	CodeNoTarget           = "no_target"            // the target is not a message that this can be done to
 	CodeFrozen             = "frozen"               // an operator lets nobody write in this conversation

@@ -14,7 +14,7 @@ export type Code =
   | 'frame_too_large'
   /** the server speaks no protocol version in the range of the hello */
   | 'version_unsupported'
-  /** the token is missing or not valid */
+  /** the token or key is missing or not valid */
   | 'unauthenticated'
   /** the URL has a token in it and would end up in logs */
   | 'token_in_url'
@@ -44,9 +44,9 @@ export type Code =
   | 'no_conversation'
   /** there is no such user */
   | 'no_user'
-  /** the user may not do this */
+  /** this may not be done */
   | 'forbidden'
-  /** a field has a value that is not allowed */
+  /** a value is not allowed */
   | 'invalid'
   /** the body is larger than the limit */
   | 'too_large'
