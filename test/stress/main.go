@@ -126,24 +126,23 @@ func stopAtRandom(root int, random *rand.Rand, ended <-chan struct{}) (stops int
 }
 
 // freeze stops a process and its descendants, the parents first, so that none starts
-// another one meanwhile. Those that were stopped already, by a test, are not among frozen.
+// another one meanwhile. Those that were stopped already, by a test, are not among frozen:
+// each is looked at when its parents stand still, and no earlier.
 func freeze(root int) (frozen []int) {
 	for {
-		var found []int
+		found := false
 		for _, pid := range descendants(root) {
 			f := process.Stat(pid)
-			if len(f) > 0 && !strings.Contains("TtZX", f[0]) && !slices.Contains(frozen, pid) {
-				found = append(found, pid)
+			if len(f) == 0 || strings.Contains("TtZX", f[0]) || slices.Contains(frozen, pid) {
+				continue
 			}
-		}
-		if len(found) == 0 {
-			return frozen
-		}
-		for _, pid := range found {
 			if err := process.Freeze(pid); err != nil {
 				fmt.Fprintln(os.Stderr, "stress:", err)
 			}
-			frozen = append(frozen, pid)
+			frozen, found = append(frozen, pid), true
+		}
+		if !found {
+			return frozen
 		}
 	}
 }
