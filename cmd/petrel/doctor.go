@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,11 +119,7 @@ func writeVerdicts(w io.Writer, vs []verdict) {
 
 func examine(ctx context.Context, conf *config.Config) []verdict {
 	vs := []verdict{checkTransport(conf), checkFiles(conf), checkMemory(conf)}
-	for _, l := range []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}, {"admin port", conf.Listen.Admin}} {
-		if l.addr != "" {
-			vs = append(vs, checkPort(ctx, conf, l.name, l.addr))
-		}
-	}
+	vs = append(vs, checkPorts(ctx, conf)...)
 	dir := existing(conf.Store.Dir)
 	return append(vs, checkSpace(dir, conf), checkSync(ctx, dir), checkClock())
 }
@@ -182,6 +179,36 @@ func checkFiles(conf *config.Config) verdict {
 		v.Fix = "ulimit -n 1048576, or LimitNOFILE=1048576 of the systemd unit"
 	}
 	return v
+}
+
+// checkPorts looks at the addresses of the configuration, or, while a server runs on the data
+// folder, at those where it says that it is: flags may have given it others.
+func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
+	listen := []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}, {"admin port", conf.Listen.Admin}}
+	if _, err := os.Stat(filepath.Join(conf.Store.Dir, addressesName)); err == nil {
+		public, admin, gone, err := localURLs(conf)
+		if err == nil && !gone {
+			listen[0].addr, listen[2].addr = hostOf(public), hostOf(admin)
+			if !isPetrel(listen[1].addr) {
+				listen[1].addr = "" // the folder does not say where else it is
+			}
+		}
+	}
+	for _, l := range listen {
+		if l.addr != "" {
+			vs = append(vs, checkPort(ctx, conf, l.name, l.addr))
+		}
+	}
+	return vs
+}
+
+// hostOf is the host:port of a URL; "": it has none.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 func checkPort(ctx context.Context, conf *config.Config, name, addr string) verdict {
