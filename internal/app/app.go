@@ -22,6 +22,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -29,10 +30,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -169,6 +172,9 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	a.budgets = ShareMemory(0, a.cfg)
+	if err := a.probe(); err != nil {
+		return err
+	}
 	if err := a.openStore(ctx); err != nil {
 		return err
 	}
@@ -239,6 +245,19 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(a.writeSetupLink(), a.writeAddresses())
+}
+
+// probe refuses a first start on an address in use, before it makes a store.
+func (a *App) probe() error {
+	if _, err := os.Stat(a.cfg.Store.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil // a server that runs on the folder holds it, which says more
+	}
+	l := &a.cfg.Listen
+	err := cmp.Or(gateway.Probe(l.HTTP, "--listen-http"), gateway.Probe(l.Admin, "--listen-admin"))
+	if err == nil && slices.Contains(a.cfg.Cluster.Roles, "gateway") {
+		err = gateway.Probe(l.TCP, "--listen-tcp")
+	}
+	return err
 }
 
 // listen binds the addresses.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -432,6 +433,14 @@ func TestFailedStartLeavesNothingOpen(t *testing.T) {
 		}
 	}
 	start(t, dir) // the folder is free
+
+	none := filepath.Join(dir, "none yet")
+	if _, err := New(context.Background(), load(t, none, "listen.http", busy.Addr().String()), Options{}); err == nil {
+		t.Error("a server starts on an address in use")
+	}
+	if _, err := os.Stat(none); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a start that failed because of its address made a store: %v", err)
+	}
 }
 
 func TestMetricsHaveTheirNames(t *testing.T) {

@@ -221,6 +221,18 @@ func (g *Gateway) setTicks() {
 	g.graceTicks = in(g.grace)
 }
 
+// Probe tells whether an address can be bound; "" can. Errors are those of New.
+func Probe(addr, flag string) error {
+	if addr == "" {
+		return nil
+	}
+	ln, err := listen(addr, flag)
+	if err == nil {
+		_ = ln.Close() // nobody has connected
+	}
+	return err
+}
+
 func listen(addr, flag string) (net.Listener, error) {
 	// The heartbeat finds dead peers; probes of the kernel every 15 s, Go's
 	// default, would be 67,000 packets a second for a million idle connections.
