@@ -174,7 +174,13 @@ func TestFramesWhileTheHelloIsCheckedEndTheConnection(t *testing.T) {
 				t.Errorf("%v was taken", f)
 			}
 			close(out)
-			c.want("kick hello_expected")
+			want := "wait for the welcome"
+			if f.GetHello() != nil {
+				want = "said hello already"
+			}
+			if k := c.next().GetKick(); k.GetCode() != string(im.CodeHelloExpected) || !strings.Contains(k.GetMessage(), want) {
+				t.Errorf("%v is answered %v, want a kick that says %q", f, k, want)
+			}
 			settled(t, "the hello has been checked", func() bool { return c.s.Ready() })
 			c.wantEnd(im.CodeHelloExpected)
 			c.close()

@@ -68,14 +68,17 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 	if _, pong := f.Body.(*petrelv1.ClientFrame_Pong); f.Id == 0 && !pong {
 		return im.Errorf(im.CodeBadFrame, "the frame has no id")
 	}
-	if hello, ok := f.Body.(*petrelv1.ClientFrame_Hello); ok != (s.phase.Load() == waitsForHello) {
-		return &im.Error{Code: im.CodeHelloExpected}
-	} else if ok {
+	hello, isHello := f.Body.(*petrelv1.ClientFrame_Hello)
+	switch phase := s.phase.Load(); {
+	case isHello && phase != waitsForHello:
+		return im.Errorf(im.CodeHelloExpected, "the connection has said hello already")
+	case isHello:
 		s.hello(f.Id, hello.Hello, k)
 		return nil
-	}
-	if s.phase.Load() != welcomed {
+	case phase == waitsForHello:
 		return &im.Error{Code: im.CodeHelloExpected}
+	case phase != welcomed:
+		return im.Errorf(im.CodeHelloExpected, "wait for the welcome before you send another frame")
 	}
 	switch body := f.Body.(type) {
 	case *petrelv1.ClientFrame_Send:
