@@ -91,11 +91,11 @@ var bounds = map[string]object{
 	"RemoveMembersRequest.users":          {"maxItems": 1000},
 	"CreateKeyRequest.scopes":             {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
 	"ChangeSettingsRequest.values":        {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
-	"SetPresencePolicyRequest.policy":     {"$ref": nil, "enum": []any{"PRESENCE_POLICY_UNSPECIFIED", "PRESENCE_POLICY_EVERYBODY", "PRESENCE_POLICY_PEERS", "PRESENCE_POLICY_NOBODY", 0, 1, 2, 3, nil}},
-	"SetAddPolicyRequest.policy":          {"$ref": nil, "enum": []any{"ADD_POLICY_UNSPECIFIED", "ADD_POLICY_EVERYBODY", "ADD_POLICY_NOBODY", 0, 1, 2, nil}},
-	"SetForwardPolicyRequest.policy":      {"$ref": nil, "enum": []any{"FORWARD_POLICY_UNSPECIFIED", "FORWARD_POLICY_NAMED", "FORWARD_POLICY_UNNAMED", 0, 1, 2, nil}},
-	"SetRegistrationRequest.registration": {"$ref": nil, "enum": []any{"REGISTRATION_UNSPECIFIED", "REGISTRATION_OPEN", "REGISTRATION_INVITATION", "REGISTRATION_CLOSED", 0, 1, 2, 3, nil}},
-	"SetRoleRequest.role":                 {"$ref": nil, "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN", 1, 2}},
+	"SetPresencePolicyRequest.policy":     oneOfNames(true, "PRESENCE_POLICY_UNSPECIFIED", "PRESENCE_POLICY_EVERYBODY", "PRESENCE_POLICY_PEERS", "PRESENCE_POLICY_NOBODY"),
+	"SetAddPolicyRequest.policy":          oneOfNames(true, "ADD_POLICY_UNSPECIFIED", "ADD_POLICY_EVERYBODY", "ADD_POLICY_NOBODY"),
+	"SetForwardPolicyRequest.policy":      oneOfNames(true, "FORWARD_POLICY_UNSPECIFIED", "FORWARD_POLICY_NAMED", "FORWARD_POLICY_UNNAMED"),
+	"SetRegistrationRequest.registration": oneOfNames(true, "REGISTRATION_UNSPECIFIED", "REGISTRATION_OPEN", "REGISTRATION_INVITATION", "REGISTRATION_CLOSED"),
+	"SetRoleRequest.role":                 oneOfNames(false, "ROLE_MEMBER", "ROLE_ADMIN"),
 	"Edit.target":                         {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
 	"Recall.target":                       {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
 	"ReactRequest.seq":                    {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
@@ -137,4 +137,23 @@ var examples = object{
 	"CreateUsersRequest.users": []any{"alice", "bob"},
 	"CreateKeyRequest.name":    "back end of the shop", "CreateKeyRequest.scopes": []any{"users", "tokens"},
 	"RevokeKeyRequest.id": "53aa81f1dc019cdc",
+}
+
+// oneOfNames is a choice by name or, as proto3 JSON reads it too, by number: that of the first
+// is 0 if it stands for nothing. Each kind is a schema of its own: generators of clients cannot
+// take an enum of both.
+func oneOfNames(none bool, names ...any) object {
+	var numbers []any
+	first := 1
+	if none {
+		first = 0
+	}
+	for i := range names {
+		numbers = append(numbers, first+i)
+	}
+	kinds := []any{object{"type": "string", "enum": names}, object{"type": "integer", "enum": numbers}}
+	if none {
+		kinds = append(kinds, object{"type": "null"})
+	}
+	return object{"$ref": nil, "anyOf": kinds}
 }
