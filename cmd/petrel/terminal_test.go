@@ -44,7 +44,10 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	alice := fileWith(t, token)
-	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "--title", hostile, "alice:owner", "bob").out)
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "--title", "Team", "alice:owner", "bob").out)
+	if conv == "" {
+		t.Fatal("no conversation was made") // tail would wait for ever
+	}
 	petrel(t, s.env(), "send", "--token-file", alice, "--conv", conv, hostile).want(t, exitOK)
 	petrel(t, s.env(), "send", "--token-file", alice, "--to", "bob", hostile).want(t, exitOK)
 
