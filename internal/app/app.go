@@ -22,7 +22,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -253,11 +252,15 @@ func (a *App) probe() error {
 		return nil // a server that runs on the folder holds it, which says more
 	}
 	l := &a.cfg.Listen
-	err := cmp.Or(gateway.Probe(l.HTTP, "--listen-http"), gateway.Probe(l.Admin, "--listen-admin"))
-	if err == nil && slices.Contains(a.cfg.Cluster.Roles, "gateway") {
-		err = gateway.Probe(l.TCP, "--listen-tcp")
+	if err := gateway.Probe(l.HTTP, "--listen-http"); err != nil {
+		return err
 	}
-	return err
+	if slices.Contains(a.cfg.Cluster.Roles, "gateway") {
+		if err := gateway.Probe(l.TCP, "--listen-tcp"); err != nil {
+			return err
+		}
+	}
+	return gateway.Probe(l.Admin, "--listen-admin")
 }
 
 // listen binds the addresses.
