@@ -25,7 +25,7 @@ export class Server {
     this.#operators = `http://${operators}`
     this.#env = {
       HOME: this.folder, PATH: process.env['PATH'], PETREL_LISTEN__HTTP: http, PETREL_LISTEN__TCP: tcp, PETREL_LISTEN__ADMIN: operators, PETREL_STORE__DIR: path.join(this.folder, 'data'),
-      PETREL_LIMITS__SENDS_PER_S: '-1', PETREL_LIMITS__SEND_BURST: '-1', PETREL_ACCOUNTS__REGISTRATIONS_PER_IP_PER_H: '-1',
+      PETREL_LIMITS__SENDS_PER_S: '-1', PETREL_LIMITS__SEND_BURST: '-1', PETREL_ACCOUNTS__REGISTRATION: 'open', PETREL_ACCOUNTS__REGISTRATIONS_PER_IP_PER_H: '-1',
       ...Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, value.replace('{url}', this.url)])),
     }
   }
