@@ -401,6 +401,8 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
       await carol.row('alice').click()
       await carol.message('for axe').waitFor()
       await carol.page.evaluate(axe.source)
+      await carol.page.waitForFunction(() => [document, ...[...document.querySelectorAll('petrel-chat')].flatMap((e) => e.shadowRoot ?? [])]
+        .every((root) => root.getAnimations().every((a) => a.playState !== 'running'))) // colours have arrived
       const { violations } = await carol.page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'cat.semantics'] }))
       assert.deepEqual(violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${theme}: ${v.id}: ${n.html.slice(0, 200)}`)), [])
       await carol.context.close()
