@@ -209,8 +209,8 @@ func TestLongListsAreCut(t *testing.T) {
 	}
 }
 
-// Who forwards a message as somebody else reads it: each copy has a record of its own, with the
-// reason. A reason that says nothing is none. Spec: P-10.9.
+// A forward on behalf of a user is a read: each has a record of its own, with the reason. A
+// reason without a letter is refused. Spec: P-10.9.
 func TestForwardForSomebodyIsARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := newAuditedWorld(t)
