@@ -386,6 +386,11 @@ func TestConnectionWithoutAHelloIsEnded(t *testing.T) {
 			return // its upgrade would have to come in that time
 		}
 		s.dial(fr).end(im.CodeHelloTimeout, 4408)
+		ended := map[string]uint64{}
+		s.EndedFor.Each(func(code string, n uint64) { ended[code] = n })
+		if len(ended) != 1 || ended[string(im.CodeHelloTimeout)] != 1 {
+			t.Errorf("connections are counted as ended for %v", ended)
+		}
 		if n := s.Stats().HelloTimeouts; n != 1 {
 			t.Errorf("%d hello timeouts are counted, want 1", n)
 		}
