@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +31,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add(byte(2), proxyHeader("[2001:db8::5]:1", 1, 2, 3), uint64(0))
 	f.Add(byte(3), []byte(`for=203.0.113.7, For="198.51.100.1:80" ; proto=https`), uint64(0))
 	f.Add(byte(3), []byte(`for="[2001:db8::5]:80"`), uint64(0))
+	f.Add(byte(3), []byte(`for="`), uint64(0)) // names nobody
 	f.Add(byte(4), []byte("203.0.113.7, 198.51.100.1,10.0.0.2"), uint64(0))
 	f.Add(byte(5), []byte("chat.example.org:8080"), uint64(0))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte, seed uint64) {
@@ -59,13 +62,13 @@ func FuzzConnection(f *testing.F) {
 // the client is: the proxy adds the address it sees at the end, and this one counts.
 func proxyIsNeverTheClient(t *testing.T, header, written string) {
 	const client = "198.51.100.1"
-	g := &Gateway{o: Options{ProxyHeader: header}}
+	g := &Gateway{o: Options{ProxyHeader: header}, log: slog.New(slog.DiscardHandler)}
 	g.SetAccess(Access{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	added := client
 	if header == forwarded {
 		added = "for=" + client
 	}
-	r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{header: {written, added}}}
+	r := &http.Request{URL: &url.URL{Path: "/"}, RemoteAddr: "10.0.0.1:1", Header: http.Header{header: {written, added}}}
 	g.believe(r)
 	if a := r.RemoteAddr; a != client+":0" && !(header == forwarded && a == "10.0.0.1:1") { // quotes that nobody can read: the proxy itself
 		t.Errorf("%s: %q makes the client %s", header, written, a)
