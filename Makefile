@@ -60,7 +60,8 @@ build: ## build the binary, build/bin/petrel
 # scenarios that go paths of others, the rights of all methods, the simulation, the stores that
 # are damaged and read again (REPLAYS) and the schedules of the streams in full numbers; and
 # what has its servers in processes of their own, which are built without it. `make long` has it
-# watch the commands and the load generator as well, whose parts are watched here.
+# watch the commands, the load generator and the calls of the API as well; the scenarios have
+# watched these paths.
 # Five packages run at a time, for two cores: most of them wait for disks and processes. The
 # runs of BUSY, which use a core by themselves, come one after the other beside four of the
 # others. LONG ones begin first, so that nothing runs alone at the end. UNRACED names those that
@@ -77,7 +78,7 @@ RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
 WAITING  := test/passenger test/console
-UNRACED  := test/ts test/bench test/chaos cmd/petrel bench test/foreign test/web test/simulation test/authz test/crash test/flood internal/bus/stream test/way
+UNRACED  := test/ts test/bench test/chaos cmd/petrel bench test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream test/way
 APART    := test/walk test/sabotage internal/lint
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
@@ -219,7 +220,7 @@ long: $(RACE_MOD) crash chaos-cluster build $(POSTGRES) $(TS) $(WEB) $(CHROMIUM)
 	PETREL_PLANTED=all go test -count=1 -timeout 0 -v -run '^TestSimulationFinds' ./test/sabotage
 	PETREL_NETWORK_CUTS=20 go test -count=1 -timeout 0 -v -run '^TestF9CutNetworksHeal$$' ./internal/bus/natsbus
 	PETREL_SCENARIOS=all go test -count=1 -timeout 0 -v ./test/scenario
-	go test $(RACE) -vet=off -count=1 -timeout 0 -v ./bench ./cmd/petrel
+	go test $(RACE) -vet=off -count=1 -timeout 0 -v ./bench ./cmd/petrel ./internal/api
 	PETREL_EXISTENCE_N=2000 go test -count=1 -timeout 0 -v -run '^TestNoTimeTells' ./test/authz
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_TIMES=1 go test -count=1 -timeout 0 -v -run '^TestForeign' ./test/foreign
