@@ -172,6 +172,9 @@ func (ss *fakeSession) kick(k *petrelv1.Kick) {
 
 // dial is Options.NetDial. The session ends with its connection.
 func (s *fake) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	mine, theirs := net.Pipe()
 	ss := &fakeSession{s: s, conn: &buffered{Conn: mine, out: make(chan []byte, 1<<14), closed: make(chan struct{})}}
 	go ss.conn.(*buffered).drain()
@@ -180,7 +183,7 @@ func (s *fake) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	s.dials = append(s.dials, time.Now())
 	s.mu.Unlock()
 	go ss.serve()
-	return theirs, ctx.Err()
+	return theirs, nil
 }
 
 // buffered is a socket with a buffer, which a pipe has not.

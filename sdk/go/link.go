@@ -112,9 +112,9 @@ func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dia
 	if at.Path == "" || at.Path == "/" {
 		at.Path = wsPath
 	}
-	conn, answer, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: t}},
-	})
+	// No connection waits for another request: one that is refused, or comes too late, closes.
+	one := &http.Transport{DialContext: dial, TLSClientConfig: t, MaxIdleConnsPerHost: -1}
+	conn, answer, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{HTTPClient: &http.Client{Transport: one}})
 	if err != nil {
 		return upgradeRefusal(answer, err)
 	}

@@ -1,6 +1,7 @@
 package petrel
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,8 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
@@ -64,4 +67,41 @@ func TestClientResumesItsTLSSession(t *testing.T) {
 			t.Errorf("connection %d: resumed is %t", i, got)
 		}
 	}
+}
+
+// A server that refuses upgrades is asked again and again; each attempt leaves no connection.
+func TestRefusedUpgradeClosesItsConnection(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"code":"overloaded"}`))
+	}))
+	defer srv.Close()
+	closed := make(chan struct{}, 1)
+	u := &url.URL{Scheme: "ws", Host: srv.Listener.Addr().String()}
+	err := (&link{}).dialWebSocket(t.Context(), u, nil, func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return told{conn, closed}, err
+	})
+	if CodeOf(err) != CodeOverloaded {
+		t.Fatalf("got %v", err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Error("the connection stays open")
+	}
+}
+
+// told tells when it is closed.
+type told struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (c told) Close() error {
+	select {
+	case c.closed <- struct{}{}:
+	default:
+	}
+	return c.Conn.Close()
 }
