@@ -78,7 +78,7 @@ RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
 WAITING  := test/passenger test/console
-UNRACED  := test/ts test/bench test/chaos cmd/petrel bench test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream test/way
+UNRACED  := test/ts test/bench test/chaos test/way cmd/petrel bench test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
 APART    := test/walk test/sabotage internal/lint
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
@@ -96,8 +96,7 @@ INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 # What the second part needs is compiled from the beginning: nice, so that it takes only
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
 # is not done by then, the second part itself compiles.
-AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(WAITING) $(UNRACED)) && \
-	$(COMPILE) test -vet=off -run "^TestPageLeadsAlongTheWay$$" ./test/way' >$(BUILD)/ahead.log 2>&1
+AHEAD = exec nice -n 19 setsid env $(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(WAITING) $(UNRACED)) >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
 	@rm -f $(BUILD)/postgres.port; \
