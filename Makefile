@@ -77,8 +77,8 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-WAITING  := test/passenger test/console
-UNRACED  := test/ts test/bench test/chaos test/way cmd/petrel bench test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
+WAITING  := test/ts test/passenger test/console
+UNRACED  := test/bench test/chaos test/way cmd/petrel bench test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
 APART    := test/walk test/sabotage internal/lint
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
@@ -109,7 +109,7 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	  wait $$install || :; $(INSTALL) >&2; \
 	  until [ -s $(BUILD)/postgres.port ]; do sleep 0.1; done; export PETREL_TEST_POSTGRES=$$(cat $(BUILD)/postgres.port); \
 	  { $(GO_RACE) ./test/scenario && a=0 || a=1; \
-	    $(GO_TEST) -count=1 -p 2 $(call packages,$(WAITING)) >$(BUILD)/waiting.json & waiting=$$!; \
+	    $(GO_TEST) -count=1 -p 3 $(call packages,$(WAITING)) >$(BUILD)/waiting.json & waiting=$$!; \
 	    $(GO_RACE) -skip '$(REPLAYS)' ./internal/store/pebblestore || a=1; \
 	    PETREL_SCENARIOS=rest $(GO_TEST) -count=1 ./test/scenario || a=1; \
 	    $(GO_TEST) -count=1 -run '$(REPLAYS)' ./internal/store/pebblestore || a=1; \

@@ -86,7 +86,7 @@ func (c combination) chosenWays(f file) []way {
 // isWatched tells whether the race detector watches the first way of a file.
 //
 // It makes a run five times as expensive. It watches each file on the embedded store. On
-// three nodes it watches those about nodes that come and go, and every third one of those that
+// three nodes it watches those about nodes that come and go, and every sixth one of those that
 // share servers: the others take the same way between the nodes, and most of what servers of
 // their own cost is their start. One node with a database is made of parts which the other two
 // combinations have.
@@ -99,7 +99,7 @@ func (c combination) isWatched(f file) bool {
 	case c.nodes == 1 || has(f.lines, "raced on Pebble"):
 		return false
 	}
-	return needsCluster(f.lines) || !needsOwnServers(f.lines) && f.number()/len(ways)%3 == 0
+	return needsCluster(f.lines) || !needsOwnServers(f.lines) && f.number()/len(ways)%6 == 0
 }
 
 // number is the same for a file whatever others there are.
