@@ -687,7 +687,8 @@ func TestF1CheckpointHoldsNothingThatCouldBeLost(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	var st *Store
 	var w *writer
-	gate := make(chan struct{})
+	syncing, gate := make(chan struct{}), make(chan struct{})
+	syncBegins, letSync := sync.OnceFunc(func() { close(syncing) }), sync.OnceFunc(func() { close(gate) })
 	acked := make(chan error, 1)
 	var armed, held atomic.Bool
 	h := &hookFS{FS: fs, at: func(e event) error {
@@ -697,14 +698,17 @@ func TestF1CheckpointHoldsNothingThatCouldBeLost(t *testing.T) {
 		if e.op == "create" && strings.Contains(e.path, checkpointPrefix) && !held.Swap(true) {
 			go st.Append(w.next(), func(err error) { acked <- err })
 			eventually.True(t, "the row to be readable", func() bool { return lastSeq(t, st) == 11 })
+			<-syncing // the row is in the file of the log
 		}
 		if held.Load() && e.op == "sync" && isFile(e.path, "log") && strings.HasPrefix(e.path, "data/store/") {
+			syncBegins()
 			<-gate
 		}
 		return nil
 	}}
 	st = mustOpen(t, mem(h))
 	defer mustClose(t, st)
+	defer letSync()
 	w = newWriter(t, st)
 	w.add(t, 10)
 	armed.Store(true)
@@ -728,7 +732,7 @@ func TestF1CheckpointHoldsNothingThatCouldBeLost(t *testing.T) {
 		done <- err
 	default:
 	}
-	close(gate)
+	letSync()
 	if err := errors.Join(<-acked, <-done); err != nil {
 		t.Error(err)
 	}
