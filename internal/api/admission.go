@@ -3,12 +3,16 @@ package api
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
@@ -23,23 +27,24 @@ const (
 	strangerBurst    = 10      // seconds of the rate that may come at once
 )
 
-// What the bodies of all other calls under way may take together, in bytes.
+// What the bodies of all other calls under way may take together, in bytes, and what their
+// answers may, each by itself.
 const (
-	maxBodies      = 64 << 20
-	maxBodiesOfKey = 32 << 20 // of one admin key
-	maxBodiesOfOne = 8 << 20  // of one user
+	maxUnderWay      = 64 << 20
+	maxUnderWayOfKey = 32 << 20 // of one admin key
+	maxUnderWayOfOne = 8 << 20  // of one user
 )
 
 // admission bounds what bodies of requests cost before and while they are
-// decoded. The zero value is ready.
+// decoded, and what answers cost until they are written. The zero value is ready.
 type admission struct {
 	rates rate.Addresses // of calls without a credential
 
 	mu      sync.Mutex           // tier 0; guards the fields below
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
 	hosts   map[netip.Prefix]int // of these
-	bytes   int                  // of the other bodies, while their calls are under way
-	owners  map[string]int       // of these, by who calls
+
+	bodies, answers underWay // of the other calls
 }
 
 // reader is a body that is being read. stop ends that.
@@ -152,27 +157,72 @@ func (a *admission) leave(e *list.Element) (stopped bool) {
 	return x.stopped
 }
 
-// grow counts n more bytes of an owner's bodies, unless they would be too many.
-func (a *admission) grow(owner string, n, most int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.bytes+n > maxBodies || a.owners[owner]+n > most {
+// underWay counts bytes by whose they are. The zero value is ready.
+type underWay struct {
+	mu     sync.Mutex // tier 0; guards the fields below
+	bytes  int
+	owners map[string]int
+}
+
+// grow counts n more bytes of an owner, unless they would be too many. An owner who has
+// none may have more than most: else nobody could ever have so large an answer.
+func (u *underWay) grow(owner string, n, most int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if has := u.owners[owner]; u.bytes+n > maxUnderWay || has > 0 && has+n > most {
 		return false
 	}
-	if a.owners == nil {
-		a.owners = map[string]int{}
+	if u.owners == nil {
+		u.owners = map[string]int{}
 	}
-	a.bytes += n
-	a.owners[owner] += n
+	u.bytes += n
+	u.owners[owner] += n
 	return true
 }
 
-func (a *admission) shrink(owner string, n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.bytes -= n
-	if a.owners[owner] -= n; a.owners[owner] <= 0 {
-		delete(a.owners, owner)
+func (u *underWay) shrink(owner string, n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.bytes -= n
+	if u.owners[owner] -= n; u.owners[owner] <= 0 {
+		delete(u.owners, owner)
+	}
+}
+
+// smallAnswer is up to how many bytes an answer is written whatever is under way.
+const smallAnswer = 8 << 10
+
+// boundAnswer lets an answer be encoded if there is room for it, which it has until the
+// call is over: whoever does not read their answers gets no more of the large ones. An
+// answer takes about four times its size: itself, its text, what waits for the connection.
+// Codes: overloaded.
+func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+		res, err := next(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		m, ok := res.Any().(proto.Message)
+		im.Assert(ok, "answer %T is no message", res.Any())
+		n, c := 4*proto.Size(m), callOf(ctx)
+		if n <= 4*smallAnswer || c.caller == nil {
+			return res, nil
+		}
+		owner, most := c.caller.owner()
+		if !s.admission.answers.grow(owner, n, most) {
+			return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+		}
+		c.answer += n
+		return res, nil
+	}
+}
+
+// releaseAnswer gives back what boundAnswer has counted for a call.
+func (s *Server) releaseAnswer(c *call) {
+	if c.answer > 0 {
+		owner, _ := c.caller.owner()
+		s.admission.answers.shrink(owner, c.answer)
+		c.answer = 0
 	}
 }
 
@@ -200,7 +250,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	owner, most := b.call.caller.owner()
-	if !b.s.admission.grow(owner, n, most) {
+	if !b.s.admission.bodies.grow(owner, n, most) {
 		b.call.overdrawn = true
 		return 0, errTooManyBodies
 	}
@@ -211,7 +261,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 func (b *boundedBody) release() {
 	if b.held > 0 {
 		owner, _ := b.call.caller.owner()
-		b.s.admission.shrink(owner, b.held)
+		b.s.admission.bodies.shrink(owner, b.held)
 		b.held = 0
 	}
 }
@@ -219,9 +269,9 @@ func (b *boundedBody) release() {
 // owner is whose bodies count together, and how many bytes they may have.
 func (c *caller) owner() (name string, most int) {
 	if c.key != nil {
-		return "key " + c.key.ID, maxBodiesOfKey
+		return "key " + c.key.ID, maxUnderWayOfKey
 	}
-	return "user " + c.identity.Account.String(), maxBodiesOfOne
+	return "user " + c.identity.Account.String(), maxUnderWayOfOne
 }
 
 // addrOf is the address in host:port; the zero value when there is none.

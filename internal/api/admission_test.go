@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"container/list"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,7 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -225,19 +229,19 @@ func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
 			_, err := b.Read(make([]byte, n))
 			return b, err
 		}
-		alice, err := read(who("alice"), maxBodiesOfOne)
+		alice, err := read(who("alice"), maxUnderWayOfOne)
 		w.must(err)
 		if b, err := read(who("alice"), 1); err == nil || !b.call.overdrawn {
-			t.Errorf("alice gets more than %d", maxBodiesOfOne)
+			t.Errorf("alice gets more than %d", maxUnderWayOfOne)
 		}
 		var others []*boundedBody
-		for i := range maxBodies/maxBodiesOfOne - 1 {
-			b, err := read(who(im.User(rune('a'+i))), maxBodiesOfOne)
+		for i := range maxUnderWay/maxUnderWayOfOne - 1 {
+			b, err := read(who(im.User(rune('a'+i))), maxUnderWayOfOne)
 			w.must(err)
 			others = append(others, b)
 		}
 		if _, err := read(who("bob"), 1); err == nil {
-			t.Errorf("bob gets a byte beyond %d", maxBodies)
+			t.Errorf("bob gets a byte beyond %d", maxUnderWay)
 		}
 		alice.release()
 		if _, err := read(who("bob"), 1); err != nil {
@@ -246,17 +250,73 @@ func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
 		for _, b := range others {
 			b.release()
 		}
-		if a.bytes != 1 || len(a.owners) != 1 {
-			t.Errorf("%d bytes of %d callers are left, want bob's", a.bytes, len(a.owners))
+		if a.bodies.bytes != 1 || len(a.bodies.owners) != 1 {
+			t.Errorf("%d bytes of %d callers are left, want bob's", a.bodies.bytes, len(a.bodies.owners))
 		}
 		// A caller learns that it was too much, and not that the call was wrong.
-		a.bytes = maxBodies
+		a.bodies.bytes = maxUnderWay
 		if r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`); r.code != im.CodeOverloaded {
 			t.Errorf("with all memory taken: %d %s", r.status, r.body)
 		}
-		a.bytes = 1
-		if r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`); r.code != im.CodeNoUser || a.bytes != 1 {
-			t.Errorf("when it is free: %d %s, %d bytes are left", r.status, r.body, a.bytes)
+		a.bodies.bytes = 1
+		if r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`); r.code != im.CodeNoUser || a.bodies.bytes != 1 {
+			t.Errorf("when it is free: %d %s, %d bytes are left", r.status, r.body, a.bodies.bytes)
+		}
+	})
+}
+
+// Whoever asks for large answers and reads none of them takes memory up to a bound, and
+// the others get their answers. Spec: P-12.7.
+func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makeUsers("", "alice", "bob")
+		tokens := map[string]string{}
+		for _, who := range []string{"alice", "bob"} {
+			token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: who, Device: &petrelv1.DeviceRef{Id: "d"}}))
+			w.must(err)
+			tokens[who] = token.Msg.AccessToken
+			values := map[string]string{}
+			for i := range maxSettings {
+				values[fmt.Sprint("name", i)] = strings.Repeat("v", maxSettingValue)
+			}
+			e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: values}}}
+			_, err = inbox.Write(t.Context(), w.convs, im.Account{Tenant: im.DefaultTenant, User: im.User(who)}, e, entryID("of "+who))
+			w.must(err)
+		}
+		w.must(w.inbox.Await(t.Context()))
+		get := func(who string) reply { return w.curl("AccountService", "GetSettings", "Bearer "+tokens[who], `{}`) }
+		if r := get("alice"); r.status != http.StatusOK || len(r.body) < maxSettings*maxSettingValue {
+			t.Fatalf("alice reads: %d, %d bytes", r.status, len(r.body))
+		}
+		answers := &w.srv.admission.answers
+		if answers.bytes != 0 || len(answers.owners) != 0 {
+			t.Errorf("%d bytes of %d are counted when all is read", answers.bytes, len(answers.owners))
+		}
+		var unread []net.Conn
+		for range 100 {
+			nc, err := w.dial(t.Context(), "tcp", "")
+			w.must(err)
+			unread = append(unread, nc)
+			_, err = io.WriteString(nc, "POST /petrel.v1.AccountService/GetSettings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer "+tokens["alice"]+"\r\nContent-Length: 2\r\n\r\n{}")
+			w.must(err)
+		}
+		synctest.Wait()
+		if n := answers.bytes; n > maxUnderWayOfOne || n < maxUnderWayOfOne/2 {
+			t.Errorf("answers under way are counted with %d bytes, want about %d", n, maxUnderWayOfOne)
+		}
+		if r := get("alice"); r.code != im.CodeOverloaded {
+			t.Errorf("alice reads nothing and asks again: %d %.100s, want overloaded", r.status, r.body)
+		}
+		if r := get("bob"); r.status != http.StatusOK {
+			t.Errorf("bob asks: %d %.100s", r.status, r.body)
+		}
+		for _, nc := range unread {
+			w.must(nc.Close())
+		}
+		synctest.Wait()
+		if answers.bytes != 0 || len(answers.owners) != 0 {
+			t.Errorf("%d bytes of %d are counted when their connections are gone", answers.bytes, len(answers.owners))
 		}
 	})
 }

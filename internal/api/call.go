@@ -39,10 +39,12 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	return kept.body.Bytes(), nil
 }
 
-// keep serves a method, and keeps its answer.
+// keep serves a method, and keeps its answer, which the queue of a connection counts from
+// then on.
 func (s *Server) keep(r *http.Request) *keptAnswer {
 	kept := &keptAnswer{header: http.Header{}}
 	s.invoke(&answer{ResponseWriter: kept}, r)
+	s.releaseAnswer(callOf(r.Context()))
 	return kept
 }
 

@@ -35,6 +35,7 @@ type call struct {
 
 	refused   *caller // whom the gate did not let past, if it knows; else nil
 	overdrawn bool    // its body was too much, with all others under way
+	answer    int     // bytes that its answer was counted with, until it is written
 	reached   bool    // our code was: what Connect found before that is about what the caller sent
 }
 
@@ -93,6 +94,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http
 			return
 		}
 		defer leave()
+		defer s.releaseAnswer(c)
 		if follows(&m, r.Header) {
 			s.follow(w, r, leave)
 			return

@@ -152,7 +152,7 @@ func New(o Options) *Server {
 		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
 		connect.WithCodec(jsonCodec{"json", decoding}), connect.WithCodec(jsonCodec{"json; charset=utf-8", decoding}),
 		connect.WithRequestGate(s.gate),
-		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once), connect.UnaryInterceptorFunc(s.trace)),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once), connect.UnaryInterceptorFunc(s.trace)),
 	}
 	s.errors = connect.NewErrorWriter(opts...)
 	mux := http.NewServeMux()

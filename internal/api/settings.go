@@ -26,12 +26,12 @@ const (
 	maxAllSettings = 4 << 20
 )
 
-// GetSettings tells what the caller has set.
-func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
+// GetSettings tells a page of what the caller has set.
+func (s *Server) GetSettings(ctx context.Context, r *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
 	a := identity(ctx).Account
 	res, err := read(ctx, s, a, func() (*petrelv1.GetSettingsResponse, error) {
-		all, err := s.o.Inbox.Settings(ctx, a)
-		return &petrelv1.GetSettingsResponse{Settings: all}, err
+		page, next, err := s.o.Inbox.Settings(ctx, a, im.Seq(r.Msg.After))
+		return &petrelv1.GetSettingsResponse{Settings: page, Next: uint64(next)}, err
 	})
 	if err != nil {
 		return nil, err

@@ -294,7 +294,7 @@ func BenchmarkSettings(b *testing.B) {
 		b.Run(fmt.Sprintf("get/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
-				if all, err := w.sync.Settings(context.Background(), a); err != nil || len(all) != 1 {
+				if all, _, err := w.sync.Settings(context.Background(), a, 0); err != nil || len(all) != 1 {
 					b.Fatal(all, err)
 				}
 			}

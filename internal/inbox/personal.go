@@ -105,8 +105,7 @@ func (p *pager) personal(ctx context.Context) (all bool, err error) {
 		with.settings, p.list = settings, &with
 		p.y.lists.put(p.account, &with)
 	}
-	i, _ := slices.BinarySearchFunc(settings, im.Seq(t.Told)+1, func(s setting, q im.Seq) int { return cmp.Compare(s.seq, q) })
-	for bytes := 0; i < len(settings); i++ {
+	for bytes, i := 0, firstAfter(settings, im.Seq(t.Told)); i < len(settings); i++ {
 		s := &settings[i]
 		if bytes > pagePersonal && uint64(s.seq) > t.Told {
 			return false, nil
@@ -126,27 +125,44 @@ func (s *setting) personal() *petrelv1.Personal {
 	return &petrelv1.Personal{Seq: uint64(s.seq), Conv: s.conv, User: s.user, Name: s.name, Value: s.value}
 }
 
-// Settings is what a user has set, ascending by what it is of. What was removed is not
-// there.
-func (y *Syncer) Settings(ctx context.Context, a im.Account) ([]*petrelv1.Settings, error) {
-	var all []*petrelv1.Settings
-	err := y.eachSetting(ctx, a, func(settings []setting) {
-		of := map[subject]*petrelv1.Settings{}
-		for i := range settings {
-			s := &settings[i]
-			if s.value == "" {
-				continue
-			}
-			if of[s.subject] == nil {
-				of[s.subject] = &petrelv1.Settings{Conv: s.conv, User: s.user, Values: map[string]string{}}
-			}
-			of[s.subject].Values[s.name] = s.value
-		}
-		all = slices.SortedFunc(maps.Values(of), func(a, b *petrelv1.Settings) int {
-			return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Conv, b.Conv))
-		})
+// Settings is a page of what a user has set by entries of the inbox behind after: the
+// oldest first, grouped by what it is of. What was removed is told from the second page on
+// only, as an empty value. next is the after of the next page; 0: there is none.
+func (y *Syncer) Settings(ctx context.Context, a im.Account, after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
+	err = y.eachSetting(ctx, a, func(settings []setting) {
+		page, next = settingsAfter(settings, after)
 	})
-	return all, err
+	return page, next, err
+}
+
+func settingsAfter(settings []setting, after im.Seq) (page []*petrelv1.Settings, next im.Seq) {
+	of := map[subject]*petrelv1.Settings{}
+	told := after
+	for bytes, i := 0, firstAfter(settings, after); i < len(settings); i++ {
+		s := &settings[i]
+		if bytes > pagePersonal && s.seq > told {
+			next = told
+			break
+		}
+		told = s.seq
+		if s.value == "" && after == 0 {
+			continue
+		}
+		bytes += s.bytes()
+		if of[s.subject] == nil {
+			of[s.subject] = &petrelv1.Settings{Conv: s.conv, User: s.user, Values: map[string]string{}}
+		}
+		of[s.subject].Values[s.name] = s.value
+	}
+	return slices.SortedFunc(maps.Values(of), func(a, b *petrelv1.Settings) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Conv, b.Conv))
+	}), next
+}
+
+// firstAfter is where the settings behind q begin; they are ascending by seq.
+func firstAfter(settings []setting, q im.Seq) int {
+	i, _ := slices.BinarySearchFunc(settings, q+1, func(s setting, q im.Seq) int { return cmp.Compare(s.seq, q) })
+	return i
 }
 
 // SettingsRoom is what a change of settings is judged by: what is set already.

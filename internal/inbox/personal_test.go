@@ -69,12 +69,8 @@ func (d *device) sync(most int) bool {
 // want compares what the device keeps with what the inbox comes to.
 func (d *device) want(what string) {
 	d.w.t.Helper()
-	all, err := d.w.sync.Settings(context.Background(), alice)
-	if err != nil {
-		d.w.t.Fatal(err)
-	}
 	want := map[string]string{}
-	for _, s := range all {
+	for _, s := range d.w.allSettings(alice) {
 		for name, v := range s.Values {
 			want[fmt.Sprintf("%s %s %s", s.Conv, s.User, name)] = v
 		}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
@@ -20,15 +23,81 @@ var alice = im.Account{Tenant: im.DefaultTenant, User: "alice"}
 
 func (w *world) settings(a im.Account) map[string]map[string]string {
 	w.t.Helper()
-	list, err := w.sync.Settings(context.Background(), a)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	all := map[string]map[string]string{}
-	for _, s := range list {
+	for _, s := range w.allSettings(a) {
 		all[s.Conv] = s.Values
 	}
 	return all
+}
+
+// allSettings reads all pages of what a user has set.
+func (w *world) allSettings(a im.Account) []*petrelv1.Settings {
+	w.t.Helper()
+	var all []*petrelv1.Settings
+	for after := im.Seq(0); ; {
+		page, next, err := w.sync.Settings(context.Background(), a, after)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = mergeSettings(all, page)
+		if after = next; next == 0 {
+			return all
+		}
+	}
+}
+
+// mergeSettings is what a client has after another page.
+func mergeSettings(all, page []*petrelv1.Settings) []*petrelv1.Settings {
+	for _, s := range page {
+		i := slices.IndexFunc(all, func(x *petrelv1.Settings) bool { return x.Conv == s.Conv && x.User == s.User })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &petrelv1.Settings{Conv: s.Conv, User: s.User, Values: map[string]string{}})
+		}
+		maps.Copy(all[i].Values, s.Values)
+		maps.DeleteFunc(all[i].Values, func(_, v string) bool { return v == "" })
+	}
+	return slices.DeleteFunc(all, func(s *petrelv1.Settings) bool { return len(s.Values) == 0 })
+}
+
+// A user may have set 4 MiB. An answer has about 64 KiB of that, and what changes between
+// two pages is in a later one.
+func TestSettingsAreReadInPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.group("team", "alice", "bob")
+		w.settle()
+		const n = 300
+		for i := range n {
+			w.setOne("", fmt.Sprint("name", i), strings.Repeat("v", 1000))
+		}
+		w.settle()
+		page, next, err := w.sync.Settings(t.Context(), alice, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := mergeSettings(nil, page)
+		w.setOne("", "name0", "changed")
+		w.setOne("", "name1", "")
+		w.setOne("team", "mute", "1")
+		w.settle()
+		pages := 1
+		for ; next != 0; pages++ {
+			if page, next, err = w.sync.Settings(t.Context(), alice, next); err != nil {
+				t.Fatal(err)
+			}
+			if size := proto.Size(&petrelv1.GetSettingsResponse{Settings: page}); size > 80<<10 {
+				t.Errorf("page %d has %d bytes", pages+1, size)
+			}
+			got = mergeSettings(got, page)
+		}
+		if want := w.allSettings(alice); !slices.EqualFunc(want, got, func(a, b *petrelv1.Settings) bool { return proto.Equal(a, b) }) {
+			t.Errorf("the pages come to something else:\n%s", cmp.Diff(want, got, protocmp.Transform()))
+		}
+		if len(got) != 2 || len(got[0].Values) != n-1 || got[0].Values["name0"] != "changed" || pages < 4 {
+			t.Errorf("%d pages, %d subjects with %d names", pages, len(got), len(got[0].Values))
+		}
+	})
 }
 
 func (w *world) setOne(conv, name, value string) {
@@ -110,7 +179,7 @@ func TestSettingsFoldTheSameKeptOrNot(t *testing.T) {
 				default:
 				}
 				n := 0
-				all, err := kept.Settings(context.Background(), alice)
+				all, _, err := kept.Settings(context.Background(), alice, 0)
 				for _, s := range all {
 					for _, v := range s.Values {
 						n += len(v)

@@ -85,11 +85,7 @@ func TestRefusedUpgradeClosesItsConnection(t *testing.T) {
 	if CodeOf(err) != CodeOverloaded {
 		t.Fatalf("got %v", err)
 	}
-	select {
-	case <-closed:
-	case <-time.After(30 * time.Second):
-		t.Error("the connection stays open")
-	}
+	<-closed // a connection that stays open lets the test run out of time
 }
 
 // told tells when it is closed.

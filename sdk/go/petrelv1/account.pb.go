@@ -1519,6 +1519,7 @@ func (x *GetUserRequest) GetUser() string {
 
 type GetSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"` // next of the page before; 0: the first page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1553,9 +1554,19 @@ func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
+func (x *GetSettingsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+// GetSettingsResponse is one page. A later page may have more names of what an earlier one
+// had some of, and a newer value of a name; an empty value was removed meanwhile.
 type GetSettingsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Settings      []*Settings            `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
+	Next          uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"` // the after of the next page; 0: this was the last one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1595,6 +1606,13 @@ func (x *GetSettingsResponse) GetSettings() []*Settings {
 		return x.Settings
 	}
 	return nil
+}
+
+func (x *GetSettingsResponse) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
 }
 
 // Settings of a conversation, of another user, or, if both are empty, of the account.
@@ -1880,10 +1898,12 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"\x10\n" +
 	"\x0eLogoutResponse\"$\n" +
 	"\x0eGetUserRequest\x12\x12\n" +
-	"\x04user\x18\x01 \x01(\tR\x04user\"\x14\n" +
-	"\x12GetSettingsRequest\"F\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\"*\n" +
+	"\x12GetSettingsRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\"Z\n" +
 	"\x13GetSettingsResponse\x12/\n" +
-	"\bsettings\x18\x01 \x03(\v2\x13.petrel.v1.SettingsR\bsettings\"\xa6\x01\n" +
+	"\bsettings\x18\x01 \x03(\v2\x13.petrel.v1.SettingsR\bsettings\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xa6\x01\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x127\n" +
 	"\x06values\x18\x02 \x03(\v2\x1f.petrel.v1.Settings.ValuesEntryR\x06values\x12\x12\n" +

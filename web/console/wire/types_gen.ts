@@ -168,10 +168,18 @@ export interface GetUserRequestJson {
 }
 
 export interface GetSettingsRequestJson {
+  /** next of the page before; 0: the first page */
+  readonly after?: Decimal
 }
 
+/**
+ * GetSettingsResponse is one page. A later page may have more names of what an earlier one
+ * had some of, and a newer value of a name; an empty value was removed meanwhile.
+ */
 export interface GetSettingsResponseJson {
   readonly settings?: readonly SettingsJson[]
+  /** the after of the next page; 0: this was the last one */
+  readonly next?: Decimal
 }
 
 /**

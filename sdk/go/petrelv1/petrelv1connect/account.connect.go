@@ -284,7 +284,7 @@ type AccountServiceClient interface {
 	// GetUser finds a user by the exact id. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
 	// GetSettings tells the settings of the account, of its conversations and of other
-	// users.
+	// users, in pages of about 64 KiB: the oldest changes first.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
 	// ChangeSettings merges values into the settings of the account, of one conversation
 	// or of another user. An empty value removes the name. The change is an entry of the
@@ -497,7 +497,7 @@ type AccountServiceHandler interface {
 	// GetUser finds a user by the exact id. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
 	// GetSettings tells the settings of the account, of its conversations and of other
-	// users.
+	// users, in pages of about 64 KiB: the oldest changes first.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
 	// ChangeSettings merges values into the settings of the account, of one conversation
 	// or of another user. An empty value removes the name. The change is an entry of the

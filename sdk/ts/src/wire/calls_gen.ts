@@ -65,7 +65,7 @@ export interface Calls {
   readonly 'petrel.v1.AccountService/GetUser': readonly [wire.GetUserRequestJson, wire.AccountJson]
   /**
    * GetSettings tells the settings of the account, of its conversations and of other
-   * users.
+   * users, in pages of about 64 KiB: the oldest changes first.
    */
   readonly 'petrel.v1.AccountService/GetSettings': readonly [wire.GetSettingsRequestJson, wire.GetSettingsResponseJson]
   /**
