@@ -53,8 +53,14 @@ var apiRules = []rule{
 	{
 		name:    "bodies-without-bound",
 		holds:   "the bodies of all calls under way have a bound",
-		patches: []patch{{"internal/api/admission.go", `if a.bytes+n > maxBodies || a.owners[owner]+n > most {`, `if false {`}},
+		patches: []patch{{"internal/api/admission.go", `if has := u.owners[owner]; u.bytes+n > maxUnderWay || has > 0 && has+n > most {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestBodiesUnderWayAreBoundedForEachAndForAll$"}},
+	},
+	{
+		name:    "answers-without-bound",
+		holds:   "the answers that nobody reads have a bound",
+		patches: []patch{{"internal/api/admission.go", `if n <= 4*smallAnswer || c.caller == nil {`, `if true {`}},
+		guards:  []guard{{"internal/api", "^TestAnswersThatNobodyReadsAreBounded$"}},
 	},
 	{
 		name:    "strangers-are-our-errors",
