@@ -129,11 +129,11 @@ var examples = object{
 	"conv": "gKQtYt3wSdI4pbTbl9KK9", "title": "boat", "key": "team-7", "name": "phone of the kitchen", "kind": "phone", "id": "phone-1",
 	"clientMsgId": "7d1e02c94f3b4a55", "text": "hello", "limit": 50, "role": "ROLE_ADMIN", "read": "43", "newest": 1, "after": "0",
 	"code": "the code behind #k= of the setup link", "ttlS": 3600, "sendsPerS": "20", "sendBurst": "80",
-	"device": "phone-1", "values": object{"theme": "dark"},
+	"device": "phone-1", "values": object{"theme": "dark"}, "seq": "43", "emoji": "👍",
 
 	"DeviceRef.name": "phone of Alice", "MemberRef.user": "bob", "MemberRef.role": "ROLE_MEMBER", "Send.user": "bob",
 	"TransferOwnershipRequest.user": "bob", "SetRoleRequest.user": "bob", "GetUserRequest.user": "bob",
-	"ListMembersRequest.after": "bob", "AdminListMembersRequest.after": "bob", "ListUsersRequest.after": "alice",
+	"ListMembersRequest.after": "bob", "ListReactionsRequest.after": "bob", "AdminListMembersRequest.after": "bob", "ListUsersRequest.after": "alice",
 	"CreateUsersRequest.users": []any{"alice", "bob"},
 	"CreateKeyRequest.name":    "back end of the shop", "CreateKeyRequest.scopes": []any{"users", "tokens"},
 	"RevokeKeyRequest.id": "53aa81f1dc019cdc",

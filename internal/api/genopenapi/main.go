@@ -228,12 +228,20 @@ func operation(name string, item any, schemas object) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	body["example"] = example(body["schema"], schemas)
+	shown := example(body["schema"], schemas)
+	body["example"] = shown
+	request, _ := body["schema"].(object)
+	for _, need := range required[refOf(request)] {
+		if fields, _ := shown.(object); fields[need.(string)] == nil { //nolint:forcetypeassert // it is written below as a text
+			return fmt.Errorf("%s: the example lacks %s, which it needs", name, need)
+		}
+	}
 	responses, _ := op["responses"].(object)
 	if good, ok := responses["200"].(object); ok {
 		good["description"] = "Done."
 		good["headers"] = object{"Request-Id": object{"$ref": "#/components/headers/Request-Id"}}
 	}
+	responses["4XX"] = object{"$ref": "#/components/responses/Error"}
 	responses["default"] = object{"$ref": "#/components/responses/Error"}
 	return nil
 }
