@@ -44,6 +44,19 @@ func (s *Server) pace(a im.Account) error {
 	return s.rates.Take(s.o.Now(), rateKey{rateSend, a}, rate.Per(int(l.SendsPerS), time.Second, int(l.SendBurst)))
 }
 
+// store counts n bytes that the caller has stored, if it is a user. Codes: rate_limited.
+// Spec: P-9.2.
+func (s *Server) store(ctx context.Context, n int) error {
+	c := callOf(ctx).caller
+	if c == nil || c.key != nil || s.o.Limits().SendsPerS < 0 {
+		return nil
+	}
+	if wait := s.o.Stored.Take(s.o.Now(), c.identity.Account, n); wait > 0 {
+		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+	}
+	return nil
+}
+
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.
 func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error) {
 	a := identity(ctx).Account
@@ -180,6 +193,9 @@ func keyOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
 // submit appends one entry and waits for its answer.
 func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, error) {
 	if err := s.route.FetchSource(ctx, send); err != nil {
+		return conv.Result{}, err
+	}
+	if err := s.store(ctx, len(send.Entry.GetText())+len(send.Entry.GetData())+len(send.Entry.GetEdit().GetText())+len(send.Entry.GetEdit().GetData())+len(send.Source.GetText())+len(send.Source.GetData())); err != nil {
 		return conv.Result{}, err
 	}
 	done := make(chan conv.Result, 1)

@@ -33,13 +33,15 @@ import (
 
 // Options are what the services rest on.
 type Options struct {
-	Log   *slog.Logger     // nil: nowhere
-	Now   func() time.Time // how old an answer is; nil: the wall clock
-	Store store.Store      // of the answers to calls with a request id
-	Users *user.Users
-	Convs *conv.Convs
-	Route *route.Router
-	Inbox *inbox.Syncer
+	Log    *slog.Logger     // nil: nowhere
+	Now    func() time.Time // how old an answer is; nil: the wall clock
+	Store  store.Store      // of the answers to calls with a request id
+	Users  *user.Users
+	Convs  *conv.Convs
+	Route  *route.Router
+	Inbox  *inbox.Syncer
+	Stored *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
+
 	Reads *share.Queue // runs what reads a lot, for all users fairly; nil: the caller does
 	Audit *audit.Log   // nil: nothing is recorded
 

@@ -55,6 +55,13 @@ func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1
 	if err := s.checkRoom(ctx, a, m); err != nil {
 		return nil, err
 	}
+	size := 0
+	for name, value := range m.Values {
+		size += len(name) + len(value)
+	}
+	if err := s.store(ctx, size); err != nil {
+		return nil, err
+	}
 	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv, User: m.User, Values: m.Values}}}
 	q, err := inbox.Write(ctx, s.convs, a, e, entryID(m.RequestId))
 	if _, blocks := m.Values[conv.Blocked]; err == nil && blocks && m.User != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -75,5 +76,38 @@ func TestBoundsOfSettings(t *testing.T) {
 		change("another user", `{"user":"bob","values":{"blocked":"1"}}`, im.CodeInvalid)
 		change("one of them is forgotten", `{"user":"user7","values":`+names(0, 4, "")+`}`, "")
 		change("another user in their place", `{"user":"bob","values":{"blocked":"1"}}`, "")
+	})
+}
+
+// Settings count as what a user has stored. What an admin key sends does not. Spec: P-9.2.
+func TestSettingsCountAsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.srv.o.Stored = rate.NewBytes[im.Account](64<<10, 256<<10)
+		w.makeUsers("", "alice", "bob")
+		var values []string
+		for i := range 60 {
+			values = append(values, fmt.Sprintf(`"name %d":%q`, i, strings.Repeat("v", 1000)))
+		}
+		change := func(who string) im.Code {
+			token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: who, Device: &petrelv1.DeviceRef{Id: "d"}}))
+			w.must(err)
+			return w.curl("AccountService", "ChangeSettings", "Bearer "+token.Msg.AccessToken, `{"values":{`+strings.Join(values, ",")+`}}`).code
+		}
+		for i := range 4 {
+			if code := change("alice"); code != "" {
+				t.Errorf("change %d: %s", i, code)
+			}
+		}
+		if code := change("alice"); code != im.CodeRateLimited {
+			t.Errorf("a change too much: got %q, want rate_limited", code)
+		}
+		if code := change("bob"); code != "" {
+			t.Errorf("a change of another user: %s", code)
+		}
+		for i := range 400 {
+			_, err := w.sendAs("alice", &petrelv1.Send{User: "bob", ClientMsgId: fmt.Sprint("k", i), Body: &petrelv1.Send_Text{Text: strings.Repeat("x", 1000)}})
+			w.must(err)
+		}
 	})
 }

@@ -51,6 +51,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/presence"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/share"
@@ -107,6 +108,7 @@ type App struct {
 	inboxes   *inbox.Consumers
 	sync      *inbox.Syncer
 	reads     *share.Queue
+	stored    *rate.Bytes[im.Account]
 	presence  *presence.Presence
 	hub       *session.Hub
 	api       *api.Server
@@ -205,11 +207,11 @@ func (a *App) open(ctx context.Context) error {
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
 	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute, Convs: a.convs}
-	a.reads = session.NewReads()
+	a.reads, a.stored = session.NewReads(), rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst)
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-		Gateways: a.gateways, Reads: a.reads, Refused: a.noteRefusal,
+		Gateways: a.gateways, Reads: a.reads, Stored: a.stored, Refused: a.noteRefusal,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{

@@ -156,6 +156,8 @@ type Limits struct {
 	WindowBytes   int64
 	SendsPerS     int64 // of one session
 	SendBurst     int64
+	StoredPerS    int64 // bytes of one user
+	StoredBurst   int64 // bytes
 	GroupsPerH    int64 // of one user
 	MembersPerMin int64 // that one user adds, removes or gives roles
 

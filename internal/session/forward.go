@@ -111,6 +111,11 @@ func (s *Session) serveLine(ctx context.Context, key lineKey, k *fanout.WakeUps)
 			if err == nil && send.Source != nil && s.Out.Unconfirmed() { // the ack has the message
 				err = errUnconfirmed
 			}
+			if err == nil {
+				if wait := s.takeStored(len(send.Source.GetText()) + len(send.Source.GetData())); wait > 0 {
+					err = &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+				}
+			}
 			if err != nil {
 				send.Answer(conv.Result{Err: s.hub.clientError(s.Out.Account.User, "forward", err)}, k)
 				continue

@@ -36,6 +36,7 @@ import (
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/presence"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/user"
@@ -52,6 +53,7 @@ type Options struct {
 	Heartbeat time.Duration // for the welcome; the gateway sends the pings
 	Misses    int
 	Gateways  func(im.Account) []string // addresses where a user should connect, best first; nil: the welcome names none
+	Stored    *rate.Bytes[im.Account]   // bounds what users have stored; nil: nothing does
 	Reads     *share.Queue              // runs what reads the store for sessions; nil: New makes one, by NewReads
 	Hellos    int                       // that are checked at the same time; 8
 	Waiting   int                       // hellos that may wait; 4096

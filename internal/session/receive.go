@@ -63,6 +63,15 @@ func (s *Session) takeRate() time.Duration {
 	return s.rate.Take(s.hub.o.Now(), rate.Per(l.SendsPerSecond, time.Second, l.SendBurst))
 }
 
+// takeStored counts n bytes that are stored for the user, or returns how long to wait. Where
+// sends have no rate, bytes have none.
+func (s *Session) takeStored(n int) time.Duration {
+	if s.hub.Limits().SendsPerSecond < 0 {
+		return 0
+	}
+	return s.hub.o.Stored.Take(s.hub.o.Now(), s.Out.Account, n)
+}
+
 // handle handles a frame. An error ends the session.
 func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) *im.Error {
 	if _, pong := f.Body.(*petrelv1.ClientFrame_Pong); f.Id == 0 && !pong {
@@ -113,7 +122,11 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 		return &im.Error{Code: im.CodeWindowExceeded, RetryAfter: time.Second}
 	}
 	origin := fanout.Origin{Out: &s.Out, ID: id, Bytes: bytes, At: k.Now()}
-	if wait := s.takeRate(); wait > 0 {
+	wait := s.takeRate()
+	if wait == 0 {
+		wait = s.takeStored(bytes)
+	}
+	if wait > 0 {
 		s.refuseSend(f, origin, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}, k)
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -258,6 +259,46 @@ func TestSendsAreLimitedInRate(t *testing.T) {
 		burst(alice, true, true, true, false)
 		alice.send(ping(1), history(2, id))
 		alice.want("pong of 1") // pings are not limited
+	})
+}
+
+// What one user has stored is bounded over all sessions, and what a forward copies counts: a
+// request of a hundred bytes may store 48 KiB. Spec: P-9.2.
+func TestBytesOfAUserAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.limits.SendsPerSecond, w.limits.SendBurst, w.limits.BodyBytes = 1000, 1000, 48<<10
+		w.o.Stored = rate.NewBytes[im.Account](64<<10, 256<<10)
+		w.start()
+		team, own := w.group("team", "alice", "bob"), w.group("own", "alice")
+		alice, phone, bob := w.login(w.token("", "alice")), w.login(w.token("", "alice")), w.login(w.token("", "bob"))
+		k := 0
+		send := func(what string, c *client, f *petrelv1.ClientFrame, stored bool) {
+			t.Helper()
+			k++
+			f.Id, f.GetSend().ClientMsgId = uint64(1000+k), fmt.Sprint("k", k)
+			c.send(f)
+			answer := c.next()
+			for answer.Id != f.Id { // events of the others
+				answer = c.next()
+			}
+			if e := answer.GetError(); stored != (answer.GetAck() != nil) || !stored && (e.GetCode() != string(im.CodeRateLimited) || e.GetSettled() || e.GetRetryAfterMs() == 0) {
+				t.Errorf("%s: %v, stored should be %t", what, answer, stored)
+			}
+		}
+		large := func(conv string) *petrelv1.ClientFrame { return text(0, conv, "", strings.Repeat("x", 40<<10)) }
+		send("the source", alice, large(own), true)
+		for i := range 5 {
+			send(fmt.Sprint("forward ", i), alice, forward(0, team, "", own, 2), true)
+		}
+		send("a forward too much", alice, forward(0, team, "", own, 2), false)
+		send("a message too much", alice, large(team), false)
+		send("a message by the user's other session", phone, large(team), false)
+		send("a short message", alice, text(0, team, "", "short"), true)
+		send("a message of another user", bob, large(team), true)
+		pass(time.Second)
+		send("a message a second later", phone, large(team), true)
+		send("and one more", alice, large(team), false)
 	})
 }
 
