@@ -49,7 +49,7 @@ func TestEveryBrokenRuleIsNoticed(t *testing.T) {
 				out, failed := s.try(g.pkg, g.run, r.name)
 				if !failed {
 					t.Errorf("%s -run %s passed, though not: %s", g.pkg, g.run, r.holds)
-				} else if !bytes.Contains(out, []byte("--- FAIL: ")) {
+				} else if !hasFailed(out) {
 					t.Errorf("%s -run %s ended without a test that failed:\n%s", g.pkg, g.run, out)
 				}
 				if t.Failed() {
@@ -60,6 +60,13 @@ func TestEveryBrokenRuleIsNoticed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// hasFailed tells whether a test has failed, or the server has panicked under it: a goroutine
+// that panics ends the process before its test is said to fail.
+func hasFailed(out []byte) bool {
+	return bytes.Contains(out, []byte("--- FAIL: ")) ||
+		bytes.Contains(out, []byte("panic: ")) && !bytes.Contains(out, []byte("panic: test timed out"))
 }
 
 // Without this one, a suite that fails anyway would prove everything. The guards of

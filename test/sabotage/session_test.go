@@ -85,4 +85,10 @@ var sessionRules = []rule{
 		patches: []patch{{"internal/share/share.go", `u.running < q.o.PerUser {`, `true {`}},
 		guards:  []guard{{"internal/share", "^TestJobsOfOneUserLeaveWorkersToOthers$"}, {"internal/session", "^TestReadsOfGreedyUsersDelayNoHello$"}},
 	},
+	{
+		name:    "copies-for-nothing",
+		holds:   "what a forward copies counts as stored",
+		patches: []patch{{"internal/session/forward.go", `s.takeStored(len(send.Source.GetText()) + len(send.Source.GetData()))`, `s.takeStored(0)`}},
+		guards:  []guard{{"internal/session", "^TestBytesOfAUserAreLimited$"}},
+	},
 }
