@@ -165,13 +165,14 @@ func (c *Client) do(input func(k *core)) {
 	k.now = time.Now()
 	if k.live != nil {
 		if l := c.links[k.live.conn]; l != nil {
-			k.live.heard, k.live.moved = l.begun.Add(time.Duration(l.heard.Load())), l.begun.Add(time.Duration(l.moved.Load()))
+			k.live.heard = l.begun.Add(time.Duration(l.heard.Load()))
+			k.live.took(l.begun.Add(time.Duration(l.moved.Load())), l.took.Load())
 		}
 	}
 	input(k)
 	for _, f := range k.out.frames {
 		if l := c.links[f.conn]; l != nil {
-			l.push(f.b)
+			l.push(f)
 		}
 	}
 	for _, o := range k.out.settled {

@@ -459,7 +459,13 @@ func (s *script) one(kind string, raw json.RawMessage, in map[string]json.RawMes
 		if at := &k.live.heard; kind == "heard" {
 			*at = k.now
 		} else {
-			k.live.moved = k.now
+			var took struct{ All bool } // what was sent so far; otherwise a part of the oldest request
+			s.read(raw, &took)
+			upTo := uint64(0)
+			if took.All {
+				upTo = k.live.nextID
+			}
+			k.live.took(k.now, upTo)
 		}
 	case "flood":
 		s.flood(raw, conn)

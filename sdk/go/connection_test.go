@@ -164,6 +164,39 @@ func TestSilentServerIsProbedAndGivenUp(t *testing.T) {
 	})
 }
 
+// The socket of a server that is frozen goes on taking what the client writes. However often
+// it writes, it leaves after about 5 s. Spec: S-5.2, S-5.3.
+func TestClientThatGoesOnWritingLeavesAFrozenServer(t *testing.T) {
+	for _, every := range []time.Duration{400 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond} {
+		t.Run(every.String(), func(t *testing.T) {
+			play(t, func(t *testing.T, s *fake) {
+				s.beat = 30000
+				const convs = 60
+				for i := range convs {
+					s.conv(fmt.Sprint("g", i), "")
+				}
+				frozen := false
+				s.onFrame = func(*fakeSession, *petrelv1.ClientFrame) bool { return frozen }
+				c := s.client(Options{})
+				stop := run(c)
+				pass(10 * time.Second)
+				s.mu.Lock()
+				frozen = true
+				s.mu.Unlock()
+				from := time.Now()
+				for i := 0; time.Since(from) < 8*time.Second; i++ {
+					sendText(t, c, fmt.Sprint("g", i%convs), "hello")
+					pass(every)
+				}
+				expect(t, "run", stop(), nil)
+				if len(s.dials) < 2 || s.dials[1].Sub(from) > 6*time.Second {
+					t.Errorf("%d connections, the last one after %v", len(s.dials), s.dials[len(s.dials)-1].Sub(from))
+				}
+			})
+		})
+	}
+}
+
 // slowConn is a socket whose buffer takes everything, and whose link carries 50 kbit/s.
 type slowConn struct {
 	net.Conn

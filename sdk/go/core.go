@@ -100,6 +100,7 @@ type dial struct {
 // frame is an encoded frame for a connection.
 type frame struct {
 	conn uint64
+	id   uint64 // of a request; 0: nothing waits for an answer
 	b    []byte
 }
 

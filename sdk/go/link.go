@@ -39,11 +39,12 @@ type link struct {
 
 	ready chan struct{} // capacity 1; a token means there is something to write
 	begun time.Time
-	heard atomic.Int64 // nanoseconds from begun to the last bytes that came
-	moved atomic.Int64 // the same, to the last bytes that the socket took
+	heard atomic.Int64  // nanoseconds from begun to the last bytes that came
+	moved atomic.Int64  // the same, to the last bytes that the socket took
+	took  atomic.Uint64 // id of the last request of which the socket took all
 
 	mu  sync.Mutex // tier 0; guards the fields below
-	out [][]byte   // encoded frames; bounded by what may be unanswered
+	out []frame    // bounded by what may be unanswered
 	err error      // what ended the link
 }
 
@@ -284,21 +285,24 @@ func (l *link) write(ctx context.Context) error {
 		out := l.out
 		l.out = nil
 		l.mu.Unlock()
-		for _, b := range out {
+		for _, f := range out {
 			wctx, cancel := context.WithTimeout(ctx, writeTimeout)
-			err := l.send(wctx, b)
+			err := l.send(wctx, f.b)
 			cancel()
 			if err != nil {
 				return err
+			}
+			if f.id > 0 {
+				l.took.Store(f.id)
 			}
 		}
 	}
 }
 
-// push queues an encoded frame; the socket's end shows at the reader.
-func (l *link) push(b []byte) {
+// push queues a frame; the socket's end shows at the reader.
+func (l *link) push(f frame) {
 	l.mu.Lock()
-	l.out = append(l.out, b)
+	l.out = append(l.out, f)
 	l.mu.Unlock()
 	signal(l.ready)
 }

@@ -121,7 +121,7 @@ func (c *core) askEncoded(kind asked, b []byte, answer func(*petrelv1.ServerFram
 	lv.nextID++
 	lv.waiting[lv.nextID] = request{c.now, kind, len(b), answer}
 	lv.order, lv.bytes = append(lv.order, lv.nextID), lv.bytes+len(b)
-	c.out.frames = append(c.out.frames, frame{lv.conn, b})
+	c.out.frames = append(c.out.frames, frame{lv.conn, lv.nextID, b})
 }
 
 // call sends a request of the application. need is the capability it takes, or "".
@@ -140,7 +140,7 @@ func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("the store belongs to %s, the token to %s", c.meta.User, w.User)}
 	}
 	c.live = &live{conn: t.conn, addr: t.addr, began: c.now, welcome: w, pulse: pulse{heard: c.now}, nextID: 1, waiting: map[uint64]request{}}
-	c.live.took(c.now.Sub(t.greeted))
+	c.live.tripped(c.now.Sub(t.greeted))
 	if c.meta.User != w.User || c.meta.Inbox != w.Inbox {
 		c.meta.User, c.meta.Inbox, c.metaDirty = w.User, w.Inbox, true
 	}
@@ -211,7 +211,7 @@ func (c *core) take(f *petrelv1.ServerFrame) error {
 		if err != nil {
 			return err
 		}
-		c.out.frames = append(c.out.frames, frame{lv.conn, p})
+		c.out.frames = append(c.out.frames, frame{lv.conn, 0, p})
 	case *petrelv1.ServerFrame_Lagged: // P-6.4
 		lv.pushed = nil // what was removed meanwhile was not pushed
 		c.startSync()

@@ -27,20 +27,40 @@ const (
 // pulse tells whether the server at the other end of a connection still lives. Spec: P-7.
 type pulse struct {
 	heard  time.Time     // when the last bytes of the server came; the caller sets it
-	moved  time.Time     // when the socket took the last bytes; the caller sets it
+	moved  time.Time     // when the socket took the last bytes of what is awaited, or of what was sent before it
+	taken  uint64        // id of the last request of which the socket took all
 	pinged time.Time     // the server was asked whether it is there; zero: not
+	ping   uint64        // id of that ping
+	ahead  int           // bytes of requests without an answer that were sent before it
 	trip   time.Duration // of a request and its answer, smoothed; 0: not known
 	order  []uint64      // ids of requests, in the order in which they were sent; those that were answered are among them
 	bytes  int           // of requests without an answer
 }
 
-// took notes how long an answer has taken.
-func (p *pulse) took(d time.Duration) {
+// tripped notes how long an answer has taken.
+func (p *pulse) tripped(d time.Duration) {
 	if d = min(d, maxTrip); p.trip == 0 {
 		p.trip = d
 	} else {
 		p.trip += (d - p.trip) / 8
 	}
+}
+
+// took notes when the socket took the last bytes, and of which request it took all. They are a
+// sign of life only as long as the request that has waited for longest, or a ping, is not gone:
+// the socket of a server that is frozen goes on taking what is written after it. Spec: S-5.2.
+func (lv *live) took(at time.Time, upTo uint64) {
+	awaited := lv.ping
+	if lv.pinged.IsZero() {
+		awaited = 0
+		if _, waits := lv.oldest(); waits {
+			awaited = lv.order[0]
+		}
+	}
+	if lv.taken < awaited {
+		lv.moved = later(lv.moved, at)
+	}
+	lv.taken = max(lv.taken, upTo)
 }
 
 // oldest is the request that has waited for longest.
@@ -76,16 +96,17 @@ func (c *core) beat() error {
 func (c *core) beatAt() time.Time {
 	lv := c.live
 	q, waits := lv.oldest()
-	since := later(later(q.at, lv.heard), lv.moved)
+	since := later(q.at, lv.heard)
 	switch every := time.Duration(lv.welcome.HeartbeatMs) * time.Millisecond; {
 	case !lv.pinged.IsZero():
-		at := later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
+		rate := slowest
 		if c.o.wholeFrames {
-			at = later(at, since.Add(secondsOf(lv.bytes, slowestFrames)+pongWithin))
+			rate = slowestFrames
 		}
-		return at
+		at := later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
+		return later(at, since.Add(secondsOf(lv.ahead, rate)+pongWithin))
 	case waits:
-		return since.Add(max(probeAfter, probeTrips*lv.trip) + secondsOf(lv.bytes, slowest) + c.reach.patience)
+		return later(since, lv.moved).Add(max(probeAfter, probeTrips*lv.trip) + secondsOf(q.bytes, slowest) + c.reach.patience)
 	case every > 0:
 		return lv.heard.Add(every + every/2)
 	}
@@ -116,13 +137,13 @@ func (c *core) answeredIn(q request) {
 	if q.kind == c.reach.patientFor {
 		c.reach.patience = 0
 	}
-	lv.took(c.now.Sub(q.at))
+	lv.tripped(c.now.Sub(q.at))
 }
 
 // probe asks the server whether it is there.
 func (c *core) probe() {
 	lv := c.live
-	lv.pinged = c.now
+	lv.pinged, lv.ping, lv.ahead = c.now, lv.nextID+1, lv.bytes
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}, func(*petrelv1.ServerFrame) { lv.pinged = time.Time{} })
 }
 

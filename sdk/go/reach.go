@@ -160,7 +160,7 @@ func (c *core) opened(conn uint64) {
 		c.end(fmt.Errorf("encode the hello: %w", err))
 		return
 	}
-	c.out.frames = append(c.out.frames, frame{conn, b})
+	c.out.frames = append(c.out.frames, frame{conn, 0, b})
 }
 
 func (r *reach) find(conn uint64) *try {

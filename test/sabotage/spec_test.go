@@ -72,7 +72,7 @@ func TestRulesBreakEachClauseOfAClient(t *testing.T) {
 
 func brokenClauses() []brokenClause {
 	return []brokenClause{
-		{"S-1.1", "reach.go", `c.out.frames = append(c.out.frames, frame{conn, b})`, `_ = b`, "a connection is made and the client says hello"},
+		{"S-1.1", "reach.go", `c.out.frames = append(c.out.frames, frame{conn, 0, b})`, `_ = b`, "a connection is made and the client says hello"},
 		{"S-1.2", "reach.go", "if c.live != nil && c.live.conn == conn {\nif err := c.take(f)", "if c.live != nil {\nif err := c.take(f)", "what comes from an earlier connection is dropped"},
 		{"S-1.3", "core.go", `c.toSync, c.changed = nil, Change{}`, "c.toSync, c.changed = nil, Change{}\nfor _, o := range w.fresh {\no.safe = true\nc.wakeLane(o.lane)\n}", "a message is durable before it is sent"},
 		{"S-2.1", "places.go", `if speaks(p.given, g) && `, `if `, "addresses are tried in their order and without loss of TLS"},
@@ -87,13 +87,13 @@ func brokenClauses() []brokenClause {
 		{"S-3.2", "reach.go", "!r.askAnew:\nc.endTries()", "true:\nc.endTries()", "another token is asked for once"},
 		{"S-3.3", "reach.go", "case e != nil && !e.Retryable:\nc.end(fmt.Errorf(\"get a token", "case e != nil && false:\nc.end(fmt.Errorf(\"get a token", "a source of tokens that refuses ends the client"},
 		{"S-4.1", "core.go", "c.meta.Device = c.newID()\nc.metaDirty = true", `c.meta.Device = c.newID()`, "the id of the device is made once"},
-		{"S-4.2", "reach.go", `c.out.frames = append(c.out.frames, frame{conn, b})`, `c.out.frames = append(c.out.frames, frame{conn, b}, frame{conn, b})`, "a connection is made and the client says hello"},
+		{"S-4.2", "reach.go", `c.out.frames = append(c.out.frames, frame{conn, 0, b})`, `c.out.frames = append(c.out.frames, frame{conn, 0, b}, frame{conn, 0, b})`, "a connection is made and the client says hello"},
 		{"S-4.3", "live.go", `if c.meta.User != "" && c.meta.User != w.User {`, `if false {`, "a store belongs to one user"},
 		{"S-4.4", "snapshot.go", `return m.Body == nil && `, `return false && `, "unknown frames and bodies do no harm"},
 		{"S-5.1", "live.go", `&petrelv1.ClientFrame{Id: f.Id, Body: &petrelv1.ClientFrame_Pong`, `&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Pong`, "a ping is answered with its id"},
 		{"S-5.2", "pulse.go", `case waits:`, `case waits && false:`, "an answer that does not come has the client ask and then leave"},
 		{"S-5.3", "pulse.go", `return errSilent`, `return nil`, "an answer that does not come has the client ask and then leave"},
-		{"S-5.4", "pulse.go", `+ secondsOf(lv.bytes, slowest)`, ``, "a large message over a slow link is waited for"},
+		{"S-5.4", "pulse.go", `+ secondsOf(q.bytes, slowest)`, ``, "a large message over a slow link is waited for"},
 		{"S-5.5", "pulse.go", `return lv.heard.Add(every + every/2)`, `return lv.heard.Add(every / 2)`, "an idle client sends nothing"},
 		{"S-5.6", "reach.go", "case c.live != nil:\nc.probe()", `case c.live != nil:`, "a device that wakes up does not trust its connection"},
 		{"S-5.7", "live.go", `lv.heard = c.now.Add(secondsOf(int(b.Large.Bytes), slowestFrames))`, "", "a large frame that is announced may take its time"},

@@ -219,7 +219,7 @@ export class Script {
       case 'heard':
         return k.heard(c, conn)
       case 'moved':
-        return k.moved(c, conn)
+        return k.moved(c, conn, fields(what)['all'] === true ? (c.live?.nextId ?? 0) : 0)
       case 'flood':
         return k.frame(c, conn, flood(k, fields(what)))
       case 'wait':

@@ -19,14 +19,17 @@ const maxPatienceMs = 10_000
 /** Tells whether the server at the other end of a connection still lives. Spec: P-7. */
 export interface Pulse {
   heard: number // when the last bytes of the server came
-  moved: number // when the socket took the last bytes
+  moved: number // when the socket took the last bytes of what is awaited, or of what was sent before it
+  taken: number // id of the last request of which the socket took all
   pinged: number // the server was asked whether it is there; 0: not
+  ping: number // id of that ping
+  ahead: number // bytes of requests without an answer that were sent before it
   trip: number // ms of a request and its answer, smoothed; 0: not known
   bytes: number // of requests without an answer
 }
 
 export function newPulse(now: number): Pulse {
-  return { heard: now, moved: 0, pinged: 0, trip: 0, bytes: 0 }
+  return { heard: now, moved: 0, taken: 0, pinged: 0, ping: 0, ahead: 0, trip: 0, bytes: 0 }
 }
 
 /** Notes how long an answer has taken. */
@@ -46,9 +49,19 @@ export function awaitLarge(c: Core, p: Pulse, bytes: number): void {
   p.heard = c.now + secondsOf(bytes, slowestFrames)
 }
 
-/** The socket of a connection took bytes that were waiting. */
-export function moved(c: Core, conn: number): void {
-  if (c.live?.conn === conn) c.live.pulse.moved = c.now
+/**
+ * The socket of a connection took bytes that were waiting, and all of the requests up to an id.
+ * They are a sign of life only as long as the request that has waited for longest, or a ping, is
+ * not gone: the socket of a server that is frozen goes on taking what is written after it.
+ * Spec: S-5.2.
+ */
+export function moved(c: Core, conn: number, upTo: number): void {
+  const lv = c.live
+  if (lv?.conn !== conn) return
+  const p = lv.pulse
+  const [oldest] = lv.waiting.keys()
+  if (p.taken < (p.pinged !== 0 ? p.ping : (oldest ?? 0))) p.moved = c.now
+  p.taken = Math.max(p.taken, upTo)
 }
 
 /**
@@ -68,12 +81,12 @@ export function beat(c: Core, lv: Live): Failure | undefined {
 export function beatAt(c: Core, lv: Live): number {
   const p = lv.pulse
   const [oldest] = lv.waiting.values()
-  const since = Math.max(oldest?.at ?? 0, p.heard, p.moved)
+  const since = Math.max(oldest?.at ?? 0, p.heard)
   if (p.pinged !== 0) {
     const at = Math.max(p.pinged, p.moved) + Math.max(pongWithinMs, 2 * p.trip)
-    return c.o.wholeFrames ? Math.max(at, since + secondsOf(p.bytes, slowestFrames) + pongWithinMs) : at
+    return Math.max(at, since + secondsOf(p.ahead, c.o.wholeFrames ? slowestFrames : slowest) + pongWithinMs)
   }
-  if (oldest) return since + Math.max(probeAfterMs, probeTrips * p.trip) + secondsOf(p.bytes, slowest) + c.reach.patience
+  if (oldest) return Math.max(since, p.moved) + Math.max(probeAfterMs, probeTrips * p.trip) + secondsOf(oldest.bytes, slowest) + c.reach.patience
   const every = lv.welcome.heartbeatMs
   return every > 0 ? p.heard + every + Math.floor(every / 2) : Infinity
 }
@@ -103,7 +116,10 @@ export function answeredIn(c: Core, p: Pulse, q: Request): void {
 
 /** Asks the server whether it is there. */
 export function probe(c: Core, lv: Live): void {
-  lv.pulse.pinged = c.now
+  const p = lv.pulse
+  p.pinged = c.now
+  p.ping = lv.nextId + 1
+  p.ahead = p.bytes
   ask(c, lv, { ping: {} }, () => {
     lv.pulse.pinged = 0
   })
