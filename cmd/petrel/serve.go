@@ -152,7 +152,7 @@ var serveFaults = []struct {
 var databaseExits = map[string]int{
 	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
 	"store_too_new": exitFailed, "other_store": exitConfig, "store_in_use": exitConfig,
-	"database_behind": exitConfig, "rewound": exitFailed,
+	"database_behind": exitConfig, "database_waits": exitUnreachable, "rewound": exitFailed,
 }
 
 // beside runs f until stop is called, which waits for its end.

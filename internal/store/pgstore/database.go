@@ -52,7 +52,7 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 		return nil, fmt.Errorf("database %d: its URL cannot be read: write postgres://user:password@host:5432/name, with %%40 for @ and %%2F for / in the password", n+1)
 	}
 	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf, seen: s, adopting: make(chan struct{}, 1)}
-	d.name = fmt.Sprintf("%d (%s@%s:%d/%s)", n+1, conf.ConnConfig.User, conf.ConnConfig.Host, conf.ConnConfig.Port, conf.ConnConfig.Database)
+	d.name = fmt.Sprintf("%d (%s@%s/%s)", n+1, conf.ConnConfig.User, strings.Join(d.hosts(), ","), conf.ConnConfig.Database)
 	if !strings.Contains(o.DSNs[n], "pool_max_conns=") { // which ParseConfig has read
 		conf.MaxConns = int32(o.Conns)
 	}

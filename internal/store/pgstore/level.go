@@ -84,7 +84,7 @@ func (o *Options) reads(is, reader, level, minLevel int) error {
 
 // Problem is why the databases cannot be used as they are, for the operator.
 type Problem struct {
-	Code  string // stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store, store_in_use, database_behind, rewound
+	Code  string // stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store, store_in_use, database_behind, database_waits, rewound
 	What  string
 	Fix   string
 	Cause error // nil: nothing more is to be said

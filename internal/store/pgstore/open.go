@@ -151,26 +151,62 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	if err != nil {
 		return nil, err
 	}
-	var id *identity
-	err = d.migrate(ctx, c, func(tx pgx.Tx, level uint32) error {
-		id, err = readIdentity(ctx, tx)
-		if errors.Is(err, pgx.ErrNoRows) {
-			id = d.born(first)
-			err = id.write(ctx, tx, databases, on)
-		}
-		if err != nil {
+	id, err := d.whole(ctx, c)
+	if id == nil && err == nil {
+		w := d.watchWaits(ctx, c)
+		err = w.end(d.migrate(ctx, c, func(tx pgx.Tx, level uint32) error {
+			id, err = readIdentity(ctx, tx)
+			if errors.Is(err, pgx.ErrNoRows) {
+				id = d.born(first)
+				err = id.write(ctx, tx, databases, on)
+			}
+			if err == nil {
+				id.info.Level, err = level, d.isStore(id)
+			}
 			return err
-		}
-		if want := d.o.StoreID; want != 0 && id.info.StoreID != want {
-			return &Problem{Code: "other_store", What: fmt.Sprintf("it does not hold store %016x, which the configuration names in store.id", want), Fix: "name the databases of that store in store.postgres, or correct store.id"}
-		}
-		id.info.Level = level
-		return nil
-	})
+		}))
+	}
 	if err != nil {
 		return nil, err
 	}
 	return id, id.check(first, d.n)
+}
+
+// whole is the identity of a database in which the start has nothing to change, so that it
+// writes nothing before it knows whose server this is; nil: it has.
+func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
+	var there bool
+	if err := c.QueryRow(ctx, `SELECT to_regclass('petrel.migrations') IS NOT NULL AND to_regclass('petrel.store') IS NOT NULL`).Scan(&there); err != nil || !there {
+		return nil, err
+	}
+	var is, reader, level, minLevel int
+	err := c.QueryRow(ctx, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1`).Scan(&is, &reader, &level, &minLevel)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // somebody makes it right now
+	}
+	if err == nil {
+		err = d.o.reads(is, reader, level, minLevel)
+	}
+	if err != nil || is < version {
+		return nil, err
+	}
+	id, err := readIdentity(ctx, c)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // the same
+	}
+	if err != nil {
+		return nil, err
+	}
+	id.info.Level = uint32(level)
+	return id, d.isStore(id)
+}
+
+// isStore refuses a store that the configuration does not name.
+func (d *database) isStore(id *identity) error {
+	if want := d.o.StoreID; want != 0 && id.info.StoreID != want {
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it does not hold store %016x, which the configuration names in store.id", want), Fix: "name the databases of that store in store.postgres, or correct store.id"}
+	}
+	return nil
 }
 
 // checkServer refuses a server that cannot keep what it promises.
@@ -281,7 +317,7 @@ func (d *database) advice(err error) error {
 		return p
 	}
 	c := d.conf.ConnConfig
-	address := net.JoinHostPort(c.Host, fmt.Sprint(c.Port))
+	address := strings.Join(d.hosts(), ", ")
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		p := &Problem{Code: "database_refused", Cause: errors.New(e.Message)}
 		switch e.Code {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -243,6 +244,9 @@ func TestStartSaysWhatToDo(t *testing.T) {
 		{"unreachable", func(*testing.T) Options {
 			return Options{DSNs: []string{"postgres://u:" + password + "@127.0.0.1:1/x"}}
 		}, []string{"database 1", "127.0.0.1:1", "does not answer", "check that PostgreSQL runs"}},
+		{"two hosts", func(*testing.T) Options {
+			return Options{DSNs: []string{"postgres://u:" + password + "@127.0.0.1:1,127.0.0.1:2/x"}}
+		}, []string{"database 1 (u@127.0.0.1:1,127.0.0.1:2/x)", "127.0.0.1:1, 127.0.0.1:2 does not answer"}},
 		{"wrong password", func(t *testing.T) Options {
 			return Options{DSNs: []string{as(blank(t), "locked:"+password)}}
 		}, []string{`user "locked"`, "correct user or password"}},
@@ -305,6 +309,42 @@ func TestStartSaysWhatToDo(t *testing.T) {
 				t.Errorf("the password is told: %v %s", err, &log)
 			}
 		})
+	}
+}
+
+// A primary whose standby is away takes statements and lets each commit wait. The start says
+// that, and which server it is; and where there is nothing to change it writes nothing.
+func TestStartSaysThatItsCommitsWaitForAStandby(t *testing.T) {
+	server := pgtest.Own(t, pgtest.Options{})
+	made, fresh := server.New(t), server.New(t)
+	mustClose(t, mustOpen(t, Options{DSNs: []string{made}}))
+	r := newRaw(t, made)
+	before := r.number(`SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`)
+	d, err := newDatabase(Options{DSNs: []string{made}}.withDefaults(), 0, &outage{}, func() *store.Info { return nil }, &seen{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.prepare(t.Context(), nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	if after := r.number(`SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`); after != before {
+		t.Errorf("%d transactions were written where there was nothing to change", after-before)
+	}
+
+	r.do(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+	r.do(`SELECT pg_reload_conf()`)
+	eventually.True(t, "the server to wait for its standby", func() bool {
+		return newRaw(t, fresh).number(`SELECT (current_setting('synchronous_standby_names') = 'nobody')::int`) == 1
+	})
+	var log bytes.Buffer
+	_, err = Open(t.Context(), Options{DSNs: []string{fresh}, Timeout: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, want := range []string{fmt.Sprintf("127.0.0.1:%d has stored the commit and waits for a standby", server.Port), `"nobody"`, "start the standby"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	if n := strings.Count(log.String(), "the start waits for the database"); n != 1 {
+		t.Errorf("it was said %d times: %s", n, &log)
 	}
 }
 
