@@ -48,6 +48,7 @@ func (s *Server) Handler(d Door, rest *http.ServeMux) http.Handler {
 	if d == Inside {
 		rest.HandleFunc("GET /setup", toEnrollment)
 	}
+	s.toolsOfGRPC(d, rest)
 	rest.HandleFunc("GET /openapi.json", serveDescription)
 	rest.HandleFunc("GET /docs", serveDocs)
 	if _, taken := rest.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}}); taken != "" { // by the web chat

@@ -127,12 +127,17 @@ func TestEveryAnswerHasARequestID(t *testing.T) {
 	})
 }
 
-// clients speak each protocol of Connect.
-func (w *world) clients() map[string]petrelv1connect.AdminServiceClient {
+// overHTTP2 is a client that speaks HTTP/2 only.
+func (w *world) overHTTP2() *http.Client {
 	p := &http.Protocols{}
 	p.SetUnencryptedHTTP2(true)
 	h2 := &http.Transport{Protocols: p, DialContext: w.dial}
 	w.t.Cleanup(h2.CloseIdleConnections)
+	return &http.Client{Transport: h2}
+}
+
+// clients speak each protocol of Connect.
+func (w *world) clients() map[string]petrelv1connect.AdminServiceClient {
 	key := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 			r.Header().Set("Authorization", "Bearer "+w.key)
@@ -142,7 +147,7 @@ func (w *world) clients() map[string]petrelv1connect.AdminServiceClient {
 	return map[string]petrelv1connect.AdminServiceClient{
 		"JSON":     petrelv1connect.NewAdminServiceClient(w.http.Client(), w.http.URL, key, connect.WithProtoJSON()),
 		"protobuf": petrelv1connect.NewAdminServiceClient(w.http.Client(), w.http.URL, key),
-		"gRPC":     petrelv1connect.NewAdminServiceClient(&http.Client{Transport: h2}, w.http.URL, key, connect.WithGRPC()),
+		"gRPC":     petrelv1connect.NewAdminServiceClient(w.overHTTP2(), w.http.URL, key, connect.WithGRPC()),
 		"gRPC-Web": petrelv1connect.NewAdminServiceClient(w.http.Client(), w.http.URL, key, connect.WithGRPCWeb()),
 	}
 }

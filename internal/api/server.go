@@ -70,6 +70,7 @@ type Options struct {
 	Node      string      // of this server
 	Version   string      // of this server
 	CallsOnly bool        // at the public door the methods are reached over the long connection only
+	Ready     func() bool // whether the server takes requests, as /readyz says; nil: always
 	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
 
 	Cluster Cluster
@@ -130,6 +131,9 @@ func New(o Options) *Server {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Ready == nil {
+		o.Ready = func() bool { return true }
 	}
 	if o.BackEnds == nil {
 		o.BackEnds = func() bool { return true }

@@ -53,6 +53,7 @@ func (a *App) newAPI() *api.Server {
 		Refused:   a.noteCallRefused,
 		Node:      string(a.node.bus.Self()), Version: a.o.Version,
 		CallsOnly: !a.node.has(cluster.API),
+		Ready:     func() bool { return a.notReady() == "" },
 		BackEnds:  func() bool { return a.live.Load().Listen.BackEnds },
 	})
 }
