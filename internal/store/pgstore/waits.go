@@ -27,7 +27,7 @@ type waits struct {
 func (d *database) watchWaits(ctx context.Context, c *pgx.Conn) *waits {
 	ctx, stop := context.WithCancel(ctx)
 	w := &waits{d: d, pid: c.PgConn().PID(), stop: stop, said: make(chan *Problem, 1)}
-	go w.run(ctx) // ends with end
+	go w.run(ctx) // end waits for it
 	return w
 }
 
