@@ -294,6 +294,8 @@ type badFrame struct {
 var badFrames = []badFrame{
 	{"bad-01-neither-codec", "first", "ws-text", []byte("hello"), "unknown_codec", 4415, 0, "P-1.3"},
 	{"bad-02-http-on-tcp", "first", "tcp", []byte("GET / HTTP/1.1\r\n\r\n"), "unknown_codec", 4415, 0, "P-1.3"},
+	{"bad-73-blank-before-json-on-tcp", "first", "tcp", []byte(" {\"id\":\"1\",\"ping\":{}}\n"), "unknown_codec", 4415, 0, "P-1.3"},
+	{"bad-74-empty-line-on-tcp", "first", "tcp", []byte("\n{\"id\":\"1\",\"ping\":{}}\n"), "unknown_codec", 4415, 0, "P-1.3"},
 	{"bad-03-cut-json", "json session", "ws-text", []byte(`{"id":"2","send":`), "bad_frame", 4400, 0, "P-2.3"},
 	{"bad-04-no-body", "json session", "ws-text", []byte(`{"id":"2"}`), "invalid", 0, 2, "P-2.3"},
 	{"bad-05-two-bodies", "json session", "ws-text", []byte(`{"id":"2","ping":{},"pong":{}}`), "invalid", 0, 2, "P-2.3"},
