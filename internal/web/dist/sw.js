@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "29a7c51c1b75c442"
-const files = ["/","/assets/EmojiPicker-2NHguP0A.js","/assets/EmojiPicker-DuQ5JLWt.css","/assets/en-Ba68I1a1.js","/assets/index-MCDhfWtN.js","/assets/index-SMdAdu89.css","/assets/zh-CgX5wPb3.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "aada27ce951aa54a"
+const files = ["/","/assets/EmojiPicker-BW6I0jeK.js","/assets/EmojiPicker-DuQ5JLWt.css","/assets/en-Ba68I1a1.js","/assets/index-DRzqAQin.js","/assets/index-SMdAdu89.css","/assets/zh-CgX5wPb3.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

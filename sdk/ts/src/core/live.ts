@@ -200,7 +200,7 @@ export function stepLive(c: Core, lv: Live): void {
   }
   if (lv.back && !lv.syncing) { // P-6.8
     lv.back = false
-    c.out.remarks.push('the server went back to an earlier state: what it said is dropped')
+    c.out.remarks.push('the server went back: its entries are dropped')
     forget(c)
     startSync(c)
   }

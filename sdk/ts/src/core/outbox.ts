@@ -158,7 +158,7 @@ function sendLane(c: Core, lv: Live, l: Lane): Looked {
       alarmAt(c, l.at)
       return later
     } else if (o.stale && !o.look) {
-      giveUp(c, o, refusal('no_target', 'the server went back to an earlier state: the target is from before', { settled: true }))
+      giveUp(c, o, refusal('no_target', 'the server went back: the target is gone', { settled: true }))
     } else if (o.fresh) {
       o.fresh = false
       raise(c, o, c.convs.get(target(c, o))?.head ?? 0)

@@ -20,16 +20,15 @@ const maxPatienceMs = 10_000
 export interface Pulse {
   heard: number // when the last bytes of the server came
   moved: number // when the socket took the last bytes of what is awaited, or of what was sent before it
-  taken: number // id of the last request of which the socket took all
+  taken?: number // id of the last request of which the socket took all
   pinged: number // the server was asked whether it is there; 0: not
-  ping: number // id of that ping
   ahead: number // bytes of requests without an answer that were sent before it
   trip: number // ms of a request and its answer, smoothed; 0: not known
   bytes: number // of requests without an answer
 }
 
 export function newPulse(now: number): Pulse {
-  return { heard: now, moved: 0, taken: 0, pinged: 0, ping: 0, ahead: 0, trip: 0, bytes: 0 }
+  return { heard: now, moved: 0, pinged: 0, trip: 0, ahead: 0, bytes: 0 }
 }
 
 /** Notes how long an answer has taken. */
@@ -59,9 +58,10 @@ export function moved(c: Core, conn: number, upTo: number): void {
   const lv = c.live
   if (lv?.conn !== conn) return
   const p = lv.pulse
-  const [oldest] = lv.waiting.keys()
-  if (p.taken < (p.pinged !== 0 ? p.ping : (oldest ?? 0))) p.moved = c.now
-  p.taken = Math.max(p.taken, upTo)
+  const all = [...lv.waiting]
+  const awaited = (p.pinged > 0 ? all.filter(([, q]) => q.kind === 'ping').pop() : all[0])?.[0] ?? 0
+  if ((p.taken ?? 0) < awaited) p.moved = c.now
+  p.taken = Math.max(p.taken ?? 0, upTo)
 }
 
 /**
@@ -72,7 +72,7 @@ export function beat(c: Core, lv: Live): Failure | undefined {
   const p = lv.pulse
   if (p.heard > p.pinged) p.pinged = 0
   if (c.now < beatAt(c, lv)) return undefined
-  if (p.pinged !== 0) return silent
+  if (p.pinged > 0) return silent
   probe(c, lv)
   return undefined
 }
@@ -82,13 +82,13 @@ export function beatAt(c: Core, lv: Live): number {
   const p = lv.pulse
   const [oldest] = lv.waiting.values()
   const since = Math.max(oldest?.at ?? 0, p.heard)
-  if (p.pinged !== 0) {
-    const at = Math.max(p.pinged, p.moved) + Math.max(pongWithinMs, 2 * p.trip)
-    return Math.max(at, since + secondsOf(p.ahead, c.o.wholeFrames ? slowestFrames : slowest) + pongWithinMs)
+  if (p.pinged > 0) {
+    const carried = since + secondsOf(p.ahead, c.o.wholeFrames ? slowestFrames : slowest) + pongWithinMs
+    return Math.max(carried, Math.max(p.pinged, p.moved) + Math.max(pongWithinMs, 2 * p.trip))
   }
   if (oldest) return Math.max(since, p.moved) + Math.max(probeAfterMs, probeTrips * p.trip) + secondsOf(oldest.bytes, slowest) + c.reach.patience
   const every = lv.welcome.heartbeatMs
-  return every > 0 ? p.heard + every + Math.floor(every / 2) : Infinity
+  return every > 0 ? p.heard + 1.5 * every : Infinity
 }
 
 /** The whole seconds, in ms, that some bytes take. */
@@ -118,7 +118,6 @@ export function answeredIn(c: Core, p: Pulse, q: Request): void {
 export function probe(c: Core, lv: Live): void {
   const p = lv.pulse
   p.pinged = c.now
-  p.ping = lv.nextId + 1
   p.ahead = p.bytes
   ask(c, lv, { ping: {} }, () => {
     lv.pulse.pinged = 0
