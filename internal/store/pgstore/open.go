@@ -108,6 +108,11 @@ func (d *database) abandon() {
 	}
 }
 
+// rowReader is a connection or a transaction.
+type rowReader interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // identity is what a database says it is.
 type identity struct {
 	info       store.Info
@@ -116,9 +121,7 @@ type identity struct {
 	refuted    string // what proved that the store is an earlier state; empty: nothing
 }
 
-func readIdentity(ctx context.Context, c interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (*identity, error) {
+func readIdentity(ctx context.Context, c rowReader) (*identity, error) {
 	var id identity
 	var storeID, historyID int64
 	var secret []byte
@@ -179,13 +182,9 @@ func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
 	if err := c.QueryRow(ctx, `SELECT to_regclass('petrel.migrations') IS NOT NULL AND to_regclass('petrel.store') IS NOT NULL`).Scan(&there); err != nil || !there {
 		return nil, err
 	}
-	var is, reader, level, minLevel int
-	err := c.QueryRow(ctx, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1`).Scan(&is, &reader, &level, &minLevel)
+	is, level, err := d.readVersion(ctx, c, "")
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // somebody makes it right now
-	}
-	if err == nil {
-		err = d.o.reads(is, reader, level, minLevel)
 	}
 	if err != nil || is < version {
 		return nil, err
@@ -197,7 +196,7 @@ func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	id.info.Level = uint32(level)
+	id.info.Level = level
 	return id, d.isStore(id)
 }
 

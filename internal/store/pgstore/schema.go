@@ -135,12 +135,8 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
-	var is, reader, level, minLevel int
-	err = tx.QueryRow(ctx, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1 FOR UPDATE`).Scan(&is, &reader, &level, &minLevel)
+	is, level, err := d.readVersion(ctx, tx, " FOR UPDATE")
 	if err != nil {
-		return err
-	}
-	if err := d.o.reads(is, reader, level, minLevel); err != nil {
 		return err
 	}
 	for ; is < version; is++ {
@@ -154,10 +150,21 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 		}
 		d.log.Info("schema changed", "database", d.name, "version", is+1)
 	}
-	if err := then(tx, uint32(level)); err != nil {
+	if err := then(tx, level); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
+}
+
+// readVersion reads the version of the schema and the format level, and refuses what this
+// release cannot read. lock is behind the statement.
+func (d *database) readVersion(ctx context.Context, c rowReader, lock string) (is int, level uint32, err error) {
+	var reader, l, minLevel int
+	err = c.QueryRow(ctx, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1`+lock).Scan(&is, &reader, &l, &minLevel)
+	if err != nil {
+		return 0, 0, err
+	}
+	return is, uint32(l), d.o.reads(is, reader, l, minLevel)
 }
 
 // makeLockRow makes the table of migrations if it is not there. Two who make it
