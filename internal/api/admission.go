@@ -27,8 +27,7 @@ const (
 	strangerBurst    = 10      // seconds of the rate that may come at once
 )
 
-// What the bodies of all other calls under way may take together, in bytes, and what their
-// answers may, each by itself.
+// Bounds of the bodies of all other calls under way, in bytes, and the same for their answers.
 const (
 	maxUnderWay      = 64 << 20
 	maxUnderWayOfKey = 32 << 20 // of one admin key
@@ -164,12 +163,11 @@ type underWay struct {
 	owners map[string]int
 }
 
-// grow counts n more bytes of an owner, unless they would be too many. An owner who has
-// none may have more than most: else nobody could ever have so large an answer.
+// grow counts n more bytes of an owner, unless they would be too many.
 func (u *underWay) grow(owner string, n, most int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if has := u.owners[owner]; u.bytes+n > maxUnderWay || has > 0 && has+n > most {
+	if u.bytes+n > maxUnderWay || u.owners[owner]+n > most {
 		return false
 	}
 	if u.owners == nil {
@@ -193,9 +191,9 @@ func (u *underWay) shrink(owner string, n int) {
 const smallAnswer = 8 << 10
 
 // boundAnswer lets an answer be encoded if there is room for it, which it has until the
-// call is over: whoever does not read their answers gets no more of the large ones. An
-// answer takes about four times its size: itself, its text, what waits for the connection.
-// Codes: overloaded.
+// call is over: a caller who reads no answers gets no more of the large ones. An answer
+// takes about four times its size: itself, its text, what waits for the connection. One that
+// is larger than the bound goes when its caller has no other. Codes: overloaded.
 func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		res, err := next(ctx, r)
@@ -204,11 +202,12 @@ func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		m, ok := res.Any().(proto.Message)
 		im.Assert(ok, "answer %T is no message", res.Any())
-		n, c := 4*proto.Size(m), callOf(ctx)
-		if n <= 4*smallAnswer || c.caller == nil {
+		size, c := proto.Size(m), callOf(ctx)
+		if size <= smallAnswer || c.caller == nil {
 			return res, nil
 		}
 		owner, most := c.caller.owner()
+		n := min(4*size, most)
 		if !s.admission.answers.grow(owner, n, most) {
 			return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 		}

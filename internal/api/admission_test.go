@@ -265,7 +265,7 @@ func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
 	})
 }
 
-// Whoever asks for large answers and reads none of them takes memory up to a bound, and
+// A user who asks for large answers and reads none of them takes memory up to a bound, and
 // the others get their answers. Spec: P-12.7.
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -195,7 +195,7 @@ func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, erro
 	if err := s.route.FetchSource(ctx, send); err != nil {
 		return conv.Result{}, err
 	}
-	if err := s.store(ctx, len(send.Entry.GetText())+len(send.Entry.GetData())+len(send.Entry.GetEdit().GetText())+len(send.Entry.GetEdit().GetData())+len(send.Source.GetText())+len(send.Source.GetData())); err != nil {
+	if err := s.store(ctx, send.Size()); err != nil {
 		return conv.Result{}, err
 	}
 	done := make(chan conv.Result, 1)

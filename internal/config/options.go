@@ -83,7 +83,7 @@ func options(c *Config) []option {
 		live(size("limits.window_bytes", &l.WindowBytes, 256*kib, 4*kib, 1*gib, "Most bytes of unanswered sends of one connection. The welcome tells the client.")),
 		live(unlimited("limits.sends_per_s", &l.SendsPerS, 10, "Most sends of one session in a second, on average.")),
 		live(unlimited("limits.send_burst", &l.SendBurst, 40, "Most sends of one session at once, beyond the average.")),
-		size("limits.stored_per_s", &l.StoredPerS, 64*kib, 1*kib, 1<<40, "Most bytes that one user may have stored in a second, on average: texts, data, settings and copied messages of forwards, of all sessions of the user at one node. What has up to 1KiB is not counted, and nothing is where limits.sends_per_s is -1. More is answered rate_limited, and may be sent again."),
+		size("limits.stored_per_s", &l.StoredPerS, 64*kib, 1*kib, 1<<40, "Most bytes that one user may have stored in a second, on average: texts, data, settings and copied messages of forwards, of all sessions of the user at one node. A send or change of up to 1KiB, with what is around it, is not counted, and none is where limits.sends_per_s is -1. More is answered rate_limited, and may be sent again."),
 		size("limits.stored_burst", &l.StoredBurst, 16*mib, 256*kib, 1<<40, "Most bytes that one user may have stored at once, beyond the average."),
 		unlimited("limits.groups_per_h", &l.GroupsPerH, 20, "Most groups that one user may create in an hour."),
 		unlimited("limits.members_per_min", &l.MembersPerMin, 1000, "Most users that one user may add to groups, remove from them or give roles in a minute, each time counted. Twice as many at once, and at least 1,000. The operator's API is not limited."),

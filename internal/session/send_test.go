@@ -262,8 +262,8 @@ func TestSendsAreLimitedInRate(t *testing.T) {
 	})
 }
 
-// What one user has stored is bounded over all sessions, and what a forward copies counts: a
-// request of a hundred bytes may store 48 KiB. Spec: P-9.2.
+// The bytes that one user has stored are bounded over all sessions, and the copy of a forward
+// counts: a request of a hundred bytes may store 48 KiB. Spec: P-9.2.
 func TestBytesOfAUserAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

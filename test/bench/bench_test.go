@@ -215,7 +215,7 @@ func TestMeasuresWhatStepsCost(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "costs.json")
 	petrel(t, "bench", "estimate", "--measure", "--scale", "0.02", "--dir", t.TempDir(), "--json", name).want(t, 0, "commit_us")
 	costs, err := bench.ReadCosts(name)
-	// What is a difference of two runs (Delivery, History, Idle) may be 0 in runs this short.
+	// Delivery, History and Idle are differences of two runs, which may be 0 in runs this short.
 	if err == nil && (costs.Commit <= 0 || costs.Login <= 0 || costs.UserBytes == 0 || costs.Machine.Cores == 0) {
 		err = fmt.Errorf("something was not measured: %+v", costs)
 	}

@@ -53,13 +53,13 @@ var apiRules = []rule{
 	{
 		name:    "bodies-without-bound",
 		holds:   "the bodies of all calls under way have a bound",
-		patches: []patch{{"internal/api/admission.go", `if has := u.owners[owner]; u.bytes+n > maxUnderWay || has > 0 && has+n > most {`, `if false {`}},
+		patches: []patch{{"internal/api/admission.go", `if u.bytes+n > maxUnderWay || u.owners[owner]+n > most {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestBodiesUnderWayAreBoundedForEachAndForAll$"}},
 	},
 	{
 		name:    "answers-without-bound",
 		holds:   "the answers that nobody reads have a bound",
-		patches: []patch{{"internal/api/admission.go", `if n <= 4*smallAnswer || c.caller == nil {`, `if true {`}},
+		patches: []patch{{"internal/api/admission.go", `if size <= smallAnswer || c.caller == nil {`, `if true {`}},
 		guards:  []guard{{"internal/api", "^TestAnswersThatNobodyReadsAreBounded$"}},
 	},
 	{
