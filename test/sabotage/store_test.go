@@ -33,6 +33,12 @@ var pebbleRules = []rule{
 		},
 	},
 	{
+		name:    "compact-without-rest",
+		holds:   "a compaction that has failed is not tried again at once",
+		patches: []patch{{"internal/store/pebblestore/compactionscheduler.go", `c.rest = time.Now().Add(restAfter)`, ``}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestCompactionThatMeetsDamageRests$"}},
+	},
+	{
 		name:    "stop-waits-for-tables",
 		holds:   "a stop does not wait until tables are written",
 		patches: []patch{{"internal/store/pebblestore/guard.go", `if f.paced != nil && f.g.ending.Load() {`, `if false {`}},

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,12 +23,17 @@ type compactions struct {
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	open    bool       // begin was called, and Unregister was not
+	rest    time.Time  // none begins before
 	running int
 }
 
 // lookEvery is how often is looked whether Pebble wants more compactions at once: it
 // does not say so.
 const lookEvery = 100 * time.Millisecond
+
+// restAfter is how long no compaction begins after one has failed. Pebble tries it again at
+// once, and one that has met a damaged table would take a core until the table is mended.
+const restAfter = time.Second
 
 func newCompactions() *compactions {
 	return &compactions{look: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
@@ -64,11 +70,21 @@ func (c *compactions) grant() {
 	}
 }
 
+// ended notes how a compaction has ended.
+func (c *compactions) ended(i pebble.CompactionInfo) {
+	if i.Err == nil || errors.Is(i.Err, pebble.ErrCancelledCompaction) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rest = time.Now().Add(restAfter)
+}
+
 // take takes the place of one compaction; false: none is free.
 func (c *compactions) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.open || c.running >= c.db.GetAllowedWithoutPermission() {
+	if !c.open || time.Now().Before(c.rest) || c.running >= c.db.GetAllowedWithoutPermission() {
 		return false
 	}
 	c.running++

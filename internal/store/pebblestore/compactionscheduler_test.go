@@ -3,6 +3,8 @@ package pebblestore
 import (
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -137,4 +139,36 @@ func TestStopDoesNotWaitForTables(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestCompactionThatMeetsDamageRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, _ := inDebt(t)
+		table := filesOf(t, disk, "sst")[6]
+		rewriteFile(t, disk, table, flipped(contentOf(t, disk, table), 100))
+		o, begun := calm(mem(disk)), 0
+		tune := o.tune
+		o.tune = func(p *pebble.Options) {
+			tune(p)
+			p.EventListener.CompactionBegin = func(pebble.CompactionInfo) {
+				if begun++; begun > 1000 {
+					panic("a compaction that fails is tried again and again") // time in the bubble stands still
+				}
+			}
+		}
+		st := mustOpen(t, o)
+		defer mustClose(t, st)
+		if err := st.enter(); err != nil { // a long read: the table cannot be mended
+			t.Fatal(err)
+		}
+		time.Sleep(10 * restAfter)
+		st.leave()
+		if begun < 5 || begun > 20 {
+			t.Errorf("%d compactions began in 10 s", begun)
+		}
+		awaitMender()
+		if n := len(st.damage.untreated()); n > 0 {
+			t.Errorf("%d tables were not mended", n)
+		}
+	})
 }

@@ -340,6 +340,7 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po.EventListener.WriteStallEnd = g.pace.relax
 	compactions := newCompactions()
 	po.Experimental.CompactionScheduler = compactions
+	po.EventListener.CompactionEnd = compactions.ended
 	type opened struct {
 		db  *pebble.DB
 		err error
