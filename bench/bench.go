@@ -490,6 +490,10 @@ func (r *run) drive(ctx context.Context) error {
 			if p > draining {
 				continue
 			}
+			if p == draining && k.owes() {
+				next.Reset(shortestSilence)
+				continue
+			}
 			if p == draining { // the connections are still there
 				k.end()
 				r.memory = r.serverMemory()

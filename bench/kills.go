@@ -63,6 +63,12 @@ func (k *killer) wait(last time.Time) {
 	k.due, k.ended = time.After(time.Until(last.Add(seconds(k.p.KillS)))), k.nodes[0].ended
 }
 
+// owes tells whether a run that is long enough for a kill had none: the machine may stand
+// still when it is due.
+func (k *killer) owes() bool {
+	return k.due != nil && len(k.killed) == 0 && k.p.KillS < k.p.lasts()
+}
+
 // end ends the kills. It may be called again, and without a begin.
 func (k *killer) end() {
 	if k.due, k.ended = nil, nil; k.stop != nil {

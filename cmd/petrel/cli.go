@@ -304,9 +304,10 @@ func (c *cli) buffer() *logbuffer.Writer {
 	out, err := logbuffer.New(bare(c.out)), logbuffer.New(bare(c.err))
 	c.out, c.err = terminal.NewWriter(out), terminal.NewWriter(err)
 	c.flush = func() {
-		out.Close(lastWords)
-		err.Close(lastWords)
-		signal.Stop(pipes)
+		ended := out.Close(lastWords)
+		if err.Close(lastWords) && ended {
+			signal.Stop(pipes)
+		}
 	}
 	return err
 }

@@ -71,15 +71,17 @@ func (b *Writer) Dropped() uint64 {
 }
 
 // Close has what waits written, and returns when that is done or patience has passed. Later
-// lines are dropped.
-func (b *Writer) Close(patience time.Duration) {
+// lines are dropped. If it returns false, a write may still be under way, or follow.
+func (b *Writer) Close(patience time.Duration) (ended bool) {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
 	wake.Set(b.wakes)
 	select {
 	case <-b.ended:
+		return true
 	case <-time.After(patience):
+		return false
 	}
 }
 
