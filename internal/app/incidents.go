@@ -268,6 +268,8 @@ func (a *App) clusterIncidents(now time.Time, st *cluster.Status, silent []strin
 			x.SinceMs = uint64(now.Add(-n.Silent).Truncate(time.Second).UnixMilli())
 		case n.Apart && !quiet[l.node]:
 			l.add(degraded, "node_apart", "node "+l.node+" does not hear most of the others, so it serves nobody")
+		case n.Slow && !quiet[l.node]:
+			l.add(degraded, "node_slow", "the database answers node "+l.node+" much later than the others, so it owns no partitions")
 		}
 		if n.Alive && n.Node != a.node.cluster.Self() && n.Skew.Abs() > skewed {
 			l.add(degraded, "clock_skew", fmt.Sprintf("the clock of node %s is %.1f s ahead of that of %s", n.Node, n.Skew.Seconds(), a.node.cluster.Self()), fmt.Sprintf("%.1f", n.Skew.Seconds()), string(a.node.cluster.Self()))

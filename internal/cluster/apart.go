@@ -96,14 +96,13 @@ func (c *Cluster) togetherLocked(n im.Node, now time.Time, heard bool) {
 		c.log.Info("node is not apart any more", "node", n)
 	}
 	if was && n == c.self {
-		c.lostLocked(n, now)
-		c.from = now.Add(c.flaps[n].wait(now))
+		c.restLocked(now)
 	}
 }
 
 // takingLocked tells whether this node takes feeds.
 func (c *Cluster) takingLocked(now time.Time) bool {
-	return c.taking && !c.apart[c.self] && !now.Before(c.from)
+	return c.taking && !c.apart[c.self] && !c.slow && !now.Before(c.from)
 }
 
 // majority is a group of more than half of the nodes all of whom hear each

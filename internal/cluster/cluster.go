@@ -169,10 +169,13 @@ type Cluster struct {
 	outside  map[im.Node]time.Time // since when nodes are not of the majority
 	apart    map[im.Node]bool      // those of them who have been so for a while
 	judged   time.Time             // when who is apart was last found out
-	from     time.Time             // this node takes no feeds before
-	lastLook time.Time             // when the rows were read last
-	ownRow   []byte                // as it was read last
-	ownSeen  time.Time             // when it was seen to move
+	took     []time.Duration       // of the last keptReads reads of the rows
+	late     late
+	slow     bool      // the store answers this node late, and the others soon
+	from     time.Time // this node takes no feeds before
+	lastLook time.Time // when the rows were read last
+	ownRow   []byte    // as it was read last
+	ownSeen  time.Time // when it was seen to move
 	shares   map[store.Feed]im.Node
 	sharers  []im.Node                  // of whom shares was made, sorted
 	deaf     struct{ read, write bool } // the last read of the rows failed; the last write of the own row did

@@ -80,6 +80,8 @@ func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 				c.closeLocked(f, false)
 			} else if to := should[id]; to != c.self && c.apart[c.self] {
 				c.closeLocked(f, false) // nobody hears of it but by the own row
+			} else if to != c.self && to != "" && c.slow {
+				c.closeLocked(f, false) // all at once: each would wait for the others
 			} else if to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) && c.presentLocked(to, now) {
 				c.closeLocked(f, true)
 			}
@@ -290,7 +292,7 @@ func (c *Cluster) handleRelease(from im.Node, payload []byte, reply func([]byte)
 	c.mu.Lock()
 	f := c.own[id]
 	switch {
-	case !ok || f == nil || c.work == nil || c.draining || c.apart[c.self] || c.o.Roles&Conv == 0:
+	case !ok || f == nil || c.work == nil || c.draining || c.apart[c.self] || c.slow || c.o.Roles&Conv == 0:
 		c.mu.Unlock()
 		reply(feedEpoch(id, 0))
 	case f.phase == open:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -20,6 +21,10 @@ func (c *Cluster) recordLocked() *storepb.Node {
 		Incarnation: c.incarnation, Version: c.version, Roles: uint32(c.o.Roles), Addresses: c.o.Addresses, Release: c.o.Release,
 		Level: store.FormatLevel, StartedMs: uint64(c.began.UnixMilli()), TimeMs: uint64(c.o.Now().UnixMilli()),
 		Taking: c.takingLocked(now), Draining: c.draining, Hearing: c.hearingLocked(now),
+		Slow: c.slow,
+	}
+	if len(c.took) > 0 {
+		rec.StoreMs = uint32(slices.Max(c.took).Milliseconds())
 	}
 	for _, id := range c.feeds {
 		x := &storepb.FeedEpoch{Feed: uint32(id)}
@@ -203,6 +208,7 @@ func (c *Cluster) look(ctx context.Context) {
 	}
 	now := time.Now()
 	rows, rowsErr := c.rows(ctx)
+	took := time.Since(now)
 	if ctx.Err() != nil {
 		return
 	}
@@ -215,6 +221,7 @@ func (c *Cluster) look(ctx context.Context) {
 	if rowsErr == nil {
 		c.absorbLocked(rows, now, false)
 		c.unreachableLocked(now)
+		c.noteSlowLocked(took, now.Add(took))
 	}
 	should := c.shouldLocked(now)
 	for i, id := range wanted {

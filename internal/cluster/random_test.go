@@ -90,7 +90,7 @@ func (s *schedule) fault() {
 		return
 	}
 	n, other := nodes[s.dice.IntN(len(nodes))], nodes[s.dice.IntN(len(nodes))]
-	switch s.dice.IntN(14) {
+	switch s.dice.IntN(15) {
 	case 0:
 		s.say("kill %s", n.id)
 		n.kill()
@@ -124,6 +124,10 @@ func (s *schedule) fault() {
 		r := bustest.Rules{Seed: s.dice.Uint64(), Lose: s.dice.Float64() / 2, Duplicate: s.dice.Float64() / 4, Delay: s.dice.Float64() / 2, MaxDelay: 2 * time.Second}
 		s.say("bad bus at %s", n.id)
 		n.bus.SetRules(r)
+	case 14:
+		d := time.Duration(s.dice.IntN(2)*s.dice.IntN(1000)) * time.Millisecond
+		s.say("the database is %v farther from %s", d, n.id)
+		far(d, n)
 	case 10:
 		s.say("drain %s", n.id)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -175,7 +179,7 @@ func (s *schedule) heal() {
 	s.db.set(func(d *database) { d.down, d.frozen = false, false })
 	nodes := s.running()
 	for _, n := range nodes {
-		n.conn.set(func(c *connection) { c.cut = false })
+		n.conn.set(func(c *connection) { c.cut, c.far = false, 0 })
 		n.conn.gate.open()
 		n.bus.SetRules(bustest.Rules{})
 		for _, id := range ids {

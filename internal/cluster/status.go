@@ -23,6 +23,7 @@ type NodeStatus struct {
 	Taking      bool // it takes feeds
 	Draining    bool
 	Apart       bool          // it is not of those who hear each other
+	Slow        bool          // the store answers it late
 	Feeds       []store.Feed  // it owns, in order
 	Share       int           // how many it should own
 	Silent      time.Duration // since its heartbeat was seen to move
@@ -62,7 +63,7 @@ func (c *Cluster) Status() Status {
 	}
 	s.Nodes = append(s.Nodes, NodeStatus{
 		Node: c.self, Incarnation: c.incarnation, Roles: c.o.Roles, Addresses: c.o.Addresses, Release: c.o.Release, Level: store.FormatLevel,
-		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Apart: c.apart[c.self], Feeds: by[c.self], Share: shares[c.self],
+		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Apart: c.apart[c.self], Slow: c.slow, Feeds: by[c.self], Share: shares[c.self],
 	})
 	for incarnation, p := range c.peers {
 		if p.row == nil {
@@ -70,7 +71,7 @@ func (c *Cluster) Status() Status {
 		}
 		n := NodeStatus{
 			Node: p.node, Incarnation: incarnation, Roles: Roles(p.rec.Roles), Addresses: p.rec.Addresses, Release: p.rec.Release, Level: p.rec.Level,
-			Started: time.UnixMilli(int64(p.rec.StartedMs)), Alive: p.alive(), Reachable: p.present(now), Taking: p.rec.Taking, Draining: p.rec.Draining, Apart: c.apart[p.node],
+			Started: time.UnixMilli(int64(p.rec.StartedMs)), Alive: p.alive(), Reachable: p.present(now), Taking: p.rec.Taking, Draining: p.rec.Draining, Apart: c.apart[p.node], Slow: p.rec.Slow,
 			Silent: p.silent, Skew: p.skew,
 		}
 		if n.Alive {
@@ -122,10 +123,10 @@ func (c *Cluster) Gateways(a im.Account) []Place {
 		}
 	}
 	c.mu.Lock()
-	add(c.self, c.o.Roles, c.o.Addresses, c.draining || c.apart[c.self])
+	add(c.self, c.o.Roles, c.o.Addresses, c.draining || c.apart[c.self] || c.slow)
 	for _, p := range c.peers {
 		if p.alive() && p.node != c.self {
-			add(p.node, Roles(p.rec.Roles), p.rec.Addresses, p.rec.Draining || c.apart[p.node])
+			add(p.node, Roles(p.rec.Roles), p.rec.Addresses, p.rec.Draining || c.apart[p.node] || p.rec.Slow)
 		}
 	}
 	c.mu.Unlock()

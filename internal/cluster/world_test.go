@@ -534,6 +534,7 @@ type connection struct {
 	mu   sync.Mutex
 	cut  bool // this node cannot reach the database
 	dead bool
+	far  time.Duration // each call takes longer by that
 }
 
 func (c *connection) set(f func(c *connection)) {
@@ -548,8 +549,11 @@ var errRefused = errors.New("database refuses")
 func (c *connection) begin(ctx context.Context, what string, write bool) error {
 	c.gate.pass()
 	c.database.set(func(d *database) { d.calls[what]++ })
+	c.mu.Lock()
+	took := 2*time.Millisecond + c.far
+	c.mu.Unlock()
 	select {
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(took):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

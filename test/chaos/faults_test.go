@@ -27,6 +27,7 @@ var faults = []fault{
 	{name: "cut-one-way", long: 5, root: true, way: cuttable, run: cutOneWay},
 	{name: "cut-flapping", long: 5, root: true, way: cuttable, run: cutFlapping},
 	{name: "cut-off", long: 5, ci: true, root: true, way: cuttable, run: cutOff},
+	{name: "slow-node", long: 20, ci: true, root: true, way: cuttable, run: slowNode},
 	{name: "kill-nats", long: 10, way: external, run: killNATS},
 	{name: "kill-node-on-nats", long: 10, way: external, run: killNode},
 }
@@ -260,6 +261,26 @@ func cutOff(w *world, rng *rand.Rand, times int) {
 		if w.t.Failed() {
 			return
 		}
+	}
+}
+
+// slowNode: 300 ms pass on the way from a node to everybody else and back. The others take
+// over what it owned, as long as that lasts.
+func slowNode(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n := w.nodes[i%3]
+		w.fault("slow link of "+n.name, time.Second+takeover, func() {
+			w.net.delay(n, 150*time.Millisecond)
+			if !eventually.Holds(func() bool { return n.metric(ownedMetric) == 0 }) {
+				w.t.Errorf("%s owns %v feeds behind its slow link", n.name, n.metric(ownedMetric))
+			}
+			w.breathe(rng, 10*time.Second)
+			w.net.delay(n, 0)
+		})
+		if !eventually.Holds(func() bool { return n.metric(ownedMetric) > 0 }) {
+			w.t.Errorf("%s owns nothing behind the end of its slowness", n.name)
+		}
+		w.awaitFeeds()
 	}
 }
 

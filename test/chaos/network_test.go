@@ -18,6 +18,7 @@ type network struct {
 	name  string                  // of the bridge's namespace; the others begin with it
 	addrs map[*node]string        // nil: of the databases
 	cut   map[direction]time.Time // since when
+	slow  map[*node]*slowLink
 }
 
 // direction is that of packets from one host to another; nil is the databases'.
@@ -120,9 +121,14 @@ func (n *network) lost() map[direction]int {
 
 // sh runs a script to which args are $1, $2, ...
 func sh(script string, args ...string) error {
-	out, err := exec.Command("sh", append([]string{"-ec", script, "sh"}, args...)...).CombinedOutput()
-	if err != nil {
+	if out, err := output(script, args...); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
+}
+
+// output runs a script as sh does, and returns what it prints.
+func output(script string, args ...string) (string, error) {
+	out, err := exec.Command("sh", append([]string{"-ec", script, "sh"}, args...)...).CombinedOutput()
+	return string(out), err
 }

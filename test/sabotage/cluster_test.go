@@ -2,6 +2,18 @@ package sabotage
 
 var clusterRules = []rule{
 	{
+		name:    "keep-feeds-when-slow",
+		holds:   "a node that the store answers late, and the others soon, gives its feeds up",
+		patches: []patch{{"internal/cluster/slow.go", `slow := l.reads >= 2`, `slow := l.reads > 1e9`}},
+		guards:  []guard{{"internal/cluster", "^TestSlowNodeGivesItsFeedsUp$"}},
+	},
+	{
+		name:    "slow-beside-slow-ones",
+		holds:   "a store that is late for most nodes moves nothing",
+		patches: []patch{{"internal/cluster/slow.go", ` && 2*quick > takers`, ` && 2*quick >= takers`}},
+		guards:  []guard{{"internal/cluster", "^TestNobodyIsSlowBesideOthersThatAre$"}},
+	},
+	{
 		name:    "stay-apart",
 		holds:   "a node that the others do not hear gives its feeds up",
 		patches: []patch{{"internal/cluster/feeds.go", `if !c.o.Alone {`, `if false {`}},

@@ -16,7 +16,7 @@ const gauge: Write = (v, tr) => `gauge_${v}` in en ? tr.t(`gauge_${v}` as Key) :
 
 /** Of each incident, the details in their order (docs/guide/console.md): their names in its sentence, and how they are written. */
 export const detailsOf: Readonly<Record<string, readonly (readonly [string, Write])[]>> = {
-  node_silent: [], node_gone: [], node_apart: [], node_draining: [], not_ready: [],
+  node_silent: [], node_gone: [], node_apart: [], node_slow: [], node_draining: [], not_ready: [],
   partitions_unowned: [['n', count]],
   database_down: [['database', text], ['n', count]],
   database_behind: [['why', text]],

@@ -2429,13 +2429,15 @@ type Node struct {
 	Release       string                 `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`          // version of the program
 	Level         uint32                 `protobuf:"varint,6,opt,name=level,proto3" json:"level,omitempty"`             // the format level it writes at most
 	StartedMs     uint64                 `protobuf:"varint,7,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
-	TimeMs        uint64                 `protobuf:"varint,8,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // its clock
-	Taking        bool                   `protobuf:"varint,9,opt,name=taking,proto3" json:"taking,omitempty"`               // it takes feeds
-	Draining      bool                   `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`          // it gives up its feeds and its clients
-	Held          []*FeedEpoch           `protobuf:"bytes,11,rep,name=held,proto3" json:"held,omitempty"`                   // epoch 0: being opened
-	Released      []*FeedEpoch           `protobuf:"bytes,12,rep,name=released,proto3" json:"released,omitempty"`           // it serves none of these up to the epoch
-	Hearing       *Hearing               `protobuf:"bytes,13,opt,name=hearing,proto3" json:"hearing,omitempty"`             // whom it hears on the bus; not there: it does not say
-	Seen          *Seen                  `protobuf:"bytes,14,opt,name=seen,proto3" json:"seen,omitempty"`                   // what it knows of the databases; positions over the bus only
+	TimeMs        uint64                 `protobuf:"varint,8,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`     // its clock
+	Taking        bool                   `protobuf:"varint,9,opt,name=taking,proto3" json:"taking,omitempty"`                   // it takes feeds
+	Draining      bool                   `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`              // it gives up its feeds and its clients
+	Held          []*FeedEpoch           `protobuf:"bytes,11,rep,name=held,proto3" json:"held,omitempty"`                       // epoch 0: being opened
+	Released      []*FeedEpoch           `protobuf:"bytes,12,rep,name=released,proto3" json:"released,omitempty"`               // it serves none of these up to the epoch
+	Hearing       *Hearing               `protobuf:"bytes,13,opt,name=hearing,proto3" json:"hearing,omitempty"`                 // whom it hears on the bus; not there: it does not say
+	Seen          *Seen                  `protobuf:"bytes,14,opt,name=seen,proto3" json:"seen,omitempty"`                       // what it knows of the databases; positions over the bus only
+	StoreMs       uint32                 `protobuf:"varint,15,opt,name=store_ms,json=storeMs,proto3" json:"store_ms,omitempty"` // how long the store took to answer it at most, of the last reads; 0: not known
+	Slow          bool                   `protobuf:"varint,16,opt,name=slow,proto3" json:"slow,omitempty"`                      // the store answers it late, and most of the others soon
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2566,6 +2568,20 @@ func (x *Node) GetSeen() *Seen {
 		return x.Seen
 	}
 	return nil
+}
+
+func (x *Node) GetStoreMs() uint32 {
+	if x != nil {
+		return x.StoreMs
+	}
+	return 0
+}
+
+func (x *Node) GetSlow() bool {
+	if x != nil {
+		return x.Slow
+	}
+	return false
 }
 
 type Hearing struct {
@@ -3513,7 +3529,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x04user\x18\x05 \x01(\tR\x04user\"/\n" +
 	"\aFeedPos\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x10\n" +
-	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xd9\x03\n" +
+	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\x88\x04\n" +
 	"\x04Node\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -3530,7 +3546,9 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x04held\x18\v \x03(\v2\x1a.petrel.store.v1.FeedEpochR\x04held\x126\n" +
 	"\breleased\x18\f \x03(\v2\x1a.petrel.store.v1.FeedEpochR\breleased\x122\n" +
 	"\ahearing\x18\r \x01(\v2\x18.petrel.store.v1.HearingR\ahearing\x12)\n" +
-	"\x04seen\x18\x0e \x01(\v2\x15.petrel.store.v1.SeenR\x04seen\"\x1f\n" +
+	"\x04seen\x18\x0e \x01(\v2\x15.petrel.store.v1.SeenR\x04seen\x12\x19\n" +
+	"\bstore_ms\x18\x0f \x01(\rR\astoreMs\x12\x12\n" +
+	"\x04slow\x18\x10 \x01(\bR\x04slow\"\x1f\n" +
 	"\aHearing\x12\x14\n" +
 	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"5\n" +
 	"\tFeedEpoch\x12\x12\n" +

@@ -49,7 +49,7 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
 
 const placeOf: Readonly<Record<string, readonly [string, Key]>> = {
   greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
-  node_apart: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], not_ready: ['log', 'log'],
+  node_apart: ['cluster', 'cluster'], node_slow: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], not_ready: ['log', 'log'],
 }
 
 function Incidents({ incidents, nodes, now }: { readonly incidents: readonly IncidentJson[]; readonly nodes: number; readonly now: number }): ReactElement {
