@@ -103,6 +103,7 @@ const sayAgain = time.Minute
 
 // said is what a database and its server say.
 type said struct {
+	address        string // of the server
 	store, history uint64
 	db             int
 	lost           string // storepb.Lost in hexadecimal digits
@@ -128,7 +129,7 @@ func asked(ctx context.Context, c *pgconn.PgConn) (*said, error) {
 	}
 	var p numbers
 	r := results[0].Rows[0]
-	s := &said{store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), lost: string(r[3]), refuted: string(r[8]), generation: &storepb.Generation{
+	s := &said{address: c.Conn().RemoteAddr().String(), store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), lost: string(r[3]), refuted: string(r[8]), generation: &storepb.Generation{
 		Number: p.signed(r[4]), Token: p.signed(r[5]), System: p.signed(r[6]), Timeline: uint32(p.signed(r[7])),
 	}}
 	if len(results) > 1 {
@@ -211,40 +212,59 @@ func (s *said) same() bool {
 	return s.system == s.generation.System && s.timeline == s.generation.Timeline
 }
 
-// judgeSaid refuses what must not be used. Another store or history under the
-// address is the end, and so is one that lacks commits: what is in memory is of
-// another past. A lower generation may be the wrong host only.
+// judgeSaid refuses what must not be used. A lower generation may be the wrong host only, also if
+// it has the history from before a repair. Another store or history under the address is the end,
+// and so is one that lacks commits: what is in memory is of another past.
 func (d *database) judgeSaid(s *said) error {
-	if info := d.known(); info != nil && (s.store != info.StoreID || s.history != info.HistoryID || s.db != d.n) {
-		err := fmt.Errorf("database %s: it is store %x, history %x, database %d now, and was store %x, history %x, database %d: restart",
-			d.name, s.store, s.history, s.db+1, info.StoreID, info.HistoryID, d.n+1)
-		d.out.fail(err)
+	info := d.known()
+	if info != nil && s.store != info.StoreID {
+		return d.isOther(s, info)
+	}
+	if err := d.judgeGeneration(s); err != nil {
 		return err
+	}
+	if info != nil && (s.history != info.HistoryID || s.db != d.n) {
+		return d.isOther(s, info)
 	}
 	if s.lost != "" {
 		p := d.lossTold(s.lost)
-		if d.known() != nil {
+		if info != nil {
 			d.out.fail(fmt.Errorf("%w: %w", store.ErrRewound, p))
 		}
 		return p
 	}
-	if s.refuted != "" && d.known() != nil {
+	if s.refuted != "" && info != nil {
 		err := fmt.Errorf("%w: %s", store.ErrRewound, s.refuted)
 		d.out.fail(err)
 		return err
 	}
+	return nil
+}
+
+// isOther ends the store because a server holds another one than this process has opened.
+func (d *database) isOther(s *said, info *store.Info) error {
+	p := &Problem{Code: "other_store",
+		What: fmt.Sprintf("%s, of database %s, holds database %d of store %x, history %x, and this node has opened database %d of store %x, history %x",
+			s.address, d.name, s.db+1, s.store, s.history, d.n+1, info.StoreID, info.HistoryID),
+		Fix: "if the store was repaired or restored, start the node again; else take the server that does not belong to the store out of store.postgres"}
+	d.out.fail(p)
+	return p
+}
+
+// judgeGeneration refuses a generation below the one that is known.
+func (d *database) judgeGeneration(s *said) error {
 	need := d.need.Load()
 	if order(s.generation, need) >= 0 {
 		return nil
 	}
 	p := &Problem{Code: "database_behind", Cause: errBehind,
-		What: fmt.Sprintf("database %s is of generation %d, timeline %d, and generation %d, timeline %d, is known: it is the primary from before a failover", d.name,
+		What: fmt.Sprintf("%s, of database %s, is of generation %d, timeline %d, and generation %d, timeline %d, is known: it is the primary from before a failover", s.address, d.name,
 			s.generation.GetNumber(), s.timeline, need.GetNumber(), need.GetTimeline()),
 		Fix: "stop that server, or make it a standby of the new primary with pg_rewind, and name the new primary in store.postgres"}
 	d.refusals.Add(1)
 	d.refused.Store(p)
 	if last := d.refusedAt.Load(); time.Since(time.Unix(0, last)) > sayAgain && d.refusedAt.CompareAndSwap(last, time.Now().UnixNano()) {
-		d.log.Error("database is refused: it is the primary from before a failover", "database", d.name, "generation", s.generation.GetNumber(), "timeline", s.timeline,
+		d.log.Error("database is refused: it is the primary from before a failover", "database", d.name, "address", s.address, "generation", s.generation.GetNumber(), "timeline", s.timeline,
 			"known_generation", need.GetNumber(), "known_timeline", need.GetTimeline(), "fix", p.Fix)
 	}
 	return p

@@ -153,6 +153,16 @@ func TestStandbyThatLaggedIsNotServed(t *testing.T) {
 	}
 	f.heads[0] = 3
 	f.add(t, st, 1)
+	// The former primary comes back with the former history, as the first that the URL names.
+	w.must(w.primary.Start())
+	st.dbs[0].pool.Reset()
+	if h := head(t, st, 1); h != 4 {
+		t.Errorf("last row is %d, want 4", h)
+	}
+	f.add(t, st, 1)
+	if p, ok := errors.AsType[*Problem](st.dbs[0].judgeSaid(&said{store: st.Info().StoreID + 1})); !ok || p.Code != "other_store" || st.Writable() == nil {
+		t.Errorf("a server with another store: %v", p)
+	}
 }
 
 // A standby that has all goes on by itself, and the one that was the primary
