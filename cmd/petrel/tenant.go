@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,11 @@ func (c *cli) writeTenant(t *petrelv1.TenantInfo) error {
 	if t.Registration == petrelv1.Registration_REGISTRATION_UNSPECIFIED {
 		how = " (by accounts.registration)"
 	}
-	_, err := fmt.Fprintf(c.out, "tenant        %s\nregistration  %s%s\n", t.Tenant, registrationWord(t.Effective), how)
+	ids := "look like no other"
+	if t.StrictIds {
+		ids = "look like no other, and read as no other"
+	}
+	_, err := fmt.Fprintf(c.out, "tenant        %s\nregistration  %s%s\nnew user ids  %s\n", t.Tenant, registrationWord(t.Effective), how, ids)
 	return err
 }
 
@@ -74,8 +79,10 @@ func newTenantRegistration(c *cli) *cobra.Command {
 		Use:   "registration open|invitation|closed|default",
 		Short: "Say who may register",
 		Long: "Says who may make an account with a password: everybody (open), whoever has a code of `petrel tenant invite` (invitation), or\n" +
-			"nobody (closed). With default, the option accounts.registration decides. A tenant that does not exist is made.",
-		Example:   "  petrel tenant registration closed\n  petrel tenant registration invitation --tenant acme",
+			"nobody (closed). With default, the option accounts.registration decides. A tenant that does not exist is made.\n" +
+			"With --strict-ids, nobody registers an id that people read as one that exists: al1ce or 4nna beside alice and anna. Ids that\n" +
+			"look like one that exists, as a1ice does, are always refused.",
+		Example:   "  petrel tenant registration closed\n  petrel tenant registration invitation --tenant acme\n  petrel tenant registration open --strict-ids",
 		ValidArgs: slices.Sorted(maps.Keys(registrations)),
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -88,6 +95,11 @@ func newTenantRegistration(c *cli) *cobra.Command {
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
+	cmd.Flags().BoolFunc("strict-ids", "refuse new ids that read as one that exists; =false: refuse only those that look alike; without it, as it is", func(s string) error {
+		strict, err := strconv.ParseBool(s)
+		q.StrictIds = &strict
+		return err
+	})
 	return cmd
 }
 

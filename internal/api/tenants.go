@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
@@ -17,12 +18,15 @@ func (s adminService) GetTenant(ctx context.Context, r *connect.Request[petrelv1
 
 // SetRegistration says who may register in a tenant. Spec: P-11.1.
 func (s adminService) SetRegistration(ctx context.Context, r *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
-	before := ""
-	if was, err := s.users.DescribeTenant(ctx, r.Msg.Tenant); err == nil {
-		before = petrelv1.Registration(was.Set).String()
+	was, before := user.TenantInfo{}, ""
+	if t, err := s.users.DescribeTenant(ctx, r.Msg.Tenant); err == nil {
+		was, before = t, petrelv1.Registration(t.Set).String()
 	}
-	now, err := s.users.SetRegistration(ctx, r.Msg.Tenant, user.Registration(r.Msg.Registration))
+	now, err := s.users.SetRegistration(ctx, r.Msg.Tenant, user.Registration(r.Msg.Registration), r.Msg.StrictIds)
 	changed(ctx, "registration", before, petrelv1.Registration(now.Set).String())
+	if r.Msg.StrictIds != nil {
+		changed(ctx, "strict_ids", strconv.FormatBool(was.StrictIDs), strconv.FormatBool(now.StrictIDs))
+	}
 	return tenantInfo(now, err)
 }
 
@@ -36,6 +40,6 @@ func (s adminService) CreateInvitation(ctx context.Context, r *connect.Request[p
 
 func tenantInfo(i user.TenantInfo, err error) (*connect.Response[petrelv1.TenantInfo], error) {
 	return respond(&petrelv1.TenantInfo{
-		Tenant: i.Name, Registration: petrelv1.Registration(i.Set), Effective: petrelv1.Registration(i.Effective),
+		Tenant: i.Name, Registration: petrelv1.Registration(i.Set), Effective: petrelv1.Registration(i.Effective), StrictIds: i.StrictIDs,
 	}, err)
 }

@@ -70,13 +70,7 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 	if err := us.newChange().admitRegistration(ctx, t, &n); err != nil {
 		return nil, err
 	}
-	if err := checkName(n.User, n.DisplayName); err != nil {
-		return nil, err
-	}
 	a := im.Account{Tenant: t, User: n.User}
-	if err := us.newChange().claim(ctx, a, true); err != nil {
-		return nil, err
-	}
 	if ok, err := us.Exists(ctx, a); err != nil {
 		return nil, err
 	} else if ok {
@@ -91,9 +85,6 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 			return nil, taken(n.User)
 		}
 		if err := c.admitRegistration(ctx, t, &n); err != nil {
-			return nil, err
-		}
-		if err := c.claim(ctx, a, true); err != nil {
 			return nil, err
 		}
 		u = us.newUser()
@@ -228,7 +219,7 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 		if u == nil {
 			u = us.newUser()
 			u.Source = source
-			return u, c.claim(ctx, a, false)
+			return u, c.claim(ctx, a, false, false)
 		}
 		if u.Disabled || !speaksFor(source, u) || void != nil && void(u) {
 			return nil, &im.Error{Code: code}

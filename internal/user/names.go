@@ -44,6 +44,10 @@ func looks(u im.User) []string {
 	return []string{small, alike}
 }
 
+// guess is the form by which one of two user ids is read as the other one where ids are strict:
+// al1ce is alice, and 4nna is anna. No other form begins with ~, which is in no user id.
+func guess(u im.User) string { return "~" + asRead(string(u)) }
+
 // asDigits are characters that people read as letters in a word that they know, beside
 // those that look the same.
 var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn")
@@ -53,9 +57,15 @@ var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", 
 const minGuessed = 4
 
 // readsAs tells whether people read a word in a name, as admin in adrnin and 4dm1n.
-func readsAs(name, word string) bool {
-	name, word = strings.ToLower(asDigits.Replace(name)), asDigits.Replace(word)
-	return name == word || len(word) >= minGuessed && strings.ReplaceAll(name, "i", "l") == strings.ReplaceAll(word, "i", "l")
+func readsAs(name, word string) bool { return asRead(name) == asRead(word) }
+
+// asRead is a word with what people read as the same made the same.
+func asRead(word string) string {
+	word = strings.ToLower(asDigits.Replace(word))
+	if len(word) < minGuessed {
+		return word
+	}
+	return strings.ReplaceAll(word, "i", "l")
 }
 
 // readsAsOneOf is readsAs for several words and for what stands around one, as in _admin1.
@@ -119,10 +129,12 @@ func checkShown(displayName string) error {
 }
 
 // claim notes how the id of a new user looks. With alone it refuses an id that looks like
-// another one. Codes: user_exists. Without it nothing is read, as back ends create a
-// thousand users at once: of those who look alike, one is noted.
-func (c *change) claim(ctx context.Context, a im.Account, alone bool) error {
-	for _, form := range looks(a.User) {
+// another one, and with strict also one that reads as another one. Codes: user_exists. Without
+// alone nothing is read, as back ends create a thousand users at once: of those who look alike,
+// one is noted.
+func (c *change) claim(ctx context.Context, a im.Account, alone, strict bool) error {
+	guessed := guess(a.User)
+	for _, form := range append(looks(a.User), guessed) {
 		if !alone {
 			if !c.claimed[form] {
 				c.claimed[form] = true
@@ -137,7 +149,7 @@ func (c *change) claim(ctx context.Context, a im.Account, alone bool) error {
 		switch {
 		case value == nil:
 			c.put(store.Names, a.Tenant, []byte(form), []byte(a.User))
-		case im.User(value) != a.User:
+		case im.User(value) != a.User && (strict || form != guessed):
 			return taken(a.User)
 		}
 	}

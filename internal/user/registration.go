@@ -28,6 +28,7 @@ type TenantInfo struct {
 	Name      string
 	Set       Registration // of this tenant; AsConfigured: nothing was set
 	Effective Registration // what holds
+	StrictIDs bool         // nobody registers an id that reads as one that exists
 }
 
 // effective is what holds in a tenant for which set was set. Without any setting, the
@@ -51,30 +52,31 @@ func (us *Users) DescribeTenant(ctx context.Context, name string) (TenantInfo, e
 	if err != nil {
 		return TenantInfo{}, err
 	}
-	set, err := us.registration(ctx, named(name))
-	return TenantInfo{Name: named(name), Set: set, Effective: us.effective(t, set)}, err
-}
-
-// registration is what was set for a tenant.
-func (us *Users) registration(ctx context.Context, name string) (Registration, error) {
-	value, err := us.store.Record(ctx, store.Tenants, 0, []byte(name))
-	if err != nil || value == nil {
-		return AsConfigured, err
+	value, err := us.store.Record(ctx, store.Tenants, 0, []byte(named(name)))
+	if err != nil {
+		return TenantInfo{}, err
 	}
-	return parseRegistration(name, value)
+	return us.tenantInfo(named(name), t, value)
 }
 
-func parseRegistration(name string, value []byte) (Registration, error) {
-	var rec storepb.Tenant
+// tenantInfo describes tenant t by its record; nil: it has none.
+func (us *Users) tenantInfo(name string, t im.Tenant, value []byte) (TenantInfo, error) {
+	rec, err := parseTenant(name, value)
+	set := Registration(rec.GetRegistration())
+	return TenantInfo{Name: name, Set: set, Effective: us.effective(t, set), StrictIDs: rec.GetStrictIds()}, err
+}
+
+func parseTenant(name string, value []byte) (*storepb.Tenant, error) {
+	rec := &storepb.Tenant{}
 	if err := rec.UnmarshalVT(value); err != nil {
-		return AsConfigured, fmt.Errorf("read tenant %s: %w", name, store.ErrCorrupt)
+		return nil, fmt.Errorf("read tenant %s: %w", name, store.ErrCorrupt)
 	}
-	return Registration(rec.Registration), nil
+	return rec, nil
 }
 
-// SetRegistration says who may register in a tenant, which is made if there is none.
-// Codes: invalid.
-func (us *Users) SetRegistration(ctx context.Context, name string, r Registration) (TenantInfo, error) {
+// SetRegistration says who may register in a tenant, which is made if there is none, and whether
+// ids that read as one that exists are refused; nil: as it is. Codes: invalid.
+func (us *Users) SetRegistration(ctx context.Context, name string, r Registration, strictIDs *bool) (info TenantInfo, err error) {
 	if r > Closed {
 		return TenantInfo{}, im.Errorf(im.CodeInvalid, "registration is open, by invitation or closed")
 	}
@@ -85,20 +87,24 @@ func (us *Users) SetRegistration(ctx context.Context, name string, r Registratio
 	}
 	err = us.change(ctx, []im.Account{server}, func(c *change) error {
 		value, err := c.record(ctx, store.Tenants, 0, []byte(name))
-		rec := storepb.Tenant{Number: uint32(t), Name: name}
-		if err == nil && value != nil && rec.UnmarshalVT(value) != nil {
-			err = fmt.Errorf("read tenant %s: %w", name, store.ErrCorrupt)
-		}
 		if err != nil {
 			return err
 		}
-		rec.Registration = uint32(r)
+		rec, err := parseTenant(name, value)
+		if err != nil {
+			return err
+		}
+		rec.Number, rec.Name, rec.Registration = uint32(t), name, uint32(r)
+		if strictIDs != nil {
+			rec.StrictIds = *strictIDs
+		}
 		if value, err = rec.MarshalVT(); err == nil {
 			c.put(store.Tenants, 0, []byte(name), value)
+			info, err = us.tenantInfo(name, t, value)
 		}
 		return err
 	})
-	return TenantInfo{Name: name, Set: r, Effective: us.effective(t, r)}, err
+	return info, err
 }
 
 // invitationPrefix makes codes recognisable to secret scanners.
@@ -136,9 +142,9 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int, ttl ti
 }
 
 // admitRegistration tells whether somebody may register in a tenant now, 0 for one that
-// does not exist, and uses the invitation up with the change. A tenant that
-// does not exist is like one that is closed: its name is not confirmed. Codes: forbidden.
-// Spec: P-11.1, P-8.9.
+// does not exist, and under an id that looks like no other, and uses the invitation up with the
+// change. A tenant that does not exist is like one that is closed: its name is not confirmed.
+// Codes: forbidden, user_exists. Spec: P-11.1, P-8.9.
 func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer) error {
 	sum := sha256.Sum256([]byte(n.Invitation))
 	value, err := c.record(ctx, store.Invitations, t, sum[:]) // the same work for every tenant
@@ -148,16 +154,26 @@ func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer
 	if t == 0 {
 		return registrationClosed()
 	}
-	set, err := c.us.registration(ctx, named(n.Tenant))
+	tenant, err := c.us.DescribeTenant(ctx, n.Tenant)
 	if err != nil {
 		return err
 	}
-	switch r := c.us.effective(t, set); {
-	case r == Open:
-		return nil
-	case r != ByInvitation || value == nil:
-		return registrationClosed()
+	if r := tenant.Effective; r != Open {
+		if r != ByInvitation || value == nil {
+			return registrationClosed()
+		}
+		if err := c.useInvitation(t, sum[:], value); err != nil {
+			return err
+		}
 	}
+	if err := checkName(n.User, n.DisplayName); err != nil {
+		return err
+	}
+	return c.claim(ctx, im.Account{Tenant: t, User: n.User}, true, tenant.StrictIDs)
+}
+
+// useInvitation uses an invitation up, if it is valid. Codes: forbidden.
+func (c *change) useInvitation(t im.Tenant, key, value []byte) (err error) {
 	var rec storepb.Invitation
 	if rec.UnmarshalVT(value) != nil {
 		return fmt.Errorf("read invitation: %w", store.ErrCorrupt)
@@ -166,11 +182,11 @@ func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer
 		return registrationClosed()
 	}
 	if rec.Uses--; rec.Uses == 0 {
-		c.put(store.Invitations, t, sum[:], nil)
+		c.put(store.Invitations, t, key, nil)
 		return nil
 	}
 	if value, err = rec.MarshalVT(); err == nil {
-		c.put(store.Invitations, t, sum[:], value)
+		c.put(store.Invitations, t, key, value)
 	}
 	return err
 }

@@ -48,9 +48,9 @@ func TestRegistrationIsATenantsSetting(t *testing.T) {
 		if err != nil || i.Set != user.AsConfigured || (i.Effective == user.Open) != c.inOther {
 			t.Errorf("acme: %+v, %v", i, err)
 		}
-		_, err = w.users.SetRegistration(ctx, "acme", user.Open)
+		_, err = w.users.SetRegistration(ctx, "acme", user.Open, nil)
 		w.no(err)
-		_, err = w.users.SetRegistration(ctx, "", user.Closed)
+		_, err = w.users.SetRegistration(ctx, "", user.Closed, nil)
 		w.no(err)
 		w.reopen()
 		want("acme, opened", "acme", "bob", true)
@@ -58,12 +58,12 @@ func TestRegistrationIsATenantsSetting(t *testing.T) {
 		if i, err := w.users.DescribeTenant(ctx, ""); err != nil || i != (user.TenantInfo{Name: "default", Set: user.Closed, Effective: user.Closed}) {
 			t.Errorf("default: %+v, %v", i, err)
 		}
-		_, err = w.users.SetRegistration(ctx, "acme", user.AsConfigured)
+		_, err = w.users.SetRegistration(ctx, "acme", user.AsConfigured, nil)
 		w.no(err)
 		want("acme, as configured again", "acme", "carol", c.inOther)
 	}
 	w := people(t)
-	_, err := w.users.SetRegistration(ctx, "acme", 4)
+	_, err := w.users.SetRegistration(ctx, "acme", 4, nil)
 	w.wantCode("an unknown setting", err, im.CodeInvalid)
 }
 
@@ -109,4 +109,42 @@ func TestRegistrationByInvitation(t *testing.T) {
 	} {
 		w.wantCode(what, f(), im.CodeInvalid)
 	}
+}
+
+// Where a tenant is strict, nobody registers an id that people read as one that exists.
+func TestStrictIDsAreAChoiceOfTheTenant(t *testing.T) {
+	ctx := t.Context()
+	w := people(t, func(o *user.Options) { o.Registration = user.Open })
+	register := func(tenant string, u im.User) error {
+		_, err := w.users.Register(ctx, user.Newcomer{Tenant: tenant, User: u, Password: password}, phone(1), home)
+		return err
+	}
+	on, off := true, false
+	_, err := w.users.SetRegistration(ctx, "acme", user.Open, nil)
+	w.no(err)
+	for _, u := range []im.User{"alice", "anna", "Tim"} {
+		w.no(register("", u))
+		w.no(register("acme", u))
+	}
+	i, err := w.users.SetRegistration(ctx, "acme", user.Open, &on)
+	if err != nil || !i.StrictIDs {
+		t.Errorf("strict: %+v, %v", i, err)
+	}
+	w.reopen()
+	for _, u := range []im.User{"al1ce", "4nna", "A11ce", "anna", "t1m"} {
+		w.wantCode("strict: "+string(u), register("acme", u), im.CodeUserExists)
+	}
+	w.no(register("acme", "alicia"))
+	for _, u := range []im.User{"al1ce", "4nna"} {
+		w.no(register("", u))
+	}
+	i, err = w.users.SetRegistration(ctx, "acme", user.Open, nil)
+	if err != nil || !i.StrictIDs {
+		t.Errorf("a setting that is not named has changed: %+v, %v", i, err)
+	}
+	i, err = w.users.SetRegistration(ctx, "acme", user.Open, &off)
+	if err != nil || i.StrictIDs {
+		t.Errorf("not strict: %+v, %v", i, err)
+	}
+	w.no(register("acme", "4nna"))
 }

@@ -124,7 +124,7 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 				switch created = rec == nil; {
 				case created:
 					rec = us.newUser()
-					if err := c.claim(ctx, a, false); err != nil {
+					if err := c.claim(ctx, a, false, false); err != nil {
 						return err
 					}
 				case rec.Disabled:

@@ -996,7 +996,8 @@ type Tenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Registration  uint32                 `protobuf:"varint,3,opt,name=registration,proto3" json:"registration,omitempty"` // petrel.v1.Registration; 0: as the configuration says
+	Registration  uint32                 `protobuf:"varint,3,opt,name=registration,proto3" json:"registration,omitempty"`            // petrel.v1.Registration; 0: as the configuration says
+	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"` // nobody registers an id that reads as one that exists
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1050,6 +1051,13 @@ func (x *Tenant) GetRegistration() uint32 {
 		return x.Registration
 	}
 	return 0
+}
+
+func (x *Tenant) GetStrictIds() bool {
+	if x != nil {
+		return x.StrictIds
+	}
+	return false
 }
 
 // Invitation is stored under the SHA-256 of its code.
@@ -3391,11 +3399,13 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06Pinned\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x12\n" +
-	"\x04only\x18\x03 \x01(\tR\x04only\"X\n" +
+	"\x04only\x18\x03 \x01(\tR\x04only\"w\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
-	"\fregistration\x18\x03 \x01(\rR\fregistration\"?\n" +
+	"\fregistration\x18\x03 \x01(\rR\fregistration\x12\x1d\n" +
+	"\n" +
+	"strict_ids\x18\x04 \x01(\bR\tstrictIds\"?\n" +
 	"\n" +
 	"Invitation\x12\x1d\n" +
 	"\n" +

@@ -1965,6 +1965,7 @@ type TenantInfo struct {
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"` // as it was set; unspecified: it was not
 	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`       // what holds now
+	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                  // nobody registers an id that reads as one that exists, as al1ce reads as alice
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2020,11 +2021,19 @@ func (x *TenantInfo) GetEffective() Registration {
 	return Registration_REGISTRATION_UNSPECIFIED
 }
 
+func (x *TenantInfo) GetStrictIds() bool {
+	if x != nil {
+		return x.StrictIds
+	}
+	return false
+}
+
 type SetRegistrationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"`
 	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	StrictIds     *bool                  `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3,oneof" json:"strict_ids,omitempty"` // not set: as it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2078,6 +2087,13 @@ func (x *SetRegistrationRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *SetRegistrationRequest) GetStrictIds() bool {
+	if x != nil && x.StrictIds != nil {
+		return *x.StrictIds
+	}
+	return false
 }
 
 type CreateInvitationRequest struct {
@@ -4478,17 +4494,22 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\"*\n" +
 	"\x10GetTenantRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x98\x01\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xb7\x01\n" +
 	"\n" +
 	"TenantInfo\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
 	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x125\n" +
-	"\teffective\x18\x03 \x01(\x0e2\x17.petrel.v1.RegistrationR\teffective\"\x8c\x01\n" +
+	"\teffective\x18\x03 \x01(\x0e2\x17.petrel.v1.RegistrationR\teffective\x12\x1d\n" +
+	"\n" +
+	"strict_ids\x18\x04 \x01(\bR\tstrictIds\"\xbf\x01\n" +
 	"\x16SetRegistrationRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
 	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"y\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12\"\n" +
+	"\n" +
+	"strict_ids\x18\x04 \x01(\bH\x00R\tstrictIds\x88\x01\x01B\r\n" +
+	"\v_strict_ids\"y\n" +
 	"\x17CreateInvitationRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04uses\x18\x02 \x01(\rR\x04uses\x12\x13\n" +
@@ -5020,6 +5041,7 @@ func file_petrel_v1_admin_proto_init() {
 	file_petrel_v1_frames_proto_init()
 	file_petrel_v1_message_proto_init()
 	file_petrel_v1_operator_proto_init()
+	file_petrel_v1_admin_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1955,12 +1955,16 @@ export interface TenantInfoJson {
   readonly registration?: RegistrationJson
   /** what holds now */
   readonly effective?: RegistrationJson
+  /** nobody registers an id that reads as one that exists, as al1ce reads as alice */
+  readonly strictIds?: boolean
 }
 
 export interface SetRegistrationRequestJson {
   readonly tenant?: string
   readonly registration?: RegistrationJson
   readonly requestId?: string
+  /** not set: as it is */
+  readonly strictIds?: boolean
 }
 
 export interface CreateInvitationRequestJson {
