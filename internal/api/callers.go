@@ -14,6 +14,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -52,6 +53,9 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 	c.caller = who
 	if table[procedure(spec)].access != anybody {
 		rate.Vouch(ctx)
+	}
+	if who.key != nil && c.inside {
+		ctx = store.ForOperators(ctx)
 	}
 	return ctx, nil
 }

@@ -8,6 +8,7 @@ import (
 	"rsc.io/qr"
 
 	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -49,6 +50,7 @@ func (s operatorService) Enroll(ctx context.Context, r *connect.Request[petrelv1
 // LogIn logs an operator in, or anybody with an admin key. Spec: P-10.10.
 func (s operatorService) LogIn(ctx context.Context, r *connect.Request[petrelv1.OperatorLogInRequest]) (*connect.Response[petrelv1.OperatorSession], error) {
 	m := r.Msg
+	ctx = store.ForOperators(ctx)
 	var session user.OperatorSession
 	var err error
 	if m.Key != "" {

@@ -2,9 +2,11 @@ package api
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 )
@@ -52,6 +54,47 @@ func TestEnrollmentShowsTheSecretAsAPicture(t *testing.T) {
 		}
 		if r := w.curl("OperatorService", "BeginEnrollment", "", `{"code":"x"}`); r.code != im.CodeSetupClosed {
 			t.Errorf("begin with a wrong code: %d %s", r.status, r.body)
+		}
+	})
+}
+
+// A disk that is full for users still takes what operators need to get in and mend.
+func TestOperatorsWorkOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makeUsers("", "alice")
+		has := func(free uint64) {
+			w.mu.Lock()
+			w.free = free
+			w.mu.Unlock()
+			time.Sleep(time.Second) // until the store looks
+			synctest.Wait()
+		}
+		logIn := func() reply { return w.curl("OperatorService", "LogIn", "", `{"key":"`+w.key+`"}`) }
+		inside := w.srv.Handler(Inside, http.NewServeMux())
+		has(200 << 20)
+		r := logIn()
+		token, _, _ := strings.Cut(strings.TrimPrefix(r.body, `{"token":"`), `"`)
+		if r.status != http.StatusOK {
+			t.Fatalf("log in: %d %s", r.status, r.body)
+		}
+		for _, call := range []string{"DisableUser", "EnableUser"} {
+			r := httptest.NewRequest(http.MethodPost, "/petrel.v1.AdminService/"+call, strings.NewReader(`{"user":"alice","requestId":"`+call+`"}`))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+token)
+			a := httptest.NewRecorder()
+			if inside.ServeHTTP(a, r); a.Code != http.StatusOK {
+				t.Errorf("%s: %d %s", call, a.Code, a.Body)
+			}
+		}
+		if r := w.curl("AuthService", "Register", "", `{"user":"bob","password":"a long password of bob","device":{"id":"d"}}`); r.code != im.CodeDiskFull {
+			t.Errorf("register: %d %s, want disk_full", r.status, r.body)
+		}
+		if r := w.curl("OperatorService", "LogOut", "Bearer "+token, `{}`); r.status != http.StatusOK {
+			t.Errorf("log out: %d %s", r.status, r.body)
+		}
+		if has(60 << 20); logIn().code != im.CodeDiskFull {
+			t.Error("an operator logs in below a quarter of the limit")
 		}
 	})
 }

@@ -179,7 +179,7 @@ func (l *Log) write(ctx context.Context, batch []*item) (err error) {
 		if e != nil {
 			return e
 		}
-		if err = l.store.Update(ctx, puts); err == nil {
+		if err = l.store.Update(store.ForOperators(ctx), puts); err == nil {
 			l.head, l.known = next, next.rec.Number
 			l.Written.Add(uint64(len(batch)))
 			return nil

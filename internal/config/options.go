@@ -153,7 +153,7 @@ func storeOptions(c *Config) []option {
 			"Refuse a folder of the embedded store that is a copy, like one that was put back from a backup by hand: it may lack what clients were told. A copy is told by the inode numbers of its files. Set it to false on a file system that changes them."),
 		share("store.cache", &c.Store.CacheBytes, 16*mib, 1<<40, "Memory that the embedded store may use for blocks that were read and for rows that are not yet in a table. 0: a sixteenth of memory.total, from 64MiB to 256MiB."),
 		size("store.min_free", &c.Store.MinFreeBytes, 256*mib, 0, 1<<50,
-			"When the disk of the store has less free space than this, sends are refused with disk_full; reads go on. 0: the space is not checked."),
+			"When the disk of the store has less free space than this, sends and other writes are refused with disk_full; reads go on. Operators log in and act, at the address of listen.admin, until a quarter of it is left. 0: the space is not checked."),
 		size("store.ballast", &c.Store.BallastBytes, 64*mib, 0, 1*gib,
 			"Size of a file that is deleted when the disk is nearly full, so that messages that were accepted can still be stored. 0: no such file."),
 		duration("store.scrub_every", &c.Store.ScrubEvery, 7*24*time.Hour, 0, 366*24*time.Hour,

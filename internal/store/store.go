@@ -152,7 +152,8 @@ type Store interface {
 	RecordsDown(ctx context.Context, t Table, tenant im.Tenant, prefix, below []byte, fn func(key, value []byte) bool) error
 
 	// Update writes records as one durable unit; any node may. ErrChanged: one
-	// of them has Check and is not as it was; nothing was written.
+	// of them has Check and is not as it was; nothing was written. A context of ForOperators may
+	// use the reserve of a full disk.
 	Update(ctx context.Context, puts []RecordPut) error
 
 	// Writable is nil while appends are taken, ErrFull while the disk is

@@ -2,6 +2,18 @@ package sabotage
 
 var apiRules = []rule{
 	{
+		name:    "no-login-on-a-full-disk",
+		holds:   "operators log in and act on a disk that is full for users",
+		patches: []patch{{"internal/api/operators.go", `ctx = store.ForOperators(ctx)`, `_ = store.ForOperators`}},
+		guards:  []guard{{"internal/api", "^TestOperatorsWorkOnAFullDisk$"}},
+	},
+	{
+		name:    "users-in-the-reserve",
+		holds:   "the reserve of a full disk is for operators",
+		patches: []patch{{"internal/store/pebblestore/space.go", `(s.spent.Load() || !store.IsForOperators(ctx))`, `s.spent.Load()`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestF20DiskFullRefusesAndRecovers$"}, {"internal/api", "^TestOperatorsWorkOnAFullDisk$"}},
+	},
+	{
 		name:    "names-of-changes-for-free",
 		holds:   "a change of members costs the users that it names",
 		patches: []patch{{"internal/api/groups.go", `max(2*n, maxGroupUsers)), Tokens: names,`, `max(2*n, maxGroupUsers)), Tokens: min(names, 1),`}},

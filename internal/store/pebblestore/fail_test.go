@@ -273,6 +273,12 @@ func TestF20DiskFullRefusesAndRecovers(t *testing.T) {
 		if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, store.ErrFull) {
 			t.Errorf("update: got %v, want %v", err, store.ErrFull)
 		}
+		operators := func() error {
+			return st.Update(store.ForOperators(t.Context()), []store.RecordPut{{Table: store.Operators, Key: []byte("o"), Value: []byte("o")}})
+		}
+		if err := operators(); err != nil {
+			t.Errorf("an update for operators: %v, want nil: the reserve is there", err)
+		}
 		if got := lastSeq(t, st); got != 3 {
 			t.Errorf("last row is %d, want 3: reads go on and nothing was written", got)
 		}
@@ -281,6 +287,9 @@ func TestF20DiskFullRefusesAndRecovers(t *testing.T) {
 		}
 		if is(100); ballast() {
 			t.Error("the ballast stays on a disk that is almost full")
+		}
+		if err := operators(); !errors.Is(err, store.ErrFull) {
+			t.Errorf("an update for operators below a quarter of the limit: %v, want %v", err, store.ErrFull)
 		}
 		is(1100)
 		if err := st.Writable(); !errors.Is(err, store.ErrFull) {

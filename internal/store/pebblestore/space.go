@@ -1,11 +1,14 @@
 package pebblestore
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // minFreeFiles is how many files the disk must be able to take: logs and tables of some hours.
@@ -13,7 +16,8 @@ const minFreeFiles = 1000
 
 // space meets a full disk before it happens: below a limit of free bytes, or of files that
 // it can still take, appends are refused, while Pebble can still write tables. If the disk fills
-// further, by others, the ballast is given up for that.
+// further, by others, the ballast is given up for that. Down to a quarter of the limit the rest is
+// a reserve for operators.
 type space struct {
 	log     *slog.Logger
 	fs      vfs.FS
@@ -23,7 +27,8 @@ type space struct {
 	free    func() (uint64, error)
 	files   func() (uint64, error)
 
-	full atomic.Bool
+	full  atomic.Bool
+	spent atomic.Bool // the reserve is
 	held bool // the ballast is there; only check uses it
 }
 
@@ -52,6 +57,7 @@ func (s *space) check() {
 		files = minFreeFiles
 	}
 	full := s.full.Load()
+	s.spent.Store(free < s.limit/4 || files < minFreeFiles/4)
 	switch {
 	case files < minFreeFiles:
 		if !full {
@@ -75,6 +81,11 @@ func (s *space) check() {
 			s.take()
 		}
 	}
+}
+
+// refuses tells whether an update is refused with ErrFull.
+func (s *space) refuses(ctx context.Context) bool {
+	return s.full.Load() && (s.spent.Load() || !store.IsForOperators(ctx))
 }
 
 // take makes the ballast. Where blocks cannot be reserved there is none.

@@ -15,14 +15,15 @@ import (
 
 func be64(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
-// Update implements store.Store. It is refused with ErrFull like an append.
+// Update implements store.Store. It is refused with ErrFull like an append, unless it is for
+// operators and the reserve is there.
 func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 	size := 128
 	for i := range puts {
 		size += tableKeyLen + len(puts[i].Key) + len(puts[i].Value) + 8
 	}
 	err := s.write(ctx, size, func(b *pebble.Batch) error {
-		if s.space.full.Load() {
+		if s.space.refuses(ctx) {
 			return store.ErrFull
 		}
 		for i := range puts {
