@@ -80,6 +80,7 @@ const idleTimeout = 620 * time.Second
 func boundHTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          100,
+		MaxReadFrameSize:              16 << 10, // the least that RFC 9113 allows: a frame is read whole, and its buffer kept with the connection
 		MaxReceiveBufferPerStream:     64 << 10,
 		MaxReceiveBufferPerConnection: 256 << 10,
 		MaxDecoderHeaderTableSize:     4 << 10,

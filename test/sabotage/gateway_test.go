@@ -116,6 +116,12 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestSilentConnectionMakesRoom$"}},
 	},
 	{
+		name:    "large-frames",
+		holds:   "a frame of HTTP/2 has at most 16 KiB",
+		patches: []patch{{"internal/gateway/handshake.go", `16 << 10, // the least`, `1 << 20, // the least`}},
+		guards:  []guard{{"internal/gateway", "^TestOneConnectionOfHTTP2IsBounded$"}},
+	},
+	{
 		name:    "believe-anybody",
 		holds:   "nobody but a trusted proxy speaks for somebody else",
 		patches: []patch{{"internal/gateway/proxyheader.go", `return g.o.ProxyProtocol && g.trusted(peer)`, `return g.o.ProxyProtocol`}},
