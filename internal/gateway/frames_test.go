@@ -108,6 +108,7 @@ func TestWebSocketFramesAreCut(t *testing.T) {
 			frames: []string{"9" + strings.Repeat("p", 125), ":", "8\x03\xe8"}},
 		{name: "incomplete", in: [][]byte{masked(text, `{}`), masked(text, `{"a":1}`)[:9]}, frames: []string{"1{}"}},
 		{name: "unmasked", in: [][]byte{masked(text, `{}`), {text, 2, '{', '}'}}, frames: []string{"1{}"}, code: im.CodeUnmasked},
+		{name: "a close that is unmasked", in: [][]byte{masked(text, `{}`), {fin | opClose, 2, 3, 0xe9}}, frames: []string{"1{}", "8\x03\xe9"}},
 		{name: "reserved bit", in: [][]byte{masked(text|0x40, `{}`)}, code: im.CodeBadFrame, broken: true},
 		{name: "unknown opcode", in: [][]byte{masked(fin|3, `{}`)}, code: im.CodeBadFrame, broken: true},
 		{name: "unknown control opcode", in: [][]byte{masked(fin|0xB, ``)}, code: im.CodeBadFrame, broken: true},

@@ -117,7 +117,7 @@ func (f *framer) check(h *header, all bool) *fault {
 	switch {
 	case h.rsv:
 		return brokenFrame("a reserved bit of a WebSocket frame is set")
-	case !h.masked:
+	case !h.masked && h.op != opClose: // Caddy up to 2.6.2 sends the close of its own without a mask
 		return &fault{err: &im.Error{Code: im.CodeUnmasked}}
 	case h.op >= opClose && (h.op > opPong || !h.fin || h.length > maxControl || h.padded):
 		return brokenFrame("a WebSocket control frame is unknown, fragmented or too long")
