@@ -118,7 +118,9 @@ func writeVerdicts(w io.Writer, vs []verdict) {
 }
 
 func examine(ctx context.Context, conf *config.Config) []verdict {
-	vs := []verdict{checkTransport(conf), checkFiles(conf), checkMemory(conf)}
+	vs := []verdict{checkTransport(conf)}
+	vs = append(vs, checkProxies(conf)...)
+	vs = append(vs, checkFiles(conf), checkMemory(conf))
 	vs = append(vs, checkPorts(ctx, conf)...)
 	dir := existing(conf.Store.Dir)
 	return append(vs, checkSpace(dir, conf), checkSync(ctx, dir), checkClock())
@@ -140,6 +142,21 @@ func checkTransport(conf *config.Config) verdict {
 		v.Found = "plaintext, reachable from this host only"
 	}
 	return v
+}
+
+// checkProxies looks whether the proxy is named that must be there: without TLS, names are for
+// clients that come through one.
+func checkProxies(conf *config.Config) []verdict {
+	switch {
+	case len(conf.Listen.TrustedProxies) > 0:
+		return []verdict{{Check: "proxy", State: stateOK, Found: fmt.Sprintf("%v may name clients, in %s", conf.Listen.TrustedProxies, conf.Listen.ProxyHeader)}}
+	case len(conf.Listen.Hosts) > 0 && !conf.TLS.On():
+		return []verdict{{
+			Check: "proxy", State: stateWarn, Found: "listen.hosts is set without TLS, and listen.trusted_proxies is not: all who come through a proxy have the limits of one IP address",
+			Fix: "name the proxy in listen.trusted_proxies, and have it set " + conf.Listen.ProxyHeader,
+		}}
+	}
+	return nil
 }
 
 func checkMemory(conf *config.Config) verdict {

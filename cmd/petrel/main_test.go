@@ -190,6 +190,32 @@ func TestDoctorMeasuresTheDiskAndFindsATakenPort(t *testing.T) {
 	}
 }
 
+func TestDoctorMissesTheProxyOfAName(t *testing.T) {
+	for _, c := range []struct {
+		flags []string
+		state string
+	}{
+		{nil, ""},
+		{[]string{"--listen-hosts", "chat.example.org"}, stateWarn},
+		{[]string{"--listen-hosts", "chat.example.org", "--listen-trusted-proxies", "127.0.0.1"}, stateOK},
+	} {
+		args := append([]string{"doctor", "--json", "--data", t.TempDir(), "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}, c.flags...)
+		var vs []verdict
+		if r := petrel(t, nil, args...); json.Unmarshal([]byte(r.out), &vs) != nil {
+			t.Fatalf("doctor answers with %s", r.out)
+		}
+		state := ""
+		for _, v := range vs {
+			if v.Check == "proxy" {
+				state = v.State
+			}
+		}
+		if state != c.state {
+			t.Errorf("%v: the proxy is %q, want %q", c.flags, state, c.state)
+		}
+	}
+}
+
 func TestDoctorKnowsARunningPetrel(t *testing.T) {
 	s := serveShared(t)
 	r := petrel(t, nil, "doctor", "--data", s.data, "--listen-tcp", s.tcp) // the folder knows the others

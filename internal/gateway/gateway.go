@@ -139,6 +139,9 @@ type Gateway struct {
 	warned    sync.Map  // names of options that warnOnce has named
 	unnamed   sync.Once // of namesNoClient
 
+	unbelieved sync.Once // of isNotBelieved
+	downgraded sync.Once // of lostUpgrade
+
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
 	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code
 

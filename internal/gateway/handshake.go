@@ -137,7 +137,11 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Connection", "Upgrade")
 			w.Header().Set("Upgrade", "websocket")
 		}
-		writeError(w, http.StatusUpgradeRequired, im.Errorf(im.CodeInvalid, "this address speaks WebSocket only"))
+		e := im.Errorf(im.CodeInvalid, "this address speaks WebSocket only")
+		if g.lostUpgrade(r) {
+			e = im.Errorf(im.CodeInvalid, "this is a request for WebSocket without the headers Upgrade and Connection; a proxy on the way has to pass them on")
+		}
+		writeError(w, http.StatusUpgradeRequired, e)
 		return
 	}
 	if !g.begin() {

@@ -25,7 +25,11 @@ func (g *Gateway) trusted(a netip.Addr) bool {
 // the address of the proxy: all that come so are limited as one address, and the log says it.
 func (g *Gateway) believe(r *http.Request) {
 	peer, ok := remote(r.RemoteAddr)
-	if !ok || !g.trusted(peer) {
+	if !ok {
+		return
+	}
+	if !g.trusted(peer) {
+		g.isNotBelieved(peer, r)
 		return
 	}
 	client := peer
@@ -52,6 +56,29 @@ func (g *Gateway) namesNoClient(proxy netip.Addr) {
 	g.unnamed.Do(func() {
 		g.log.Warn("a trusted proxy names no client: the limits for an IP address hold for all that come through it together; this is said once", "proxy", proxy)
 	})
+}
+
+// isNotBelieved logs the first time that a neighbour names a client, and is no trusted proxy. What
+// strangers write into their headers is not logged.
+func (g *Gateway) isNotBelieved(peer netip.Addr, r *http.Request) {
+	if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {
+		return
+	}
+	g.unbelieved.Do(func() {
+		g.log.Warn("requests name a client, but come from an address that is not in listen.trusted_proxies: if it is a proxy of yours, add it there, else the limits for an IP address hold for all that come through it together; this is said once", "header", g.o.ProxyHeader, "proxy", peer)
+	})
+}
+
+// lostUpgrade tells whether a request was one for WebSocket until a proxy took the headers out
+// that a proxy must pass on by itself (RFC 9110, 7.6.1). It logs the first time.
+func (g *Gateway) lostUpgrade(r *http.Request) bool {
+	if r.ProtoMajor != 1 || r.Header.Get("Sec-Websocket-Key") == "" {
+		return false
+	}
+	g.downgraded.Do(func() {
+		g.log.Warn("a request for WebSocket came without its headers Upgrade and Connection: a proxy on the way has to pass them on, over HTTP/1.1; this is said once", "client", r.RemoteAddr)
+	})
+	return true
 }
 
 // probes are paths that balancers ask for on their own behalf.

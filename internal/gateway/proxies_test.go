@@ -116,3 +116,57 @@ func TestLimitsBehindAProxyAreTheClients(t *testing.T) {
 		t.Errorf("of a call for which nobody is named the handler sees %s, want the proxy", got)
 	}
 }
+
+// A proxy that is not named in listen.trusted_proxies is logged once. What strangers write is not.
+func TestAProxyThatIsNotTrustedIsLoggedOnce(t *testing.T) {
+	for _, c := range []struct {
+		peer, header string
+		logged       int
+	}{
+		{"127.0.0.1:1", "198.51.100.1", 1},
+		{"10.0.0.7:1", "198.51.100.1", 1},
+		{"[fd00::7]:1", "198.51.100.1", 1},
+		{"127.0.0.1:1", "", 0},
+		{"203.0.113.5:1", "198.51.100.1", 0},
+		{"192.168.0.1:1", "198.51.100.1", 0}, // it is trusted
+	} {
+		var log strings.Builder
+		g := &Gateway{o: Options{ProxyHeader: xForwardedFor}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		g.SetAccess(Access{Proxies: []netip.Prefix{netip.MustParsePrefix("192.168.0.1/32")}})
+		for range 2 {
+			r := &http.Request{RemoteAddr: c.peer, URL: &url.URL{Path: "/v1/ws"}, Header: http.Header{}}
+			if c.header != "" {
+				r.Header.Set(xForwardedFor, c.header)
+			}
+			g.believe(r)
+		}
+		if n := strings.Count(log.String(), "not in listen.trusted_proxies"); n != c.logged {
+			t.Errorf("%s names %q: logged %d times, want %d", c.peer, c.header, n, c.logged)
+		}
+	}
+}
+
+// A request for WebSocket from which a proxy has taken Upgrade and Connection is answered with
+// that, and logged once. Whoever only opens the address is not logged.
+func TestAProxyThatDropsTheUpgradeIsNamed(t *testing.T) {
+	s := serve(t, Options{}, noLimits())
+	for i, key := range []string{"", "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZQ=="} {
+		r, err := http.NewRequest(http.MethodGet, "http://"+s.HTTPAddr().String()+Path, nil)
+		must(t, err)
+		if key != "" {
+			r.Header.Set("Sec-WebSocket-Key", key)
+		}
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		must(t, err)
+		body, err := io.ReadAll(res.Body)
+		must(t, err)
+		must(t, res.Body.Close())
+		named := strings.Contains(string(body), "a proxy on the way has to pass them on")
+		if res.StatusCode != http.StatusUpgradeRequired || named != (key != "") {
+			t.Errorf("with the key %q: %s %s", key, res.Status, body)
+		}
+		if n := strings.Count(s.logs.String(), "came without its headers Upgrade and Connection"); n != min(i, 1) {
+			t.Errorf("request %d, with the key %q: logged %d times", i, key, n)
+		}
+	}
+}

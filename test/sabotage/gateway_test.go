@@ -122,6 +122,18 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestOneConnectionOfHTTP2IsBounded$"}},
 	},
 	{
+		name:    "blame-clients-for-proxies",
+		holds:   "a close without a mask, as Caddy sends it, ends a connection and does not blame the client",
+		patches: []patch{{"internal/gateway/ws.go", `case !h.masked && h.op != opClose:`, `case !h.masked:`}},
+		guards:  []guard{{"internal/gateway", "^TestWebSocketFramesAreCut$/^a_close_that_is_unmasked$"}},
+	},
+	{
+		name:    "silence-about-proxies",
+		holds:   "a proxy that names clients and is not trusted is logged",
+		patches: []patch{{"internal/gateway/proxies.go", `if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {`, `if true {`}},
+		guards:  []guard{{"internal/gateway", "^TestAProxyThatIsNotTrustedIsLoggedOnce$"}},
+	},
+	{
 		name:    "believe-anybody",
 		holds:   "nobody but a trusted proxy speaks for somebody else",
 		patches: []patch{{"internal/gateway/proxyheader.go", `return g.o.ProxyProtocol && g.trusted(peer)`, `return g.o.ProxyProtocol`}},
