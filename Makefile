@@ -29,6 +29,7 @@ EMBED       := web/embed/dist/petrel-chat.js
 POSTGRES    := $(BUILD)/.postgresql
 CHROMIUM    := $(BUILD)/.chromium-shell
 FONTS       := $(BUILD)/.fonts
+PROXIES     := $(BUILD)/.proxies
 
 # What was compiled in one folder serves another one with the same sources. Our packages
 # are compiled without the data for debuggers, a tenth of what that takes; who needs them
@@ -81,7 +82,7 @@ RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
 WAITING  := test/ts test/passenger test/console
-UNRACED  := test/bench test/chaos test/way cmd/petrel bench test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
+UNRACED  := test/bench test/chaos test/way cmd/petrel bench test/proxy test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
 APART    := test/walk test/sabotage internal/lint
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
@@ -94,7 +95,7 @@ COMPILE := GOGC=off GOMEMLIMIT=2GiB go
 MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 8388608 ] 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
 # Clients of other languages are installed while the tests are compiled.
-INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
+INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM) $(PROXIES)
 
 # What the second part needs is compiled from the beginning: nice, so that it takes only
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
@@ -338,6 +339,13 @@ $(POSTGRES):
 $(CHROMIUM): $(POSTGRES)
 	@[ -n "$${PETREL_CHROMIUM:-}" ] || { [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromium-headless-shell ]; } || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium chromium-headless-shell; }
+	@touch $@
+
+# The proxies whose recipes are in docs/guide/proxies.md. RUNLEVEL=1 has Debian start none of them.
+# Each has its turn with apt-get, which runs once at a time.
+$(PROXIES): $(CHROMIUM)
+	@{ command -v nginx && command -v haproxy && command -v caddy; } >/dev/null || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y -qq --no-install-recommends nginx haproxy caddy; }
 	@touch $@
 
 # For pictures: signs of all languages, and emojis.
