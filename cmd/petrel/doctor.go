@@ -161,11 +161,16 @@ func checkProxies(conf *config.Config) []verdict {
 
 func checkMemory(conf *config.Config) verdict {
 	b := app.ShareMemory(0, conf)
-	return verdict{
+	v := verdict{
 		Check: "memory", State: stateOK,
-		Found:  fmt.Sprintf("%s to reckon with: %s for the embedded store, %s for conversations", config.FormatSize(b.Total), config.FormatSize(b.Store), config.FormatSize(b.Conversations)),
-		Values: map[string]any{"total": b.Total, "store": b.Store, "conversations": b.Conversations},
+		Found: fmt.Sprintf("%s to reckon with: %s for the embedded store, %s for conversations, %s for sends, %s for calls and as much for their answers",
+			config.FormatSize(b.Total), config.FormatSize(b.Store), config.FormatSize(b.Conversations), config.FormatSize(b.Sends), config.FormatSize(b.Calls)),
+		Values: map[string]any{"total": b.Total, "store": b.Store, "conversations": b.Conversations, "sends": b.Sends, "calls": b.Calls},
 	}
+	if short := b.Short(); short != "" {
+		v.State, v.Found, v.Fix = stateWarn, short, "give the server more memory, or lower what its options ask for"
+	}
+	return v
 }
 
 // wantFiles is the limit of open files below which the doctor warns: a

@@ -59,7 +59,8 @@ func newServe(c *cli) *cobra.Command {
 			defer beside(summed.Run)()
 			a, err := app.New(cmd.Context(), conf, app.Options{
 				Log: slog.New(summed), Level: level, Lines: lines, Banner: c.out, Terminal: isTerminal(c.out), LogDropped: buffer.Dropped, Version: version,
-				Hangups: hangups, Reload: func() (*config.Config, error) {
+				MemoryLimit: app.LimitMemory(conf),
+				Hangups:     hangups, Reload: func() (*config.Config, error) {
 					again, err := c.loadAgain(cmd, conf.File())
 					if f, ok := errors.AsType[*fault](err); ok && f.err != nil {
 						err = f.err // names each option

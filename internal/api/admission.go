@@ -27,11 +27,14 @@ const (
 	strangerBurst    = 10      // seconds of the rate that may come at once
 )
 
-// Bounds of the bodies of all other calls under way, in bytes, and the same for their answers.
+// maxUnderWay is the bound of the bodies of all other calls under way, in bytes, and of their
+// answers, where memory is not short.
+const maxUnderWay = 64 << 20
+
+// Parts of that which one admin key, and one user, may have.
 const (
-	maxUnderWay      = 64 << 20
-	maxUnderWayOfKey = 32 << 20 // of one admin key
-	maxUnderWayOfOne = 8 << 20  // of one user
+	partOfKey = 2
+	partOfOne = 8
 )
 
 // admission bounds what bodies of requests cost before and while they are
@@ -56,6 +59,9 @@ type reader struct {
 // admit is asked before anything of the body is read. leave ends what it began.
 // Codes: too_large, rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
+	if m.access != aKey && !m.inside && s.o.Pressed() { // operators come in
+		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+	}
 	if m.access != anybody { // the gate comes before its body
 		b := &boundedBody{ReadCloser: r.Body, s: s, call: callOf(r.Context())}
 		r.Body = b
@@ -163,11 +169,11 @@ type underWay struct {
 	owners map[string]int
 }
 
-// grow counts n more bytes of an owner, unless they would be too many.
-func (u *underWay) grow(owner string, n, most int) bool {
+// grow counts n more bytes of an owner, unless they would be more than all, or than a part of it.
+func (u *underWay) grow(owner string, n, all, part int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.bytes+n > maxUnderWay || u.owners[owner]+n > most {
+	if u.bytes+n > all || u.owners[owner]+n > all/part {
 		return false
 	}
 	if u.owners == nil {
@@ -206,9 +212,9 @@ func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 		if size <= smallAnswer || c.caller == nil {
 			return res, nil
 		}
-		owner, most := c.caller.owner()
-		n := min(4*size, most)
-		if !s.admission.answers.grow(owner, n, most) {
+		owner, part := c.caller.owner()
+		n := min(4*size, s.o.UnderWayBytes/part)
+		if !s.admission.answers.grow(owner, n, s.o.UnderWayBytes, part) {
 			return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 		}
 		c.answer += n
@@ -248,8 +254,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if n == 0 {
 		return n, err
 	}
-	owner, most := b.call.caller.owner()
-	if !b.s.admission.bodies.grow(owner, n, most) {
+	owner, part := b.call.caller.owner()
+	if !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, part) {
 		b.call.overdrawn = true
 		return 0, errTooManyBodies
 	}
@@ -265,12 +271,12 @@ func (b *boundedBody) release() {
 	}
 }
 
-// owner is whose bodies count together, and how many bytes they may have.
-func (c *caller) owner() (name string, most int) {
+// owner is whose bodies count together, and which part of all they may have.
+func (c *caller) owner() (name string, part int) {
 	if c.key != nil {
-		return "key " + c.key.ID, maxUnderWayOfKey
+		return "key " + c.key.ID, partOfKey
 	}
-	return "user " + c.identity.Account.String(), maxUnderWayOfOne
+	return "user " + c.identity.Account.String(), partOfOne
 }
 
 // addrOf is the address in host:port; the zero value when there is none.

@@ -229,14 +229,14 @@ func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
 			_, err := b.Read(make([]byte, n))
 			return b, err
 		}
-		alice, err := read(who("alice"), maxUnderWayOfOne)
+		alice, err := read(who("alice"), maxUnderWay/partOfOne)
 		w.must(err)
 		if b, err := read(who("alice"), 1); err == nil || !b.call.overdrawn {
-			t.Errorf("alice gets more than %d", maxUnderWayOfOne)
+			t.Errorf("alice gets more than %d", maxUnderWay/partOfOne)
 		}
 		var others []*boundedBody
-		for i := range maxUnderWay/maxUnderWayOfOne - 1 {
-			b, err := read(who(im.User(rune('a'+i))), maxUnderWayOfOne)
+		for i := range partOfOne - 1 {
+			b, err := read(who(im.User(rune('a'+i))), maxUnderWay/partOfOne)
 			w.must(err)
 			others = append(others, b)
 		}
@@ -302,8 +302,8 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 			w.must(err)
 		}
 		synctest.Wait()
-		if n := answers.bytes; n > maxUnderWayOfOne || n < maxUnderWayOfOne/2 {
-			t.Errorf("answers under way are counted with %d bytes, want about %d", n, maxUnderWayOfOne)
+		if n := answers.bytes; n > maxUnderWay/partOfOne || n < maxUnderWay/partOfOne/2 {
+			t.Errorf("answers under way are counted with %d bytes, want about %d", n, maxUnderWay/partOfOne)
 		}
 		if r := get("alice"); r.code != im.CodeOverloaded {
 			t.Errorf("alice reads nothing and asks again: %d %.100s, want overloaded", r.status, r.body)

@@ -65,12 +65,14 @@ type Options struct {
 	GroupsPerHour      int // that one user may make; negative: no limit
 	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit
 	StrangersPerSecond int // calls without a credential from one address; negative: no limit
+	UnderWayBytes      int // of the bodies of calls, and again of their answers; 0: 64 MiB
 	Followers          int // calls that are answered again and again, at once; 0: 32
 
 	Node      string      // of this server
 	Version   string      // of this server
 	CallsOnly bool        // at the public door the methods are reached over the long connection only
 	Ready     func() bool // whether the server takes requests, as /readyz says; nil: always
+	Pressed   func() bool // memory is full; nil: it never is
 	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
 
 	Cluster Cluster
@@ -128,6 +130,12 @@ const requestTimeout = 10 * time.Second
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.UnderWayBytes == 0 {
+		o.UnderWayBytes = maxUnderWay
+	}
+	if o.Pressed == nil {
+		o.Pressed = func() bool { return false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

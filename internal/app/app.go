@@ -15,7 +15,8 @@
 //     /metrics and /version show), audit.go (the audit log).
 //   - While it runs: announce.go (what it says at its start and its end), readiness.go
 //     (whether it should get clients), reload.go (a changed configuration), memory.go (what
-//     a busy time leaves behind goes back to the system).
+//     a busy time leaves behind goes back to the system), pressure.go (work is refused while
+//     memory is full).
 //
 // The package knows all parts, and none of them may know it. It decides nothing about
 // messages.
@@ -78,6 +79,10 @@ type Options struct {
 	// more; 0: the default of package pebblestore. The disk of a test is as slow as its machine.
 	DiskStall time.Duration
 
+	// MemoryLimit is what the process may have in bytes, of LimitMemory. While it has more, the
+	// server refuses work. 0: there is no limit.
+	MemoryLimit int64
+
 	// Reload reads the configuration again, as it was read the first time. It is called
 	// when one of its files has changed, and for each value of Hangups. nil: never.
 	Reload  func() (*config.Config, error)
@@ -96,6 +101,7 @@ type App struct {
 
 	files     Files
 	budgets   Budgets
+	pressed   atomic.Bool // the process has more memory than Options.MemoryLimit
 	store     store.Store
 	embedded  *pebblestore.Store // nil: the store is in databases
 	databases *pgstore.Store     // nil: it is embedded
@@ -173,6 +179,9 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	a.budgets = ShareMemory(0, a.cfg)
+	if short := a.budgets.Short(); short != "" {
+		a.log.Warn("memory is short: " + short)
+	}
 	if err := a.probe(); err != nil {
 		return err
 	}
@@ -194,7 +203,7 @@ func (a *App) open(ctx context.Context) error {
 	a.openAudit()
 	l := &a.cfg.Limits
 	o := conv.Options{
-		Log: a.log, LookUp: a.users.LookUp, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
+		Log: a.log, LookUp: a.users.LookUp, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(a.budgets.Sends),
 		MemoryBytes: int(a.budgets.Conversations),
 		EditWindow:  orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
 		Holder: a.node.holder(), Nodes: a.node.fan, Refused: a.noteSendRefused,
@@ -211,7 +220,7 @@ func (a *App) open(ctx context.Context) error {
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-		Gateways: a.gateways, Reads: a.reads, Stored: a.stored, Refused: a.noteRefusal,
+		Gateways: a.gateways, Reads: a.reads, Stored: a.stored, Refused: a.noteRefusal, Pressed: a.pressed.Load,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{
@@ -271,7 +280,7 @@ func (a *App) listen() (err error) {
 	a.gateway, err = gateway.New(gateway.Options{
 		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: a.tls(), Handler: a.publicHandler(),
 		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), ProxyHeader: a.cfg.Listen.ProxyHeader, ProxyProtocol: a.cfg.Listen.ProxyProtocol,
-		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
+		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout, Pressed: a.pressed.Load,
 		MaxUpgrades: a.files.HandOvers, MaxHTTP: a.files.HTTP, MaxRefusals: a.files.Refusals,
 		Log: a.log,
 	}, a.hub)
@@ -428,6 +437,9 @@ func (a *App) Run(ctx context.Context) error {
 	r.start(r.work, "presence", a.presence.Run)
 	r.start(r.work, "api", a.api.Run)
 	r.start(r.work, "memory", giveBack)
+	if a.o.MemoryLimit > 0 {
+		r.start(r.work, "memory limit", a.watchMemory)
+	}
 	if a.admin != nil {
 		r.start(r.work, "operators", a.admin.Run) // it tells how the drain goes
 	}

@@ -1,6 +1,10 @@
 package app
 
 import (
+	"fmt"
+	"math"
+	"runtime/debug"
+
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/petrel-im/petrel/internal/config"
@@ -12,13 +16,16 @@ type Budgets struct {
 	Total         int64 // that the others are parts of
 	Store         int64 // of the embedded store: blocks that were read, rows that are not in a table yet
 	Conversations int64
+	Sends         int64 // that are not answered yet
+	Calls         int64 // bodies of calls, and again their answers, until they are written
 }
 
 // unknownMemory is taken for the memory of a machine that does not say it.
 const unknownMemory = 1 << 30
 
 // ShareMemory shares out memory, in bytes, as far as the configuration does not say how
-// much each part gets. 0: what the machine has, or the container if that is less.
+// much each part gets. 0: what the machine has, or the container if that is less, or GOMEMLIMIT
+// with what it leaves out.
 func ShareMemory(total int64, c *config.Config) Budgets {
 	if c.Memory.TotalBytes > 0 {
 		total = c.Memory.TotalBytes
@@ -35,18 +42,45 @@ func ShareMemory(total int64, c *config.Config) Budgets {
 	const mib = 1 << 20
 	return Budgets{
 		Total:         total,
-		Store:         part(c.Store.CacheBytes, 16, 64*mib, 256*mib),
-		Conversations: part(c.Memory.ConversationBytes, 32, 16*mib, 256*mib),
+		Store:         part(c.Store.CacheBytes, 16, 8*mib, 256*mib),
+		Conversations: part(c.Memory.ConversationBytes, 32, 2*mib, 256*mib),
+		Sends:         part(c.Limits.AdmittedBytes, 16, 4*mib, 64*mib),
+		Calls:         part(0, 16, 4*mib, 64*mib),
 	}
 }
 
-// machineMemory is the memory of the machine, or of the container if that is less.
+// goMemLimit is GOMEMLIMIT in bytes; without one, math.MaxInt64.
+var goMemLimit = debug.SetMemoryLimit(-1)
+
+// leastMemory is what a server needs to serve a few people.
+const leastMemory = 64 << 20
+
+// Sum is what all parts may have together.
+func (b *Budgets) Sum() int64 { return b.Store + b.Conversations + b.Sends + 2*b.Calls }
+
+// Short says what is wrong with the memory that there is to reckon with; empty: nothing. Garbage
+// and connections need as much as the parts.
+func (b *Budgets) Short() string {
+	switch {
+	case b.Total < leastMemory:
+		return fmt.Sprintf("%s to reckon with is less than %s: the server refuses work with overloaded when it is busy", config.FormatSize(b.Total), config.FormatSize(leastMemory))
+	case b.Sum() > b.Total/2:
+		return fmt.Sprintf("the budgets sum up to %s, more than half of the %s to reckon with: the server refuses work with overloaded when they are full; lower store.cache, memory.conversations and limits.admitted",
+			config.FormatSize(b.Sum()), config.FormatSize(b.Total))
+	}
+	return ""
+}
+
+// machineMemory is the memory of the machine, of the container, or of GOMEMLIMIT, whichever is least.
 func machineMemory() int64 {
 	least := uint64(0)
 	for _, from := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
 		if n, err := from(); err == nil && 0 < n && n < 1<<62 && (least == 0 || n < least) {
 			least = n
 		}
+	}
+	if goMemLimit != math.MaxInt64 && (least == 0 || uint64(goMemLimit) < least) {
+		least = uint64(goMemLimit)
 	}
 	if least == 0 {
 		return unknownMemory

@@ -47,6 +47,7 @@ func (a *App) newAPI() *api.Server {
 		BodyBytes:     func() int { return a.hub.Limits().BodyBytes },
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH), MembersPerMinute: int(a.cfg.Limits.MembersPerMin), StrangersPerSecond: int(a.cfg.Limits.AnonymousCallsPerIPPerS),
+		UnderWayBytes: int(a.budgets.Calls), Pressed: a.pressed.Load,
 		Followers: min(32, a.files.Admin/2), // other calls need connections too
 		Cluster:   a.operations(),
 		Console:   a.consoleOf(),

@@ -28,7 +28,9 @@ func (c *Config) check() Problems {
 	fits("limits.body", l.BodyBytes+envelope, "limits.window_bytes", l.WindowBytes, "it would not hold the largest body and what stands around it")
 	fits("limits.body", 2*(l.BodyBytes+envelope), "limits.outbox", l.OutboxBytes, "it would not hold two messages of the largest size")
 	fits("limits.window_bytes", l.WindowBytes, "limits.conv_queue", l.ConvQueueBytes, "it would not hold the window of one connection")
-	fits("limits.conv_queue", l.ConvQueueBytes, "limits.admitted", l.AdmittedBytes, "it would not hold the queue of one conversation")
+	if l.AdmittedBytes > 0 {
+		fits("limits.conv_queue", l.ConvQueueBytes, "limits.admitted", l.AdmittedBytes, "it would not hold the queue of one conversation")
+	}
 
 	if _, err := c.Store.StoreID(); err != nil || c.Store.ID != "" && len(c.Store.ID) != 16 {
 		fail("store.id", c.Store.ID, "it is not the id of a store", "allowed: 16 hex digits, as the log says them at the start")

@@ -78,7 +78,8 @@ type Options struct {
 	// a slow network needs some of it.
 	MinSilence time.Duration
 
-	Log *slog.Logger // nil: none
+	Pressed func() bool  // memory is full; nil: it never is
+	Log     *slog.Logger // nil: none
 }
 
 func (o *Options) setDefaults() {

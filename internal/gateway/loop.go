@@ -158,6 +158,7 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	c := gc.Context().(*loopConn)
 	defer l.rescue(c, &action)
+	l.g.breathe()
 	b, _ := gc.Peek(-1) // the loop's own read buffer
 	if c.state == stateOpen {
 		c.input(b, &l.reader)

@@ -85,7 +85,7 @@ func (s sending) Discard(int) (int, error) { return 4, nil }
 // What comes after the end of a connection is thrown away, so that the peer can read why
 // it ended. Somebody who never was welcomed is not read for long then.
 func TestPeersAreReadForAWhileAfterTheEnd(t *testing.T) {
-	l := &loop{}
+	l := &loop{g: &Gateway{}}
 	stranger, friend := &loopConn{state: stateShut}, &loopConn{state: stateShut}
 	stranger.place = &place{}
 	slow := &stream{conn: conn{place: &place{}}}

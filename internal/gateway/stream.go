@@ -94,6 +94,7 @@ func (s *stream) read(b []byte) {
 	buf := make([]byte, minReadBuffer)
 	for {
 		n, err := s.nc.Read(buf)
+		s.g.breathe()
 		switch {
 		case n == 0:
 		case s.deaf:

@@ -69,6 +69,10 @@ func (s *Session) noteCapabilities(ofClient []string) {
 func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 	s.phase.Store(checksHello)
 	at := k.Now()
+	if s.hub.o.Pressed() {
+		s.reject(id, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}, k)
+		return
+	}
 	if err := s.hub.checkHello(h); err != nil {
 		s.reject(id, err, k)
 		return

@@ -57,6 +57,7 @@ type Options struct {
 	Reads     *share.Queue              // runs what reads the store for sessions; nil: New makes one, by NewReads
 	Hellos    int                       // that are checked at the same time; 8
 	Waiting   int                       // hellos that may wait; 4096
+	Pressed   func() bool               // memory is full: nobody new comes in; nil: it never is
 
 	// Refused is told of refused hellos and requests. It must not block. nil: nobody.
 	Refused func(Refusal)
@@ -119,6 +120,9 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Pressed == nil {
+		o.Pressed = func() bool { return false }
 	}
 	if o.Hellos == 0 {
 		o.Hellos = 8

@@ -24,6 +24,8 @@ type server struct {
 	mark             string   // file of store.mark; "": there is none
 	log              string   // level; "": warn
 	stderr           *os.File // nil: the output of the process
+	procs            string   // file that takes the process into a cgroup; "": it stays in that of the test
+	memory           string   // memory.total; "": what there is
 	run              *process
 }
 
@@ -55,6 +57,9 @@ func newServerAt(t *testing.T, dir string) *server {
 func (s *server) launch() {
 	s.t.Helper()
 	p := &process{cmd: exec.Command(s.bin, "serve"), done: make(chan struct{})}
+	if s.procs != "" {
+		p.cmd = exec.Command("sh", "-c", `echo $$ >"$0" && exec "$@"`, s.procs, s.bin, "serve")
+	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	if s.stderr != nil {
 		p.cmd.Stderr = s.stderr
@@ -68,7 +73,7 @@ func (s *server) launch() {
 	p.cmd.Env = append(p.cmd.Env,
 		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_LISTEN__ADMIN="+s.admin, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark, "PETREL_LOG__LEVEL="+cmp.Or(s.log, "warn"),
 		"PETREL_LIMITS__SENDS_PER_S=-1", "PETREL_LIMITS__SEND_BURST=-1", "PETREL_LIMITS__NEW_CONNECTIONS_PER_IP_PER_S=-1",
-		"PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1",
+		"PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1", "PETREL_MEMORY__TOTAL="+cmp.Or(s.memory, "0"),
 	)
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatalf("start petrel: %v", err)

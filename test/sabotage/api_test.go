@@ -2,6 +2,16 @@ package sabotage
 
 var apiRules = []rule{
 	{
+		name:  "grow-until-killed",
+		holds: "a server in a small container refuses work before the system kills it",
+		patches: []patch{
+			{"internal/app/pressure.go", `debug.SetMemoryLimit(limit)`, ``},
+			{"internal/app/pressure.go", `a.pressed.Store(true)`, ``},
+			{"internal/app/budgets.go", `part(c.Limits.AdmittedBytes, 16, 4*mib, 64*mib)`, `part(c.Limits.AdmittedBytes, 16, 64*mib, 64*mib)`},
+		},
+		guards: []guard{{"test/crash", "^TestServerInASmallContainerIsNotKilled$"}},
+	},
+	{
 		name:    "no-login-on-a-full-disk",
 		holds:   "operators log in and act on a disk that is full for users",
 		patches: []patch{{"internal/api/operators.go", `ctx = store.ForOperators(ctx)`, `_ = store.ForOperators`}},
@@ -65,7 +75,7 @@ var apiRules = []rule{
 	{
 		name:    "bodies-without-bound",
 		holds:   "the bodies of all calls under way have a bound",
-		patches: []patch{{"internal/api/admission.go", `if u.bytes+n > maxUnderWay || u.owners[owner]+n > most {`, `if false {`}},
+		patches: []patch{{"internal/api/admission.go", `if u.bytes+n > all || u.owners[owner]+n > all/part {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestBodiesUnderWayAreBoundedForEachAndForAll$"}},
 	},
 	{

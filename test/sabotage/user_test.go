@@ -141,7 +141,7 @@ var userRules = []rule{
 	{
 		name:    "closed-to-nobody",
 		holds:   "nobody registers in a tenant that is closed",
-		patches: []patch{{"internal/user/registration.go", `case r == Open:`, `case r == Open || true:`}},
+		patches: []patch{{"internal/user/registration.go", `if r := tenant.Effective; r != Open {`, `if r := tenant.Effective; r != Open && false {`}},
 		guards:  []guard{{"internal/user", "^TestRegistrationIsATenantsSetting$"}},
 	},
 }

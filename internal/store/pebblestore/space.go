@@ -29,7 +29,7 @@ type space struct {
 
 	full  atomic.Bool
 	spent atomic.Bool // the reserve is
-	held bool // the ballast is there; only check uses it
+	held  bool        // the ballast is there; only check uses it
 }
 
 func (s *space) init(o Options, p place) {
