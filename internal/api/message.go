@@ -90,9 +90,10 @@ func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.L
 	if err != nil {
 		return nil, err
 	}
-	return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) { // the cursors of all members are read
-		list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
-		return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts()}, err
+	q := &convpb.ListReceipts{After: r.Msg.After, Limit: r.Msg.Limit}
+	return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) {
+		list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, q)
+		return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts(), More: list.GetNext() != "", Next: list.GetNext()}, err
 	}))
 }
 

@@ -25,12 +25,13 @@ var someStore = im.NewIDs([16]byte{1})
 // world is a node that owns all of its store, and can start again.
 type world struct {
 	*convtest.Node
-	fs    vfs.FS
-	bytes int              // that conversations may take in memory; 0: the default
-	now   func() time.Time // the wall clock; nil: that of the bubble
-	ended chan error       // what Run returned
-	fills int              // calls of fill
-	stop  func()
+	fs          vfs.FS
+	bytes       int              // that conversations may take in memory; 0: the default
+	cursorReads *cursorReads     // nil: cursors that are read are not counted
+	now         func() time.Time // the wall clock; nil: that of the bubble
+	ended       chan error       // what Run returned
+	fills       int              // calls of fill
+	stop        func()
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,6 +59,9 @@ func (w *world) start(t testing.TB) {
 	t.Helper()
 	st := convtest.OpenStore(t, w.fs)
 	w.Node = convtest.NewNode(t, st)
+	if w.cursorReads != nil {
+		w.cursorReads.Store, w.Gate.Store = st, w.cursorReads
+	}
 	w.Open(conv.Options{
 		MemoryBytes: w.bytes,
 		Now:         w.now,
@@ -112,7 +116,14 @@ func (w *world) memberPage(key im.Key, u, after im.User, limit int) ([]*petrelv1
 	return p.GetMembers(), p.GetMore(), err
 }
 
-func (w *world) receiptsOf(key im.Key, u im.User) ([]*petrelv1.Receipt, error) {
-	list, err := w.owner().Receipts(context.Background(), conv.Query{Conv: key, User: u}, &convpb.ListReceipts{})
-	return list.GetReceipts(), err
+// receiptsOf reads all pages of the receipts that a user is told.
+func (w *world) receiptsOf(key im.Key, u im.User) (all []*petrelv1.Receipt, err error) {
+	q := &convpb.ListReceipts{}
+	for {
+		page, err := w.owner().Receipts(context.Background(), conv.Query{Conv: key, User: u}, q)
+		all = append(all, page.GetReceipts()...)
+		if q.After = page.GetNext(); err != nil || q.After == "" {
+			return all, err
+		}
+	}
 }

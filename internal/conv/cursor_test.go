@@ -3,6 +3,7 @@ package conv_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -302,6 +306,74 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 			})
 		})
 	}
+}
+
+// cursorReads is a store that counts the cursors which Cursors reads.
+type cursorReads struct {
+	store.Store
+	n atomic.Int64
+}
+
+func (r *cursorReads) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error {
+	return r.Store.Cursors(ctx, c, after, func(u im.User, rec *storepb.Cursor) bool {
+		r.n.Add(1)
+		return fn(u, rec)
+	})
+}
+
+// A page has at most limit members, and costs what it has: also where many have left.
+func TestReceiptsAreReadInPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{fs: vfs.NewMem(), cursorReads: &cursorReads{}}
+		w.start(t)
+		t.Cleanup(func() { w.stop() })
+		var users []im.User
+		for i := range 40 {
+			users = append(users, im.User(fmt.Sprintf("u%02d", i)))
+		}
+		key := w.Group(users...)
+		w.upTo(key, "u04", 5)
+		var want []string
+		for i, u := range users {
+			if i != 7 && i != 8 { // these two have never moved
+				<-w.move(key, u, 0, im.Seq(2+i%3), nil)
+			}
+			switch {
+			case i < 3 || i >= 20 && i < 30 || i == 39:
+				w.MustSend(convtest.Kick(key, fmt.Sprint("kick ", i), u))
+			case i != 7 && i != 8:
+				want = append(want, fmt.Sprintf("%s %d %d", u, 2+i%3, 2+i%3))
+			}
+		}
+		for _, from := range []string{"memory", "the store"} {
+			for _, limit := range []int{1, 2, 7, 26, 0, conv.MaxReceiptPage + 1} {
+				var got []string
+				pages := 0
+				for q := (&convpb.ListReceipts{Limit: uint32(limit)}); pages == 0 || q.After != ""; pages++ {
+					before := w.cursorReads.n.Load()
+					p, err := w.owner().Receipts(t.Context(), conv.Query{Conv: key, User: "u05"}, q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if read := w.cursorReads.n.Load() - before; limit > 0 && (len(p.Receipts) > limit || int(read) > limit) {
+						t.Errorf("from %s, limit %d, after %q: %d receipts, %d cursors read", from, limit, q.After, len(p.Receipts), read)
+					}
+					got = append(got, showReceipts(p.Receipts)...)
+					q.After = p.Next
+				}
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("from %s, limit %d (-want +got):\n%s", from, limit, d)
+				}
+				if limit == 0 && pages != 1 {
+					t.Errorf("from %s: %d pages without a limit", from, pages)
+				}
+			}
+			if p, err := w.owner().Receipts(t.Context(), conv.Query{Conv: key, User: "u05"}, &convpb.ListReceipts{After: "u38"}); err != nil || len(p.Receipts) > 0 || p.Next != "" {
+				t.Errorf("after the last member: %v, %v", p, err)
+			}
+			w.restart()
+		}
+	})
 }
 
 // A store that refuses has written nothing: the movers hear it, the cursor is

@@ -289,6 +289,27 @@ func (m *Members) list() {
 	}
 }
 
+// page is at most limit members after a user, with the former members between them: it
+// begins and ends with a member. before is the member or former member before the first one, "": there is
+// none. more tells whether further members follow.
+func (m *Members) page(after im.User, limit int) (before im.User, page []member, more bool) {
+	i, found := m.find(after)
+	if found {
+		i++
+	}
+	isMember := func(x member) bool { return x.role != 0 }
+	i += max(0, slices.IndexFunc(m.all[i:], isMember))
+	page = m.all[i:min(i+limit, len(m.all))]
+	more = slices.ContainsFunc(m.all[i+len(page):], isMember)
+	for len(page) > 0 && page[len(page)-1].role == 0 {
+		page = page[:len(page)-1]
+	}
+	if i > 0 {
+		before = m.all[i-1].user
+	}
+	return before, page, more
+}
+
 // users lists the members and those who left.
 func (m *Members) users() []im.User {
 	all := make([]im.User, len(m.all))

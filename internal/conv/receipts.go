@@ -55,45 +55,83 @@ func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cu
 	return at.Counted, nil
 }
 
-// Receipts lists how far the members of a conversation are, ascending by user;
-// those who never moved are left out. Of a conversation with more than
-// MaxReceipts members it tells only read. Codes: no_conversation, not_member (was one).
-// Spec: P-8.6.
-func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipts) (*convpb.Receipts, error) {
+// MaxReceiptPage is the most members of one page of receipts.
+const MaxReceiptPage = 500
+
+// Receipts lists how far the members after the user q.After are, ascending by user; those
+// who never moved are left out. A page covers q.Limit members, or fewer if there are former
+// members among them. A q.Limit of 0 or above MaxReceiptPage means MaxReceiptPage. Next is
+// the last member that the page covers; it is empty on the last page. Of a conversation with
+// more than MaxReceipts members it tells only read. Codes: no_conversation, not_member (was
+// one). Spec: P-8.6.
+func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipts) (*convpb.Receipts, error) {
 	c, _, in, end, err := cu.reader.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	all := map[im.User]Cursor{}
-	err = cu.store.Cursors(ctx, by.Conv, func(u im.User, r *storepb.Cursor) bool {
-		all[u] = cursorOf(r)
-		return true
-	})
+	limit := int(q.Limit)
+	if limit == 0 || limit > MaxReceiptPage {
+		limit = MaxReceiptPage
+	}
+	before, page, more := in.members.page(im.User(q.After), limit)
+	places, err := cu.placesOf(ctx, c, before, page)
 	if err != nil {
 		return nil, err
 	}
-	cu.mem.mu.Lock() // after the store, see CursorOf
-	if c.cursors != nil {
-		for u, p := range c.cursors.of {
-			all[u] = p.stored
-		}
-	}
-	cu.mem.mu.Unlock()
 	list := &convpb.Receipts{}
-	for _, u := range in.members.current {
-		at := all[u]
-		if u != by.User {
+	for i, x := range page {
+		at := places[i]
+		if x.role == 0 {
+			continue
+		}
+		if x.user != by.User {
 			at = cutReceipt(at, in.receiptsTo(by.User))
 		}
 		if len(in.members.current) > MaxReceipts {
 			at.Delivered = 0
 		}
 		if at.Delivered > 0 || at.Read > 0 {
-			list.Receipts = append(list.Receipts, &petrelv1.Receipt{Conv: c.id, User: string(u), Delivered: uint64(at.Delivered), Read: uint64(at.Read)})
+			list.Receipts = append(list.Receipts, &petrelv1.Receipt{Conv: c.id, User: string(x.user), Delivered: uint64(at.Delivered), Read: uint64(at.Read)})
 		}
 	}
+	if more {
+		list.Next = string(page[len(page)-1].user)
+	}
 	return list, nil
+}
+
+// placesOf is the durable cursors of users who follow each other among the members and
+// former members of c; before is the user before the first of them.
+func (cu *cursors) placesOf(ctx context.Context, c *conv, before im.User, users []member) ([]Cursor, error) {
+	if len(users) == 0 {
+		return nil, nil
+	}
+	places := make([]Cursor, len(users))
+	i, last := 0, users[len(users)-1].user
+	err := cu.store.Cursors(ctx, c.key, before, func(u im.User, r *storepb.Cursor) bool {
+		for i < len(users)-1 && users[i].user < u {
+			i++
+		}
+		if users[i].user == u {
+			places[i] = cursorOf(r)
+		}
+		return u < last
+	})
+	if err != nil {
+		return nil, err
+	}
+	cu.mem.mu.Lock() // after the store, see CursorOf
+	defer cu.mem.mu.Unlock()
+	if c.cursors == nil {
+		return places, nil
+	}
+	for i, x := range users {
+		if p := c.cursors.of[x.user]; p != nil {
+			places[i] = p.stored
+		}
+	}
+	return places, nil
 }
 
 // ChangedAt returns two positions. pos is that of the newest change of a conversation that a

@@ -134,7 +134,7 @@ func (ow *Owner) places(ctx context.Context, key im.Key, in *info, head, seq im.
 	}
 	all := map[im.User]Cursor{}
 	if q.Only == "" {
-		err := ow.reader.store.Cursors(ctx, key, func(u im.User, r *storepb.Cursor) bool {
+		err := ow.reader.store.Cursors(ctx, key, im.User(q.After), func(u im.User, r *storepb.Cursor) bool {
 			all[u] = cursorOf(r)
 			return true
 		})

@@ -102,10 +102,11 @@ type Store interface {
 	// Conversation returns the head record, nil if there is none.
 	Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error)
 
-	// Members and Cursors call fn for every record of c, ordered by user,
-	// until fn returns false.
+	// Members and Cursors call fn for the records of c, ordered by user, until fn returns
+	// false. Cursors leaves out users whose id is not greater than after; "" leaves none
+	// out. It reads little more than what fn takes.
 	Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error
-	Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error
+	Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error
 
 	// Member returns one user's record, nil if the user never was a member. To look
 	// for it takes the same work in a conversation that exists as in one that does not.

@@ -91,20 +91,26 @@ func (c *Client) Members(ctx context.Context, conv string) ([]*petrelv1.MemberRe
 }
 
 // LoadReceipts asks how far the members of a conversation are, for the ticks of
-// a group; those of a direct conversation come by themselves. Spec: P-8.6.
+// a group: all pages of them. Those of a direct conversation come by themselves. Spec: P-8.6.
 func (c *Client) LoadReceipts(ctx context.Context, conv string) error {
-	r := new(petrelv1.ListReceiptsResponse)
-	if err := c.Call(ctx, messageService+"ListReceipts", &petrelv1.ListReceiptsRequest{Conv: conv}, r); err != nil {
-		return err
-	}
-	c.do(func(k *core) {
-		for _, x := range r.Receipts {
-			x.Conv = conv
-			k.takeReceipt(x)
+	q := &petrelv1.ListReceiptsRequest{Conv: conv}
+	for {
+		r := new(petrelv1.ListReceiptsResponse)
+		if err := c.Call(ctx, messageService+"ListReceipts", q, r); err != nil {
+			return err
 		}
-		k.out.woken = true
-	})
-	return nil
+		c.do(func(k *core) {
+			for _, x := range r.Receipts {
+				x.Conv = conv
+				k.takeReceipt(x)
+			}
+			k.out.woken = true
+		})
+		if !r.More || r.Next <= q.After {
+			return nil
+		}
+		q.After = r.Next
+	}
 }
 
 // Devices are those of the user, the newest login first.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,41 @@ func TestACallThatBrokeOffIsMadeAgain(t *testing.T) {
 			t.Errorf("got requests %q, want one twice", ids)
 		}
 		expect(t, "a signal, which has no id", c.Signal(t.Context(), &petrelv1.SendSignal{Conv: "g1", Kind: "k"}), ErrConnectionLost)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestReceiptsOfAllPagesAreLoaded(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.caps = []string{capCall}
+		s.conv("g1", "").add(text("bob", "one"))
+		pages := map[string]*petrelv1.ListReceiptsResponse{
+			"":     {Receipts: []*petrelv1.Receipt{{Conv: "g1", User: "bob", Read: 1}}, More: true, Next: "carl"},
+			"carl": {More: true, Next: "dave"},
+			"dave": {Receipts: []*petrelv1.Receipt{{Conv: "g1", User: "eve", Read: 1}}},
+		}
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			q := f.GetCall()
+			if q == nil {
+				return false
+			}
+			r := new(petrelv1.ListReceiptsRequest)
+			if err := proto.Unmarshal(q.GetProto(), r); err != nil {
+				t.Error(err)
+			}
+			ss.answer(f.Id, pages[r.After])
+			return true
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		expect(t, "loading", c.LoadReceipts(t.Context(), "g1"), nil)
+		var users []string
+		v, _ := c.Conversation("g1")
+		for u := range v.Receipts {
+			users = append(users, u)
+		}
+		slices.Sort(users)
+		expect(t, "users with receipts", users, []string{"bob", "eve"})
 		expect(t, "run", stop(), nil)
 	})
 }

@@ -8,6 +8,12 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestStoreInMemoryIsAStore$/half_an_id"}},
 	},
 	{
+		name:    "cursor-of-the-page-before",
+		holds:   "a range of cursors begins after the user that is named",
+		patches: []patch{{"internal/store/pebblestore/read.go", `append(append(lower, from...), 0)`, `append(lower, from...)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestStoreInMemoryIsAStore$/^users_are_ordered$"}},
+	},
+	{
 		name:    "log-of-the-store",
 		holds:   "a start reads what the log has of the store itself",
 		patches: []patch{{"internal/store/pebblestore/replay.go", `if v, ok := w.logged[string(key)]; ok {`, `if v, ok := w.logged[string(key)]; ok && v == nil {`}},

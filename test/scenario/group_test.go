@@ -79,11 +79,7 @@ func (s *session) groupQuestion(verb, conv string) {
 	case "members":
 		list, err = s.members(conv)
 	case "receipts":
-		var r *petrelv1.ListReceiptsResponse
-		r, err = invoke[petrelv1.ListReceiptsRequest, petrelv1.ListReceiptsResponse](s, "MessageService/ListReceipts", &petrelv1.ListReceiptsRequest{Conv: conv})
-		for _, x := range r.GetReceipts() {
-			list = append(list, x.User+cursorText(x))
-		}
+		list, err = s.receipts(conv)
 	default:
 		var r *petrelv1.ConvState
 		r, err = invoke[petrelv1.GetConversationRequest, petrelv1.ConvState](s, "ConversationService/GetConversation", &petrelv1.GetConversationRequest{Conv: conv})
@@ -92,6 +88,24 @@ func (s *session) groupQuestion(verb, conv string) {
 		}
 	}
 	s.reply(err, "%s", strings.Join(list, ", "))
+}
+
+// receipts reads all pages, of two members each.
+func (s *session) receipts(conv string) ([]string, error) {
+	s.w.t.Helper()
+	var list []string
+	q := &petrelv1.ListReceiptsRequest{Conv: conv, Limit: 2}
+	for more := true; more; {
+		r, err := invoke[petrelv1.ListReceiptsRequest, petrelv1.ListReceiptsResponse](s, "MessageService/ListReceipts", q)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range r.Receipts {
+			list = append(list, x.User+cursorText(x))
+		}
+		q.After, more = r.Next, r.More
+	}
+	return list, nil
 }
 
 // members reads all pages; of more than 20 only the number is shown.

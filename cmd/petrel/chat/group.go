@@ -49,14 +49,21 @@ func (t *talk) learn(id string) func(context.Context) (*group, error) {
 			return nil, err
 		}
 		g.members, g.more = ms.Members, ms.More
-		var rs petrelv1.ListReceiptsResponse
-		if err := t.c.Call(ctx, "petrel.v1.MessageService/ListReceipts", &petrelv1.ListReceiptsRequest{Conv: id}, &rs); err != nil {
-			return nil, err
+		if g.more {
+			return g, nil // a group of so many shows no receipts
 		}
-		for _, r := range rs.Receipts {
-			if r.User != user {
-				g.receipts[r.User] = r
+		q := &petrelv1.ListReceiptsRequest{Conv: id}
+		for more := true; more; {
+			var rs petrelv1.ListReceiptsResponse
+			if err := t.c.Call(ctx, "petrel.v1.MessageService/ListReceipts", q, &rs); err != nil {
+				return nil, err
 			}
+			for _, r := range rs.Receipts {
+				if r.User != user {
+					g.receipts[r.User] = r
+				}
+			}
+			q.After, more = rs.Next, rs.More
 		}
 		return g, nil
 	}

@@ -1330,6 +1330,8 @@ func (x *Members) GetMore() bool {
 
 type ListReceipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"` // a user
+	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,9 +1366,24 @@ func (*ListReceipts) Descriptor() ([]byte, []int) {
 	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
 }
 
+func (x *ListReceipts) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListReceipts) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type Receipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Receipts      []*petrelv1.Receipt    `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"`
+	Receipts      []*petrelv1.Receipt    `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"` // ascending by user
+	Next          string                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1406,6 +1423,13 @@ func (x *Receipts) GetReceipts() []*petrelv1.Receipt {
 		return x.Receipts
 	}
 	return nil
+}
+
+func (x *Receipts) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 // MoveCursor is answered with a petrel.v1.CursorMoved when it is durable.
@@ -2124,10 +2148,13 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"M\n" +
 	"\aMembers\x12.\n" +
 	"\amembers\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\x0e\n" +
-	"\fListReceipts\":\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\":\n" +
+	"\fListReceipts\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\"N\n" +
 	"\bReceipts\x12.\n" +
-	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\"t\n" +
+	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"t\n" +
 	"\n" +
 	"MoveCursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +

@@ -43,7 +43,7 @@ func wantFailed(t *testing.T, st *Store, w *writer) {
 		"Members":  st.Members(ctx, conv, func(im.User, *storepb.Member) bool { return true }),
 		"Cursor":   cursor,
 		"Member":   member,
-		"Cursors":  st.Cursors(ctx, conv, func(im.User, *storepb.Cursor) bool { return true }),
+		"Cursors":  st.Cursors(ctx, conv, "", func(im.User, *storepb.Cursor) bool { return true }),
 		"ScanFeed": st.ScanFeed(ctx, feed, 0, 1, func(im.Pos, *storepb.FeedEntry) bool { return true }),
 		"Records":  st.Records(ctx, store.Users, 1, nil, func(_, _ []byte) bool { return true }),
 		"DropRows": st.DropRows(ctx, conv, 2),

@@ -317,7 +317,7 @@ func asRecord(err error) error {
 
 // Members implements store.Store.
 func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
-	err := s.users(ctx, kindMember, c, func(u im.User, v []byte) (bool, error) {
+	err := s.users(ctx, kindMember, c, "", func(u im.User, v []byte) (bool, error) {
 		m := new(storepb.Member)
 		if err := asRecord(m.UnmarshalVT(v)); err != nil {
 			return false, err
@@ -347,8 +347,8 @@ func (s *Store) Member(ctx context.Context, c im.Key, u im.User) (rec *storepb.M
 }
 
 // Cursors implements store.Store.
-func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error {
-	err := s.users(ctx, kindCursor, c, func(u im.User, v []byte) (bool, error) {
+func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error {
+	err := s.users(ctx, kindCursor, c, after, func(u im.User, v []byte) (bool, error) {
 		r := new(storepb.Cursor)
 		if err := asRecord(r.UnmarshalVT(v)); err != nil {
 			return false, err
@@ -377,12 +377,17 @@ func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (rec *storepb.C
 	return rec, nil
 }
 
-func (s *Store) users(ctx context.Context, kind byte, c im.Key, fn func(im.User, []byte) (bool, error)) error {
+// users calls fn for the records of the users whose id is greater than from; "": of all.
+func (s *Store) users(ctx context.Context, kind byte, c im.Key, from im.User, fn func(im.User, []byte) (bool, error)) error {
+	lower, upper := convKey(kind, c), after(convKey(kind, c))
+	if from != "" {
+		lower = append(append(lower, from...), 0) // the least key above it
+	}
 	return s.read(ctx, func() error {
-		if err := s.soundRange(convKey(kind, c), after(convKey(kind, c))); err != nil {
+		if err := s.soundRange(lower, upper); err != nil {
 			return err
 		}
-		return s.scan(ctx, convKey(kind, c), after(convKey(kind, c)), func(k, v []byte) (bool, error) {
+		return s.scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
 			return fn(im.User(k[convKeyLen:]), v)
 		})
 	})

@@ -175,7 +175,7 @@ func (o *owner) compare(t *testing.T, st *Store) {
 		err = errors.Join(err, e, st.Members(ctx, c, func(u im.User, r *storepb.Member) bool {
 			got[fmt.Sprint("member ", n, u)] = r.String()
 			return true
-		}), st.Cursors(ctx, c, func(u im.User, r *storepb.Cursor) bool {
+		}), st.Cursors(ctx, c, "", func(u im.User, r *storepb.Cursor) bool {
 			got[fmt.Sprint("cursor ", n, u)] = r.String()
 			return true
 		}), st.Marks(ctx, c, store.MarkReactions, 1, 1, "", func(_ im.Seq, name string, v []byte) bool {

@@ -34,7 +34,7 @@ func TestPlansAreKeptAndReadByTheKey(t *testing.T) {
 		note(st.Members(ctx, c, func(im.User, *storepb.Member) bool { return true }))
 		_, err = st.Member(ctx, c, "ann")
 		note(err)
-		note(st.Cursors(ctx, c, func(im.User, *storepb.Cursor) bool { return true }))
+		note(st.Cursors(ctx, c, "", func(im.User, *storepb.Cursor) bool { return true }))
 		_, err = st.Cursor(ctx, c, "ann")
 		note(err)
 		note(st.Marks(ctx, c, store.MarkReactions, 1, 3, "", func(im.Seq, string, []byte) bool { return true }))

@@ -209,7 +209,7 @@ func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversati
 
 // Members implements store.Store.
 func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
-	err := users(ctx, s.holding(c), kindMember, c,
+	err := users(ctx, s.holding(c), kindMember, c, "",
 		`SELECT member, record FROM petrel.members WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
 	if err != nil {
 		return fmt.Errorf("read members of %s: %w", c, err)
@@ -231,8 +231,8 @@ func (s *Store) Member(ctx context.Context, c im.Key, u im.User) (*storepb.Membe
 }
 
 // Cursors implements store.Store.
-func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error {
-	err := users(ctx, s.holding(c), kindCursor, c,
+func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error {
+	err := users(ctx, s.holding(c), kindCursor, c, after,
 		`SELECT member, record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
 	if err != nil {
 		return fmt.Errorf("read cursors of %s: %w", c, err)
@@ -240,16 +240,17 @@ func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb
 	return nil
 }
 
-// users reads the records of a conversation's users.
+// users reads the records of the users of a conversation whose id is greater than after;
+// "": of all.
 func users[T any, M interface {
 	*T
 	UnmarshalVT([]byte) error
-}](ctx context.Context, d *database, k kind, c im.Key, sql string, fn func(im.User, M) bool) error {
+}](ctx context.Context, d *database, k kind, c im.Key, after im.User, sql string, fn func(im.User, M) bool) error {
 	const chunk = 4 * chunk // they are small
 	sum := &sums{}
 	part, tenant, conv := key(c)
-	for after := ""; ; {
-		rows, err := collect(ctx, d, scanNamed, sql, part, tenant, conv, after, chunk)
+	for {
+		rows, err := collect(ctx, d, scanNamed, sql, part, tenant, conv, string(after), chunk)
 		if err != nil {
 			return err
 		}
@@ -265,7 +266,7 @@ func users[T any, M interface {
 		if len(rows) < chunk {
 			return nil
 		}
-		after = string(rows[chunk-1].name)
+		after = im.User(rows[chunk-1].name)
 	}
 }
 

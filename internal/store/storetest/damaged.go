@@ -186,7 +186,7 @@ func (d *damaged) checkRecords(c im.Key) error {
 			return err
 		}
 	}
-	return d.met(d.st.Cursors(d.ctx, c, func(u im.User, r *storepb.Cursor) bool {
+	return d.met(d.st.Cursors(d.ctx, c, "", func(u im.User, r *storepb.Cursor) bool {
 		return d.saw(fmt.Sprint("cursor ", u, " ", c), r.String())
 	}))
 }

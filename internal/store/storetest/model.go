@@ -132,7 +132,7 @@ func (m *state) compare(ctx context.Context, st store.Store, convs []im.Key) err
 		if err != nil {
 			return err
 		}
-		err = st.Cursors(ctx, c, func(u im.User, r *storepb.Cursor) bool {
+		err = st.Cursors(ctx, c, "", func(u im.User, r *storepb.Cursor) bool {
 			kept[fmt.Sprint("cursor ", u, " ", c)] = r.String()
 			return true
 		})

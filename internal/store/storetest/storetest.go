@@ -373,7 +373,7 @@ func (s *suite) people(c im.Key) []string {
 		got = append(got, fmt.Sprintf("%s role %d", u, m.GetRole()))
 		return true
 	}))
-	s.must(s.Cursors(s.ctx, c, func(u im.User, r *storepb.Cursor) bool {
+	s.must(s.Cursors(s.ctx, c, "", func(u im.User, r *storepb.Cursor) bool {
 		got = append(got, fmt.Sprintf("%s read %d", u, r.GetRead()))
 		return true
 	}))
@@ -689,6 +689,17 @@ func (s *suite) users() {
 		"Z role 3", "ann role 1", "annette role 2", "bob role 0",
 		"Z read 3", "ann read 1", "annette read 2", "bob read 0",
 	})
+	for after, want := range map[im.User][]string{
+		"": {"Z", "ann", "annette", "bob"}, "A": {"Z", "ann", "annette", "bob"}, "Z": {"ann", "annette", "bob"},
+		"ann": {"annette", "bob"}, "anna": {"annette", "bob"}, "annette": {"bob"}, "bob": {}, "carol": {},
+	} {
+		got := []string{}
+		s.must(s.Cursors(s.ctx, c, after, func(u im.User, _ *storepb.Cursor) bool {
+			got = append(got, string(u))
+			return true
+		}))
+		s.same(got, want)
+	}
 	s.add(store.Batch{Members: []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 9}}}})
 	n := 0
 	s.must(s.Members(s.ctx, c, func(u im.User, m *storepb.Member) bool {

@@ -1220,6 +1220,8 @@ func (x *PinnedMessage) GetTimeMs() uint64 {
 type ListReceiptsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // the page begins after this user
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // of members; at most 500, the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1261,9 +1263,25 @@ func (x *ListReceiptsRequest) GetConv() string {
 	return ""
 }
 
+func (x *ListReceiptsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListReceiptsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type ListReceiptsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Receipts      []*Receipt             `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"` // of members with a cursor above 0, ascending by user
+	Receipts      []*Receipt             `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"` // of members with a cursor above 0, ascending by user; with more there may be fewer than limit, even none
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	Next          string                 `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"` // with more: the after of the next page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1303,6 +1321,20 @@ func (x *ListReceiptsResponse) GetReceipts() []*Receipt {
 		return x.Receipts
 	}
 	return nil
+}
+
+func (x *ListReceiptsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *ListReceiptsResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 var File_petrel_v1_conversation_proto protoreflect.FileDescriptor
@@ -1394,11 +1426,15 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\rPinnedMessage\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x12.petrel.v1.MessageR\amessage\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x17\n" +
-	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\")\n" +
+	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\"U\n" +
 	"\x13ListReceiptsRequest\x12\x12\n" +
-	"\x04conv\x18\x01 \x01(\tR\x04conv\"F\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"n\n" +
 	"\x14ListReceiptsResponse\x12.\n" +
-	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts2\x84\x06\n" +
+	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next2\x84\x06\n" +
 	"\x13ConversationService\x12L\n" +
 	"\vCreateGroup\x12\x1d.petrel.v1.CreateGroupRequest\x1a\x1e.petrel.v1.CreateGroupResponse\x12G\n" +
 	"\vRenameGroup\x12\x1d.petrel.v1.RenameGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12E\n" +

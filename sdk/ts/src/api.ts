@@ -200,12 +200,13 @@ export abstract class Calls {
   /** Lists who reacted to a message, with emoji '' whichever way, ascending by user: all pages of them. */
   async whoReacted(conv: string, seq: number, emoji = '', options?: CallOptions): Promise<readonly UserReactions[]> {
     const all: UserReactions[] = []
-    for (let after = ''; ;) {
-      const page = await this.call('petrel.v1.MessageService/ListReactions', { conv, seq: String(seq), emoji, after }, options)
-      for (const { user = '', emojis = [] } of page.users ?? []) all.push({ user, emojis })
-      if (!page.more || !page.next) return all
-      after = page.next
-    }
+    let after: string | undefined = ''
+    do {
+      const { users = [], next }: ResponseOf<'petrel.v1.MessageService/ListReactions'> = await this.call('petrel.v1.MessageService/ListReactions', { conv, seq: String(seq), emoji, after }, options)
+      for (const { user = '', emojis = [] } of users) all.push({ user, emojis })
+      after = next
+    } while (after)
+    return all
   }
 
   /** Lists the pinned messages of a conversation, the newest first. */

@@ -368,9 +368,12 @@ export class Client extends Views {
 
   /** Asks how far the members of a conversation are, for the ticks of a group; those of a direct conversation come by themselves. */
   async loadReceipts(conv: string, options?: CallOptions): Promise<void> {
-    const { receipts = [] } = await this.call('petrel.v1.MessageService/ListReceipts', { conv }, options)
-    const all = eventsOf({ receipts: receipts.map((r) => ({ ...r, conv })) }).receipts
-    this.turns.apply((core) => all.forEach((r) => takeReceipt(core, r)))
+    let after: string | undefined = ''
+    do {
+      const { receipts = [], next }: ResponseOf<'petrel.v1.MessageService/ListReceipts'> = await this.call('petrel.v1.MessageService/ListReceipts', { conv, after }, options)
+      this.turns.apply((core) => eventsOf({ receipts }).receipts.forEach((r) => takeReceipt(core, r)))
+      after = next
+    } while (after)
   }
 
   /**

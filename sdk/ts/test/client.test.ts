@@ -280,6 +280,17 @@ describe('client', { timeout: 300_000 }, () => {
     assert.match(calls[0] ?? '', /"requestId":"[0-9a-f]{32}"/)
   }))
 
+  test('receipts of all pages are loaded', () => connected(async (client, server) => {
+    const pages = new Map([
+      ['', '{"receipts":[{"conv":"g1","user":"bob","read":"1"}],"more":true,"next":"carl"}'],
+      ['carl', '{"more":true,"next":"dave"}'],
+      ['dave', '{"receipts":[{"conv":"g1","user":"eve","read":"1"}]}'],
+    ])
+    server.answer = (frame) => frame.call ? { answer: { json: pages.get((JSON.parse(frame.call.json ?? '') as { after: string }).after) ?? '' } } : usual(frame)
+    await client.loadReceipts('g1')
+    assert.deepEqual([...client.conversation('g1')?.receipts.keys() ?? []], ['bob', 'eve'])
+  }))
+
   test('at most four requests of the application are under way', () => connected(async (client, server) => {
     server.answer = (frame) => frame.call ? undefined : usual(frame)
     const stop = new AbortController()

@@ -438,6 +438,7 @@ type MessageServiceClient interface {
 	MoveCursor(context.Context, *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error)
 	// ListReceipts tells how far the members of a conversation have got. In a
 	// conversation with more than 100 members it tells only how far they have read.
+	// Clause P-8.6.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
 	// React adds a reaction of the caller to a message, or takes it away. What is so
 	// already is unchanged. Clause P-5.11.
@@ -591,6 +592,7 @@ type MessageServiceHandler interface {
 	MoveCursor(context.Context, *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error)
 	// ListReceipts tells how far the members of a conversation have got. In a
 	// conversation with more than 100 members it tells only how far they have read.
+	// Clause P-8.6.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
 	// React adds a reaction of the caller to a message, or takes it away. What is so
 	// already is unchanged. Clause P-5.11.

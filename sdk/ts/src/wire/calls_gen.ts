@@ -127,6 +127,7 @@ export interface Calls {
   /**
    * ListReceipts tells how far the members of a conversation have got. In a
    * conversation with more than 100 members it tells only how far they have read.
+   * Clause P-8.6.
    */
   readonly 'petrel.v1.MessageService/ListReceipts': readonly [wire.ListReceiptsRequestJson, wire.ListReceiptsResponseJson]
   /**

@@ -1038,9 +1038,16 @@ export interface PinnedMessageJson {
 
 export interface ListReceiptsRequestJson {
   readonly conv?: string
+  /** the page begins after this user */
+  readonly after?: string
+  /** of members; at most 500, the default */
+  readonly limit?: number
 }
 
 export interface ListReceiptsResponseJson {
-  /** of members with a cursor above 0, ascending by user */
+  /** of members with a cursor above 0, ascending by user; with more there may be fewer than limit, even none */
   readonly receipts?: readonly ReceiptJson[]
+  readonly more?: boolean
+  /** with more: the after of the next page */
+  readonly next?: string
 }
