@@ -167,7 +167,11 @@ func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *
 		}
 		done.Roles = append(done.Roles, n.setRoles(former)...)
 	}
-	n.list()
+	if len(done.Added)+len(done.Removed)+len(done.Left) > 0 {
+		n.list()
+	} else { // roles change neither who is a member nor what that takes
+		n.current, n.bytes = m.current, m.bytes
+	}
 	return n, done, nil
 }
 
@@ -349,9 +353,16 @@ func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
 }
 
 // union lists the users who are members in a or in b, sorted. A change of members goes
-// to both: also those who were removed learn of it, and nothing after it. Spec: P-8.3.
+// to both: also those who were removed learn of it, and nothing after it. The list must
+// not be modified. Spec: P-8.3.
 func union(a, b *Members) []im.User {
 	x, y := a.current, b.current
+	switch onlyX, onlyY := differ(x, y); {
+	case !onlyX: // some were added, or only roles have changed
+		return y
+	case !onlyY:
+		return x
+	}
 	all := make([]im.User, 0, max(len(x), len(y))+1)
 	for len(x) > 0 && len(y) > 0 {
 		switch {
@@ -364,4 +375,22 @@ func union(a, b *Members) []im.User {
 		}
 	}
 	return append(append(all, x...), y...)
+}
+
+// differ tells whether x has users that y has not, and the other way round. Both are sorted.
+func differ(x, y []im.User) (onlyX, onlyY bool) {
+	if len(x) > 0 && len(x) == len(y) && &x[0] == &y[0] {
+		return false, false
+	}
+	for len(x) > 0 && len(y) > 0 {
+		switch {
+		case x[0] == y[0]:
+			x, y = x[1:], y[1:]
+		case x[0] < y[0]:
+			onlyX, x = true, x[1:]
+		default:
+			onlyY, y = true, y[1:]
+		}
+	}
+	return onlyX || len(x) > 0, onlyY || len(y) > 0
 }
