@@ -39,7 +39,7 @@ type Syncer struct {
 const pageConvs = 200
 
 // pageBytes is about how much of newest messages one page holds.
-const pageBytes = 256 << 10
+const pageBytes = 64 << 10
 
 // Wants are what a client wants to be told beside its conversations.
 type Wants struct {
