@@ -224,10 +224,10 @@ func (a *App) open(ctx context.Context) error {
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{
-		Log: a.log, Store: a.store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan, Policy: a.users.PresencePolicy, Listed: a.sync.Listed,
+		Log: a.log, Store: a.store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan, Policy: a.users.PresencePolicy,
 	})
 	a.hub.AttachPresence(a.presence)
-	a.inboxes.Blocked = a.presence.BlockChanged // no feed is followed before Run
+	a.inboxes.Hooks = inbox.Hooks{Blocked: a.presence.BlockChanged, Wrote: a.presence.Wrote, LastSeen: a.presence.LastSeen} // no feed is followed before Run
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
 	}

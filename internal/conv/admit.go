@@ -62,8 +62,22 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 		if body.Inbox.GetSnapshot() != nil {
 			return in.compact(c.log.head, body.Inbox.GetSnapshot())
 		}
+	default:
+		return in.withWriter(from), nil
 	}
 	return in, nil
+}
+
+// withWriter is i, which says that u, a user of a direct conversation, has sent a message. So
+// u lets the other user see when they are online. Spec: P-13.6.
+func (i *info) withWriter(u im.User) *info {
+	side := sideOf(i.record, u)
+	if side < 0 || i.record.Wrote&(1<<side) != 0 {
+		return i
+	}
+	record := proto.CloneOf(i.record)
+	record.Wrote |= 1 << side
+	return &info{record: record, members: i.members}
 }
 
 // mayThough tells whether a send is taken in a frozen conversation: what the operator does,
@@ -288,6 +302,7 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 		}
 		in = direct(from, s.Peer)
 		in.record.Blocks = c.log.info.record.GetBlocks()
+		in = in.withWriter(from)
 	case kind == im.Inbox && from == "" && s.Peer != "":
 		in = inbox(s.Peer)
 	case s.Create != nil:
@@ -340,7 +355,7 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	if in.record != nil {
 		was := in.record
 		whole.record.CreatedMs, whole.record.FirstSeq, whole.record.Blocks = was.CreatedMs, was.FirstSeq, was.Blocks
-		whole.record.Mentioned, whole.record.MentionAll = was.Mentioned, was.MentionAll
+		whole.record.Mentioned, whole.record.MentionAll, whole.record.Wrote = was.Mentioned, was.MentionAll, was.Wrote
 	} else {
 		whole.record.Mentioned = uint64(c.log.head) // the record is lost: any entry may have a mention
 	}

@@ -24,10 +24,11 @@ const (
 	FeedBlocks     = 64  // entries of an inbox that block users, or do not any more
 	FeedCompacted  = 128 // the last part of a snapshot of an inbox
 	FeedTitles     = 256 // entries that give a group another title
+	FeedPeers      = 512 // the first message of one user of a direct conversation to the other
 )
 
 // FeedCarried are those on which the inbox consumer acts.
-const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted | FeedTitles
+const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted | FeedTitles | FeedPeers
 
 // Blocked is the setting of a user that blocks them. Spec: P-8.10.
 const Blocked = "blocked"

@@ -289,6 +289,9 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		if c.key.Conv.Kind() == im.Group && (l.info.record == nil || next.record.Title != l.info.record.Title) {
 			kind |= FeedTitles
 		}
+		if next.record.Wrote != l.info.record.GetWrote() {
+			kind |= FeedPeers
+		}
 		bu.write(c, s, next)
 		l.info = next
 	}

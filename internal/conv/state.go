@@ -60,7 +60,7 @@ func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*co
 		return nil, err
 	}
 	defer end()
-	return &convpb.Record{Kind: petrelv1.ConvKind(in.record.Kind), Title: in.record.Title, Users: in.record.Participants}, nil
+	return &convpb.Record{Kind: petrelv1.ConvKind(in.record.Kind), Title: in.record.Title, Users: in.record.Participants, Wrote: in.record.Wrote}, nil
 }
 
 // MaxMemberPage is the most members of one page.

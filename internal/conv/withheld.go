@@ -78,7 +78,7 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, head
 	b.Head = uint64(head)
 	if i >= 0 {
 		if rec.Blocks[i].Blocked && b.Blocked {
-			b.Head = rec.Blocks[i].Head
+			b.Head, b.LastMs = rec.Blocks[i].Head, rec.Blocks[i].LastMs
 		}
 		rec.Blocks[i] = b
 	} else {

@@ -13,15 +13,16 @@ import (
 
 // OnPresencePolicy sets who hears of changes of who may see when a user is online. one is
 // called for each change that another node tells, with a watcher if it concerns only that
-// one. all is called when changes may have been missed. Neither may block. It is called before the streams run.
-func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User), all func()) {
+// one; peer: a has written to that one. all is called when changes may have been missed.
+// Neither may block. It is called before the streams run.
+func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bool), all func()) {
 	n.streams.Handle(cluster.KindPresencePolicy, func(from im.Node, payload []byte) {
 		var m clusterpb.PresencePolicy
 		if err := m.UnmarshalVT(payload); err != nil {
 			n.garbled(from, "presence policy", err)
 			return
 		}
-		one(im.Account{Tenant: im.Tenant(m.Tenant), User: im.User(m.User)}, im.User(m.Watcher))
+		one(im.Account{Tenant: im.Tenant(m.Tenant), User: im.User(m.User)}, im.User(m.Watcher), m.Peer)
 	})
 	n.streams.OnReset(func(im.Node) { all() })
 	n.streams.OnPeer(func(_ im.Node, up bool) {
@@ -32,11 +33,15 @@ func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User), all fu
 }
 
 // TellPresencePolicy tells all other nodes that one watcher, or without one all of them, may
-// see a user's presence in another way than before.
-func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User) {
-	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher)}).MarshalVT()
+// see a user's presence in another way than before. peer: the user has written to the
+// watcher; else who blocks whom has changed.
+func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User, peer bool) {
+	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher), Peer: peer}).MarshalVT()
 	im.Assert(err == nil, "encode a presence policy: %v", err)
 	key := string(binary.BigEndian.AppendUint32(nil, uint32(a.Tenant))) + string(a.User) + "\x00" + string(watcher)
+	if peer {
+		key += "\x00"
+	}
 	for id := range *n.nodes.Load() {
 		_, err := n.streams.Send(id, cluster.KindPresencePolicy, payload, stream.Hint{Kind: cluster.KindPresencePolicy, Key: key, Payload: payload})
 		if err != nil && !errors.Is(err, bus.ErrNoNode) { // who is not there asks when it comes

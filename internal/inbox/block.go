@@ -32,15 +32,20 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 		return nil, err
 	}
 	var sends []*conv.Send
-	add := func(user, value string, q im.Seq) {
+	add := func(user, value string, q im.Seq, m *petrelv1.Message) error {
 		one, other := im.User(rec.Users[0]), im.User(user)
 		if one == other || other.Check() != nil {
-			return
+			return nil
 		}
-		sends = append(sends, &conv.Send{
-			Conv: im.Key{Tenant: key.Tenant, Conv: c.convs.IDs().Direct(key.Tenant, one, other)}, Peer: other,
-			Block: &storepb.Block{User: string(one), Blocked: value != "", Version: uint64(q)},
-		})
+		b := &storepb.Block{User: string(one), Blocked: value != "", Version: uint64(q)}
+		if b.Blocked {
+			var err error
+			if b.LastMs, err = c.LastSeen(ctx, im.Account{Tenant: key.Tenant, User: one}, time.UnixMilli(int64(m.TimeMs))); err != nil {
+				return err
+			}
+		}
+		sends = append(sends, &conv.Send{Conv: im.Key{Tenant: key.Tenant, Conv: c.convs.IDs().Direct(key.Tenant, one, other)}, Peer: other, Block: b})
+		return nil
 	}
 	for more := true; more && from < end; {
 		p, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: uint64(from - 1)})
@@ -58,13 +63,17 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 			}
 			if s := m.GetInbox().GetSettings(); s.GetUser() != "" {
 				if v, ok := s.Values[conv.Blocked]; ok {
-					add(s.User, v, im.Seq(m.Seq))
+					if err := add(s.User, v, im.Seq(m.Seq), &m); err != nil {
+						return nil, err
+					}
 				}
 			}
 			sn := m.GetInbox().GetSnapshot()
 			for _, s := range sn.GetPersonal() {
 				if s.User != "" && s.Name == conv.Blocked {
-					add(s.User, s.Value, im.Seq(s.Seq))
+					if err := add(s.User, s.Value, im.Seq(s.Seq), &m); err != nil {
+						return nil, err
+					}
 				}
 			}
 			if sn.GetLast() {
@@ -82,7 +91,7 @@ func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
 	var puts []store.RecordPut
 	for _, s := range blocks {
 		if s.Block.Blocked {
-			puts = append(puts, store.RecordPut{Table: store.Blocks, Tenant: s.Conv.Tenant, Key: store.BlockKey(im.User(s.Block.User), s.Peer), Value: []byte{1}})
+			puts = append(puts, store.RecordPut{Table: store.Blocks, Tenant: s.Conv.Tenant, Key: store.PairKey(im.User(s.Block.User), s.Peer), Value: []byte{1}})
 		}
 	}
 	if len(puts) == 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
-	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -19,7 +18,7 @@ type Consumers struct {
 	Convs *conv.Convs
 	Store store.Store
 
-	Blocked func(by im.Account, other im.User) // nil: nobody; see Consumer
+	Hooks // of each of them
 
 	of     sync.Map      // *conv.Owner → *Consumer
 	resets atomic.Uint64 // of those that have ended
@@ -44,9 +43,8 @@ func (all *Consumers) Follow(ctx context.Context, ow *conv.Owner) {
 	for {
 		c, err := NewConsumer(ctx, all.Log, all.Convs, ow, all.Store)
 		if err == nil {
-			if all.Blocked != nil {
-				c.Blocked = all.Blocked
-			}
+			c.Hooks = all.Hooks
+			c.fill()
 			all.of.Store(ow, c)
 			_ = c.Run(ctx) // it ends with ctx, or with the store
 			all.of.Delete(ow)

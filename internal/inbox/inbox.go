@@ -53,11 +53,9 @@ type Consumer struct {
 	// inboxes had them.
 	Resets atomic.Uint64
 
-	// Now is the wall clock by which rows are old enough to be dropped. Blocked is called
-	// when a change of whether by blocks other is in force; it must not block. Both are set
-	// before Run.
-	Now     func() time.Time
-	Blocked func(by im.Account, other im.User)
+	// Now is the wall clock by which rows are old enough to be dropped. It is set before Run.
+	Now func() time.Time
+	Hooks
 
 	asked chan struct{} // capacity 1; a token: somebody waits
 
@@ -72,6 +70,26 @@ type waiter struct {
 	ch  chan struct{} // closed then
 }
 
+// Hooks are what a Consumer tells and asks those who tell presence. They are set before Run.
+// Blocked and Wrote must not block. nil: nobody is told, and nobody knows.
+type Hooks struct {
+	Blocked  func(by im.Account, other im.User)                                           // a change of whether by blocks other is in force
+	Wrote    func(from im.Account, other im.User)                                         // from has written to other; it may be called more than once
+	LastSeen func(ctx context.Context, a im.Account, at time.Time) (ms uint64, err error) // when a was online last, as of a time; 0: nobody knows
+}
+
+func (h *Hooks) fill() {
+	if h.Blocked == nil {
+		h.Blocked = func(im.Account, im.User) {}
+	}
+	if h.Wrote == nil {
+		h.Wrote = func(im.Account, im.User) {}
+	}
+	if h.LastSeen == nil {
+		h.LastSeen = func(context.Context, im.Account, time.Time) (uint64, error) { return 0, nil }
+	}
+}
+
 // saveEvery is how often the place in the feed is saved while it moves. What
 // a crash makes it read again, dedupe drops.
 const saveEvery = 5 * time.Second
@@ -81,7 +99,8 @@ const carryAgain = 200 * time.Millisecond
 
 // NewConsumer continues where the last one of ow's feed stopped.
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner, st store.Store) (*Consumer, error) {
-	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), index: ow.Changes(), asked: make(chan struct{}, 1), Now: time.Now, Blocked: func(im.Account, im.User) {}}
+	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), index: ow.Changes(), asked: make(chan struct{}, 1), Now: time.Now}
+	c.fill()
 	var err error
 	if c.saved, c.was, err = c.place(ctx); err != nil {
 		return nil, err
@@ -230,20 +249,18 @@ func (c *Consumer) catchUp(ctx context.Context, tick <-chan time.Time) error {
 func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
 	var sends, blocks []*conv.Send
 	var waiting []chan conv.Result // of batches under way
+	var written []peer
 	seen, titled := map[im.Key]bool{}, map[im.Key]bool{}
 	for _, it := range items {
 		key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
 		if key.Conv.Kind() == im.Group && (anew || it.Kinds&conv.FeedTitles != 0) {
 			titled[key] = true
 		}
-		var more []*conv.Send
-		var err error
-		if !anew {
-			more, err = c.carried(ctx, key, im.Seq(it.From), int(it.Count))
-		} else if !seen[key] {
-			seen[key] = true
-			more, err = c.anew(ctx, key)
+		if anew && seen[key] {
+			continue
 		}
+		seen[key] = true
+		more, wrote, err := c.carried(ctx, key, it, anew)
 		if errors.Is(err, store.ErrCorrupt) { // or one damaged conversation would hold up the inboxes of all
 			c.log.ErrorContext(ctx, "write memberships into inboxes failed", "conv", key.Conv.String(), "err", err)
 			continue
@@ -254,6 +271,7 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		if key.Conv.Kind() == im.Inbox {
 			blocks = append(blocks, more...)
 		}
+		written = append(written, wrote...)
 		for sends = append(sends, more...); len(sends) >= batch; sends = sends[batch:] {
 			if len(waiting) == underWay {
 				if err := c.await(ctx, waiting[0]); err != nil {
@@ -270,6 +288,9 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		}
 	}
 	if err := c.noteTitles(ctx, slices.Collect(maps.Keys(titled))); err != nil {
+		return err
+	}
+	if err := c.notePeers(ctx, written); err != nil {
 		return err
 	}
 	if err := c.noteBlocks(ctx, blocks); err != nil {
@@ -317,13 +338,25 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	return failed
 }
 
-// carried is what some rows have to say elsewhere: changes of members in the inboxes of
-// those concerned, and the blocks of an inbox in the direct conversations.
-func (c *Consumer) carried(ctx context.Context, key im.Key, from im.Seq, count int) ([]*conv.Send, error) {
-	if key.Conv.Kind() == im.Inbox {
-		return c.blocks(ctx, key, from, from+im.Seq(count))
+// carried is what some rows, or, anew, all of a conversation, have to say elsewhere: changes
+// of members in the inboxes of those concerned, the blocks of an inbox in the direct
+// conversations, and who has written in a direct conversation.
+func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem, anew bool) (sends []*conv.Send, written []peer, err error) {
+	kind, from, count := key.Conv.Kind(), im.Seq(it.From), int(it.Count)
+	if kind == im.Direct && (anew || it.Kinds&conv.FeedPeers != 0) {
+		if written, err = c.peers(ctx, key); err != nil {
+			return nil, nil, err
+		}
 	}
-	return c.changes(ctx, key, from, count)
+	switch {
+	case anew:
+		sends, err = c.anew(ctx, key)
+	case kind == im.Inbox:
+		sends, err = c.blocks(ctx, key, from, from+im.Seq(count))
+	case it.Kinds&conv.FeedMembership != 0:
+		sends, err = c.changes(ctx, key, from, count)
+	}
+	return sends, written, err
 }
 
 // changes turns the membership entries among some rows into inbox entries.

@@ -163,11 +163,19 @@ func (w *world) run(what string, f func(context.Context) error) (stop func()) {
 // consume starts a consumer, as a start of the server does.
 func (w *world) consume() {
 	w.t.Helper()
+	w.consumeWith(inbox.Hooks{})
+}
+
+func (w *world) consumeWith(h inbox.Hooks) {
+	w.t.Helper()
 	c, err := inbox.NewConsumer(context.Background(), slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})), w.convs, w.convs.Owners()[0], w.store)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	c.Now = func() time.Time { return time.Now().Add(w.later) }
+	if h.Wrote != nil {
+		c.Wrote = h.Wrote
+	}
 	w.consumer = c
 	w.stopFeed = w.run("inboxes", c.Run)
 }

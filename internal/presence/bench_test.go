@@ -3,6 +3,7 @@ package presence_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wake"
 )
@@ -79,6 +81,14 @@ func BenchmarkDeathOfANode(b *testing.B) {
 					out := newWriter()
 					n.flusher = out.flusher
 					of := func(watcher, k int) im.User { return users[(watcher*7+k*491)%targets] }
+					w.store.peersOf = map[string][]string{}
+					for i := range watchers {
+						prefix := store.PairKey(im.User(fmt.Sprint("w", i)), "")
+						for k := range each {
+							w.store.peersOf[string(prefix)] = append(w.store.peersOf[string(prefix)], string(prefix)+string(of(i, k)))
+						}
+						slices.Sort(w.store.peersOf[string(prefix)])
+					}
 					var all []*session
 					for i := range watchers {
 						all = append(all, n.connect(b, im.User(fmt.Sprint("w", i))))

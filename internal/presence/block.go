@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // maxBlocked is how many users are kept whom one user may block.
@@ -31,6 +31,14 @@ func blockedOf(users []im.User, all bool) *blocked {
 	}
 	slices.Sort(users)
 	return &blocked{users: slices.Compact(users)}
+}
+
+// list are those who are known by name.
+func (b *blocked) list() []im.User {
+	if b == nil {
+		return nil
+	}
+	return b.users
 }
 
 func (b *blocked) has(u im.User) bool {
@@ -59,7 +67,7 @@ func (b *blocked) without(c *blocked) *blocked {
 
 // readBlocked reads whom a user may block.
 func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, error) {
-	prefix := store.BlockKey(a.User, "")
+	prefix := store.PairKey(a.User, "")
 	var users []im.User
 	err := p.o.Store.Records(ctx, store.Blocks, a.Tenant, prefix, func(key, _ []byte) bool {
 		users = append(users, im.User(key[len(prefix):]))
@@ -71,29 +79,26 @@ func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, err
 	return blockedOf(users, false), err
 }
 
-// isBlocked tells whether a user blocks another one. The answer is that of their direct
-// conversation, which is written last when a block begins.
-func (p *Presence) isBlocked(ctx context.Context, by im.Account, other im.User) (bool, error) {
-	rec, err := p.o.Store.Conversation(ctx, im.Key{Tenant: by.Tenant, Conv: p.o.IDs.Direct(by.Tenant, by.User, other)})
-	if errors.Is(err, store.ErrCorrupt) { // nobody knows
-		return true, nil
-	}
-	return slices.ContainsFunc(rec.GetBlocks(), func(b *storepb.Block) bool { return b.Blocked && b.User == string(by.User) }), err
-}
-
-// mayBlock hides t from some of those who watch, because it is not known any more whether it
-// blocks them, and asks. What was read before does not count.
-func (p *Presence) mayBlock(s *step, t *target, who *blocked) {
-	t.blocks++
+// mayBlock has it read whether t blocks some of those who watch, because it is not known any
+// more. Until then they are told nothing of t, and then they are told that t has gone.
+func (p *Presence) mayBlock(t *target, who *blocked, now time.Time) {
+	t.pairs++
 	t.blocked = t.blocked.with(who)
+	watching := map[im.User]bool{}
 	for _, x := range t.watchers {
-		if !who.has(x.w.out.Account.User) {
+		u := x.w.out.Account.User
+		if !who.has(u) || u == t.account.User {
 			continue
 		}
+		watching[u] = true
 		if x.view == visible {
-			x.view = hidden
-			s.tell(x.w, t.as(hidden))
+			p.depart(t, x, now)
 		}
 		p.askFor(question{x.w, x})
+	}
+	for _, u := range who.list() {
+		if !watching[u] { // who watches t later is told what is stored
+			delete(t.away, u)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -42,6 +43,29 @@ type lastSeen struct {
 // coarse is a time as others may know it.
 func coarse(t time.Time) uint64 {
 	return uint64(t.Truncate(lastSeenStep).UnixMilli())
+}
+
+// LastSeen is when a user was online last, as of a time, as others may know it, in Unix
+// milliseconds; 0: nobody knows. A user who is online was so at that time.
+func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (uint64, error) {
+	ms := coarse(at)
+	hash := p.o.Table.Hash(a)
+	if p.o.Table.Online(hash) {
+		return ms, nil
+	}
+	p.mu.Lock()
+	for _, l := range slices.Backward(p.leaving) { // of these nothing is stored yet
+		if l.hash == hash {
+			p.mu.Unlock()
+			return min(l.ms, ms), nil
+		}
+	}
+	p.mu.Unlock()
+	stored, err := p.readLastSeen(ctx, a)
+	if errors.Is(err, store.ErrCorrupt) {
+		return 0, nil
+	}
+	return min(stored, ms), err
 }
 
 func (p *Presence) leaveLocked(a im.Account, hash uint64) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -19,7 +20,6 @@ import (
 type job struct {
 	w       *Watch
 	list    []watching // of w: what is read; the workers do not look into it
-	again   bool       // the session was told of the targets before, maybe
 	reads   []reading  // one for each target
 	watcher im.Account
 }
@@ -31,10 +31,11 @@ type reading struct {
 	lastMs  uint64
 	blocked *blocked
 	version uint32
-	blocks  uint32 // of the target, before it was read
+	pairs   uint32 // of the target, before it was read
 	policy  user.PresencePolicy
-	known   bool // the loop knew it before
-	sees    bool
+	block   *storepb.Block // of the watcher by the target; nil: none
+	known   bool           // the loop knew it before
+	sees    bool           // or would, without the block
 }
 
 // result is what a job has come to.
@@ -47,7 +48,7 @@ func jobFor(w *Watch, list []watching) job {
 	j := job{w: w, list: list, watcher: w.out.Account, reads: make([]reading, len(list))}
 	for i := range list {
 		t := list[i].t
-		j.reads[i] = reading{t: t, version: t.version, blocks: t.blocks, known: t.known, policy: t.policy, blocked: t.blocked, lastMs: t.lastMs}
+		j.reads[i] = reading{t: t, version: t.version, pairs: t.pairs, known: t.known, policy: t.policy, blocked: t.blocked, lastMs: t.lastMs}
 	}
 	return j
 }
@@ -70,7 +71,7 @@ func (p *Presence) work(ctx context.Context) {
 
 // read reads who of the targets may be seen. Whether there is no such user, or one who may
 // not be seen, it reads the same: the user's record, whom they may block, when they were
-// online last, and whether they have a direct conversation with the watcher. Spec: P-13.6.
+// online last, and whether they have written to the watcher. Spec: P-13.6.
 func (p *Presence) read(ctx context.Context, j *job) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -82,29 +83,20 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 	if err := g.Wait(); err != nil || j.w == nil {
 		return err
 	}
-	asks, ids := make([]*reading, 0, len(j.reads)), make([]im.ConvID, 0, len(j.reads))
+	asks := make([]*reading, 0, len(j.reads))
 	for i := range j.reads {
 		r := &j.reads[i]
 		switch {
 		case r.t.account == j.watcher, r.policy == user.ToEverybody:
 			r.sees = true
 		default:
-			asks, ids = append(asks, r), append(ids, p.o.IDs.Direct(j.watcher.Tenant, r.t.account.User, j.watcher.User))
+			asks = append(asks, r)
 		}
 	}
-	if len(ids) > 0 {
-		listed, err := p.o.Listed(ctx, j.watcher, ids)
-		if errors.Is(err, store.ErrCorrupt) || im.CodeOf(err) == im.CodeDamaged { // no reason to try it again and again
-			listed, err = make([]bool, len(ids)), nil
-		}
-		if err != nil {
-			return err
-		}
-		for i, r := range asks {
-			r.sees = listed[i] && r.policy == user.ToPeers
-		}
+	if err := p.readPeers(ctx, j.watcher, asks); err != nil {
+		return err
 	}
-	return p.dropBlocked(ctx, j)
+	return p.readBlocks(ctx, j)
 }
 
 // readTarget reads what is the same for all who watch a user.
@@ -125,24 +117,22 @@ func (p *Presence) readTarget(ctx context.Context, r *reading) (err error) {
 	return err
 }
 
-// dropBlocked takes from the watcher of j what users do not want it to see who block it.
-func (p *Presence) dropBlocked(ctx context.Context, j *job) error {
+// readBlocks reads who of the targets that the watcher of j would see blocks it.
+func (p *Presence) readBlocks(ctx context.Context, j *job) (err error) {
 	for i := range j.reads {
 		r := &j.reads[i]
 		if !r.blocked.has(j.watcher.User) || r.t.account == j.watcher {
 			continue
 		}
-		blocks, err := p.isBlocked(ctx, r.t.account, j.watcher.User)
-		if err != nil {
+		if r.block, err = user.ReadBlock(ctx, p.o.Store, p.o.IDs, r.t.account, j.watcher.User); err != nil {
 			return err
 		}
-		r.sees = r.sees && !blocks
 	}
 	return nil
 }
 
 // takeResults takes over what the workers have read, and tells it to the sessions.
-func (p *Presence) takeResults(s *step) {
+func (p *Presence) takeResults(s *step, now time.Time) {
 	p.mu.Lock()
 	done := p.done
 	p.done = nil
@@ -153,14 +143,14 @@ func (p *Presence) takeResults(s *step) {
 			p.o.Log.Warn("read presence failed: it is tried again", "user", string(r.watcher.User), "err", r.err)
 			p.again(r.job)
 		case r.w == nil:
-			p.takeRecheck(s, r.job)
+			p.takeRecheck(s, r.job, now)
 		default:
-			p.take(s, r.job)
+			p.take(s, r.job, now)
 		}
 	}
 }
 
-func (p *Presence) take(s *step, j job) {
+func (p *Presence) take(s *step, j job, now time.Time) {
 	if j.w.owed == nil && len(j.list) > 1 {
 		j.w.owed = make([]*petrelv1.Presence, 0, len(j.list))
 	}
@@ -179,13 +169,38 @@ func (p *Presence) take(s *step, j job) {
 		if x.at < 0 {
 			continue
 		}
-		if r.blocks != t.blocks {
+		if r.pairs != t.pairs {
 			p.askFor(question{j.w, x})
 			continue
 		}
-		if v := viewOf(r.sees); v != x.view || !j.again {
-			x.view = v
-			s.tell(j.w, t.as(v))
+		s.settle(x, r, now)
+	}
+}
+
+// settle tells a session what was read for it, if it is news.
+func (s *step) settle(x *watching, r *reading, now time.Time) {
+	t, u := x.t, x.w.out.Account.User
+	switch {
+	case !r.sees:
+		if x.view != hidden {
+			x.view = hidden
+			s.tell(x.w, t.as(hidden))
+		}
+	case r.block == nil:
+		s.stay(t, x)
+	case x.view == visible: // nobody has told of the block yet
+		s.p.depart(t, x, now)
+	case x.view == untold, x.view == hidden:
+		a := t.away[u]
+		if a == nil {
+			a = &away{lastMs: r.block.LastMs}
+			t.setAway(u, a)
+		}
+		x.view = a.view()
+		s.tell(x.w, a.as(t))
+	default:
+		if a := t.away[u]; a != nil && x.view == awayOnline && r.block.LastMs != 0 { // as whoever watches later is told
+			a.lastMs = r.block.LastMs
 		}
 	}
 }
@@ -196,7 +211,7 @@ func (p *Presence) again(j job) {
 	for i := range j.reads {
 		switch {
 		case j.w == nil:
-			p.policyChanged(j.reads[i].t.account, "")
+			p.policyChanged(j.reads[i].t.account, "", false)
 		case j.list[i].at >= 0:
 			p.askFor(question{j.w, &j.list[i]})
 		}

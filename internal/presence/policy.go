@@ -1,6 +1,8 @@
 package presence
 
 import (
+	"time"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wake"
@@ -12,58 +14,67 @@ const recheckAtOnce = 64
 // PolicyChanged has every node ask the store anew who may see a user. The change is
 // durable.
 func (p *Presence) PolicyChanged(a im.Account) {
-	p.tellChange(a, "")
+	p.tellChange(a, "", false)
 }
 
 // BlockChanged has every node look anew whether a user blocks a watcher. The change is
 // durable. Spec: P-5.4.
-func (p *Presence) BlockChanged(a im.Account, watcher im.User) { p.tellChange(a, watcher) }
+func (p *Presence) BlockChanged(a im.Account, watcher im.User) { p.tellChange(a, watcher, false) }
 
-func (p *Presence) tellChange(a im.Account, watcher im.User) {
-	p.policyChanged(a, watcher)
+// Wrote has every node look anew whether a watcher may see a user, who has written to them.
+// That is durable. Spec: P-13.6.
+func (p *Presence) Wrote(a im.Account, watcher im.User) { p.tellChange(a, watcher, true) }
+
+func (p *Presence) tellChange(a im.Account, watcher im.User, peer bool) {
+	p.policyChanged(a, watcher, peer)
 	if p.o.Nodes != nil {
-		p.o.Nodes.TellPresencePolicy(a, watcher)
+		p.o.Nodes.TellPresencePolicy(a, watcher, peer)
 	}
 }
 
-// blockChange is a user who may have blocked a watcher, or may not block them any more.
-type blockChange struct {
+// pairChange is a user who has written to a watcher, or may have blocked them, or may not
+// block them any more.
+type pairChange struct {
 	account im.Account
 	watcher im.User
+	peer    bool // has written
 }
 
 // policyChanged notes a change of who may see a user on this node: one watcher, or, without
 // one, all.
-func (p *Presence) policyChanged(a im.Account, watcher im.User) {
+func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.targets[p.o.Table.Hash(a)] == nil:
 		return
-	case watcher == "" || len(p.blocks) >= maxAsked:
+	case watcher == "" || len(p.pairs) >= maxAsked:
 		p.stale = append(p.stale, a)
 	default:
-		p.blocks = append(p.blocks, blockChange{a, watcher})
+		p.pairs = append(p.pairs, pairChange{a, watcher, peer})
 	}
 	wake.Set(p.wake)
 }
 
-// hideBlocked hides users from watchers whom they may block since a change, and has it read
-// whether they do. What was read before does not count. Spec: P-5.4.
-func (p *Presence) hideBlocked(s *step) {
+// takePairs has it read whether watchers may see a user, after something between the two has
+// changed. What was read before does not count.
+func (p *Presence) takePairs(now time.Time) {
 	p.mu.Lock()
-	changed := p.blocks
-	p.blocks = nil
+	changed := p.pairs
+	p.pairs = nil
 	var targets []*target
 	for _, x := range changed {
 		targets = append(targets, p.targets[p.o.Table.Hash(x.account)])
 	}
 	p.mu.Unlock()
 	for i, t := range targets {
-		if t == nil {
-			continue
+		switch u := changed[i].watcher; {
+		case t == nil:
+		case changed[i].peer:
+			p.mayBeSeen(t, u)
+		default:
+			p.mayBlock(t, blockedOf([]im.User{u}, false), now)
 		}
-		p.mayBlock(s, t, blockedOf([]im.User{changed[i].watcher}, false))
 	}
 }
 
@@ -99,12 +110,12 @@ func (p *Presence) recheckJob() (j job, ok bool) {
 }
 
 // takeRecheck takes over policies that were read again, and whom the users may block.
-func (p *Presence) takeRecheck(s *step, j job) {
+func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 	for i := range j.reads {
 		r := &j.reads[i]
 		t := r.t
 		if more := r.blocked.without(t.blocked); t.known && more != nil {
-			p.mayBlock(s, t, more)
+			p.mayBlock(t, more, now)
 		}
 		if r.version == t.rechecks && (!t.known || t.policy != r.policy) {
 			p.setPolicy(s, t, r.policy)
@@ -112,21 +123,29 @@ func (p *Presence) takeRecheck(s *step, j job) {
 	}
 }
 
-// setPolicy tells those who watch t what they may see now. Those who may see it only if
-// they have a direct conversation with t, or whom t may block, see nothing until that is
-// looked up.
+// setPolicy tells those who watch t what they may see now. Those to whom t must have written,
+// see nothing until that is looked up; so do those whom t may block, and who saw nothing
+// before.
 func (p *Presence) setPolicy(s *step, t *target, policy user.PresencePolicy) {
 	t.version++ // what jobs read of t does not count
 	t.policy = policy
 	for _, x := range t.watchers {
-		was := x.view
-		own, blocked := x.w.out.Account == t.account, t.blocked.has(x.w.out.Account.User)
-		if v := viewOf(own || policy == user.ToEverybody && t.known && !blocked); was != untold && v != was {
-			x.view = v
-			s.tell(x.w, t.as(v))
-		}
-		if policy == user.ToPeers || !t.known || was == untold || blocked {
+		own, open := x.w.out.Account == t.account, policy == user.ToEverybody && t.known
+		switch {
+		case x.view == untold, open && x.view == hidden && t.blocked.has(x.w.out.Account.User) && !own:
 			p.askFor(question{x.w, x})
+		case (own || open) && x.view == hidden:
+			x.view = visible
+			s.tell(x.w, t.as(visible))
+		case own, open: // it stays as it is
+		default:
+			if x.view != hidden {
+				x.view = hidden
+				s.tell(x.w, t.as(hidden))
+			}
+			if policy == user.ToPeers || !t.known {
+				p.askFor(question{x.w, x})
+			}
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package presence tells sessions which of the users that they watch are online.
 //
 // Read the files in this order: presence.go (what is kept), watch.go (a session says whom
-// it watches), run.go (changes are told), load.go (who may see it), block.go (who may be blocked), lastseen.go (until when
+// it watches), run.go (changes are told), load.go (who may see it), peer.go (who has written to whom), block.go (who may be blocked), away.go (who is blocked), lastseen.go (until when
 // users were online), policy.go (a user changes who may see it).
 //
 // Every node knows who is online: from its own online table, and from the announcements of
@@ -67,9 +67,6 @@ type Options struct {
 
 	// Policy says who may see when a user is online; ToNobody, if there is no such user.
 	Policy func(ctx context.Context, a im.Account) (user.PresencePolicy, error)
-
-	// Listed tells which conversations are in a user's list.
-	Listed func(ctx context.Context, a im.Account, ids []im.ConvID) ([]bool, error)
 }
 
 // Presence tells the sessions of this node who is online.
@@ -93,7 +90,7 @@ type Presence struct {
 	ended   []*Watch     // whose sessions have ended
 	done    []result     // of jobs
 	stale   []im.Account // whose policy has changed
-	blocks  []blockChange
+	pairs   []pairChange
 	leaving []leaving // the oldest first
 	write   []lastSeen
 
@@ -113,9 +110,10 @@ type target struct {
 	known    bool   // policy, blocked and lastMs were read
 	version  uint32 // raised when the policy has changed: what was read before does not count
 	rechecks uint32 // how often the policy was to be read again: the last time counts
-	blocks   uint32 // how often t has blocked a watcher, or ended that: what was read before does not count
+	pairs    uint32 // how often something between t and one watcher has changed: what was read before does not count
 	policy   user.PresencePolicy
 	blocked  *blocked
+	away     map[im.User]*away // by watcher whom t blocks, or may block
 	lastMs   uint64
 	online   bool      // is told as online
 	goneAt   time.Time // since when there is no session; zero: there is one, or it is told as offline
@@ -128,17 +126,12 @@ type target struct {
 type view uint8
 
 const (
-	untold  view = iota
-	hidden       // the session may not see it
-	visible      // it may
+	untold      view = iota
+	hidden           // the session may not see it
+	visible          // it may
+	awayOnline       // the target blocks the user of the session, or may do so, and is told as online for a while
+	awayOffline      // the same, and is told as offline
 )
-
-func viewOf(sees bool) view {
-	if sees {
-		return visible
-	}
-	return hidden
-}
 
 // New makes a Presence, and connects it with the online table, before anybody enters it.
 func New(o Options) *Presence {

@@ -38,20 +38,24 @@ type accounts struct {
 
 	mu       sync.Mutex
 	policies map[im.User]user.PresencePolicy // of those who exist
-	peers    map[im.ConvID]bool              // direct conversations
+	peers    []string                        // keys of the table Peers
 	seen     map[im.User]uint64
 	blocks   map[im.ConvID][]*storepb.Block
-	blocked  []string // keys of the table Blocks
-	updates  []int    // how many records each of them had
-	reads    []string // what was read
-	quiet    bool     // reads are not noted, and all users have direct conversations with each other
+	blocked  []string            // keys of the table Blocks
+	updates  []int               // how many records each of them had
+	reads    []string            // what was read
+	quiet    bool                // reads are not noted, and the table Peers is peersOf
+	peersOf  map[string][]string // keys by what they begin with
 	broken   error
-	slow     time.Duration // that a look for conversations takes
+	slow     time.Duration // that a look for a conversation or a peer takes
 
 	meanwhile func() // what another node writes after the next read of a record; nil: nothing
 }
 
 func (s *accounts) Record(_ context.Context, t store.Table, _ im.Tenant, key []byte) ([]byte, error) {
+	if t == store.Peers {
+		return s.isPeer(string(key))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note("table %d of %s", t, key)
@@ -70,12 +74,32 @@ func (s *accounts) Records(_ context.Context, t store.Table, _ im.Tenant, prefix
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note("records of %s", prefix)
-	for _, key := range s.blocked {
-		if t == store.Blocks && strings.HasPrefix(key, string(prefix)) && !fn([]byte(key), []byte{1}) {
+	keys := s.blocked
+	if t == store.Peers {
+		if keys = s.peers; s.quiet {
+			keys = s.peersOf[string(prefix)]
+		}
+	}
+	for _, key := range keys {
+		if strings.HasPrefix(key, string(prefix)) && !fn([]byte(key), []byte{1}) {
 			break
 		}
 	}
-	return nil
+	return s.broken
+}
+
+// isPeer is the record of the table Peers with a key. What it says may be old by now.
+func (s *accounts) isPeer(key string) (v []byte, err error) {
+	s.mu.Lock()
+	slow := s.slow
+	s.note("peer %s", strings.ReplaceAll(key, "\x00", " "))
+	if slices.Contains(s.peers, key) {
+		v = []byte{1}
+	}
+	err = s.broken
+	s.mu.Unlock()
+	<-time.After(slow)
+	return v, err
 }
 
 func (s *accounts) Update(_ context.Context, puts []store.RecordPut) error {
@@ -117,21 +141,6 @@ func (s *accounts) policy(_ context.Context, a im.Account) (user.PresencePolicy,
 	return user.ToNobody, s.broken
 }
 
-func (s *accounts) listed(_ context.Context, a im.Account, list []im.ConvID) ([]bool, error) {
-	s.mu.Lock()
-	slow := s.slow
-	s.mu.Unlock()
-	<-time.After(slow)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	listed := make([]bool, len(list))
-	for i, id := range list {
-		listed[i] = s.quiet || s.peers[id]
-	}
-	s.note("%d conversations of %s", len(list), a.User)
-	return listed, s.broken
-}
-
 // note notes what was read, with mu held.
 func (s *accounts) note(format string, a ...any) {
 	if !s.quiet {
@@ -152,10 +161,14 @@ func (s *accounts) block(by, other im.User, blocked bool) {
 		s.blocks = map[im.ConvID][]*storepb.Block{}
 	}
 	if blocked {
-		s.blocked = append(s.blocked, string(store.BlockKey(by, other)))
+		s.blocked = append(s.blocked, string(store.PairKey(by, other)))
 		slices.Sort(s.blocked)
 	}
-	s.blocks[ids.Direct(im.DefaultTenant, by, other)] = []*storepb.Block{{User: string(by), Blocked: blocked}}
+	b := &storepb.Block{User: string(by), Blocked: blocked}
+	if blocked {
+		b.LastMs = uint64(time.Now().Truncate(10 * time.Minute).UnixMilli())
+	}
+	s.blocks[ids.Direct(im.DefaultTenant, by, other)] = []*storepb.Block{b}
 }
 
 // read takes what was read.
@@ -204,7 +217,7 @@ func newWorld(t testing.TB, nodes int) *world {
 }
 
 func newWorldOf(t testing.TB, nodes int) *world {
-	w := &world{t: t, store: &accounts{policies: map[im.User]user.PresencePolicy{}, peers: map[im.ConvID]bool{}, seen: map[im.User]uint64{}}}
+	w := &world{t: t, store: &accounts{policies: map[im.User]user.PresencePolicy{}, seen: map[im.User]uint64{}}}
 	net := localbus.New()
 	for i := range nodes {
 		w.nodes = append(w.nodes, w.start(net, im.Node(rune('a'+i)), nodes > 1))
@@ -214,7 +227,7 @@ func newWorldOf(t testing.TB, nodes int) *world {
 
 func (w *world) start(net *localbus.Net, id im.Node, others bool) *node {
 	n := &node{table: fanout.NewTable(), flusher: fanout.NewFlusher(func() {})}
-	o := presence.Options{Store: w.store, IDs: ids, Table: n.table, Policy: w.store.policy, Listed: w.store.listed}
+	o := presence.Options{Store: w.store, IDs: ids, Table: n.table, Policy: w.store.policy}
 	var runs []func(context.Context) error
 	if others {
 		b, err := net.Join(id)
@@ -252,11 +265,12 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// peers gives two users a direct conversation.
-func (w *world) peers(a, b im.User) {
+// peers lets the one user have written to the other.
+func (w *world) peers(from, to im.User) {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
-	w.store.peers[ids.Direct(im.DefaultTenant, a, b)] = true
+	w.store.peers = append(w.store.peers, string(store.PairKey(to, from)))
+	slices.Sort(w.store.peers)
 }
 
 // session is a connection whose client understands presence.
@@ -285,6 +299,7 @@ func (s *session) leave() {
 
 func (s *session) set(users ...im.User) {
 	s.t.Helper()
+	slices.Sort(users)
 	if !s.n.Set(s.watch, users) {
 		s.t.Fatal("too many watches wait")
 	}
@@ -399,7 +414,8 @@ func TestWhoMayBeSeen(t *testing.T) {
 				there.connect(t, u)
 			}
 		}
-		w.peers("alice", "peer")
+		w.peers("peer", "alice")
+		w.peers("alice", "stranger")
 		w.peers("closed-peer", "alice")
 		alice := here.connect(t, "alice")
 		pass(time.Second)
@@ -460,15 +476,120 @@ func TestAPolicyThatChangesIsKept(t *testing.T) {
 	})
 }
 
-// Who is blocked is told at once that the other one is offline, and sees them again when
-// they are not blocked any more, whatever is read meanwhile. Others see no difference.
-// Spec: P-5.4, P-13.6.
+// A block looks to the blocked user as if the blocker went: nothing is told for 30 s, then
+// that they are offline since the time of the block. So it stays, also for a session that
+// watches later, and whatever is read meanwhile. Spec: P-5.4, P-13.5.
+func TestABlockLooksLikeGoing(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		w.store.set("bob", user.ToPeers)
+		w.store.set("carol", user.ToEverybody)
+		w.peers("bob", "alice")
+		w.peers("bob", "dave")
+		bob, carol := there.connect(t, "bob"), there.connect(t, "carol")
+		alice, phone, dave := here.connect(t, "alice"), here.connect(t, "alice"), here.connect(t, "dave")
+		pass(15 * time.Minute)
+		alice.set("bob", "carol")
+		dave.set("bob")
+		pass(time.Second)
+		alice.want("at first", "bob on, carol on")
+		dave.want("at first", "bob on")
+		w.store.block("bob", "alice", true)
+		there.BlockChanged(bob.out.Account, "alice")
+		carol.leave()
+		pass(15 * time.Second)
+		alice.want("15 s after the one blocked her and the other one went", "")
+		alice.set("bob", "carol")
+		phone.set("bob")
+		pass(time.Second)
+		alice.want("who asks again then", "bob on, carol on")
+		phone.want("who watches then", "bob on")
+		pass(13 * time.Second)
+		alice.want("29 s after it", "")
+		pass(2 * time.Second)
+		alice.want("31 s after it", "bob off since 00:10, carol off since 00:10")
+		phone.want("31 s after it", "bob off since 00:10")
+		pass(30 * time.Minute)
+		bob.leave()
+		pass(time.Hour)
+		dave.want("who is not concerned", "bob off since 00:40")
+		bob = there.connect(t, "bob")
+		pass(time.Second)
+		alice.want("whatever he does", "")
+		dave.want("who is not concerned", "bob on")
+		alice.set("bob")
+		pass(time.Second)
+		alice.want("when she watches him anew", "bob off since 00:10")
+		alice.set()
+		phone.set()
+		dave.set()
+		pass(time.Second)
+		alice.set("bob")
+		pass(time.Second)
+		alice.want("when nobody here has watched him meanwhile", "bob off since 00:10")
+		w.store.block("bob", "alice", false)
+		there.BlockChanged(bob.out.Account, "alice")
+		pass(time.Second)
+		alice.want("when he does not block her any more", "bob on")
+	})
+}
+
+// Who is offline when they block somebody stays offline since the same time, and nothing is
+// told. Neither is when a block ends within the 30 s, or when it has not changed.
+func TestABlockIsNotTold(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		w.store.set("bob", user.ToEverybody)
+		bob := there.connect(t, "bob")
+		alice := here.connect(t, "alice")
+		pass(time.Second)
+		alice.set("bob")
+		pass(time.Second)
+		alice.want("at first", "bob on")
+		change := func(blocked bool) {
+			w.store.block("bob", "alice", blocked)
+			there.BlockChanged(bob.out.Account, "alice")
+		}
+		change(true)
+		pass(10 * time.Second)
+		change(false)
+		pass(10 * time.Second)
+		change(true)
+		pass(time.Second)
+		change(true) // it is carried at least once
+		pass(5 * time.Second)
+		change(false)
+		pass(time.Minute)
+		alice.want("after two blocks that ended soon", "")
+		change(true)
+		pass(10 * time.Second)
+		change(false)
+		pass(10 * time.Second)
+		change(true)
+		pass(15 * time.Second)
+		alice.want("15 s after another block", "")
+		pass(16 * time.Second)
+		alice.want("31 s after it", "bob off since 00:00")
+		change(false)
+		pass(time.Second)
+		alice.want("when it ends", "bob on")
+		bob.leave()
+		pass(time.Hour)
+		alice.want("when bob has gone", "bob off since 00:00")
+		change(true)
+		pass(time.Minute)
+		change(false)
+		pass(time.Minute)
+		alice.want("blocked while he is away", "")
+	})
+}
+
+// What is read of a watcher before a change of a block does not count, however long it takes,
+// and while it is not known, she is told nothing. Spec: P-5.4, P-13.6.
 func TestABlockEndsWhatIsSeen(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world, here, there *node) {
 		w.store.slow = 2 * time.Second
 		w.store.set("bob", user.ToPeers)
-		w.peers("alice", "bob")
-		w.peers("carol", "bob")
+		w.peers("bob", "alice")
+		w.peers("bob", "carol")
 		bob := there.connect(t, "bob")
 		alice, carol := here.connect(t, "alice"), here.connect(t, "carol")
 		pass(time.Second)
@@ -485,20 +606,92 @@ func TestABlockEndsWhatIsSeen(t *testing.T) {
 		pass(2 * time.Second)
 		alice.want("when that has come", "")
 		pass(20 * time.Second)
-		alice.want("blocked while it was read", "bob off")
+		alice.want("blocked while it was read", "bob off since 00:00")
 		block(false)
 		pass(20 * time.Second)
 		alice.want("not blocked any more", "bob on")
+		w.store.fail(store.ErrStalled)
 		block(true)
+		bob.leave()
 		pass(time.Second)
-		alice.want("blocked, at once", "bob off")
-		pass(20 * time.Second)
+		bob = there.connect(t, "bob")
+		pass(time.Minute)
+		alice.want("when nobody can read it", "bob off since 00:00")
+		w.store.fail(nil)
+		pass(10 * time.Second)
 		alice.want("when it was read", "")
 		carol.want("she is not concerned", "")
 		bob.leave()
 		pass(time.Minute)
 		alice.want("when bob goes", "")
 		carol.want("when bob goes", "bob off since 00:00")
+	})
+}
+
+// Who has not written to the watcher is not seen, and is seen when they have, without a
+// further question. Those who are seen already are told nothing. Spec: P-13.6.
+func TestTheFirstMessageLetsSee(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		w.store.set("bob", user.ToPeers)
+		w.store.set("open", user.ToEverybody)
+		w.peers("alice", "bob")
+		bob, open := there.connect(t, "bob"), there.connect(t, "open")
+		alice, carol := here.connect(t, "alice"), here.connect(t, "carol")
+		pass(time.Second)
+		alice.set("bob", "open")
+		carol.set("bob")
+		pass(time.Second)
+		alice.want("who has written alone", "bob off, open on")
+		carol.want("at first", "bob off")
+		wrote := func(s *session, to im.User) {
+			w.peers(s.out.Account.User, to)
+			there.Wrote(s.out.Account, to)
+			pass(time.Second)
+		}
+		wrote(open, "alice")
+		alice.want("when somebody has written whom she sees", "")
+		wrote(bob, "alice")
+		alice.want("when bob has written to her", "bob on")
+		wrote(bob, "alice")
+		alice.want("when it is told again", "")
+		carol.want("she is not concerned", "")
+		w.store.mu.Lock()
+		w.store.slow = 2 * time.Second
+		w.store.mu.Unlock()
+		carol.set("bob")
+		pass(time.Second) // it is read
+		wrote(bob, "carol")
+		pass(10 * time.Second)
+		carol.want("when bob writes while it is read", "bob on")
+	})
+}
+
+// Of a watcher to whom very many have written, each user is looked up. Spec: P-13.6.
+func TestAllPeersAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.end()
+		n := w.nodes[0]
+		var all []im.User
+		for i := range 1200 {
+			u := im.User(fmt.Sprintf("u%04d", i))
+			if i%10 == 0 {
+				w.store.set(u, user.ToPeers)
+				n.connect(t, u)
+				all = append(all, u)
+			}
+			if i%20 != 10 {
+				w.peers(u, "alice")
+			}
+		}
+		alice := n.connect(t, "alice")
+		alice.set(all...)
+		pass(time.Second)
+		var want []string
+		for i, u := range all {
+			want = append(want, string(u)+map[bool]string{true: " on", false: " off"}[i%2 == 0])
+		}
+		alice.want("who has very many peers", strings.Join(want, ", "))
 	})
 }
 
@@ -526,7 +719,7 @@ func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
 		carol.set("bob")
 		look("who is first", carol, "bob on", 3) // the policy, whom bob may block, when bob was online last
 		alice.set("bob")
-		look("who is blocked", alice, "bob off", 1) // the direct conversation
+		look("who is blocked", alice, "bob off since 00:00", 1) // the direct conversation
 		dora.set("bob")
 		look("who was blocked once", dora, "bob on", 1)
 		change := func(p user.PresencePolicy) {
@@ -536,14 +729,14 @@ func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
 		}
 		change(user.ToNobody)
 		change(user.ToEverybody)
-		alice.want("when bob lets everybody see it", "")
-		carol.want("when bob lets everybody see it", "bob on") // after an "off" that was not read
+		alice.want("when bob lets everybody see it", "bob off since 00:00") // she saw less when he let nobody see it
+		carol.want("when bob lets everybody see it", "bob on")              // after an "off" that was not read
 		for i := range 2000 {
 			w.store.block("bob", im.User(fmt.Sprint("u", i)), true)
 		}
 		n.PolicyChanged(bob.out.Account)
 		pass(5 * time.Second)
-		carol.want("when bob has blocked too many to keep", "bob on")
+		carol.want("when bob has blocked too many to keep", "") // it is read for her whether he blocks her
 		alice.want("when bob has blocked too many to keep", "")
 		carol.set()
 		pass(time.Second)
@@ -561,7 +754,7 @@ func TestAListIsToldThatIsSetWhileAPolicyChanges(t *testing.T) {
 		defer w.end()
 		n := w.nodes[0]
 		w.store.set("bob", user.ToPeers)
-		w.peers("alice", "bob")
+		w.peers("bob", "alice")
 		n.connect(t, "bob")
 		alice := n.connect(t, "alice")
 		alice.set("bob")
@@ -652,6 +845,39 @@ func TestUsersAreStoredAsSeenInBatches(t *testing.T) {
 		n.end()
 		if seen, _ := w.store.written(); seen["u3"] == 0 {
 			t.Error("who left shortly before the end is not stored as seen")
+		}
+	})
+}
+
+// When a user was online last, is known at any time: while they are online, within the 30 s,
+// and from the store.
+func TestLastSeenIsKnownAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.end()
+		n := w.nodes[0]
+		a := im.Account{Tenant: im.DefaultTenant, User: "bob"}
+		want := func(when, want string) {
+			t.Helper()
+			pass(time.Second)
+			ms, err := n.LastSeen(t.Context(), a, time.Now())
+			if got := time.UnixMilli(int64(ms)).UTC().Format("15:04:05"); err != nil || got != want && (ms > 0 || want != "") {
+				t.Errorf("%s bob was online until %s, %v; want %s", when, got, err, want)
+			}
+		}
+		want("before he came", "")
+		pass(12 * time.Minute)
+		bob := n.connect(t, "bob")
+		want("while he is here", "00:10:00")
+		bob.leave()
+		pass(10*time.Minute - 10*time.Second)
+		bob = n.connect(t, "bob")
+		bob.leave()
+		want("when he has just gone", "00:20:00")
+		pass(time.Hour)
+		want("long after that", "00:20:00")
+		if ms, err := n.LastSeen(t.Context(), a, time.Now().Add(-time.Hour-4*time.Minute)); err != nil || time.UnixMilli(int64(ms)).UTC().Format("15:04:05") != "00:10:00" {
+			t.Errorf("as of an earlier time bob was online until %d, %v; want not later than that time", ms, err)
 		}
 	})
 }

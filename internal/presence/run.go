@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // fading is a user without a session, who is told as offline at a time, unless they are
-// back by then.
+// back by then. With a watcher, it is a user who is told so to that one alone.
 type fading struct {
-	t      *target
-	goneAt time.Time // of t; if t says something else, they were back
+	t       *target
+	goneAt  time.Time // of t, or of what t.away has of the watcher; if that says something else, it was revoked
+	watcher im.User
 }
 
 // Run tells presence until ctx ends.
@@ -78,8 +80,8 @@ func (p *Presence) step() time.Duration {
 	s := &step{p: p, room: tellAtOnce}
 	now := time.Now()
 	p.endWatches()
-	p.hideBlocked(s)
-	p.takeResults(s)
+	p.takePairs(now)
+	p.takeResults(s, now)
 	next := min(p.tellChanges(s, now), p.tellFaded(s, now))
 	return min(next, p.handOut(now, next == tellPause), p.ask(now), p.settleLeaving(now))
 }
@@ -147,7 +149,7 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 			s.tellAll(t)
 		case t.online && t.goneAt.IsZero():
 			t.goneAt, t.goneMs = now, coarse(p.o.Now())
-			p.fading = append(p.fading, fading{t, now})
+			p.fading = append(p.fading, fading{t: t, goneAt: now})
 		}
 		s.room--
 	}
@@ -167,6 +169,10 @@ func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
 		}
 		p.fading = p.fading[1:]
 		s.room--
+		if f.watcher != "" {
+			s.leave(f)
+			continue
+		}
 		if t := f.t; t.goneAt.Equal(f.goneAt) && !p.o.Table.Online(t.hash) {
 			t.online, t.goneAt, t.lastMs = false, time.Time{}, t.goneMs
 			s.tellAll(t)
@@ -213,9 +219,7 @@ func (p *Presence) ask(now time.Time) time.Duration {
 		case q.only.at < 0:
 			continue
 		default:
-			j := jobFor(q.w, q.w.list[q.only.i:][:1])
-			j.again = true
-			p.jobs <- j
+			p.jobs <- jobFor(q.w, q.w.list[q.only.i:][:1])
 		}
 	}
 }

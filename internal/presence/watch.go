@@ -39,7 +39,7 @@ type question struct {
 	only *watching // nil: all users of the list that the session has set
 }
 
-// Set makes users those that w watches, at most MaxWatched. What is known of them is told
+// Set makes users those that w watches, at most MaxWatched, ascending and each once. What is known of them is told
 // by and by. It returns false if too many watches wait. Spec: P-13.5.
 func (p *Presence) Set(w *Watch, users []im.User) bool {
 	p.mu.Lock()

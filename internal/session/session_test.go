@@ -232,9 +232,10 @@ func (w *world) start() *world {
 	syncer := &inbox.Syncer{Router: w.router, Store: st}
 	w.hub = session.New(w.o, w.users, w.convs, w.router, syncer, w.table, w.limits)
 	w.presence = presence.New(presence.Options{
-		Log: log, Now: w.clock, Store: w.store, IDs: w.convs.IDs(), Table: w.table, Policy: w.users.PresencePolicy, Listed: syncer.Listed,
+		Log: log, Now: w.clock, Store: w.store, IDs: w.convs.IDs(), Table: w.table, Policy: w.users.PresencePolicy,
 	})
 	w.hub.AttachPresence(w.presence)
+	w.inbox.Hooks = inbox.Hooks{Blocked: w.presence.BlockChanged, Wrote: w.presence.Wrote, LastSeen: w.presence.LastSeen}
 	w.net = localbus.New()
 	b, err := w.net.Join("one")
 	w.must(err)

@@ -85,7 +85,7 @@ func (us *Users) AllowLookUp(a im.Account) error {
 // like a look-up by AllowLookUp, from the same bucket: who tries names gets no more
 // answers by one method than by another, and none by all of them together when the bucket
 // is empty. If by is empty, the operator asks, and the limit does not apply. With adding it refuses those who
-// do not let others add them to groups. Codes: no_user, forbidden, rate_limited.
+// do not let others add them to groups; those who block by look so. Codes: no_user, forbidden, rate_limited.
 // Spec: P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
 	k, limit := userKey{what: rateLookUp, user: by}, perMinute(us.o.Rates.LookUps)
@@ -103,7 +103,13 @@ func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, add
 		}
 		refusal := noUser(a)
 		if rec != nil {
-			if !adding || AddPolicy(rec.AddPolicy) != ByNobody {
+			refuses := adding && AddPolicy(rec.AddPolicy) == ByNobody
+			if adding && !refuses && by.User != "" {
+				if refuses, err = us.blocks(ctx, a, by.User); err != nil {
+					return fmt.Errorf("look up whom user %s blocks: %w", u, err)
+				}
+			}
+			if !refuses {
 				continue
 			}
 			refusal = im.Errorf(im.CodeForbidden, "%.64s does not let others add them to groups", u)

@@ -8,6 +8,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
 )
 
@@ -140,4 +142,45 @@ func TestUsersDecideWhoAddsThem(t *testing.T) {
 	w.no(add(true))
 	_, err = w.users.SetAddPolicy(ctx, alice, 3)
 	w.wantCode("an unknown policy", err, im.CodeInvalid)
+}
+
+// A user who is blocked adds the one who blocks them to no group, and is refused as by who lets
+// nobody add them. Others do, and so does the operator. Spec: P-5.4, P-8.8.
+func TestABlockedUserAddsNobody(t *testing.T) {
+	ctx := context.Background()
+	w := people(t, func(*user.Options) {})
+	for _, u := range []im.User{"alice", "bob", "carol"} {
+		w.token("", u)
+	}
+	add := func(by im.User, adding bool) error {
+		return w.users.LookUp(ctx, im.Account{Tenant: im.DefaultTenant, User: by}, []im.User{"carol", "alice"}, adding)
+	}
+	note := store.RecordPut{Table: store.Blocks, Tenant: im.DefaultTenant, Key: store.PairKey("alice", "bob"), Value: []byte{1}}
+	w.no(w.store.Update(ctx, []store.RecordPut{note}))
+	block := func(blocked bool) {
+		key := im.Key{Tenant: im.DefaultTenant, Conv: im.NewIDs(w.store.Info().Secret).Direct(im.DefaultTenant, "alice", "bob")}
+		feed := w.store.FeedOf(im.PartitionOf(key.Conv))
+		epoch, pos, err := w.store.Takeover(ctx, feed, 1)
+		w.no(err)
+		rec := &storepb.Conversation{Kind: 1, Participants: []string{"alice", "bob"}, Blocks: []*storepb.Block{{User: "alice", Blocked: blocked}}}
+		done := make(chan error, 1)
+		w.store.Append(&store.Batch{
+			Feed: feed, Epoch: epoch, Holder: 1, From: pos, Entry: &storepb.FeedEntry{Items: []*storepb.FeedItem{{Tenant: uint32(key.Tenant), Conv: key.Conv[:]}}},
+			Convs: []store.ConvPut{{Conv: key, Record: rec}},
+		}, func(err error) { done <- err })
+		w.no(<-done)
+	}
+	block(true)
+	w.wantCode("adding alice, who blocks bob", add("bob", true), im.CodeForbidden)
+	was := add("bob", true).Error()
+	w.no(add("bob", false)) // to write to her is something else
+	w.no(add("carol", true))
+	w.no(add("", true))
+	block(false)
+	w.no(add("bob", true))
+	_, err := w.users.SetAddPolicy(ctx, alice, user.ByNobody)
+	w.no(err)
+	if got := add("bob", true).Error(); got != was {
+		t.Errorf("who lets nobody add them is refused with %q, who blocks with %q", got, was)
+	}
 }

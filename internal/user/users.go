@@ -20,6 +20,7 @@ import (
 type Users struct {
 	store  store.Store
 	secret [16]byte // of the store; key of what is derived from tokens
+	ids    *im.IDs  // of the store
 	log    *slog.Logger
 	now    func() time.Time
 	o      Options
@@ -39,7 +40,7 @@ type Users struct {
 func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	o.fill()
 	us := &Users{
-		store: st, secret: st.Info().Secret, log: o.Log, now: o.Now, o: o, hasher: newHasher(cmp.Or(o.PasswordWork, today)),
+		store: st, secret: st.Info().Secret, ids: im.NewIDs(st.Info().Secret), log: o.Log, now: o.Now, o: o, hasher: newHasher(cmp.Or(o.PasswordWork, today)),
 		turns: newTurns(), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
 	}
 	if err := checkStolen(o.StolenPasswords); err != nil {

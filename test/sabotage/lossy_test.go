@@ -141,8 +141,38 @@ var lossyRules = []rule{
 	{
 		name:    "presence-for-all",
 		holds:   "nobody sees when a user is online whom they do not let see it",
-		patches: []patch{{"internal/presence/load.go", `r.sees = listed[i] && r.policy == user.ToPeers`, `r.sees = listed[i] || true`}},
+		patches: []patch{{"internal/presence/peer.go", `r.sees = v != nil && r.policy == user.ToPeers`, `r.sees = v != nil || true`}},
 		guards:  []guard{{"internal/presence", "^TestWhoMayBeSeen$"}, {"test/scenario", "^TestScenarios$/^presence$/^Pebble$"}},
+	},
+	{
+		name:    "see-whom-one-writes-to",
+		holds:   "a message to a user does not let its sender see them",
+		patches: []patch{{"internal/conv/admit.go", `record.Wrote |= 1 << side`, `record.Wrote |= 3`}},
+		guards:  []guard{{"internal/inbox", "^TestWhoHasWrittenIsCarried$"}, {"internal/session", "^TestWhoHasWrittenIsSeen$"}, {"test/scenario", "^TestScenarios$/^presence$/^Pebble$"}},
+	},
+	{
+		name:    "first-message-for-later",
+		holds:   "who watches a user is told of them when the user writes the first message",
+		patches: []patch{{"internal/presence/peer.go", `if x.view == hidden && x.w.out.Account.User == watcher {`, `if false {`}},
+		guards:  []guard{{"internal/presence", "^TestTheFirstMessageLetsSee$"}, {"internal/session", "^TestWhoHasWrittenIsSeen$"}},
+	},
+	{
+		name:    "first-message-on-one-node",
+		holds:   "the first message of a user is told on every node",
+		patches: []patch{{"internal/fanout/presencepolicy.go", `im.User(m.Watcher), m.Peer)`, `im.User(m.Watcher), false)`}, {"internal/presence/block.go", `p.askFor(question{x.w, x})`, `if x.view != hidden { p.askFor(question{x.w, x}) }`}},
+		guards:  []guard{{"internal/presence", "^TestTheFirstMessageLetsSee$/^2_nodes$"}},
+	},
+	{
+		name:    "thousand-peers",
+		holds:   "of a watcher to whom very many have written each user is looked up",
+		patches: []patch{{"internal/presence/peer.go", `case err != nil || n < maxPeers:`, `case true:`}},
+		guards:  []guard{{"internal/presence", "^TestAllPeersAreSeen$"}},
+	},
+	{
+		name:    "peers-of-a-trimmed-feed",
+		holds:   "who has written to whom is made good from the conversations, if the feed was trimmed",
+		patches: []patch{{"internal/inbox/inbox.go", `if kind == im.Direct && (anew || it.Kinds`, `if kind == im.Direct && (it.Kinds`}},
+		guards:  []guard{{"internal/inbox", "^TestPeersAreMadeGoodFromTheConversations$"}},
 	},
 	{
 		name:  "presence-tells-who-exists",
@@ -157,7 +187,7 @@ var lossyRules = []rule{
 	{
 		name:    "policies-for-later",
 		holds:   "a policy that changes is kept by those who watch already, on every node",
-		patches: []patch{{"internal/presence/policy.go", `p.o.Nodes.TellPresencePolicy(a, watcher)`, ``}},
+		patches: []patch{{"internal/presence/policy.go", `p.o.Nodes.TellPresencePolicy(a, watcher, peer)`, ``}},
 		guards:  []guard{{"internal/presence", "^TestAPolicyThatChangesIsKept$/^2_nodes$"}},
 	},
 	{

@@ -58,7 +58,7 @@ var personalRules = []rule{
 	{
 		name:    "tell-that-one-is-online",
 		holds:   "a blocked user does not see whether who blocks them is online",
-		patches: []patch{{"internal/presence/block.go", `b.Blocked && b.User == string(by.User)`, `b.Blocked && b.User == ""`}},
+		patches: []patch{{"internal/user/blocks.go", `b.Blocked && b.User == string(by.User)`, `b.Blocked && b.User == ""`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{
@@ -72,7 +72,7 @@ var personalRules = []rule{
 	{
 		name:    "everybody-but-not-whom-i-block",
 		holds:   "a user who lets everybody see when they are online does not let see it whom they block",
-		patches: []patch{{"internal/presence/policy.go", `policy == user.ToEverybody && t.known && !blocked)`, `policy == user.ToEverybody && t.known)`}},
+		patches: []patch{{"internal/presence/policy.go", `open && x.view == hidden && t.blocked.has(x.w.out.Account.User) && !own:`, `false:`}},
 		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
 	},
 	{
@@ -89,15 +89,45 @@ var personalRules = []rule{
 	},
 	{
 		name:    "see-a-block-later",
-		holds:   "a block hides at once who was seen online",
-		patches: []patch{{"internal/presence/block.go", `if x.view == visible {`, `if x.view == untold {`}},
+		holds:   "from a block on nothing is told of who was seen online, also while it is not read",
+		patches: []patch{{"internal/presence/block.go", `if x.view == visible {`, `if false {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
 	},
 	{
 		name:    "see-what-was-read-before",
 		holds:   "what was read of a presence before a block does not count",
-		patches: []patch{{"internal/presence/load.go", `if r.blocks != t.blocks {`, `if r.blocks > t.blocks {`}},
+		patches: []patch{{"internal/presence/load.go", `if r.pairs != t.pairs {`, `if r.pairs > t.pairs {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
+	},
+	{
+		name:    "block-at-once",
+		holds:   "who blocks somebody looks to them as online for as long as who has gone",
+		patches: []patch{{"internal/presence/block.go", `p.depart(t, x, now)`, `p.depart(t, x, now.Add(-holdOnline))`}},
+		guards:  []guard{{"internal/presence", "^TestABlockLooksLikeGoing$"}, {"internal/session", "^TestABlockLooksLikeGoing$"}},
+	},
+	{
+		name:    "block-without-a-time",
+		holds:   "who begins to watch later is told since when a user who blocks them seems to be away",
+		patches: []patch{{"internal/presence/load.go", `a = &away{lastMs: r.block.LastMs}`, `a = &away{}`}},
+		guards:  []guard{{"internal/session", "^TestABlockLooksLikeGoing$"}, {"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
+	},
+	{
+		name:    "block-that-is-told-again",
+		holds:   "a block that ends soon, or is carried again, is not told",
+		patches: []patch{{"internal/presence/away.go", `was == awayOnline && t.online ||`, ``}},
+		guards:  []guard{{"internal/presence", "^TestABlockIsNotTold$"}},
+	},
+	{
+		name:    "block-fades-of-an-earlier-one",
+		holds:   "of a block that ended within 30 s nothing is left when the next one begins",
+		patches: []patch{{"internal/presence/away.go", `if a == nil || !a.goneAt.Equal(f.goneAt) {`, `if a == nil || a.goneAt.IsZero() {`}},
+		guards:  []guard{{"internal/presence", "^TestABlockIsNotTold$"}},
+	},
+	{
+		name:    "add-who-blocks-me",
+		holds:   "a blocked user adds who blocks them to no group",
+		patches: []patch{{"internal/user/rates.go", `if adding && !refuses && by.User != "" {`, `if false {`}},
+		guards:  []guard{{"internal/user", "^TestABlockedUserAddsNobody$"}, {"test/scenario", "^TestScenarios$/^block$/^Pebble$"}},
 	},
 	{
 		name:    "jump-over-a-block",

@@ -589,7 +589,8 @@ type PresencePolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Watcher       string                 `protobuf:"bytes,3,opt,name=watcher,proto3" json:"watcher,omitempty"` // not empty: of the policy nothing has changed; the user blocks this one, or does not any more
+	Watcher       string                 `protobuf:"bytes,3,opt,name=watcher,proto3" json:"watcher,omitempty"` // not empty: of the policy nothing has changed; something between the user and this one has
+	Peer          bool                   `protobuf:"varint,4,opt,name=peer,proto3" json:"peer,omitempty"`      // with watcher: the user has written to them for the first time. Else the user blocks them, or has ended that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -643,6 +644,13 @@ func (x *PresencePolicy) GetWatcher() string {
 		return x.Watcher
 	}
 	return ""
+}
+
+func (x *PresencePolicy) GetPeer() bool {
+	if x != nil {
+		return x.Peer
+	}
+	return false
 }
 
 // Notes says what members have made of entries of one conversation.
@@ -979,11 +987,12 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\fR\x06signal\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\rR\x04most\x12\x18\n" +
-	"\asession\x18\x05 \x01(\x04R\asession\"V\n" +
+	"\asession\x18\x05 \x01(\x04R\asession\"j\n" +
 	"\x0ePresencePolicy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x18\n" +
-	"\awatcher\x18\x03 \x01(\tR\awatcher\"_\n" +
+	"\awatcher\x18\x03 \x01(\tR\awatcher\x12\x12\n" +
+	"\x04peer\x18\x04 \x01(\bR\x04peer\"_\n" +
 	"\x05Notes\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x14\n" +

@@ -773,7 +773,8 @@ type Record struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          petrelv1.ConvKind      `protobuf:"varint,1,opt,name=kind,proto3,enum=petrel.v1.ConvKind" json:"kind,omitempty"`
 	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Users         []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"` // of a direct conversation
+	Users         []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`  // of a direct conversation
+	Wrote         uint32                 `protobuf:"varint,4,opt,name=wrote,proto3" json:"wrote,omitempty"` // of a direct conversation: which of users have sent a message, as bits
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -827,6 +828,13 @@ func (x *Record) GetUsers() []string {
 		return x.Users
 	}
 	return nil
+}
+
+func (x *Record) GetWrote() uint32 {
+	if x != nil {
+		return x.Wrote
+	}
+	return 0
 }
 
 // Describe asks how a conversation stands, for the operator.
@@ -2093,11 +2101,12 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\vreceipts_to\x18\b \x01(\x04H\x00R\n" +
 	"receiptsTo\x88\x01\x01B\x0e\n" +
 	"\f_receipts_to\"\v\n" +
-	"\tGetRecord\"]\n" +
+	"\tGetRecord\"s\n" +
 	"\x06Record\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x14\n" +
-	"\x05users\x18\x03 \x03(\tR\x05users\"\x1e\n" +
+	"\x05users\x18\x03 \x03(\tR\x05users\x12\x14\n" +
+	"\x05wrote\x18\x04 \x01(\rR\x05wrote\"\x1e\n" +
 	"\bDescribe\x12\x12\n" +
 	"\x04rate\x18\x01 \x01(\rR\x04rate\"\xcc\x02\n" +
 	"\vDescription\x12'\n" +

@@ -741,6 +741,11 @@ func (m *Record) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Wrote != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Wrote))
+		i--
+		dAtA[i] = 0x20
+	}
 	if len(m.Users) > 0 {
 		for iNdEx := len(m.Users) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Users[iNdEx])
@@ -2240,6 +2245,9 @@ func (m *Record) SizeVT() (n int) {
 			l = len(s)
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Wrote != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Wrote))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4308,6 +4316,25 @@ func (m *Record) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Users = append(m.Users, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Wrote", wireType)
+			}
+			m.Wrote = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Wrote |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8608,6 +8635,25 @@ func (m *Record) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Users = append(m.Users, stringValue)
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Wrote", wireType)
+			}
+			m.Wrote = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Wrote |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -212,7 +212,7 @@ var tableNames = map[store.Table]string{
 	store.Tenants: "tenant", store.Users: "user", store.Tokens: "token", store.Consumers: "position of the consumer", store.Settings: "setting",
 	store.Devices: "device", store.Requests: "answer to the request", store.Nodes: "node", store.Lists: "list of conversations of", store.Invitations: "invitation",
 	store.Names: "look of the user id", store.Audit: "record of the audit log", store.AuditHeads: "end of the audit log of",
-	store.LastSeen: "time of being online last of", store.Blocks: "block by",
+	store.LastSeen: "time of being online last of", store.Blocks: "block by", store.Peers: "user who has written to",
 }
 
 // placeOfRecord names one record. A hash is of no use to people; its first bytes tell
@@ -232,7 +232,7 @@ func placeOfRecord(t store.Table, tenant uint32, key string) string {
 		if len(key) >= 16 {
 			return fmt.Sprintf("record %d of node %q in the audit log", binary.BigEndian.Uint64([]byte(key[8:])), key[16:])
 		}
-	case store.Devices, store.Lists, store.Blocks:
+	case store.Devices, store.Lists, store.Blocks, store.Peers:
 		user, rest, _ := strings.Cut(key, "\x00")
 		if key = user; t == store.Devices {
 			key = rest + " of " + user

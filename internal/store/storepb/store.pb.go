@@ -36,6 +36,7 @@ type Conversation struct {
 	Mentioned     uint64                 `protobuf:"varint,9,opt,name=mentioned,proto3" json:"mentioned,omitempty"`                     // seq of the newest entry that mentions anybody: whoever has read it has no mention to look for
 	MentionAll    []*MentionAll          `protobuf:"bytes,10,rep,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"` // the newest entries that mention all members, ascending by seq, at most 50
 	Frozen        bool                   `protobuf:"varint,11,opt,name=frozen,proto3" json:"frozen,omitempty"`                          // an operator lets nobody write
+	Wrote         uint32                 `protobuf:"varint,12,opt,name=wrote,proto3" json:"wrote,omitempty"`                            // of a direct conversation: bit 0 is set once participants[0] has sent a message, bit 1 for participants[1]
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -145,6 +146,13 @@ func (x *Conversation) GetFrozen() bool {
 		return x.Frozen
 	}
 	return false
+}
+
+func (x *Conversation) GetWrote() uint32 {
+	if x != nil {
+		return x.Wrote
+	}
+	return 0
 }
 
 // MentionAll is an entry that mentions all members.
@@ -258,8 +266,9 @@ type Block struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"` // who blocks
 	Blocked       bool                   `protobuf:"varint,2,opt,name=blocked,proto3" json:"blocked,omitempty"`
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // seq of the entry in the inbox of user that says so: the highest counts
-	Head          uint64                 `protobuf:"varint,4,opt,name=head,proto3" json:"head,omitempty"`       // of the conversation, when the block began
+	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`             // seq of the entry in the inbox of user that says so: the highest counts
+	Head          uint64                 `protobuf:"varint,4,opt,name=head,proto3" json:"head,omitempty"`                   // of the conversation, when the block began
+	LastMs        uint64                 `protobuf:"varint,5,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"` // when user was online last, as the other one is told while the block lasts; 0: nobody knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +327,13 @@ func (x *Block) GetVersion() uint64 {
 func (x *Block) GetHead() uint64 {
 	if x != nil {
 		return x.Head
+	}
+	return 0
+}
+
+func (x *Block) GetLastMs() uint64 {
+	if x != nil {
+		return x.LastMs
 	}
 	return 0
 }
@@ -573,7 +589,7 @@ type FeedItem struct {
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
 	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // rows from, from+1, … from+count-1
-	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles
+	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles, 512 peers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3325,7 +3341,7 @@ var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xec\x02\n" +
+	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\x82\x03\n" +
 	"\fConversation\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -3340,19 +3356,21 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\vmention_all\x18\n" +
 	" \x03(\v2\x1b.petrel.store.v1.MentionAllR\n" +
 	"mentionAll\x12\x16\n" +
-	"\x06frozen\x18\v \x01(\bR\x06frozen\"2\n" +
+	"\x06frozen\x18\v \x01(\bR\x06frozen\x12\x14\n" +
+	"\x05wrote\x18\f \x01(\rR\x05wrote\"2\n" +
 	"\n" +
 	"MentionAll\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\"7\n" +
 	"\aMention\x12\x10\n" +
 	"\x03pos\x18\x01 \x01(\x04R\x03pos\x12\x1a\n" +
-	"\brecalled\x18\x02 \x01(\bR\brecalled\"c\n" +
+	"\brecalled\x18\x02 \x01(\bR\brecalled\"|\n" +
 	"\x05Block\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x18\n" +
 	"\ablocked\x18\x02 \x01(\bR\ablocked\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x12\n" +
-	"\x04head\x18\x04 \x01(\x04R\x04head\"\x84\x01\n" +
+	"\x04head\x18\x04 \x01(\x04R\x04head\x12\x17\n" +
+	"\alast_ms\x18\x05 \x01(\x04R\x06lastMs\"\x84\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\rR\x04role\x12+\n" +
 	"\x05stays\x18\x02 \x03(\v2\x15.petrel.store.v1.StayR\x05stays\x12\x1f\n" +

@@ -50,6 +50,11 @@ func (m *Conversation) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Wrote != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Wrote))
+		i--
+		dAtA[i] = 0x60
+	}
 	if m.Frozen {
 		i--
 		if m.Frozen {
@@ -262,6 +267,11 @@ func (m *Block) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.LastMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LastMs))
+		i--
+		dAtA[i] = 0x28
 	}
 	if m.Head != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Head))
@@ -2949,6 +2959,9 @@ func (m *Conversation) SizeVT() (n int) {
 	if m.Frozen {
 		n += 2
 	}
+	if m.Wrote != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Wrote))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3004,6 +3017,9 @@ func (m *Block) SizeVT() (n int) {
 	}
 	if m.Head != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Head))
+	}
+	if m.LastMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LastMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4412,6 +4428,25 @@ func (m *Conversation) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Frozen = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Wrote", wireType)
+			}
+			m.Wrote = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Wrote |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -4741,6 +4776,25 @@ func (m *Block) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Head |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LastMs", wireType)
+			}
+			m.LastMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.LastMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -11919,6 +11973,25 @@ func (m *Conversation) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.Frozen = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Wrote", wireType)
+			}
+			m.Wrote = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Wrote |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -12256,6 +12329,25 @@ func (m *Block) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Head |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LastMs", wireType)
+			}
+			m.LastMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.LastMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -128,7 +128,7 @@ type PresencePolicy int32
 const (
 	PresencePolicy_PRESENCE_POLICY_UNSPECIFIED PresencePolicy = 0 // peers
 	PresencePolicy_PRESENCE_POLICY_EVERYBODY   PresencePolicy = 1
-	PresencePolicy_PRESENCE_POLICY_PEERS       PresencePolicy = 2 // who has a direct conversation with the user
+	PresencePolicy_PRESENCE_POLICY_PEERS       PresencePolicy = 2 // to whom the user has written
 	PresencePolicy_PRESENCE_POLICY_NOBODY      PresencePolicy = 3
 )
 

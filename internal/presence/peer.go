@@ -1,0 +1,71 @@
+package presence
+
+import (
+	"context"
+	"errors"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+const (
+	fewPeers = 8    // of which each is looked up
+	maxPeers = 1000 // that are read at once of those who have written to one watcher
+)
+
+// readPeers reads which of some users have written to the watcher, so that the watcher sees
+// them if they let their peers see them. asks are ascending by user. Spec: P-13.6.
+func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*reading) error {
+	if len(asks) > fewPeers {
+		rest, err := p.scanPeers(ctx, watcher, asks)
+		if err != nil {
+			return err
+		}
+		asks = rest
+	}
+	for _, r := range asks {
+		v, err := p.o.Store.Record(ctx, store.Peers, watcher.Tenant, store.PairKey(watcher.User, r.t.account.User))
+		if err != nil && !errors.Is(err, store.ErrCorrupt) { // of damage nobody knows more by trying it again
+			return err
+		}
+		r.sees = v != nil && r.policy == user.ToPeers
+	}
+	return nil
+}
+
+// scanPeers is readPeers by one read. It returns those of asks that it does not know about,
+// because more users have written to the watcher than it reads, or damage was met.
+func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*reading) (rest []*reading, err error) {
+	prefix := store.PairKey(watcher.User, "")
+	n, next := 0, 0
+	err = p.o.Store.Records(ctx, store.Peers, watcher.Tenant, prefix, func(key, _ []byte) bool {
+		key = key[len(prefix):]
+		for next < len(asks) && string(asks[next].t.account.User) < string(key) {
+			next++
+		}
+		if next < len(asks) && string(asks[next].t.account.User) == string(key) {
+			asks[next].sees = asks[next].policy == user.ToPeers
+			next++
+		}
+		n++
+		return next < len(asks) && n < maxPeers
+	})
+	switch {
+	case errors.Is(err, store.ErrCorrupt):
+		return asks[next:], nil
+	case err != nil || n < maxPeers:
+		return nil, err
+	}
+	return asks[next:], nil
+}
+
+// mayBeSeen has it read whether a watcher may see t, which has written to them.
+func (p *Presence) mayBeSeen(t *target, watcher im.User) {
+	t.pairs++
+	for _, x := range t.watchers {
+		if x.view == hidden && x.w.out.Account.User == watcher {
+			p.askFor(question{x.w, x})
+		}
+	}
+}
