@@ -82,7 +82,8 @@ func newStory() *story {
 	// Alice edits a1, and recalls a2.
 	s.add(Op{Kind: Invoke, User: "alice", ID: "a3", Body: body("a3"), Edits: 2})
 	s.add(Op{Kind: OK, User: "alice", ID: "a3", Seq: 7})
-	s.deliver(7, "alice", "a3", "bob", "dave")
+	s.deliver(7, "alice", "a3", "bob")
+	s.add(Op{Kind: Deliver, User: "dave", Seq: 7, From: "alice", ID: "a3", Hidden: true}) // who may not read its target
 	s.add(Op{Kind: Invoke, User: "alice", ID: "a4", Recalls: 4})
 	s.add(Op{Kind: OK, User: "alice", ID: "a4", Seq: 8})
 	for _, u := range []string{"bob", "dave"} {
@@ -291,6 +292,10 @@ var planted = []fault{
 	{"who was removed gets a later entry", "I9", Leaked, func(s *story) { s.deliver(6, "bob", "b2", "eve") }},
 	{"who was added reads what was before", "I9", Leaked, func(s *story) {
 		s.add(Op{Kind: Read, User: "dave", Seq: 3, From: "bob", ID: "b1", Body: body("b1")})
+	}},
+	{"who was added gets an edit of what was before", "I9", Leaked, func(s *story) {
+		op := s.find(Op{Kind: Deliver, User: "dave", Seq: 7})
+		op.Body, op.Hidden = body("a3"), false
 	}},
 	{"an outsider gets an entry", "I9", Leaked, func(s *story) { s.deliver(9, "bob", "b4", "zoe") }},
 	{"a full queue drops a slow client's events in silence", "I10", Lost, func(s *story) {

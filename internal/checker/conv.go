@@ -340,9 +340,9 @@ func (c *conversation) identify(op *Op, how uint64) (i uint32, sent bool) {
 	is := foreignRow{keyOf(op.From, op.ID), op.Body, op.Rewritten, how == ByHistory}
 	was, known := c.foreign[op.Seq]
 	switch {
+	case op.Hidden: // it says nothing of the body
 	case !known || is.history && !was.history && is.rewritten >= was.rewritten:
 		c.foreign[op.Seq] = is
-	case op.Hidden:
 	case was.from != is.from || was.rewritten == is.rewritten && was.body != is.body:
 		c.convict(Altered, 1, op.Seq, op, "%s: two clients were shown two entries at seq %d", c.id, op.Seq)
 	}
@@ -390,6 +390,10 @@ func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 		if op.Body != 0 {
 			c.convict(Leaked, 1, op.Seq, op, "%s: %s is shown the body of %s, which is said to be hidden", c.id, op.User, c.name(i))
 		}
+		return
+	}
+	if t := c.targets[i]; t > 0 && op.Body != 0 && op.User != "" && !c.may(op.User, t, t) {
+		c.convict(Leaked, 1, op.Seq, op, "%s: %s is shown what the edit %s says of seq %d, and may not read that", c.id, op.User, c.name(i), t)
 		return
 	}
 	rewrites := c.rewrites[op.Seq]

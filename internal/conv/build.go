@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -26,7 +29,8 @@ type builder struct {
 	rewriter  rewriter
 
 	// Of the conversation at hand.
-	special bool // its users do not see the same rows
+	special bool   // its users do not see the same rows
+	bare    []byte // the edit at hand, as those get it who may not read its target; nil: all may
 	work    *work
 	place   int            // of the send at hand in work
 	stored  map[string]int // by user: the last place of a send that was tried before and is stored; nil: nobody has asked
@@ -42,9 +46,9 @@ func (bu *builder) conversation(w *work) {
 	b.staged, bu.special, bu.work, bu.stored = b.staged[:0], false, w, nil
 	var kinds uint32
 	from, begin, spans, known := len(b.items), len(b.items), len(b.spans), c.log.info
+	bu.rewriter.span = from
 	for i, s := range w.sends {
 		before, at := c.log.info, len(b.items)
-		bu.rewriter.span = from
 		bu.place = i
 		kind, err := bu.decide(c, s)
 		if errors.Is(err, errNextBatch) {
@@ -68,6 +72,9 @@ func (bu *builder) conversation(w *work) {
 			b.endSpan(c.key.Tenant, before.members.current, from, at)
 			b.endSpan(c.key.Tenant, union(before.members, after.members), at, len(b.items)) // both see the change itself
 			from = len(b.items)
+			bu.rewriter.span = from
+		} else if bu.bare != nil {
+			from = bu.divideEdit(c, s, from, at)
 		}
 	}
 	b.endSpan(c.key.Tenant, c.log.info.members.current, from, len(b.items))
@@ -87,6 +94,22 @@ func (bu *builder) conversation(w *work) {
 	b.feedItems = append(b.feedItems, storepb.FeedItem{
 		Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:], From: uint64(first), Count: uint64(c.log.head - first + 1), Kinds: kinds,
 	})
+}
+
+// divideEdit ends the span from on, and gives the edit s, which is the item at, to those who
+// may read its target. The others get it bare, as the next item. It returns where the next
+// span begins. Spec: P-8.3.
+func (bu *builder) divideEdit(c *conv, s *Send, from, at int) int {
+	b, members := bu.b, c.log.info.members
+	readers, others := members.readersOf(im.Seq(s.Entry.GetEdit().GetTarget()))
+	b.endSpan(c.key.Tenant, members.current, from, at)
+	b.endSpan(c.key.Tenant, readers, at, at+1)
+	if len(others) > 0 {
+		b.items = append(b.items, fanout.Item{Row: bu.bare})
+		b.endSpan(c.key.Tenant, others, at+1, at+2)
+	}
+	bu.bare = nil
+	return len(b.items)
 }
 
 // showEach replaces the items of a direct conversation from begin on by items for each of
@@ -303,6 +326,9 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	if s.Entry.Rel.GetReplyTo() != 0 || s.Entry.Rel.GetThread() != 0 {
 		head.Flags |= store.RowRelated
 	}
+	if s.Entry.GetEdit() != nil {
+		head.Flags |= store.RowEdit
+	}
 	withheld := len(next.record.Blocks) > 0 && bu.withhold(c, s, &head)
 	setHidden(&head, l.hidden)
 	wirePart := b.add(c.key, head, &s.Entry)
@@ -323,8 +349,18 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	}
 	if kind&FeedRewrites != 0 {
 		bu.rewriter.rewrite(c, s, withheld)
+		bu.bare = bareFor(next.members, &s.Entry)
 	}
 	return kind
+}
+
+// bareFor is the wire part of an edit for the members who may not read its target; nil: all
+// may, or it is none. The row is in the arena already.
+func bareFor(members *Members, e *petrelv1.Message) []byte {
+	if e.GetEdit() == nil || im.Seq(e.GetEdit().GetTarget()) >= members.newest {
+		return nil
+	}
+	return wire.AppendMessage(nil, bareEdit(proto.CloneOf(e)))
 }
 
 // thread gives a message its number in its thread, which the committer knows, and notes

@@ -118,7 +118,7 @@ func (i *info) receiptsTo(u im.User) *uint64 {
 }
 
 // viewer is u as a reader of the conversation.
-func (i *info) viewer(u im.User) viewer { return viewer{u, sideOf(i.record, u)} }
+func (i *info) viewer(u im.User) viewer { return viewer{u, sideOf(i.record, u), i.members} }
 
 // published is the readers' side.
 func (c *conv) published() (point, *info) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,33 @@ func TestEditsMadeWhileAUserIsAwayStayUnread(t *testing.T) {
 // forward of 2 to 4, and, a member, in the list of pinned messages, which are 2 to 4 too.
 func (w *world) reads(key im.Key, u im.User, want []string) {
 	w.T.Helper()
+	left := w.readsAll(key, u, want)
+	for q := uint64(2); q <= 4; q++ {
+		s, err := w.owner().Source(context.Background(), conv.Query{Conv: key, User: u}, &convpb.GetSource{Seq: q})
+		if im.CodeOf(err) != im.CodeNoTarget && !strings.HasPrefix(want[q-1], fmt.Sprintf("%d:%s (", q, s.GetText())) {
+			w.T.Errorf("%s forwards %q, %v of %q", u, s.GetText(), err, want[q-1])
+		}
+	}
+	pins, err := w.owner().Pins(context.Background(), conv.Query{Conv: key, User: u}, &convpb.ListPins{})
+	if left {
+		if im.CodeOf(err) != im.CodeNotMember {
+			w.T.Errorf("%s, who has left, reads the pins %v, %v", u, pins, err)
+		}
+		return
+	}
+	var pinned []string
+	for _, p := range pins.GetPins() {
+		pinned = append(convtest.Show([]*petrelv1.Message{p.Message}), pinned...)
+	}
+	if err != nil || !cmp.Equal(pinned, want[1:4]) {
+		w.T.Errorf("%s reads the pins %q, %v; want %q", u, pinned, err, want[1:4])
+	}
+}
+
+// readsAll checks what a user reads of a conversation: upwards, downwards, and with a sync. It
+// returns whether they have left.
+func (w *world) readsAll(key im.Key, u im.User, want []string) (left bool) {
+	w.T.Helper()
 	up := w.history(key, u)
 	down := convtest.History(w.T, func(q *convpb.GetHistory) (*convpb.History, error) {
 		return w.page(key, u, &convpb.GetHistory{After: q.After, Before: math.MaxUint64})
@@ -101,26 +129,7 @@ func (w *world) reads(key im.Key, u im.User, want []string) {
 			w.T.Errorf("%s reads %q %s, want %q", u, got, what, want)
 		}
 	}
-	for q := uint64(2); q <= 4; q++ {
-		s, err := w.owner().Source(context.Background(), conv.Query{Conv: key, User: u}, &convpb.GetSource{Seq: q})
-		if im.CodeOf(err) != im.CodeNoTarget && !strings.HasPrefix(want[q-1], fmt.Sprintf("%d:%s (", q, s.GetText())) {
-			w.T.Errorf("%s forwards %q, %v of %q", u, s.GetText(), err, want[q-1])
-		}
-	}
-	pins, err := w.owner().Pins(context.Background(), conv.Query{Conv: key, User: u}, &convpb.ListPins{})
-	if state.Left {
-		if im.CodeOf(err) != im.CodeNotMember {
-			w.T.Errorf("%s, who has left, reads the pins %v, %v", u, pins, err)
-		}
-		return
-	}
-	var pinned []string
-	for _, p := range pins.GetPins() {
-		pinned = append(convtest.Show([]*petrelv1.Message{p.Message}), pinned...)
-	}
-	if err != nil || !cmp.Equal(pinned, want[1:4]) {
-		w.T.Errorf("%s reads the pins %q, %v; want %q", u, pinned, err, want[1:4])
-	}
+	return state.Left
 }
 
 // A message, a removal and an edit of the message can come in one commit. Who was removed
@@ -150,4 +159,75 @@ func TestAnEditIsNotPushedToWhoLeftBeforeIt(t *testing.T) {
 			t.Errorf("bob reads %q, want %q", got, want)
 		}
 	})
+}
+
+// Who joins after a message gets an edit of it without what it says: pushed, alone or among
+// other entries of one commit, and in every reading. Who was there before gets it whole.
+// Spec: P-8.3.
+func TestAnEditShowsNoMoreThanItsTarget(t *testing.T) {
+	for name, batches := range map[string][]int{"one by one": {1, 1, 1, 1, 1, 1, 1, 1}, "in one batch": {8}, "in two batches": {3, 5}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				key := convtest.NewGroup()
+				group := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}, {User: "bob"}}})
+				group.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+				for _, s := range []*conv.Send{
+					group, convtest.Message(key, "alice", "k2", 1, "two"), convtest.Message(key, "alice", "k3", 1, "three"), convtest.Message(key, "bob", "k4", 1, "four"), convtest.Add(key, "add", "carol"),
+				} {
+					w.MustSend(s)
+				}
+				alice, bob, carol := w.Online("alice"), w.Online("bob"), w.Online("carol")
+				sends := []*conv.Send{
+					convtest.Message(key, "bob", "k6", 1, "six"), edit(key, "alice", "e7", 2, "secret"), convtest.Message(key, "carol", "k8", 1, "eight"), edit(key, "alice", "e9", 2, "secret too"),
+					edit(key, "bob", "e10", 6, "sechs"), convtest.Add(key, "add dave", "dave"), edit(key, "alice", "e12", 3, "secret"), recall(key, "bob", "r13", 4),
+				}
+				first := im.Seq(6)
+				for _, n := range batches {
+					for i, r := range w.together(sends[:n]...) {
+						if r.Err != nil || r.Seq != first+im.Seq(i) {
+							t.Fatalf("send %d of %d: %+v", i, n, r)
+						}
+					}
+					first, sends = first+im.Seq(n), sends[n:]
+				}
+				// What a later send of the same batch rewrites is pushed as it is then.
+				plain := func(got []string) []string {
+					for i, l := range got {
+						l, _, _ = strings.Cut(l, " (edited by ")
+						l = strings.Replace(l, "6:sechs", "6:six", 1)
+						got[i] = strings.Replace(l, "7:edit of 2 secret", "7:edit of 2 ", 1)
+					}
+					return got
+				}
+				bare := []string{"6:six", "7:edit of 2 ", "8:eight", "9:edit of 2 ", "10:edit of 6 sechs", "11:members", "12:edit of 3 ", "13:recall of 4"}
+				whole := slices.Clone(bare)
+				whole[3], whole[6] = "9:edit of 2 secret too", "12:edit of 3 secret"
+				for who, x := range map[string]struct {
+					screen *convtest.Screen
+					want   []string
+				}{"alice": {alice, whole}, "bob": {bob, whole}, "carol": {carol, bare}} {
+					got := x.screen.Got()
+					if who == "carol" && slices.ContainsFunc(got, func(l string) bool { return strings.Contains(l, "secret") }) {
+						t.Errorf("carol was pushed %q, and may read no secret", got)
+					}
+					if got = plain(got); !cmp.Equal(got, x.want) {
+						t.Errorf("%s was pushed %q, want %q", who, got, x.want)
+					}
+				}
+				for range 2 {
+					w.readsAll(key, "bob", []string{
+						"1:members", "2:secret too (edited by 9)", "3:secret (edited by 12)", "4: (recalled by 13)", "5:members", "6:sechs (edited by 10)", "7:edit of 2  (edited by 9)", "8:eight",
+						"9:edit of 2 secret too", "10:edit of 6 sechs", "11:members", "12:edit of 3 secret", "13:recall of 4",
+					})
+					carols := []string{
+						"5:members", "6:sechs (edited by 10)", "7:edit of 2  (edited by 9)", "8:eight", "9:edit of 2 ", "10:edit of 6 sechs", "11:members", "12:edit of 3 ", "13:recall of 4",
+					}
+					w.readsAll(key, "carol", carols)
+					w.readsAll(key, "dave", carols[6:])
+					w.restart()
+				}
+			})
+		})
+	}
 }

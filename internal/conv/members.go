@@ -7,6 +7,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -22,6 +23,7 @@ const maxStays = 8
 type Members struct {
 	all     []member  // sorted by user
 	current []im.User // the members alone, sorted
+	newest  im.Seq    // the highest seq with which the stay of a member began
 	bytes   int       // what they take in memory, about
 }
 
@@ -116,6 +118,49 @@ func (m *Members) readable(u im.User, from, to im.Seq) []stay {
 		}
 	}
 	return out
+}
+
+// reads tells whether x may read the entry q.
+func (x *member) reads(q im.Seq) bool {
+	return slices.ContainsFunc(x.stays, func(s stay) bool { return s.from <= q && (s.to == 0 || q <= s.to) })
+}
+
+// seeEdit is the wire part of an edit as u may see it: without what it says, if u may not
+// read its target. Spec: P-8.3.
+func (m *Members) seeEdit(u im.User, stored []byte) ([]byte, error) {
+	i, known := m.find(u)
+	var e petrelv1.Message
+	if err := wire.ParseMessage(stored, &e); err != nil {
+		return nil, err
+	}
+	if known && m.all[i].reads(im.Seq(e.GetEdit().GetTarget())) {
+		return stored, nil
+	}
+	return wire.AppendMessage(nil, bareEdit(&e)), nil
+}
+
+// bareEdit takes from an edit what it says. Its place and its target stay.
+func bareEdit(e *petrelv1.Message) *petrelv1.Message {
+	e.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: e.GetEdit().GetTarget()}}
+	return e
+}
+
+// readersOf divides the members into those who may read the entry q and the others, whose
+// stays all began later.
+func (m *Members) readersOf(q im.Seq) (readers, others []im.User) {
+	if q >= m.newest {
+		return m.current, nil
+	}
+	for i := range m.all {
+		switch x := &m.all[i]; {
+		case x.role == 0:
+		case x.reads(q):
+			readers = append(readers, x.user)
+		default:
+			others = append(others, x.user)
+		}
+	}
+	return readers, others
 }
 
 // hasBeenAway tells whether entries after u first joined are outside of the stays of u.
@@ -284,11 +329,12 @@ func (m *Members) changed(done *petrelv1.MemberChange) []im.User {
 
 // list makes current from all, and counts the bytes.
 func (m *Members) list() {
-	m.current, m.bytes = make([]im.User, 0, len(m.all)), 0
+	m.current, m.newest, m.bytes = make([]im.User, 0, len(m.all)), 0, 0
 	for _, x := range m.all {
 		m.bytes += memberBytes + len(x.user) + len(x.stays)*stayBytes
 		if x.role != 0 {
 			m.current = append(m.current, x.user)
+			m.newest = max(m.newest, x.stays[len(x.stays)-1].from)
 		}
 	}
 }

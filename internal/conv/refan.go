@@ -126,7 +126,20 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 		if key.Conv.Kind() == im.Inbox && isSnapshot(stored) { // nobody learns anything by it. Spec: P-8.11
 			return true
 		}
-		may := usersOf(slices.DeleteFunc(slices.Clone(readers), func(u member) bool { return !u.mayGet(row.Seq, stored) }))
+		getters := slices.DeleteFunc(slices.Clone(readers), func(u member) bool { return !u.mayGet(row.Seq, stored) })
+		if head.Flags&store.RowEdit != 0 && key.Conv.Kind() == im.Group {
+			var bare []byte
+			var others []im.User
+			if getters, others, bare, bad = divideEdit(getters, stored); bad != nil {
+				return false
+			}
+			if len(others) > 0 {
+				deliver()
+				told, items = others, []fanout.Item{{Row: bare}}
+				deliver()
+			}
+		}
+		may := usersOf(getters)
 		if head.Flags&special != 0 { // each user sees another row
 			deliver()
 			for _, u := range may {
@@ -155,6 +168,23 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 	return nil
 }
 
+// divideEdit divides those who get an edit into those who may read its target and others,
+// who get it bare. Spec: P-8.3.
+func divideEdit(getters []member, stored []byte) (readers []member, others []im.User, bare []byte, err error) {
+	var e petrelv1.Message
+	if err := wire.ParseMessage(stored, &e); err != nil {
+		return nil, nil, nil, err
+	}
+	for i := range getters {
+		if x := &getters[i]; x.reads(im.Seq(e.GetEdit().GetTarget())) {
+			readers = append(readers, *x)
+		} else {
+			others = append(others, x.user)
+		}
+	}
+	return readers, others, wire.AppendMessage(nil, bareEdit(&e)), nil
+}
+
 // namesIn says whom a stored row concerns in particular. Whom a recalled message mentioned
 // is not known any more, so a recall concerns everybody.
 func namesIn(stored []byte) *fanout.Names {
@@ -179,13 +209,12 @@ func (r *refanner) readers(ctx context.Context, key im.Key, rec *storepb.Convers
 		return all, nil
 	}
 	err = r.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
-		x := member{user: u}
+		x, any := member{user: u}, false
 		for _, s := range m.Stays {
-			if im.Seq(s.From) <= of.to && (s.To == 0 || im.Seq(s.To) >= of.from) {
-				x.stays = append(x.stays, stay{im.Seq(s.From), im.Seq(s.To)})
-			}
+			x.stays = append(x.stays, stay{im.Seq(s.From), im.Seq(s.To)})
+			any = any || im.Seq(s.From) <= of.to && (s.To == 0 || im.Seq(s.To) >= of.from)
 		}
-		if len(x.stays) > 0 {
+		if any {
 			all = append(all, x)
 		}
 		return true

@@ -90,8 +90,9 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, head
 // viewer is who reads rows of a conversation. Users of a direct conversation do not see
 // the same if one blocks the other.
 type viewer struct {
-	user im.User // "": the operator, who sees all that is stored
-	side int     // of a direct conversation; -1: of another one
+	user    im.User  // "": the operator, who sees all that is stored
+	side    int      // of a direct conversation; -1: of another one
+	members *Members // of another one
 }
 
 // special are the flags of rows that not everybody sees as they are stored.
@@ -99,7 +100,13 @@ const special = store.RowWithheld | store.RowHides | store.RowEditWithheld
 
 // see is the wire part of a row as v may see it. It is stored itself for nearly all rows.
 func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
-	if head.Flags&special == 0 || v.user == "" || v.side < 0 {
+	switch {
+	case v.user == "" || head.Flags&(special|store.RowEdit) == 0:
+		return stored, nil
+	case v.side >= 0 && head.Flags&special != 0: // see below
+	case v.side < 0 && head.Flags&store.RowEdit != 0:
+		return v.members.seeEdit(v.user, stored)
+	default:
 		return stored, nil
 	}
 	var m petrelv1.Message

@@ -1,6 +1,7 @@
 package presence_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -81,13 +82,15 @@ func BenchmarkDeathOfANode(b *testing.B) {
 					out := newWriter()
 					n.flusher = out.flusher
 					of := func(watcher, k int) im.User { return users[(watcher*7+k*491)%targets] }
-					w.store.peersOf = map[string][]string{}
+					w.store.peersOf = map[string][]byte{}
 					for i := range watchers {
-						prefix := store.PairKey(im.User(fmt.Sprint("w", i)), "")
+						u := im.User(fmt.Sprint("w", i))
+						var keys [][]byte
 						for k := range each {
-							w.store.peersOf[string(prefix)] = append(w.store.peersOf[string(prefix)], string(prefix)+string(of(i, k)))
+							keys = append(keys, store.PairKey(u, of(i, k)))
 						}
-						slices.Sort(w.store.peersOf[string(prefix)])
+						slices.SortFunc(keys, bytes.Compare)
+						w.store.peersOf[string(store.PairKey(u, ""))] = append(bytes.Join(keys, []byte("\n")), '\n')
 					}
 					var all []*session
 					for i := range watchers {

@@ -1,6 +1,7 @@
 package presence_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -41,11 +42,11 @@ type accounts struct {
 	peers    []string                        // keys of the table Peers
 	seen     map[im.User]uint64
 	blocks   map[im.ConvID][]*storepb.Block
-	blocked  []string            // keys of the table Blocks
-	updates  []int               // how many records each of them had
-	reads    []string            // what was read
-	quiet    bool                // reads are not noted, and the table Peers is peersOf
-	peersOf  map[string][]string // keys by what they begin with
+	blocked  []string          // keys of the table Blocks
+	updates  []int             // how many records each of them had
+	reads    []string          // what was read
+	quiet    bool              // reads are not noted, and the table Peers is peersOf
+	peersOf  map[string][]byte // keys, each with a line feed, by what they begin with
 	broken   error
 	slow     time.Duration // that a look for a conversation or a peer takes
 
@@ -76,8 +77,13 @@ func (s *accounts) Records(_ context.Context, t store.Table, _ im.Tenant, prefix
 	s.note("records of %s", prefix)
 	keys := s.blocked
 	if t == store.Peers {
-		if keys = s.peers; s.quiet {
-			keys = s.peersOf[string(prefix)]
+		keys = s.peers
+		for rest := s.peersOf[string(prefix)]; len(rest) > 0; {
+			n := bytes.IndexByte(rest, '\n')
+			if !fn(rest[:n], nil) {
+				break
+			}
+			rest = rest[n+1:]
 		}
 	}
 	for _, key := range keys {

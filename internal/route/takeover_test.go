@@ -193,6 +193,30 @@ func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
 	})
 }
 
+// What a new owner pushes once more of an edit is bare for who joined after its target, on
+// whichever node. Spec: P-8.3.
+func TestANewOwnerPushesEditsAsTheirTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := routetest.StartPair(t)
+		key := one.Group("alice", "bob")
+		two.MustSend(convtest.Message(key, "alice", "k2", 1, "two"))
+		two.MustSend(convtest.Add(key, "add", "carol"))
+		bob, carol, here := two.Online("bob"), two.Online("carol"), one.Online("carol")
+		c.WaitOnline()
+		e := convtest.Message(key, "alice", "e4", 3, "")
+		e.Entry.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: 2, Body: &petrelv1.Edit_Text{Text: "secret"}}}
+		one.MustSend(e)
+		routetest.Sees(t, bob, "4:edit of 2 secret")
+		routetest.Sees(t, carol, "4:edit of 2 ")
+		routetest.Sees(t, here, "4:edit of 2 ")
+		if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		routetest.Sees(t, bob, "1:members", "2:secret (edited by 4)", "3:members", "4:edit of 2 secret")
+		routetest.Sees(t, carol, "3:members", "4:edit of 2 ")
+	})
+}
+
 // A new owner pushes no part of a snapshot of an inbox: it is no news. Spec: P-8.11.
 func TestANewOwnerPushesNoSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -22,6 +22,7 @@ const (
 	RowRelated                       // it answers another entry, or did so before an edit
 	RowHides                         // the head has Hidden
 	RowEditWithheld                  // only its sender may read what an edit has made of it
+	RowEdit                          // it edits another entry: what it says is for those who may read that one
 )
 
 // RowHead is the private prefix of a row; clients never see it.

@@ -402,6 +402,24 @@ var convRules = []rule{
 		},
 	},
 	{
+		name:    "push-edits-of-before",
+		holds:   "who joins after a message is not pushed the text of an edit of it",
+		patches: []patch{{"internal/conv/build.go", `} else if bu.bare != nil {`, `} else if false {`}},
+		guards:  []guard{{"internal/conv", "^TestAnEditShowsNoMoreThanItsTarget$"}, {"test/scenario", "^TestScenarios$/^edit-before$/^Pebble$"}},
+	},
+	{
+		name:    "read-edits-of-before",
+		holds:   "who joins after a message does not read the text of an edit of it",
+		patches: []patch{{"internal/conv/withheld.go", `case v.side < 0 && head.Flags&store.RowEdit != 0:`, `case false:`}},
+		guards:  []guard{{"internal/conv", "^TestAnEditShowsNoMoreThanItsTarget$"}, {"test/scenario", "^TestScenarios$/^edit-before$/^Pebble$"}},
+	},
+	{
+		name:    "refan-edits-of-before",
+		holds:   "a new owner pushes who joins after a message no text of an edit of it",
+		patches: []patch{{"internal/conv/refan.go", `if head.Flags&store.RowEdit != 0 && key.Conv.Kind() == im.Group {`, `if false {`}},
+		guards:  []guard{{"internal/route", "^TestANewOwnerPushesEditsAsTheirTargets$"}},
+	},
+	{
 		name:    "edit-goes-to-former-members",
 		holds:   "who was removed is not pushed an edit that came after it in the same commit",
 		patches: []patch{{"internal/conv/rewrite.go", `w.batch.isBefore(q, w.span) {`, `w.batch.isBefore(q, w.span) && false {`}},

@@ -31,6 +31,13 @@ func hide(m *petrelv1.Message) *petrelv1.Message {
 	return c
 }
 
+// bare is the edit m for somebody who may not read its target (P-8.3).
+func bare(m *petrelv1.Message) *petrelv1.Message {
+	c := proto.CloneOf(m)
+	c.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: m.GetEdit().Target}}
+	return c
+}
+
 // sameEntry tells whether a and b are copies of one entry: of one version they
 // are equal, but for the body of an edit that a later one took the place of, and for one that
 // is hidden.
