@@ -32,8 +32,9 @@ func (v *conv) target(seq uint64) *entry {
 	return nil
 }
 
-// edited rewrites e. An edit whose own body is gone was followed by another
-// change of the same target. Nothing rewrites a recalled entry.
+// edited rewrites e. An edit without a body rewrites nothing: another change of
+// the same target followed it, or the user may not read the target. Nothing
+// rewrites a recalled entry. Spec: P-5.6, P-8.3.
 func (c *core) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 	if e.m.RecalledBy != 0 || seq <= e.m.EditedBy || by.Body == nil {
 		return

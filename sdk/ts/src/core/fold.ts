@@ -34,8 +34,8 @@ function recalled(e: Rewritten, seq: number): Rewritten {
 }
 
 /**
- * An edit whose own body is gone was followed by another change of the same target. Nothing
- * rewrites a recalled entry.
+ * An edit without a body rewrites nothing: another change of the same target followed it, or the
+ * user may not read the target. Nothing rewrites a recalled entry. Spec: P-5.6, P-8.3.
  */
 function edited(e: Rewritten, by: Edit, seq: number): Rewritten {
   if (e.recalledBy !== 0 || seq <= e.editedBy || by.text === undefined && !by.data) return e
