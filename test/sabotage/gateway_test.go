@@ -118,7 +118,7 @@ var gatewayRules = []rule{
 	{
 		name:    "large-frames",
 		holds:   "a frame of HTTP/2 has at most 16 KiB",
-		patches: []patch{{"internal/gateway/handshake.go", `16 << 10, // the least`, `1 << 20, // the least`}},
+		patches: []patch{{"internal/gateway/handshake.go", `MaxReadFrameSize:              16 << 10`, `MaxReadFrameSize:              1 << 20`}},
 		guards:  []guard{{"internal/gateway", "^TestOneConnectionOfHTTP2IsBounded$"}},
 	},
 	{
