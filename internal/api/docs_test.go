@@ -66,6 +66,32 @@ func TestDescriptionHasEveryMethod(t *testing.T) {
 	})
 }
 
+// A field has the one form that clients write, and a code may be one of a later server. With more,
+// generators made a type of its own for each number, and clients that failed at a new code. Spec: P-1.4.
+func TestDescriptionHasOneFormOfEachField(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, body := w.do("GET", "/openapi.json", nil, nil)
+		var d struct {
+			Components struct{ Schemas map[string]map[string]any }
+		}
+		w.must(json.Unmarshal([]byte(body), &d))
+		for name, s := range d.Components.Schemas {
+			fields, _ := s["properties"].(map[string]any) // none of an enum
+			for field, v := range fields {
+				f, _ := v.(map[string]any)
+				kind, one := f["type"].(string)
+				if ref := f["$ref"]; !one && ref == nil || kind == "integer" && (f["format"] == "int64" || f["format"] == "uint64") {
+					t.Errorf("%s.%s is %v", name, field, f)
+				}
+			}
+		}
+		if codes := d.Components.Schemas["ErrorCode"]; codes["type"] != "string" || codes["enum"] != nil {
+			t.Errorf("error codes are %v", codes)
+		}
+	})
+}
+
 // What the schema has and no server does yet says so wherever it is read.
 func TestDocsSayWhatIsComing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,6 +52,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 			// One worker: Python 3.11 loses count of its own recursion when two threads
 			// parse at the same time, and that is no finding.
 			cmd.Dir = t.TempDir() // it keeps examples where it runs
+			cmd.Env = append(os.Environ(), "SCHEMATHESIS_HOOKS="+filepath.Join(root, "test/foreign/python/proto_json.py"), "PYTHONDONTWRITEBYTECODE=1")
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Errorf("%s: %v\n%s", c.who, err, lastLines(out, 200))

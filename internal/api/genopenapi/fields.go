@@ -76,33 +76,28 @@ const (
 	userPattern = `^[A-Za-z0-9._@+-]{1,64}$`
 	uint64s     = `^(0|[1-9][0-9]{0,18}|1[0-7][0-9]{18}|18446744073709551615)$`
 	limits      = `^(0|-?[1-9][0-9]{0,9})$`
-	uint32s     = `^(0|[1-9][0-9]{0,8})$`
 )
 
 // bounds are of fields of requests, by "Type.field". Bounds in bytes stand in the
 // texts: a schema counts characters.
 var bounds = map[string]object{
-	"RegisterRequest.user":                {"pattern": userPattern},
-	"MintTokenRequest.user":               {"pattern": userPattern},
-	"MintTokenRequest.ttlS":               {"maximum": 2592000},
-	"CreateUsersRequest.users":            {"maxItems": 1000, "items": object{"type": "string", "pattern": userPattern}},
-	"AdminCreateGroupRequest.members":     {"maxItems": 10000},
-	"AddMembersRequest.users":             {"maxItems": 1000},
-	"RemoveMembersRequest.users":          {"maxItems": 1000},
-	"CreateKeyRequest.scopes":             {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
-	"ChangeSettingsRequest.values":        {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
-	"SetPresencePolicyRequest.policy":     oneOfNames(true, "PRESENCE_POLICY_UNSPECIFIED", "PRESENCE_POLICY_EVERYBODY", "PRESENCE_POLICY_PEERS", "PRESENCE_POLICY_NOBODY"),
-	"SetAddPolicyRequest.policy":          oneOfNames(true, "ADD_POLICY_UNSPECIFIED", "ADD_POLICY_EVERYBODY", "ADD_POLICY_NOBODY"),
-	"SetForwardPolicyRequest.policy":      oneOfNames(true, "FORWARD_POLICY_UNSPECIFIED", "FORWARD_POLICY_NAMED", "FORWARD_POLICY_UNNAMED"),
-	"SetRegistrationRequest.registration": oneOfNames(true, "REGISTRATION_UNSPECIFIED", "REGISTRATION_OPEN", "REGISTRATION_INVITATION", "REGISTRATION_CLOSED"),
-	"SetRoleRequest.role":                 oneOfNames(false, "ROLE_MEMBER", "ROLE_ADMIN"),
-	"Edit.target":                         {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Recall.target":                       {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"ReactRequest.seq":                    {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"PinRequest.seq":                      {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"ListReactionsRequest.seq":            {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"ReactRequest.emoji":                  {"maxLength": 8},
-	"Send.needs":                          {"maxItems": 16},
+	"RegisterRequest.user":            {"pattern": userPattern},
+	"MintTokenRequest.user":           {"pattern": userPattern},
+	"MintTokenRequest.ttlS":           {"maximum": 2592000},
+	"CreateUsersRequest.users":        {"maxItems": 1000, "items": object{"type": "string", "pattern": userPattern}},
+	"AdminCreateGroupRequest.members": {"maxItems": 10000},
+	"AddMembersRequest.users":         {"maxItems": 1000},
+	"RemoveMembersRequest.users":      {"maxItems": 1000},
+	"CreateKeyRequest.scopes":         {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
+	"ChangeSettingsRequest.values":    {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
+	"SetRoleRequest.role":             {"$ref": nil, "type": "string", "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN"}},
+	"Edit.target":                     {"pattern": `^[1-9][0-9]{0,18}$`},
+	"Recall.target":                   {"pattern": `^[1-9][0-9]{0,18}$`},
+	"ReactRequest.seq":                {"pattern": `^[1-9][0-9]{0,18}$`},
+	"PinRequest.seq":                  {"pattern": `^[1-9][0-9]{0,18}$`},
+	"ListReactionsRequest.seq":        {"pattern": `^[1-9][0-9]{0,18}$`},
+	"ReactRequest.emoji":              {"maxLength": 8},
+	"Send.needs":                      {"maxItems": 16},
 }
 
 // skipped are the fields that an example does without.
@@ -137,23 +132,4 @@ var examples = object{
 	"CreateUsersRequest.users": []any{"alice", "bob"},
 	"CreateKeyRequest.name":    "back end of the shop", "CreateKeyRequest.scopes": []any{"users", "tokens"},
 	"RevokeKeyRequest.id": "53aa81f1dc019cdc",
-}
-
-// oneOfNames is a choice by name or, as proto3 JSON reads it too, by number: that of the first
-// is 0 if it stands for nothing. Each kind is a schema of its own: generators of clients cannot
-// take an enum of both.
-func oneOfNames(none bool, names ...any) object {
-	var numbers []any
-	first := 1
-	if none {
-		first = 0
-	}
-	for i := range names {
-		numbers = append(numbers, first+i)
-	}
-	kinds := []any{object{"type": "string", "enum": names}, object{"type": "integer", "enum": numbers}}
-	if none {
-		kinds = append(kinds, object{"type": "null"})
-	}
-	return object{"$ref": nil, "anyOf": kinds}
 }

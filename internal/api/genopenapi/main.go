@@ -42,7 +42,7 @@ func run(in, out string) error {
 	schemas := schemasOf(doc)
 	doc["info"] = object{
 		"title": "Petrel", "version": "1",
-		"description": "The API of a Petrel server, in its JSON form. The same methods are served as protobuf, gRPC and gRPC-Web, and, those of users, over the long connection. proto/README.md is the specification.",
+		"description": "The API of a Petrel server, in its JSON form. The same methods are served as protobuf, gRPC and gRPC-Web, and, those of users, over the long connection. proto/README.md is the specification. Each field has the form in which it is written; the server reads the other forms of proto3 JSON as well.",
 		"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 	}
 	doc["servers"] = []any{object{"url": "/"}}
@@ -71,9 +71,6 @@ func run(in, out string) error {
 		if err := operation(strings.TrimPrefix(path, "/"), item, schemas); err != nil {
 			return err
 		}
-	}
-	for _, item := range paths {
-		nullable(item, schemas, map[string]bool{})
 	}
 	var w bytes.Buffer
 	enc := json.NewEncoder(&w)
@@ -155,16 +152,9 @@ func field(typ, name string, p object, needed bool) {
 		delete(p, "format")
 		p["contentEncoding"] = "base64"
 	}
-	// Numbers of 64 bits are written as strings, and read in either form. All
-	// but limits are unsigned.
-	switch {
-	case p["format"] == "int64" && (typ == "ServerLimits" || typ == "LimitChange" || typ == "TraceUserResponse" && name == "connectionsLimit"):
-		p["pattern"], p["maximum"] = limits, 1<<30
-	case p["format"] == "int64":
-		delete(p, "format")
-		p["pattern"], p["minimum"] = uint64s, 0
-	case p["type"] == "integer":
-		p["minimum"], p["maximum"] = 0, 1<<32-1
+	number(p, typ == "ServerLimits" || typ == "LimitChange" || typ == "TraceUserResponse" && name == "connectionsLimit")
+	if items, ok := p["items"].(object); ok {
+		number(items, false)
 	}
 	if d := oneLine(p["description"]); d != "" {
 		p["description"] = d
@@ -190,6 +180,19 @@ func field(typ, name string, p object, needed bool) {
 	}
 	if values, ok := p["additionalProperties"].(object); ok {
 		delete(values, "title")
+	}
+}
+
+// number gives a schema of a number the form that clients write and read: 64 bits are a
+// string. All but limits are unsigned. Spec: P-1.4.
+func number(p object, limit bool) {
+	switch {
+	case p["format"] == "int64" && limit:
+		p["type"], p["pattern"] = "string", limits
+	case p["format"] == "int64":
+		p["type"], p["format"], p["pattern"] = "string", "uint64", uint64s
+	case p["type"] == "integer":
+		p["minimum"], p["maximum"] = 0, 1<<32-1
 	}
 }
 
@@ -244,60 +247,6 @@ func operation(name string, item any, schemas object) error {
 	responses["4XX"] = object{"$ref": "#/components/responses/Error"}
 	responses["default"] = object{"$ref": "#/components/responses/Error"}
 	return nil
-}
-
-// nullable lets the fields of a request be null, which is read as the default,
-// as the mapping of proto3 JSON has it. Answers never have it; but a type that
-// is in both allows it in both.
-func nullable(item any, schemas object, seen map[string]bool) {
-	methods, _ := item.(object)
-	op, _ := methods["post"].(object)
-	body, err := jsonContent(op["requestBody"])
-	if err != nil {
-		return
-	}
-	var visit func(v any)
-	visit = func(v any) {
-		s, _ := v.(object)
-		name := refOf(s)
-		if items, ok := s["items"].(object); ok {
-			name = refOf(items)
-		}
-		t, _ := schemas[name].(object)
-		props, _ := t["properties"].(object)
-		if name == "" || seen[name] || props == nil {
-			return
-		}
-		seen[name] = true
-		for k, v := range props {
-			p, _ := v.(object)
-			visit(p)
-			if need, _ := t["required"].([]any); slices.Contains(need, any(k)) {
-				continue // null is as if it were left out
-			}
-			switch kind := p["type"].(type) {
-			case string:
-				if p["type"] = []any{kind, "null"}; kind == "integer" {
-					p["type"], p["pattern"] = []any{kind, "string", "null"}, uint32s
-				}
-			case []any:
-				if !slices.Contains(kind, any("null")) {
-					p["type"] = append(kind, "null")
-				}
-			case nil:
-				if refOf(p) == "Role" {
-					// Their numbers are read as well, and what is none of them as none.
-					props[k] = object{"anyOf": []any{object{"$ref": p["$ref"]}, object{"type": []any{"string", "integer", "null"}}}}
-				} else if refOf(p) != "" {
-					props[k] = object{"anyOf": []any{object{"$ref": p["$ref"]}, object{"type": "null"}}, "description": p["description"]}
-					if p["description"] == nil {
-						delete(props[k].(object), "description") //nolint:forcetypeassert // made above
-					}
-				}
-			}
-		}
-	}
-	visit(body["schema"])
 }
 
 func jsonContent(v any) (object, error) {
@@ -376,7 +325,7 @@ func errorSchema() object {
 			"code": object{"$ref": "#/components/schemas/ErrorCode"}, "message": object{"type": "string"}, "hint": object{"type": "string", "description": "what the reader can do about it"},
 			"settled":      object{"type": "boolean", "description": "about a send: it is not stored and this attempt never will be"},
 			"retryable":    object{"type": "boolean", "description": "the same call may succeed later"},
-			"retryAfterMs": object{"type": "integer"}, "requestId": object{"type": "string"}, "head": object{"type": []any{"integer", "string"}},
+			"retryAfterMs": object{"type": "integer"}, "requestId": object{"type": "string"}, "head": object{"type": "string", "format": "uint64", "pattern": uint64s},
 		},
 		"required": []any{"code", "message"},
 	}
@@ -387,7 +336,8 @@ func errorCodes() object {
 	for _, c := range im.Codes() {
 		all = append(all, string(c))
 	}
-	return object{"type": "string", "description": "A code of proto/errors.yaml. More may come: a client that does not know one acts by settled and retryable.", "enum": all}
+	// No enum: a generated client would fail at a code that its description does not have.
+	return object{"type": "string", "description": "A code of proto/errors.yaml. More may come: a client that does not know one acts by settled and retryable.", "x-extensible-enum": all}
 }
 
 func errorResponse() object {
