@@ -23,6 +23,7 @@ K6          := $(BIN)/k6-$(K6_VERSION)
 PLUGINS     := $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto $(BIN)/protoc-gen-connect-go $(OPENAPI)
 PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
+JAVA        := $(BUILD)/java/.installed
 TS          := sdk/ts/node_modules/.installed
 WEB         := web/node_modules/.installed
 EMBED       := web/embed/dist/petrel-chat.js
@@ -95,7 +96,7 @@ COMPILE := GOGC=off GOMEMLIMIT=2GiB go
 MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 8388608 ] 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
 # Clients of other languages are installed while the tests are compiled.
-INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM) $(PROXIES)
+INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(JAVA) $(TS) $(WEB) $(CHROMIUM) $(PROXIES)
 
 # What the second part needs is compiled from the beginning: nice, so that it takes only
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
@@ -369,6 +370,15 @@ $(NODE): test/foreign/node/package.json test/foreign/node/package-lock.json
 	@mkdir -p $(BUILD)/node
 	cp $^ $(BUILD)/node/
 	npm ci --prefix $(BUILD)/node --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The generator of Java clients and the libraries that these need. Where there is no apt-get,
+# install Maven and a JDK 17 or newer.
+$(JAVA): test/foreign/generated/java/pom.xml | $(POSTGRES)
+	@{ command -v javac && command -v mvn; } >/dev/null || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless maven; }
+	@rm -rf $(BUILD)/java
+	mvn --quiet --batch-mode -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(BUILD)/java
 	@touch $@
 
 $(TS): sdk/ts/package.json sdk/ts/package-lock.json
