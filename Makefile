@@ -228,6 +228,7 @@ long: $(RACE_MOD) crash chaos-cluster build $(POSTGRES) $(TS) $(WEB) $(CHROMIUM)
 	PETREL_EXISTENCE_N=2000 go test -count=1 -timeout 0 -v -run '^TestNoTimeTells' ./test/authz
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_TIMES=1 go test -count=1 -timeout 0 -v -run '^TestForeign' ./test/foreign
+	PETREL_SEEDS=100 go test -count=1 -timeout 0 -v -run '^TestTheClientOfThePage' ./test/foreign
 	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger
 	go test -count=1 -timeout 0 -v ./test/walk -args -seeds 1000
 	cd sdk/ts && node scripts/walks.mjs 1 1000

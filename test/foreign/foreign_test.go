@@ -77,40 +77,35 @@ type server struct {
 	http, tcp, admin string // host:port
 	adminKey         string
 	tokens           string // path of the JSON file user → token
+
+	dir string
+	env []string
+	log bytes.Buffer
+	end func(os.Signal) error // ends the process, and returns how it ended
 }
 
 // startServer starts the binary on an empty folder, and makes the users the way
 // P-10 says.
-func startServer(t *testing.T, settings ...string) server {
+func startServer(t *testing.T, settings ...string) *server {
 	t.Helper()
 	dir := t.TempDir()
 	addrs := proctest.FreePorts(t, 3)
-	s := server{http: addrs[0], tcp: addrs[1], admin: addrs[2], tokens: filepath.Join(dir, "tokens.json")}
+	s := &server{http: addrs[0], tcp: addrs[1], admin: addrs[2], tokens: filepath.Join(dir, "tokens.json"), dir: dir}
 	data := filepath.Join(dir, "data")
-	var log bytes.Buffer
-	cmd := exec.Command(proctest.Program(t), "serve")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
-	cmd.Env = []string{
+	s.env = append([]string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"),
 		"PETREL_LISTEN__HTTP=" + s.http, "PETREL_LISTEN__TCP=" + s.tcp, "PETREL_LISTEN__ADMIN=" + s.admin, "PETREL_STORE__DIR=" + data,
 		"PETREL_HEARTBEAT__SILENCE=2s", // so that a dead link is seen dead within a test
-	}
-	cmd.Env = append(cmd.Env, settings...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	}, settings...)
+	s.start(t)
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
-		if err := <-ended; err != nil {
+		if err := s.end(syscall.SIGTERM); err != nil {
 			t.Errorf("petrel serve ended with %v", err)
 		}
 		if t.Failed() {
-			t.Logf("log of the server:\n%s", lastLines(log.Bytes(), 60))
+			t.Logf("log of the server:\n%s", lastLines(s.log.Bytes(), 60))
 		}
 	})
-	waitReady(t, "http://"+s.http+"/readyz", ended)
 
 	link, err := os.ReadFile(filepath.Join(data, "setup-link"))
 	if err != nil {
@@ -138,8 +133,25 @@ func startServer(t *testing.T, settings ...string) server {
 	return s
 }
 
+// start starts the binary on the folder of the server, whose former process has ended.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command(proctest.Program(t), "serve")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, s.env, &s.log, &s.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	s.end = func(signal os.Signal) error {
+		_ = cmd.Process.Signal(signal) // an error means that it has ended
+		return <-ended
+	}
+	waitReady(t, "http://"+s.http+"/readyz", ended)
+}
+
 // call makes one call of the operator's API. Spec: P-10.3.
-func (s server) call(t *testing.T, method string, in, out any) {
+func (s *server) call(t *testing.T, method string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -44,8 +44,12 @@ def same(got, want):
     assert got == want, f"got {got!r}, want {want!r}"
 
 
+def connect(url_variable, credential):
+    return AuthenticatedClient(os.environ[url_variable], credential, timeout=60)  # seconds: only a fault meets it
+
+
 def main():
-    operator = AuthenticatedClient(os.environ["PETREL_ADMIN"], os.environ["PETREL_ADMIN_KEY"])
+    operator = connect("PETREL_ADMIN", os.environ["PETREL_ADMIN_KEY"])
     made = create_users.sync(client=operator, body=CreateUsersRequest(users=[ANN, BEN, CAT]))
     same([(t.user, t.created) for t in made.tokens], [(ANN, True), (BEN, True), (CAT, True)])
     minted = mint_token.sync(client=operator, body=MintTokenRequest(user=ANN, device=DeviceRef(id="laptop", name="Ann's")))
@@ -59,7 +63,7 @@ def main():
     same(ack.seq, "1")
 
     # From here on as Ann.
-    ann = AuthenticatedClient(os.environ["PETREL_HTTP"], minted.access_token)
+    ann = connect("PETREL_HTTP", minted.access_token)
     again = Send(client_msg_id=secrets.token_hex(16), conv=ack.conv, after=ack.seq, text="how are you?")
     same([send.sync(client=ann, body=again).seq for _ in range(2)], ["2", "2"])
     page = get_history.sync(client=ann, body=GetHistory(conv=ack.conv))
@@ -79,7 +83,7 @@ def main():
     refused = get_user.sync_detailed(client=operator, body=AdminGetUserRequest(user="python.nobody"))
     assert isinstance(refused.parsed, Problem), refused
     same((refused.status_code, refused.parsed.petrel_code, refused.headers["petrel-error"]), (404, "no_user", "no_user"))
-    stranger = AuthenticatedClient(os.environ["PETREL_HTTP"], "pt_default.ann.wrong")
+    stranger = connect("PETREL_HTTP", "pt_default.ann.wrong")
     same(get_account.sync(client=stranger, body=GetAccountRequest()).petrel_code, "unauthenticated")
 
     # A code of a later server is an error like others.
