@@ -65,6 +65,28 @@ func TestForeignClientsTalkToTheServer(t *testing.T) {
 	}
 }
 
+// A gRPC client that has the addresses and a key, and no schema, finds the methods by reflection
+// and calls them. Spec: P-12.1.
+func TestGRPCClientFindsTheSchema(t *testing.T) {
+	t.Parallel()
+	python, err := filepath.Abs("../../build/venv/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs(t, python, "make build/venv/.installed")
+	srv := startServer(t)
+	for _, addr := range []string{srv.http, srv.admin} {
+		cmd := exec.CommandContext(t.Context(), python, "reflection.py", addr, srv.adminKey)
+		cmd.Dir, cmd.Env = "python", append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		} else {
+			t.Logf("%s: %s", addr, lastLines(out, 1))
+		}
+	}
+}
+
 // needs fails with what to run when a tool of the tests is not installed.
 func needs(t *testing.T, path, install string) {
 	t.Helper()
