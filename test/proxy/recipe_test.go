@@ -56,10 +56,10 @@ type site struct {
 
 // kind is one of the proxies of the page.
 type kind struct {
-	name, lang, install string
-	place               func(t *testing.T, text string, s *site) string
-	start               func(s *site, file string) []string
-	check               func(s *site, file string) []string
+	name, lang string
+	place      func(t *testing.T, text string, s *site) string
+	start      func(s *site, file string) []string
+	check      func(s *site, file string) []string
 	// silence finds the time for which a connection may be silent; nil: there is no limit.
 	silence *regexp.Regexp
 	// reload is the command that has the proxy read its file again; nil: the signal does it.
