@@ -291,3 +291,14 @@ func (c *conn) leave() {
 		c.sess.Closed()
 	}
 }
+
+// breathTime is how long each read waits while memory is full: so much less comes in, and the
+// garbage collector gets ahead.
+const breathTime = 5 * time.Millisecond
+
+// breathe waits if memory is full.
+func (g *Gateway) breathe() {
+	if g.o.Pressed != nil && g.o.Pressed() {
+		time.Sleep(breathTime)
+	}
+}

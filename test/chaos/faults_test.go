@@ -9,6 +9,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
+	"github.com/petrel-im/petrel/internal/imtest/proctest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -28,6 +29,8 @@ var faults = []fault{
 	{name: "cut-flapping", long: 5, root: true, way: cuttable, run: cutFlapping},
 	{name: "cut-off", long: 5, ci: true, root: true, way: cuttable, run: cutOff},
 	{name: "slow-node", long: 20, ci: true, root: true, way: cuttable, run: slowNode},
+	{name: "clock-steps", long: 3, ci: true, run: clockSteps},
+	{name: "writers", long: 10, root: true, way: cuttable, run: writers},
 	{name: "kill-nats", long: 10, way: external, run: killNATS},
 	{name: "kill-node-on-nats", long: 10, way: external, run: killNode},
 }
@@ -281,6 +284,21 @@ func slowNode(w *world, rng *rand.Rand, times int) {
 			w.t.Errorf("%s owns nothing behind the end of its slowness", n.name)
 		}
 		w.awaitFeeds()
+	}
+}
+
+// clockSteps: the wall clock of a node is stepped, far and back. The monotonic clock goes on.
+func clockSteps(w *world, rng *rand.Rand, times int) {
+	const year = 365 * 24 * time.Hour
+	for i := range times {
+		n := w.nodes[i%3]
+		clock := proctest.StepClock(w.t, n.pid())
+		for _, by := range []time.Duration{-year, -time.Hour, -time.Minute, time.Minute, year, 0} {
+			w.fault(fmt.Sprintf("clock of %s stepped to %v", n.name, by), time.Second, func() {
+				clock.Set(by)
+				w.breathe(rng, 2*time.Second)
+			})
+		}
 	}
 }
 

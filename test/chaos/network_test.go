@@ -24,6 +24,9 @@ type network struct {
 // direction is that of packets from one host to another; nil is the databases'.
 type direction struct{ from, to *node }
 
+// theClients stands for the host of the clients.
+var theClients = &node{name: "the clients"}
+
 const (
 	// A bridge in namespace $1, and a link from here to it, where 10.87.$2.1 is
 	// the clients' address and 10.87.$2.2 that of the databases. (On a bridge out
@@ -63,7 +66,7 @@ func cuttable(w *world) {
 	w.t.Cleanup(func() { _ = sh(`ip link del "$1" || true; ip netns del "$1"`, n.name) }) // best effort
 	w.must(sh(layBridge, n.name, fmt.Sprint(net)))
 	w.databases = fmt.Sprintf("10.87.%d.2", net)
-	n.addrs[nil] = w.databases
+	n.addrs[nil], n.addrs[theClients] = w.databases, fmt.Sprintf("10.87.%d.1", net)
 	for i, o := range w.nodes {
 		addr := fmt.Sprintf("10.87.%d.%d", net, 11+i)
 		n.addrs[o], o.netns = addr, n.name+"-"+o.name

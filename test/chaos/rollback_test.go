@@ -150,8 +150,8 @@ func promoteLagging(p *past, rng *rand.Rand) {
 	crowd.Wait(p.t.Context(), lag(rng))
 	eventually.True(p.t, "something is acked while the standby lags", func() bool { return p.Acked() > before })
 	p.must(p.primary.Kill())
-	p.pending = p.Pending()
 	p.breathe(rng, time.Second)
+	p.pending = p.Pending() // acks from before the kill have come
 	p.must(p.standby.Promote())
 	positions := p.number(p.standby, `SELECT sum(pos)::bigint FROM petrel.part`)
 	for _, n := range p.nodes {

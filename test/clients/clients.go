@@ -175,6 +175,16 @@ func (c *Clients) Pending() []string {
 	return append(c.Device.Holds().Outbox, c.pending()...)
 }
 
+// AwaitLoss waits, behind the death of all servers, until each client knows of it. Then it has
+// read each ack that came before, and Pending has no message that was acked.
+func (c *Clients) AwaitLoss() {
+	c.t.Helper()
+	eventually.True(c.t, "all clients have lost their connections", func() bool {
+		state := c.Device.Count().State
+		return state != "live" && state != "greeted" && !slices.ContainsFunc(c.writers, func(w *writer) bool { return w.Status().State == petrel.Live })
+	})
+}
+
 // pending is Pending of the clients of the Go SDK.
 func (c *Clients) pending() (ids []string) {
 	for _, w := range c.writers {

@@ -42,7 +42,12 @@ func container(t *testing.T, mib int) (procs string) {
 func TestServerInASmallContainerIsNotKilled(t *testing.T) {
 	for _, mib := range []int{64, 128} {
 		t.Run(fmt.Sprint(mib), func(t *testing.T) {
-			s := newServer(t)
+			s := newServerAt(t, onDisk(t))
+			defer func() {
+				if s.run != nil {
+					s.kill()
+				}
+			}()
 			if s.procs = container(t, mib); s.procs == "" {
 				s.memory = fmt.Sprintf("%dMiB", mib)
 			}
@@ -74,4 +79,23 @@ func TestServerInASmallContainerIsNotKilled(t *testing.T) {
 			s.end() // fails if the server has ended by itself
 		})
 	}
+}
+
+// onDisk is a data folder that is on no file system in memory: what is there counts for the
+// container.
+func onDisk(t *testing.T) string {
+	t.Helper()
+	build, err := filepath.Abs(filepath.Join("..", "..", "build"))
+	if err == nil {
+		err = os.MkdirAll(build, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(build, "small-container-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
+	return filepath.Join(dir, "data")
 }

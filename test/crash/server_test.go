@@ -25,6 +25,7 @@ type server struct {
 	log              string   // level; "": warn
 	stderr           *os.File // nil: the output of the process
 	procs            string   // file that takes the process into a cgroup; "": it stays in that of the test
+	env              []string // added to the environment of the process
 	memory           string   // memory.total; "": what there is
 	run              *process
 }
@@ -75,6 +76,7 @@ func (s *server) launch() {
 		"PETREL_LIMITS__SENDS_PER_S=-1", "PETREL_LIMITS__SEND_BURST=-1", "PETREL_LIMITS__NEW_CONNECTIONS_PER_IP_PER_S=-1",
 		"PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1", "PETREL_MEMORY__TOTAL="+cmp.Or(s.memory, "0"),
 	)
+	p.cmd.Env = append(p.cmd.Env, s.env...)
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatalf("start petrel: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -281,9 +282,11 @@ func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
 }
 
 // Settle lets every message find its fate and every receiver catch up, with
-// the server left alone.
+// the server left alone. A short run goes on until each conversation was written to.
 func (w *Crowd) Settle() {
 	w.t.Helper()
+	unwritten := func(c *conv) bool { return w.idOf(c) == "" }
+	Until(w.t.Context(), SettleTime, func() bool { return !slices.ContainsFunc(w.convs, unwritten) }) // Audit says which one is missing
 	for _, s := range w.senders {
 		s.quiet.Store(true)
 	}
