@@ -216,7 +216,7 @@ func (a *App) open(ctx context.Context) error {
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
 	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute, Convs: a.convs}
-	a.reads, a.stored = session.NewReads(), rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst)
+	a.reads, a.stored = session.NewReads(), rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst).Within(l.TenantStoredPerS, im.Account.OfTenant)
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),

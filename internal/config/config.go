@@ -152,14 +152,15 @@ type Limits struct {
 	NewConnectionsPerIPPerS int64
 	AnonymousCallsPerIPPerS int64
 
-	WindowSends   int64 // unanswered sends of one connection
-	WindowBytes   int64
-	SendsPerS     int64 // of one session
-	SendBurst     int64
-	StoredPerS    int64 // bytes of one user
-	StoredBurst   int64 // bytes
-	GroupsPerH    int64 // of one user
-	MembersPerMin int64 // that one user adds, removes or gives roles
+	WindowSends      int64 // unanswered sends of one connection
+	WindowBytes      int64
+	SendsPerS        int64 // of one session
+	SendBurst        int64
+	StoredPerS       int64 // bytes of one user
+	StoredBurst      int64 // bytes
+	TenantStoredPerS int64 // bytes of the users of one tenant; 0: no limit
+	GroupsPerH       int64 // of one user
+	MembersPerMin    int64 // that one user adds, removes or gives roles
 
 	OutboxBytes    int64 // of one session
 	ConvQueueBytes int64 // of one conversation

@@ -85,6 +85,7 @@ func options(c *Config) []option {
 		live(unlimited("limits.send_burst", &l.SendBurst, 40, "Most sends of one session at once, beyond the average.")),
 		size("limits.stored_per_s", &l.StoredPerS, 64*kib, 1*kib, 1<<40, "Most bytes that one user may have stored in a second, on average: texts, data, settings and copied messages of forwards, of all sessions of the user at one node. A send or change of up to 1KiB, with what is around it, is not counted, and none is where limits.sends_per_s is -1. More is answered rate_limited, and may be sent again."),
 		size("limits.stored_burst", &l.StoredBurst, 16*mib, 256*kib, 1<<40, "Most bytes that one user may have stored at once, beyond the average."),
+		size("limits.tenant_stored_per_s", &l.TenantStoredPerS, 0, 0, 1<<40, "Most bytes that the users of one tenant together may have stored in a second at one node, on average; those of an hour at once. They are counted as those of limits.stored_per_s. 0: no limit."),
 		unlimited("limits.groups_per_h", &l.GroupsPerH, 20, "Most groups that one user may create in an hour."),
 		unlimited("limits.members_per_min", &l.MembersPerMin, 1000, "Most users that one user may add to groups, remove from them or give roles in a minute, each time counted. Twice as many at once, and at least 1,000. The operator's API is not limited."),
 
@@ -101,7 +102,6 @@ func options(c *Config) []option {
 			"Memory that the server may reckon with. The budgets that are 0 are parts of it: memory.conversations and store.cache. 0: the memory of the machine, of the container (cgroup) or of GOMEMLIMIT, whichever is least. The server keeps itself below about seven eighths of it, and answers overloaded where that would not do."),
 		share("memory.conversations", &c.Memory.ConversationBytes, 1*mib, 1<<40,
 			"Memory for conversations that were used lately: members, ids of the newest messages, cursors. When they need more, those leave memory that were not used for the longest time. 0: a 32nd of memory.total, from 2MiB to 256MiB."),
-
 		choice("accounts.registration", &c.Accounts.Registration, "auto", []string{"auto", "open", "invitation", "closed"},
 			"Who may make an account with a password, in tenants for which the operator has not set it. auto: everybody in the default tenant as long as no other host reaches the server: it listens on the loopback only, and listen.hosts, listen.trusted_proxies and cluster.addresses are empty. Nobody otherwise. closed: only the operator and the identity provider create users."),
 		boolean("accounts.one_per_kind", &c.Accounts.OnePerKind, true, "A login ends the sessions and the tokens of the user's other device of the same kind (phone, desktop, …). Of the kind web a user has up to five: the oldest one ends."),

@@ -156,4 +156,7 @@ type Account struct {
 	User   User
 }
 
+// OfTenant is what counts for all accounts of the tenant of a together. It is no account.
+func (a Account) OfTenant() Account { return Account{Tenant: a.Tenant} }
+
 func (a Account) String() string { return fmt.Sprintf("%d/%s", a.Tenant, a.User) }

@@ -22,6 +22,7 @@ var clockReasons = map[string]string{
 	"test/crash.TestBackupsUnderLoadHoldWhatWasAcked":              "sends at a rate; `make crash` judges how late the acks are",
 	"test/crash.TestKill9LosesNothing":                             "kills at random moments; `make crash` judges how soon a server is back",
 	"test/crash.TestRollback":                                      "stores go back at random moments; `make crash` judges how soon a client tells",
+	"test/crash.TestStepsOfTheClockRefuseNobody":                   "steps the clock of a server, and waits for what was sent since",
 	"test/flood.TestFloodsOfStrangersDelayNobody":                  "a flood lasts for a time; `make flood` judges what it costs others",
 	"test/flood.TestReactionsInALargeGroupDelayNobody":             "sends at a rate; `make flood` judges how late the acks are",
 	"test/flood.TestTouchedConversationsTakeNoMoreThanTheirBudget": "reads the memory of a process at moments",

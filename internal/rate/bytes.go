@@ -10,6 +10,9 @@ const freeBytes = 1 << 10
 type Bytes[K comparable] struct {
 	kib   Limit
 	table Table[K]
+
+	group    func(K) K // nil: keys have none
+	groupKiB Limit
 }
 
 // NewBytes bounds each key to so many bytes in a second on average, and at once.
@@ -17,11 +20,26 @@ func NewBytes[K comparable](perSecond, burst int64) *Bytes[K] {
 	return &Bytes[K]{kib: Per(int(max(perSecond>>10, 1)), time.Second, int(max(burst>>10, 1)))}
 }
 
-// Take counts n bytes of k. If they are too many it counts nothing, and returns how long to
+// Within bounds the keys of each group together to so many bytes in a second on average, and to
+// those of an hour at once; 0: it bounds nothing. group tells the key of a group, which is no key
+// of its own. It returns b.
+func (b *Bytes[K]) Within(perSecond int64, group func(K) K) *Bytes[K] {
+	if perSecond > 0 {
+		kib := int(max(perSecond>>10, 1))
+		b.group, b.groupKiB = group, Per(kib, time.Second, 3600*kib)
+	}
+	return b
+}
+
+// Take counts n bytes of k, and of its group. If they are too many it counts nothing, and returns how long to
 // wait.
 func (b *Bytes[K]) Take(now time.Time, k K, n int) (wait time.Duration) {
 	if b == nil || n <= freeBytes {
 		return 0
 	}
-	return b.table.Reserve(now, 0, Claim[K]{Key: k, Limit: b.kib, Tokens: min((n+1023)>>10, b.kib.Burst)})
+	own := Claim[K]{Key: k, Limit: b.kib, Tokens: min((n+1023)>>10, b.kib.Burst)}
+	if b.group == nil {
+		return b.table.Reserve(now, 0, own)
+	}
+	return b.table.Reserve(now, 0, own, Claim[K]{Key: b.group(k), Limit: b.groupKiB, Tokens: own.Tokens})
 }
