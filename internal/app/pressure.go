@@ -37,7 +37,12 @@ func (a *App) watchMemory(ctx context.Context) error {
 			return nil
 		}
 		used, pressed := heldBytes(), a.pressed.Load()
-		if wait = seldom; used > a.o.MemoryLimit/2 {
+		if used > a.o.MemoryLimit || pressed {
+			// Where everything is refused, nothing is allocated that would have garbage collected.
+			debug.FreeOSMemory()
+			used = heldBytes()
+		}
+		if wait = seldom; used > a.o.MemoryLimit/2 && !pressed {
 			wait = often
 		}
 		switch {

@@ -56,7 +56,7 @@ func TestServerInASmallContainerIsNotKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := s.command("bench", "direct", "--url", "http://"+s.http, "--tcp-addr", s.tcp, "--admin-server", "http://"+s.admin,
-				"--senders", "100", "--receivers", "100", "--size", "40000", "--window", "16", "--seconds", "4", "--warm-up", "0", "--json", "-")
+				"--senders", "100", "--receivers", "100", "--size", "40000", "--window", "8", "--seconds", "2", "--warm-up", "0", "--json", "-")
 			var out, errOut bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &errOut
 			err := cmd.Run() // red: the server is overloaded
