@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -22,7 +23,7 @@ import (
 // worth anything.
 const (
 	maxStrangerBytes = 8 << 10 // of a body
-	maxReading       = 1024    // such bodies that are being read
+	maxReading       = 1024    // such bodies that are being read, where memory is not short
 	maxReadingOfHost = 64      // from one address
 	strangerBurst    = 10      // seconds of the rate that may come at once
 )
@@ -76,7 +77,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge(limit)
 	}
-	body, err := s.admission.read(w, r, rate.Host(client), limit)
+	body, err := s.admission.read(w, r, rate.Host(client), limit, s.o.UnderWayBytes/(maxUnderWay/maxReading))
 	if err != nil {
 		return nil, err
 	}
@@ -84,16 +85,16 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 	return func() {}, nil
 }
 
-// read reads the body of a call without a credential. When too many are being
+// read reads the body of a call without a credential. When most are being
 // read, the one that began first is ended: it is slow, and the others must not
 // wait for it. Codes: too_large, invalid, overloaded.
-func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit int) ([]byte, error) {
+func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit, most int) ([]byte, error) {
 	control := http.NewResponseController(w)
 	x := &reader{host: host, stop: func() {
 		// An error means that the connection cannot: then the server's own time holds.
 		_ = control.SetReadDeadline(time.Unix(1, 0))
 	}}
-	e := a.enter(x)
+	e := a.enter(x, most)
 	if e == nil {
 		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
@@ -124,7 +125,7 @@ func tooLarge(limit int) *im.Error {
 
 // enter takes a place for a body, and ends the oldest one if there is none; nil:
 // the host has all that it may have.
-func (a *admission) enter(x *reader) *list.Element {
+func (a *admission) enter(x *reader, most int) *list.Element {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if x.host.IsValid() {
@@ -136,7 +137,7 @@ func (a *admission) enter(x *reader) *list.Element {
 		}
 		a.hosts[x.host]++
 	}
-	if a.reading.Len() >= maxReading {
+	if a.reading.Len() >= most {
 		oldest := a.reading.Front()
 		if old, ok := oldest.Value.(*reader); ok && !old.stopped {
 			old.stopped = true
@@ -169,11 +170,15 @@ type underWay struct {
 	owners map[string]int
 }
 
-// grow counts n more bytes of an owner, unless they would be more than all, or than a part of it.
-func (u *underWay) grow(owner string, n, all, part int) bool {
+// anyBytes is a bound that nothing reaches.
+const anyBytes = math.MaxInt
+
+// grow counts n more bytes of an owner, unless all would have more than all, or the owner more
+// than most.
+func (u *underWay) grow(owner string, n, all, most int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.bytes+n > all || u.owners[owner]+n > all/part {
+	if u.bytes+n > all || u.owners[owner]+n > most {
 		return false
 	}
 	if u.owners == nil {
@@ -193,13 +198,18 @@ func (u *underWay) shrink(owner string, n int) {
 	}
 }
 
-// smallAnswer is up to how many bytes an answer is written whatever is under way.
-const smallAnswer = 8 << 10
+const (
+	// smallAnswer is up to how many bytes an answer is written whatever others have under way.
+	smallAnswer = 8 << 10
+	// answerCost is what an answer takes beside its bytes: the goroutines and buffers of its call.
+	answerCost = 16 << 10
+)
 
 // boundAnswer lets an answer be encoded if there is room for it, which it has until the
 // call is over: a caller who reads no answers gets no more of the large ones. An answer
-// takes about four times its size: itself, its text, what waits for the connection. One that
-// is larger than the bound goes when its caller has no other. Codes: overloaded.
+// takes about four times its size, itself, its text, what waits for the connection, and
+// what its call takes. One that is larger than the bound goes when its caller has no other.
+// Codes: overloaded.
 func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		res, err := next(ctx, r)
@@ -209,12 +219,15 @@ func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 		m, ok := res.Any().(proto.Message)
 		im.Assert(ok, "answer %T is no message", res.Any())
 		size, c := proto.Size(m), callOf(ctx)
-		if size <= smallAnswer || c.caller == nil {
+		if c.caller == nil || c.caller.anonymous() {
 			return res, nil
 		}
 		owner, part := c.caller.owner()
-		n := min(4*size, s.o.UnderWayBytes/part)
-		if !s.admission.answers.grow(owner, n, s.o.UnderWayBytes, part) {
+		n, all := min(answerCost+4*size, s.o.UnderWayBytes/part), s.o.UnderWayBytes
+		if size <= smallAnswer {
+			all = anyBytes
+		}
+		if !s.admission.answers.grow(owner, n, all, s.o.UnderWayBytes/part) {
 			return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 		}
 		c.answer += n
@@ -255,7 +268,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	owner, part := b.call.caller.owner()
-	if !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, part) {
+	if !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, b.s.o.UnderWayBytes/part) {
 		b.call.overdrawn = true
 		return 0, errTooManyBodies
 	}

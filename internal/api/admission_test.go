@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"container/list"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -144,7 +145,7 @@ func TestOldestBodyIsStopped(t *testing.T) {
 	var stopped []int
 	var first *list.Element
 	for i := range maxReading + 2 {
-		e := a.enter(&reader{stop: func() { stopped = append(stopped, i) }})
+		e := a.enter(&reader{stop: func() { stopped = append(stopped, i) }}, maxReading)
 		if e == nil {
 			t.Fatalf("body %d gets no place", i)
 		}
@@ -367,5 +368,32 @@ func TestNobodyIsVouchedForBeforeTheirTokenIsChecked(t *testing.T) {
 				t.Errorf("%s: vouched for %d times, want %d; the answer is %d %s", c.what, v.n, c.want, a.Code, a.Body)
 			}
 		}
+	})
+}
+
+// Small answers go whatever others have under way, and those of one caller are bounded, too:
+// each takes the goroutines and buffers of its call.
+func TestSmallAnswersOfOneCallerAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		small := connect.NewResponse(&petrelv1.GetTenantRequest{Tenant: "x"})
+		next := w.srv.boundAnswer(func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) { return small, nil })
+		answer := func(u im.User) error {
+			who := &caller{identity: user.Identity{Account: im.Account{Tenant: im.DefaultTenant, User: u}}}
+			_, err := next(context.WithValue(t.Context(), callKey{}, &call{caller: who}), nil)
+			return err
+		}
+		n, err := 0, error(nil)
+		for ; err == nil && n < 10_000; n++ {
+			err = answer("alice")
+		}
+		if im.CodeOf(err) != im.CodeOverloaded {
+			t.Errorf("one more: %v, want overloaded", err)
+		}
+		if most := maxUnderWay / partOfOne / answerCost; n > most+1 || n < most/2 {
+			t.Errorf("%d answers of one caller are under way, want about %d", n, most)
+		}
+		w.srv.admission.answers.bytes = maxUnderWay
+		w.must(answer("bob"))
 	})
 }

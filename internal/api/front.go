@@ -113,6 +113,11 @@ func (s *Server) invoke(a *answer, r *http.Request) {
 	r.Body = a.read
 	s.services.ServeHTTP(a, r)
 	s.finish(a, r)
+	if r.ProtoMajor == 2 {
+		// What waits for a client that reads nothing waits here, while the answer counts. An
+		// error means that the connection is over.
+		_ = http.NewResponseController(a.ResponseWriter).Flush()
+	}
 }
 
 // refuse ends a request with e in the protocol it came in.

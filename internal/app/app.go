@@ -281,7 +281,7 @@ func (a *App) listen() (err error) {
 		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: a.tls(), Handler: a.publicHandler(),
 		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), ProxyHeader: a.cfg.Listen.ProxyHeader, ProxyProtocol: a.cfg.Listen.ProxyProtocol,
 		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout, Pressed: a.pressed.Load,
-		MaxUpgrades: a.files.HandOvers, MaxHTTP: a.files.HTTP, MaxRefusals: a.files.Refusals,
+		MaxUpgrades: a.files.HandOvers, MaxHTTP: min(a.files.HTTP, a.budgets.HTTP()), MaxRefusals: a.files.Refusals,
 		Log: a.log,
 	}, a.hub)
 	if err != nil || a.cfg.Listen.Admin == "" {

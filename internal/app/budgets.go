@@ -52,6 +52,13 @@ func ShareMemory(total int64, c *config.Config) Budgets {
 // goMemLimit is GOMEMLIMIT in bytes; without one, math.MaxInt64.
 var goMemLimit = debug.SetMemoryLimit(-1)
 
+// httpBytes is what a connection of the HTTP server takes at least, with HTTP/2.
+const httpBytes = 48 << 10
+
+// HTTP is how many connections the HTTP server may have beside those of clients: strangers open
+// them.
+func (b *Budgets) HTTP() int { return int(max(b.Total/8/httpBytes, 64)) }
+
 // leastMemory is what a server needs to serve a few people.
 const leastMemory = 64 << 20
 

@@ -179,7 +179,7 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		turns: newTurns(), throttles: newThrottles(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals, time: refusalTime}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
+		turns: newTurns(), throttles: newThrottles(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence, pressed: o.Pressed}, refusals: refusals{max: o.MaxRefusals, time: refusalTime}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
 	}
 	g.gone, g.goAway = context.WithCancel(context.Background())
 	g.setTicks()

@@ -30,6 +30,7 @@ const (
 // Spec: P-9.1.
 type limits struct {
 	maxHTTP    int                 // of what enterHTTP counts
+	pressed    func() bool         // memory is full; nil: it never is
 	minSilence time.Duration       // as in Options
 	refused    func(option string) // told which option refuses
 	rates      rate.Addresses      // of new connections
@@ -270,6 +271,9 @@ func (l *limits) takeHTTP(a netip.Addr, proxy bool, now time.Time) (ok bool, vic
 	l.countLocked(a, usage{http: 1}) // a proxy is counted and not limited: it may be one no longer when the connection ends
 	of := func(*resting) bool { return true }
 	s := sourceOf(a)
+	if !proxy && l.sources[s].greeted == 0 && l.pressed != nil && l.pressed() {
+		return false, nil // memory is full, and nobody from there is logged in
+	}
 	if !proxy && int(l.sources[s].http) > min(maxHTTPPerIP, (l.maxHTTP+1)/2) {
 		of = func(r *resting) bool { return sourceOf(r.addr) == s }
 	} else if l.http <= l.maxHTTP {

@@ -483,3 +483,26 @@ func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
 		}
 	})
 }
+
+// While memory is full, no connection for HTTP comes in from where nobody is logged in.
+func TestFullMemoryLetsNoStrangersIn(t *testing.T) {
+	full := true
+	l := &limits{maxHTTP: 10, pressed: func() bool { return full }}
+	stranger, friend := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	l.mu.Lock()
+	l.countLocked(friend, usage{greeted: 1})
+	l.mu.Unlock()
+	for _, c := range []struct {
+		what  string
+		from  netip.Addr
+		proxy bool
+		want  bool
+	}{{"a stranger", stranger, false, false}, {"a proxy", stranger, true, true}, {"an address with people", friend, false, true}} {
+		if got := l.enterHTTP(c.from, c.proxy, time.Time{}); got != c.want {
+			t.Errorf("%s: %t, want %t", c.what, got, c.want)
+		}
+	}
+	if full = false; !l.enterHTTP(stranger, false, time.Time{}) {
+		t.Error("memory is free, and a stranger does not come in")
+	}
+}

@@ -70,7 +70,7 @@ func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 	s.phase.Store(checksHello)
 	at := k.Now()
 	if s.hub.o.Pressed() {
-		s.reject(id, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}, k)
+		s.reject(id, &im.Error{Code: im.CodeTooManyConnections, RetryAfter: time.Second}, k)
 		return
 	}
 	if err := s.hub.checkHello(h); err != nil {

@@ -2,6 +2,18 @@ package sabotage
 
 var apiRules = []rule{
 	{
+		name:    "small-answers-for-nothing",
+		holds:   "small answers that one caller does not read are bounded",
+		patches: []patch{{"internal/api/admission.go", `min(answerCost+4*size, s.o.UnderWayBytes/part)`, `0`}},
+		guards:  []guard{{"internal/api", "^TestSmallAnswersOfOneCallerAreBounded$"}},
+	},
+	{
+		name:    "strangers-in-full-memory",
+		holds:   "while memory is full no stranger opens a connection for HTTP",
+		patches: []patch{{"internal/gateway/limits.go", `l.pressed != nil && l.pressed()`, `false`}},
+		guards:  []guard{{"internal/gateway", "^TestFullMemoryLetsNoStrangersIn$"}},
+	},
+	{
 		name:  "grow-until-killed",
 		holds: "a server in a small container refuses work before the system kills it",
 		patches: []patch{
@@ -93,7 +105,7 @@ var apiRules = []rule{
 	{
 		name:    "bodies-without-bound",
 		holds:   "the bodies of all calls under way have a bound",
-		patches: []patch{{"internal/api/admission.go", `if u.bytes+n > all || u.owners[owner]+n > all/part {`, `if false {`}},
+		patches: []patch{{"internal/api/admission.go", `if u.bytes+n > all || u.owners[owner]+n > most {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestBodiesUnderWayAreBoundedForEachAndForAll$"}},
 	},
 	{
