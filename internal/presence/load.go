@@ -193,7 +193,7 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 	case x.view == untold, x.view == hidden:
 		a := t.away[u]
 		if a == nil {
-			a = &away{lastMs: r.block.LastMs}
+			a = &away{goneAt: s.p.fadesSince(t, u), lastMs: r.block.LastMs}
 			t.setAway(u, a)
 		}
 		x.view = a.view()

@@ -1,7 +1,8 @@
 // Package presence tells sessions which of the users that they watch are online.
 //
 // Read the files in this order: presence.go (what is kept), watch.go (a session says whom
-// it watches), run.go (changes are told), load.go (who may see it), peer.go (who has written to whom), block.go (who may be blocked), away.go (who is blocked), lastseen.go (until when
+// it watches), run.go (changes are told), load.go (who may see it), peer.go (who has written to whom), block.go (who may be blocked), away.go (who is blocked),
+// fade.go (who has gone is online for a while), lastseen.go (until when
 // users were online), policy.go (a user changes who may see it).
 //
 // Every node knows who is online: from its own online table, and from the announcements of

@@ -539,6 +539,44 @@ func TestABlockLooksLikeGoing(t *testing.T) {
 	})
 }
 
+// Who goes on watching with the same list again and again learns nothing that others do not.
+func TestANewWatchIsToldWhatAKeptOneIs(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		for _, u := range []im.User{"bob", "carol", "dave"} {
+			w.store.set(u, user.ToEverybody)
+		}
+		bob, carol, dave := there.connect(t, "bob"), there.connect(t, "carol"), there.connect(t, "dave")
+		alice := here.connect(t, "alice")
+		pass(15 * time.Minute)
+		alice.set("bob", "carol", "dave")
+		pass(time.Second)
+		alice.want("at first", "bob on, carol on, dave on")
+		again := func(what, want string) {
+			t.Helper()
+			alice.set()
+			pass(time.Second)
+			alice.set("bob", "carol", "dave")
+			pass(time.Second)
+			alice.want(what, want)
+		}
+		w.store.block("bob", "alice", true)
+		there.BlockChanged(bob.out.Account, "alice")
+		carol.leave()
+		dave.leave()
+		pass(time.Second)
+		dave = there.connect(t, "dave")
+		again("a second after one blocked her, one went, and one was lost for a second", "bob on, carol on, dave on")
+		pass(10 * time.Second)
+		again("10 s later", "bob on, carol on, dave on")
+		pass(10 * time.Second)
+		again("20 s later", "bob on, carol on, dave on")
+		pass(10 * time.Second)
+		alice.want("31 s after they went", "bob off since 00:10, carol off since 00:10")
+		again("later", "bob off since 00:10, carol off since 00:10, dave on")
+		_ = dave
+	})
+}
+
 // Who is offline when they block somebody stays offline since the same time, and nothing is
 // told. Neither is when a block ends within the 30 s, or when it has not changed.
 func TestABlockIsNotTold(t *testing.T) {

@@ -95,10 +95,11 @@ func (p *Presence) takeList(w *Watch) {
 		t.watchers = append(t.watchers, x)
 	}
 	p.mu.Unlock()
+	p.drop(old) // before it is known who fades: what nobody watches any more hands that on
 	for _, t := range added {
 		t.online = p.o.Table.Online(t.hash)
 	}
-	p.drop(old)
+	p.fadeOn(added)
 	w.owed = nil
 	w.out.ForgetPresences()
 }

@@ -2,6 +2,18 @@ package sabotage
 
 var personalRules = []rule{
 	{
+		name:    "new-watches-see-losses",
+		holds:   "a new watch is told what one that was kept is told: who has gone is online for a while",
+		patches: []patch{{"internal/presence/watch.go", `p.fadeOn(added)`, ``}},
+		guards:  []guard{{"internal/presence", "^TestANewWatchIsToldWhatAKeptOneIs$"}},
+	},
+	{
+		name:    "new-watches-see-blocks",
+		holds:   "a block looks like going to a new watch, too",
+		patches: []patch{{"internal/presence/load.go", `goneAt: s.p.fadesSince(t, u), `, ``}},
+		guards:  []guard{{"internal/presence", "^TestANewWatchIsToldWhatAKeptOneIs$"}},
+	},
+	{
 		name:    "withhold-nothing",
 		holds:   "what a blocked user writes is shown to nobody else",
 		patches: []patch{{"internal/conv/withheld.go", `case head.Flags&store.RowWithheld != 0 && !own:`, `case head.Flags&store.RowWithheld != 0 && m.Seq == 0:`}},
