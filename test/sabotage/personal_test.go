@@ -120,7 +120,7 @@ var personalRules = []rule{
 	{
 		name:    "block-without-a-time",
 		holds:   "who begins to watch later is told since when a user who blocks them seems to be away",
-		patches: []patch{{"internal/presence/load.go", `a = &away{lastMs: r.block.LastMs}`, `a = &away{}`}},
+		patches: []patch{{"internal/presence/load.go", `a = &away{goneAt: s.p.fadesSince(t, u), lastMs: r.block.LastMs}`, `a = &away{}`}},
 		guards:  []guard{{"internal/session", "^TestABlockLooksLikeGoing$"}, {"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{
