@@ -91,8 +91,10 @@ func TestMentionBadgeAfterRecallFocusAndOverflow(t *testing.T) {
 		h.GetHello().Capabilities = []string{"cursor", "focus", "mentions"}
 		alice.send(h)
 		alice.want("welcome of 1")
-		alice.send(focus(2), syncFrame(3, nil))
-		alice.want("focus of 2", "sync of 1 of 3")
+		alice.send(focus(2))
+		alice.want("focus of 2")
+		alice.send(syncFrame(3, nil))
+		alice.want("sync of 1 of 3")
 		b := &badge{c: alice, conv: team, seqs: map[uint64]bool{}}
 		want := func(what, seqs string, asked int) {
 			t.Helper()
