@@ -114,8 +114,8 @@ func (s *Server) invoke(a *answer, r *http.Request) {
 	s.services.ServeHTTP(a, r)
 	s.finish(a, r)
 	if r.ProtoMajor == 2 {
-		// What waits for a client that reads nothing waits here, while the answer counts. An
-		// error means that the connection is over.
+		// The answer waits here for a client that reads nothing, while it counts. An error means
+		// that the connection is over.
 		_ = http.NewResponseController(a.ResponseWriter).Flush()
 	}
 }

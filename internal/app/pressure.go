@@ -15,11 +15,11 @@ import (
 // is not the collector's: buffers of sockets, and pages of the program. It returns the limit in
 // bytes, for Options.
 func LimitMemory(c *config.Config) int64 {
-	total := ShareMemory(0, c).Total
 	if goMemLimit != math.MaxInt64 {
 		return goMemLimit
 	}
-	limit := total - max(total/8, 24<<20)
+	total := ShareMemory(0, c).Total
+	limit := max(total-max(total/8, 24<<20), total/2)
 	debug.SetMemoryLimit(limit)
 	return limit
 }

@@ -78,10 +78,8 @@ func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 		case open:
 			if c.routes[id].Load().epoch > f.epoch {
 				c.closeLocked(f, false)
-			} else if to := should[id]; to != c.self && c.apart[c.self] {
-				c.closeLocked(f, false) // nobody hears of it but by the own row
-			} else if to != c.self && to != "" && c.slow {
-				c.closeLocked(f, false) // all at once: each would wait for the others
+			} else if to := should[id]; to != c.self && (c.apart[c.self] || c.slow && to != "") {
+				c.closeLocked(f, false) // apart, only the own row tells of it; slow, each hand-over would wait for the others
 			} else if to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) && c.presentLocked(to, now) {
 				c.closeLocked(f, true)
 			}

@@ -161,7 +161,7 @@ func TestAnEditIsNotPushedToWhoLeftBeforeIt(t *testing.T) {
 	})
 }
 
-// Who joins after a message gets an edit of it without what it says: pushed, alone or among
+// A user who joins after a message gets an edit of it without what it says: pushed, alone or among
 // other entries of one commit, and in every reading. Who was there before gets it whole.
 // Spec: P-8.3.
 func TestAnEditShowsNoMoreThanItsTarget(t *testing.T) {
@@ -191,7 +191,7 @@ func TestAnEditShowsNoMoreThanItsTarget(t *testing.T) {
 					}
 					first, sends = first+im.Seq(n), sends[n:]
 				}
-				// What a later send of the same batch rewrites is pushed as it is then.
+				// A message that a later send of the same batch rewrites is pushed as it is then.
 				plain := func(got []string) []string {
 					for i, l := range got {
 						l, _, _ = strings.Cut(l, " (edited by ")

@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Who has gone, or has begun to block a watcher, is told as online for holdOnline, also to those
-// who begin to watch meanwhile. Otherwise a watcher who sets the same list again sees short losses
+// A user who has gone, or has begun to block a watcher, is told as online for holdOnline, also to
+// those who begin to watch meanwhile. Otherwise a watcher who sets the same list again sees short losses
 // of a connection, and tells a block from going. Spec: P-13.5, P-5.4.
 
 // fadeOn has targets that are new be told as online who have gone less than holdOnline ago.

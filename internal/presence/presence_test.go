@@ -539,7 +539,7 @@ func TestABlockLooksLikeGoing(t *testing.T) {
 	})
 }
 
-// Who goes on watching with the same list again and again learns nothing that others do not.
+// A watcher who sets the same list again and again learns nothing that others do not.
 func TestANewWatchIsToldWhatAKeptOneIs(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world, here, there *node) {
 		for _, u := range []im.User{"bob", "carol", "dave"} {
