@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
@@ -395,5 +397,44 @@ func TestSmallAnswersOfOneCallerAreBounded(t *testing.T) {
 		}
 		w.srv.admission.answers.bytes = maxUnderWay
 		w.must(answer("bob"))
+	})
+}
+
+// A client of HTTP/2 that opens no window gets no answer. What it was to get counts as long.
+func TestAnswersThatWaitForAWindowCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makeUsers("", "alice")
+		token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
+		w.must(err)
+		nc, err := w.dial(t.Context(), "tcp", "")
+		w.must(err)
+		go func() { _, _ = io.Copy(io.Discard, nc) }() // it ends with the connection
+		_, err = io.WriteString(nc, http2.ClientPreface)
+		w.must(err)
+		f := http2.NewFramer(nc, nil)
+		w.must(f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+		var block bytes.Buffer
+		for e, i := hpack.NewEncoder(&block), 0; i < 20; i++ {
+			for _, h := range [][2]string{
+				{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/petrel.v1.AccountService/GetSettings"},
+				{"content-type", "application/json"}, {"authorization", "Bearer " + token.Msg.AccessToken},
+			} {
+				w.must(e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
+			}
+			id := uint32(2*i + 1)
+			w.must(f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}))
+			w.must(f.WriteData(id, true, []byte("{}")))
+			block.Reset()
+		}
+		synctest.Wait()
+		if n := w.srv.admission.answers.bytes; n < 20*answerCost {
+			t.Errorf("20 answers that wait count as %d bytes, want %d or more", n, 20*answerCost)
+		}
+		w.must(nc.Close())
+		synctest.Wait()
+		if n := w.srv.admission.answers.bytes; n != 0 {
+			t.Errorf("behind the end of the connection %d bytes count", n)
+		}
 	})
 }

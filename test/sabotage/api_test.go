@@ -2,6 +2,12 @@ package sabotage
 
 var apiRules = []rule{
 	{
+		name:    "answers-behind-the-call",
+		holds:   "an answer counts until a client of HTTP/2 takes it",
+		patches: []patch{{"internal/api/front.go", `if r.ProtoMajor == 2 {`, `if false {`}},
+		guards:  []guard{{"internal/api", "^TestAnswersThatWaitForAWindowCount$"}},
+	},
+	{
 		name:    "small-answers-for-nothing",
 		holds:   "small answers that one caller does not read are bounded",
 		patches: []patch{{"internal/api/admission.go", `min(answerCost+4*size, s.o.UnderWayBytes/part)`, `0`}},
