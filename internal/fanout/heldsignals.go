@@ -11,7 +11,9 @@ import (
 
 const (
 	maxHeld     = 4096 // signals that a node holds; further ones reach only who is online
-	maxHeldUser = 16   // of one user; the oldest one goes
+	maxHeldFrom = 128  // of them, of one sender; further ones reach only who is online
+	maxHeldUser = 16   // for one user; the oldest one goes
+	maxHeldPair = 4    // for one user, of one sender; the oldest one goes
 )
 
 // held are the signals that wait for users whose devices may connect soon: a phone that
@@ -22,9 +24,10 @@ const (
 // reads the table. A session enters the table, is welcomed, and then reads what is
 // held. So a session gets the signal by one of the two ways, or by both.
 type held struct {
-	mu sync.Mutex // tier 0; guards the fields below
-	of map[im.Account][]heldSignal
-	n  int // of all users
+	mu   sync.Mutex // tier 0; guards the fields below
+	of   map[im.Account][]heldSignal
+	from map[im.Account]int // of each sender
+	n    int                // of all users
 }
 
 type heldSignal struct {
@@ -40,7 +43,7 @@ func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was boo
 	if s.HoldMs == 0 && h.n == 0 {
 		return false
 	}
-	list := slices.DeleteFunc(h.of[a], func(x heldSignal) bool {
+	list := slices.DeleteFunc(slices.Clone(h.of[a]), func(x heldSignal) bool {
 		was = was || sameMatter(x.Signal, s)
 		return sameMatter(x.Signal, s) || !now.Before(x.until)
 	})
@@ -48,29 +51,58 @@ func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was boo
 	if s.HoldMs == 0 {
 		return was
 	}
-	if h.n >= maxHeld {
+	from := im.Account{Tenant: a.Tenant, User: im.User(s.From)}
+	full := func() bool { return h.n >= maxHeld || h.from[from] >= maxHeldFrom }
+	if full() {
 		h.sweepLocked(now)
 	}
-	if h.n < maxHeld {
-		if len(list) >= maxHeldUser {
-			list = list[1:]
-		}
-		h.setLocked(a, append(list, heldSignal{s, now.Add(time.Duration(s.HoldMs) * time.Millisecond)}))
+	if !full() {
+		h.setLocked(a, append(roomFor(s, slices.Clone(list)), heldSignal{s, now.Add(time.Duration(s.HoldMs) * time.Millisecond)}))
 	}
 	return was
 }
 
-// setLocked makes list what is held for a.
+// roomFor takes from what is held for a user what has to go when s is held for them too: the
+// oldest one of its sender, or of all. So one sender does not end the call of another one.
+func roomFor(s *petrelv1.Signal, list []heldSignal) []heldSignal {
+	ofSender := func(x heldSignal) bool { return x.From == s.From }
+	n := 0
+	for _, x := range list {
+		if ofSender(x) {
+			n++
+		}
+	}
+	switch oldest := slices.IndexFunc(list, ofSender); {
+	case n >= maxHeldPair:
+		return slices.Delete(list, oldest, oldest+1)
+	case len(list) >= maxHeldUser:
+		return slices.Delete(list, 0, 1)
+	}
+	return list
+}
+
+// setLocked makes list what is held for a. What was held before is not changed yet.
 func (h *held) setLocked(a im.Account, list []heldSignal) {
-	h.n += len(list) - len(h.of[a])
+	if h.of == nil {
+		h.of, h.from = map[im.Account][]heldSignal{}, map[im.Account]int{}
+	}
+	h.countLocked(a, h.of[a], -1)
+	h.countLocked(a, list, 1)
+	h.of[a] = list
 	if len(list) == 0 {
 		delete(h.of, a)
-		return
 	}
-	if h.of == nil {
-		h.of = map[im.Account][]heldSignal{}
+}
+
+// countLocked counts what is held for a, or with -1 counts it no more.
+func (h *held) countLocked(a im.Account, list []heldSignal, by int) {
+	h.n += by * len(list)
+	for _, x := range list {
+		from := im.Account{Tenant: a.Tenant, User: im.User(x.From)}
+		if h.from[from] += by; h.from[from] == 0 {
+			delete(h.from, from)
+		}
 	}
-	h.of[a] = list
 }
 
 // sweepLocked forgets what has waited long enough.

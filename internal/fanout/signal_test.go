@@ -191,18 +191,59 @@ func TestHeldSignalsWaitForADevice(t *testing.T) {
 		check("10 s later", "bob", "alice call second")
 		g.Deliver(called("alice", "call", "over", 0), both)
 		check("after the call", "bob", "")
-		for i := range maxHeldUser + 4 {
-			g.Deliver(called("alice", fmt.Sprint("k", i), "", time.Minute), both)
+	})
+}
+
+// TestHeldSignalsAreBounded: of a node, for a user, and of a sender, who ends no call of
+// others by theirs.
+func TestHeldSignalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(NewTable())
+		g := NewSignals(f.Table, nil)
+		call := func(from, kind, to string, hold time.Duration) {
+			g.Deliver(called(im.User(from), kind, "", hold), []im.User{im.User(from), im.User(to)})
 		}
-		if got := strings.Count(wake("bob"), "alice"); got != maxHeldUser {
+		kinds := func(u im.User) string {
+			var all []string
+			for _, s := range f.Table.held.forUser(im.Account{Tenant: im.DefaultTenant, User: u}, time.Now()) {
+				all = append(all, s.From+" "+s.Kind)
+			}
+			return strings.Join(all, ", ")
+		}
+		call("carol", "call", "bob", time.Minute)
+		for i := range maxHeldPair + 2 {
+			call("alice", fmt.Sprint("k", i), "bob", time.Minute)
+		}
+		if got, want := kinds("bob"), "carol call, alice k2, alice k3, alice k4, alice k5"; got != want {
+			t.Errorf("held for bob: %s, want %s", got, want)
+		}
+		for i := range maxHeldUser {
+			call(fmt.Sprint("v", i), "call", "bob", time.Minute)
+		}
+		if got := strings.Count(kinds("bob"), "v"); got != maxHeldUser {
 			t.Errorf("%d signals are held for one user, want %d", got, maxHeldUser)
 		}
 		pass(time.Minute)
+		for round := range 2 { // the second one comes when the first one has ended
+			for i := range maxHeldFrom + 10 {
+				call("alice", "call", fmt.Sprint("u", round, i), time.Second)
+			}
+			if n := f.Table.held.n; n != maxHeldFrom {
+				t.Errorf("%d signals of one sender are held, want %d", n, maxHeldFrom)
+			}
+			pass(time.Second)
+		}
 		for i := range maxHeld + 10 {
-			g.Deliver(called("alice", "call", "", time.Second), []im.User{im.User(fmt.Sprint("u", i))})
+			call(fmt.Sprint("w", i), "call", fmt.Sprint("u", i), time.Second)
 		}
 		if n := f.Table.held.n; n != maxHeld {
 			t.Errorf("%d signals are held on the node, want %d", n, maxHeld)
+		}
+		pass(time.Second)
+		call("alice", "call", "bob", 0)
+		f.Table.held.sweepLocked(time.Now())
+		if h := &f.Table.held; h.n != 0 || len(h.of)+len(h.from) != 0 {
+			t.Errorf("%d signals for %d users of %d senders are held at the end", h.n, len(h.of), len(h.from))
 		}
 	})
 }

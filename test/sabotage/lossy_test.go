@@ -104,6 +104,18 @@ var lossyRules = []rule{
 		},
 	},
 	{
+		name:    "held-from-one",
+		holds:   "one sender has at most 128 signals held on a node",
+		patches: []patch{{"internal/fanout/heldsignals.go", `h.n >= maxHeld || h.from[from] >= maxHeldFrom`, `h.n >= maxHeld`}},
+		guards:  []guard{{"internal/fanout", "^TestHeldSignalsAreBounded$"}},
+	},
+	{
+		name:    "held-over-others",
+		holds:   "the signals of one sender end no call of another one",
+		patches: []patch{{"internal/fanout/heldsignals.go", `case n >= maxHeldPair:`, `case n > maxHeldUser:`}},
+		guards:  []guard{{"internal/fanout", "^TestHeldSignalsAreBounded$"}},
+	},
+	{
 		name:    "held-in-groups",
 		holds:   "nothing is held for a user who may be removed meanwhile",
 		patches: []patch{{"internal/fanout/signal.go", `return s.Key.Conv.Kind() == im.Direct`, `return true`}},
