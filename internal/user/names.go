@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -45,12 +46,16 @@ func looks(u im.User) []string {
 }
 
 // guess is the form by which one of two user ids is read as the other one where ids are strict:
-// al1ce is alice, and 4nna is anna. No other form begins with ~, which is in no user id.
-func guess(u im.User) string { return "~" + asRead(string(u)) }
+// al1ce is alice, 4nna is anna, and _anna_ as well. No other form begins with ~, which is in no
+// user id.
+func guess(u im.User) string { return "~" + asRead(cmp.Or(strings.Trim(string(u), signs), string(u))) }
+
+// signs are the characters of user ids that are no letters or digits.
+const signs = "._@+-"
 
 // asDigits are characters that people read as letters in a word that they know, beside
 // those that look the same.
-var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn")
+var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn", "w", "vv", "W", "vv")
 
 // minGuessed is how many letters a word has in which i and l are taken for each other: ali
 // is a name of people, and not the word all.
@@ -70,7 +75,7 @@ func asRead(word string) string {
 
 // readsAsOneOf is readsAs for several words and for what stands around one, as in _admin1.
 func readsAsOneOf(name string, words []string) bool {
-	const around = "._@+-0123456789"
+	const around = signs + "0123456789"
 	left := strings.TrimLeft(name, around)
 	for _, n := range []string{name, left, strings.TrimRight(name, around), strings.TrimRight(left, around)} {
 		if slices.ContainsFunc(words, func(w string) bool { return readsAs(n, w) }) {

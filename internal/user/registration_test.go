@@ -122,7 +122,7 @@ func TestStrictIDsAreAChoiceOfTheTenant(t *testing.T) {
 	on, off := true, false
 	_, err := w.users.SetRegistration(ctx, "acme", user.Open, nil)
 	w.no(err)
-	for _, u := range []im.User{"alice", "anna", "Tim"} {
+	for _, u := range []im.User{"alice", "anna", "Tim", "walter", "_x_"} {
 		w.no(register("", u))
 		w.no(register("acme", u))
 	}
@@ -131,7 +131,7 @@ func TestStrictIDsAreAChoiceOfTheTenant(t *testing.T) {
 		t.Errorf("strict: %+v, %v", i, err)
 	}
 	w.reopen()
-	for _, u := range []im.User{"al1ce", "4nna", "A11ce", "anna", "t1m"} {
+	for _, u := range []im.User{"al1ce", "4nna", "A11ce", "anna", "t1m", "@alice", "alice_", "-4nna.", "vvalter", "x"} {
 		w.wantCode("strict: "+string(u), register("acme", u), im.CodeUserExists)
 	}
 	w.no(register("acme", "alicia"))
