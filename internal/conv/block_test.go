@@ -194,7 +194,7 @@ func TestSenderSeesNothingOfABlock(t *testing.T) {
 			send(w.text("alice", peer, "3", "what?"))
 			send(w.about("alice", peer, "4", editOf(1, "hello")))
 			st, err := w.look(key, "alice")
-			st.Pos, st.ReceiptsTo = 0, nil // the caller is told neither
+			st.Pos = 0 // the caller is not told
 			note("state", st, err)
 			note("react", w.react(key, "alice", 1, "x"), w.react(key, "alice", 2, "y"), w.react(key, "alice", 2, "y"), w.react(key, "alice", 3, "x"), w.react(key, "alice", 3, "-x"))
 			note("pin", w.pin(key, "alice", 1, false), w.pin(key, "alice", 2, false), w.pin(key, "alice", 2, true))

@@ -107,14 +107,23 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 // blocker is who blocks u in a direct conversation; "": nobody does.
 func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser()) }
 
-// receiptsTo limits what u is told of the cursors of the other user of a direct conversation,
-// if that one blocks u: to the entry that was the newest when the block began, as if the other
-// were away since then. nil: there is no limit.
-func (i *info) receiptsTo(u im.User) *uint64 {
-	if b := i.blockOf(u); b != nil {
-		return &b.Head
+// receipt is what u is told of the cursor of another user, which is at. A user of a direct
+// conversation who blocks u looks as if they were away since the block began, and a user who has
+// neither written there nor read anything as if they never were there: delivered alone would tell
+// strangers when a device is online. hidden: u is not told of moves of the cursor. Spec: P-5.4, P-8.6.
+func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
+	side := sideOf(i.record, u)
+	if side < 0 {
+		return at, false
 	}
-	return nil
+	if i.record.Wrote&(1<<(1-side)) == 0 && at.Read == 0 {
+		return Cursor{}, true
+	}
+	if b := i.blockOf(u); b != nil {
+		at.Delivered, at.Read = min(at.Delivered, im.Seq(b.Head)), min(at.Read, im.Seq(b.Head))
+		return at, true
+	}
+	return at, false
 }
 
 // viewer is u as a reader of the conversation.

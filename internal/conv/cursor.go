@@ -294,8 +294,8 @@ func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	c := moved[0].c
 	in := c.info.Load()
 	members := in.members
-	if len(in.record.GetBlocks()) > 0 {
-		cu.tellUnblocked(c, in, moved)
+	if in.record.GetKind() == uint32(petrelv1.ConvKind_CONV_KIND_DIRECT) {
+		cu.tellDirect(c, in, moved)
 		return
 	}
 	if len(members.current) <= MaxReceipts {
@@ -315,12 +315,16 @@ func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	}
 }
 
-// tellUnblocked is tellReceipts in a direct conversation of which a user may block the other
-// one, who is told nothing then, as if the user were away. Spec: P-5.4.
-func (cu *cursors) tellUnblocked(c *conv, in *info, moved []cursorWrite) {
+// tellDirect is tellReceipts in a direct conversation, where the other user may have to be told
+// nothing.
+func (cu *cursors) tellDirect(c *conv, in *info, moved []cursorWrite) {
 	for i := range moved {
-		f := &moved[i]
-		to := slices.DeleteFunc(slices.Clone(in.members.current), func(u im.User) bool { return u != f.p.user && in.blocker(u) == f.p.user })
+		f, to := &moved[i], in.members.current
+		for _, u := range to {
+			if _, hidden := in.receipt(u, f.to); hidden && u != f.p.user {
+				to = []im.User{f.p.user}
+			}
+		}
 		cu.fan.Receipts(c.key, to, []fanout.Receipt{f.receipt(c.id)})
 	}
 }

@@ -376,6 +376,64 @@ func TestReceiptsAreReadInPages(t *testing.T) {
 	})
 }
 
+// Whoever has neither written nor read anything tells a stranger nothing, and their own devices
+// all: a stranger's message shows nobody when a device is online. Spec: P-8.6.
+func TestDeliveredAloneTellsStrangersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.pair("alice", "bob")
+		stranger, phone, laptop := w.Online("alice", convtest.Receipts), w.Online("bob", convtest.Receipts), w.Online("bob", convtest.Receipts)
+		pushed := func(s *convtest.Screen) (all []string) {
+			for _, f := range s.Frames() {
+				all = append(all, showReceipts(f.GetEvents().GetReceipts())...)
+			}
+			return all
+		}
+		synced := func(since im.Pos) (all []string) {
+			ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: "bob", Since: uint64(since)}
+			st, err := w.owner().Changed(t.Context(), im.Account{Tenant: key.Tenant, User: "alice"}, ask, conv.Newest{})
+			if err != nil {
+				t.Error(err)
+			}
+			if r := st.GetPeerReceipt(); r != nil {
+				return append(all, showReceipts([]*petrelv1.Receipt{r})...)
+			}
+			if st != nil {
+				all = append(all, "changed")
+			}
+			return all
+		}
+		check := func(when string, since im.Pos, wantSynced []string, wantTold ...string) {
+			t.Helper()
+			want(t, when+" alice is told", wantTold, pushed(stranger))
+			listed, err := w.receiptsOf(key, "alice")
+			want(t, when+" alice lists", fmt.Sprint(wantTold, nil), fmt.Sprint(showReceipts(listed), err))
+			want(t, when+" alice syncs", wantSynced, synced(since))
+		}
+		w.MustSend(w.text("alice", "bob", "1", "hi"))
+		w.MustSend(w.text("alice", "bob", "2", "hi?"))
+		pushed(stranger)
+		for round := range 2 {
+			since := w.owner().Published()
+			w.wantMoved("delivered", w.move(key, "bob", im.Seq(round+1), 0, phone), fmt.Sprint(round+1, " 0"))
+			want(t, "the laptop is told", []string{fmt.Sprint("bob ", round+1, " 0")}, pushed(laptop))
+			check("delivered", since, nil)
+			want(t, "alice syncs anew", []string{"changed"}, synced(0))
+		}
+		since := w.owner().Published()
+		w.wantMoved("read", w.move(key, "bob", 2, 1, phone), "2 1")
+		check("read", since, []string{"bob 2 1"}, "bob 2 1")
+
+		key = w.pair("alice", "carol")
+		w.MustSend(w.text("alice", "carol", "1", "hi"))
+		w.wantMoved("delivered to carol", w.move(key, "carol", 1, 0, nil), "1 0")
+		w.MustSend(w.text("carol", "alice", "1", "who is it?"))
+		pushed(stranger)
+		w.wantMoved("carol has written", w.move(key, "carol", 2, 0, nil), "2 0")
+		want(t, "alice is told", []string{"carol 2 0"}, pushed(stranger))
+	})
+}
+
 // A store that refuses has written nothing: the movers hear it, the cursor is
 // where it was, and what comes later is taken.
 func TestRefusedMoveLeavesTheCursorWhereItWas(t *testing.T) {

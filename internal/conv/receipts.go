@@ -86,7 +86,7 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipt
 			continue
 		}
 		if x.user != by.User {
-			at = cutReceipt(at, in.receiptsTo(by.User))
+			at, _ = in.receipt(by.User, at)
 		}
 		if len(in.members.current) > MaxReceipts {
 			at.Delivered = 0

@@ -22,13 +22,14 @@ func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*conv
 
 // listed is State of a conversation that is in the user's own list: it costs no look
 // into the store for the user's record. Codes: no_conversation.
-func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.State, error) {
+func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.State, *info, error) {
 	c, at, in, end, err := r.enterKnown(ctx, key, u)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer end()
-	return r.standing(ctx, c, at, in, u)
+	st, err := r.standing(ctx, c, at, in, u)
+	return st, in, err
 }
 
 // standing is how c stands for u, who is or was a member.
@@ -36,7 +37,7 @@ func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im
 	first, last := in.members.reach(u, at.head)
 	st := &convpb.State{
 		Head: uint64(min(last, at.head)), Counted: at.countedFor(in.viewer(u)), FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
-		Role: in.members.Role(u), Title: in.record.Title, ReceiptsTo: in.receiptsTo(u), Frozen: in.record.Frozen,
+		Role: in.members.Role(u), Title: in.record.Title, Frozen: in.record.Frozen,
 	}
 	if st.Role != 0 {
 		return st, nil

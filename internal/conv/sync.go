@@ -108,8 +108,8 @@ func peerOf(q *convpb.Ask, u im.User) im.User {
 	return im.User(q.Peer)
 }
 
-// syncState is what a sync tells u of a conversation. hidden: the other user of it blocks u,
-// who is told no more of their cursors (info.receiptsTo).
+// syncState is what a sync tells u of a conversation. hidden: u is not told of moves of the
+// other user's cursors (info.receipt).
 func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (state *petrelv1.ConvState, hidden bool, err error) {
 	// The cursors before the head: so none of them is above the head.
 	own, err := ow.CursorOf(ctx, key, u)
@@ -122,11 +122,11 @@ func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb
 			return nil, false, err
 		}
 	}
-	st, err := ow.listed(ctx, key, u)
+	st, in, err := ow.listed(ctx, key, u)
 	if err != nil {
 		return nil, false, err
 	}
-	peer = cutReceipt(peer, st.ReceiptsTo)
+	peer, hidden = in.receipt(u, peer)
 	if st.Role == 0 {
 		st.Title = q.Title // as it was when they left
 	}
@@ -143,5 +143,5 @@ func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb
 	if peer.Delivered > 0 {
 		c.PeerReceipt = &petrelv1.Receipt{Conv: id, User: q.Peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
 	}
-	return c, st.ReceiptsTo != nil, nil
+	return c, hidden, nil
 }

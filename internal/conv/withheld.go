@@ -78,7 +78,7 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, head
 	b.Head = uint64(head)
 	if i >= 0 {
 		if rec.Blocks[i].Blocked && b.Blocked {
-			b.Head, b.LastMs = rec.Blocks[i].Head, rec.Blocks[i].LastMs
+			b.Head, b.LastMs, b.OnlineMs = rec.Blocks[i].Head, rec.Blocks[i].LastMs, rec.Blocks[i].OnlineMs
 		}
 		rec.Blocks[i] = b
 	} else {
@@ -121,12 +121,4 @@ func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
 		m.Type, m.Body, m.Rel = "", nil, nil
 	}
 	return wire.AppendMessage(nil, &m), nil
-}
-
-// cutReceipt cuts a cursor to a limit of receiptsTo.
-func cutReceipt(at Cursor, to *uint64) Cursor {
-	if to != nil {
-		at.Delivered, at.Read = min(at.Delivered, im.Seq(*to)), min(at.Read, im.Seq(*to))
-	}
-	return at
 }

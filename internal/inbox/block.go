@@ -40,7 +40,7 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 		b := &storepb.Block{User: string(one), Blocked: value != "", Version: uint64(q)}
 		if b.Blocked {
 			var err error
-			if b.LastMs, err = c.LastSeen(ctx, im.Account{Tenant: key.Tenant, User: one}, time.UnixMilli(int64(m.TimeMs))); err != nil {
+			if b.LastMs, b.OnlineMs, err = c.LastSeen(ctx, im.Account{Tenant: key.Tenant, User: one}, time.UnixMilli(int64(m.TimeMs))); err != nil {
 				return err
 			}
 		}

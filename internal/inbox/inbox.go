@@ -73,9 +73,12 @@ type waiter struct {
 // Hooks are what a Consumer tells and asks those who tell presence. They are set before Run.
 // Blocked and Wrote must not block. nil: nobody is told, and nobody knows.
 type Hooks struct {
-	Blocked  func(by im.Account, other im.User)                                           // a change of whether by blocks other is in force
-	Wrote    func(from im.Account, other im.User)                                         // from has written to other; it may be called more than once
-	LastSeen func(ctx context.Context, a im.Account, at time.Time) (ms uint64, err error) // when a was online last, as of a time; 0: nobody knows
+	Blocked func(by im.Account, other im.User)   // a change of whether by blocks other is in force
+	Wrote   func(from im.Account, other im.User) // from has written to other; it may be called more than once
+
+	// LastSeen is when a was online last, as of a time, as others may know it; 0: nobody
+	// knows. onlineMs is the exact time, if a is told as online; else 0.
+	LastSeen func(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error)
 }
 
 func (h *Hooks) fill() {
@@ -86,7 +89,7 @@ func (h *Hooks) fill() {
 		h.Wrote = func(im.Account, im.User) {}
 	}
 	if h.LastSeen == nil {
-		h.LastSeen = func(context.Context, im.Account, time.Time) (uint64, error) { return 0, nil }
+		h.LastSeen = func(context.Context, im.Account, time.Time) (uint64, uint64, error) { return 0, 0, nil }
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // A user who has gone, or has begun to block a watcher, is told as online for holdOnline, also to
@@ -54,14 +54,13 @@ func (p *Presence) fade(f fading) {
 	p.fading = slices.Insert(p.fading, i, f)
 }
 
-// fadesSince is when a user who is told as online began to block watcher, which goes on for t;
-// the zero time: nobody has told watcher that the user is online.
-func (p *Presence) fadesSince(t *target, watcher im.User) time.Time {
-	for i := range p.fading {
-		if f := &p.fading[i]; f.watcher == watcher && f.t.hash == t.hash {
-			f.t = t
-			return f.goneAt
-		}
+// fadesSince is when a user was online last who blocks somebody since a moment ago, and is still
+// told to them as online; the zero time: the user is told as offline. A wall clock that was set
+// in between makes it sooner or later.
+func (p *Presence) fadesSince(b *storepb.Block, now time.Time) time.Time {
+	gone := p.o.Now().Sub(time.UnixMilli(int64(b.OnlineMs)))
+	if gone < 0 || gone >= holdOnline {
+		return time.Time{}
 	}
-	return time.Time{}
+	return now.Add(-gone)
 }

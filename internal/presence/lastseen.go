@@ -45,27 +45,28 @@ func coarse(t time.Time) uint64 {
 	return uint64(t.Truncate(lastSeenStep).UnixMilli())
 }
 
-// LastSeen is when a user was online last, as of a time, as others may know it, in Unix
-// milliseconds; 0: nobody knows. A user who is online was so at that time.
-func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (uint64, error) {
-	ms := coarse(at)
+// LastSeen is when a user was online last, as of a time, in Unix milliseconds. ms is the time
+// as others may know it; 0: nobody knows. onlineMs is the exact one of a user who is told as
+// online; 0: the user is told as offline. A user who is online was so at that time.
+func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error) {
+	ms = coarse(at)
 	hash := p.o.Table.Hash(a)
 	if p.o.Table.Online(hash) {
-		return ms, nil
+		return ms, uint64(at.UnixMilli()), nil
 	}
 	p.mu.Lock()
 	for _, l := range slices.Backward(p.leaving) { // of these nothing is stored yet
 		if l.hash == hash {
 			p.mu.Unlock()
-			return min(l.ms, ms), nil
+			return min(l.ms, ms), uint64(p.o.Now().Add(-time.Since(l.at)).UnixMilli()), nil
 		}
 	}
 	p.mu.Unlock()
 	stored, err := p.readLastSeen(ctx, a)
 	if errors.Is(err, store.ErrCorrupt) {
-		return 0, nil
+		return 0, 0, nil
 	}
-	return min(stored, ms), err
+	return min(stored, ms), 0, err
 }
 
 func (p *Presence) leaveLocked(a im.Account, hash uint64) {

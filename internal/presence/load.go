@@ -193,7 +193,9 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 	case x.view == untold, x.view == hidden:
 		a := t.away[u]
 		if a == nil {
-			a = &away{goneAt: s.p.fadesSince(t, u), lastMs: r.block.LastMs}
+			if a = (&away{goneAt: s.p.fadesSince(r.block, now), lastMs: r.block.LastMs}); !a.goneAt.IsZero() {
+				s.p.fade(fading{t, a.goneAt, u})
+			}
 			t.setAway(u, a)
 		}
 		x.view = a.view()

@@ -172,7 +172,7 @@ func (s *accounts) block(by, other im.User, blocked bool) {
 	}
 	b := &storepb.Block{User: string(by), Blocked: blocked}
 	if blocked {
-		b.LastMs = uint64(time.Now().Truncate(10 * time.Minute).UnixMilli())
+		b.LastMs, b.OnlineMs = uint64(time.Now().Truncate(10*time.Minute).UnixMilli()), uint64(time.Now().UnixMilli())
 	}
 	s.blocks[ids.Direct(im.DefaultTenant, by, other)] = []*storepb.Block{b}
 }
@@ -650,7 +650,9 @@ func TestABlockEndsWhatIsSeen(t *testing.T) {
 		pass(2 * time.Second)
 		alice.want("when that has come", "")
 		pass(20 * time.Second)
-		alice.want("blocked while it was read", "bob off since 00:00")
+		alice.want("blocked while it was read", "bob on")
+		pass(10 * time.Second)
+		alice.want("32 s after the block", "bob off since 00:00")
 		block(false)
 		pass(20 * time.Second)
 		alice.want("not blocked any more", "bob on")
@@ -750,6 +752,7 @@ func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
 		w.store.block("bob", "alice", true)
 		w.store.block("bob", "dora", true)
 		w.store.block("bob", "dora", false)
+		pass(time.Minute)
 		bob := n.connect(t, "bob")
 		look := func(when string, s *session, want string, reads int) {
 			t.Helper()
@@ -904,23 +907,24 @@ func TestLastSeenIsKnownAtOnce(t *testing.T) {
 		want := func(when, want string) {
 			t.Helper()
 			pass(time.Second)
-			ms, err := n.LastSeen(t.Context(), a, time.Now())
-			if got := time.UnixMilli(int64(ms)).UTC().Format("15:04:05"); err != nil || got != want && (ms > 0 || want != "") {
+			ms, online, err := n.LastSeen(t.Context(), a, time.Now())
+			got := fmt.Sprint(time.UnixMilli(int64(ms)).UTC().Format("15:04:05"), " ", time.UnixMilli(int64(online)).UTC().Format("15:04:05"))
+			if err != nil || got != want {
 				t.Errorf("%s bob was online until %s, %v; want %s", when, got, err, want)
 			}
 		}
-		want("before he came", "")
+		want("before he came", "00:00:00 00:00:00")
 		pass(12 * time.Minute)
 		bob := n.connect(t, "bob")
-		want("while he is here", "00:10:00")
+		want("while he is here", "00:10:00 00:12:07")
 		bob.leave()
 		pass(10*time.Minute - 10*time.Second)
 		bob = n.connect(t, "bob")
 		bob.leave()
-		want("when he has just gone", "00:20:00")
+		want("when he has just gone", "00:20:00 00:21:57")
 		pass(time.Hour)
-		want("long after that", "00:20:00")
-		if ms, err := n.LastSeen(t.Context(), a, time.Now().Add(-time.Hour-4*time.Minute)); err != nil || time.UnixMilli(int64(ms)).UTC().Format("15:04:05") != "00:10:00" {
+		want("long after that", "00:20:00 00:00:00")
+		if ms, _, err := n.LastSeen(t.Context(), a, time.Now().Add(-time.Hour-4*time.Minute)); err != nil || time.UnixMilli(int64(ms)).UTC().Format("15:04:05") != "00:10:00" {
 			t.Errorf("as of an earlier time bob was online until %d, %v; want not later than that time", ms, err)
 		}
 	})

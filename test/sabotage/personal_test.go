@@ -2,6 +2,12 @@ package sabotage
 
 var personalRules = []rule{
 	{
+		name:    "delivered-to-strangers",
+		holds:   "a user who has neither written to another one nor read anything of theirs tells them nothing",
+		patches: []patch{{"internal/conv/conversation.go", `if i.record.Wrote&(1<<(1-side)) == 0 && at.Read == 0 {`, `if i.record.Wrote&(1<<(1-side)) == 0 && at.Delivered == 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestDeliveredAloneTellsStrangersNothing$"}},
+	},
+	{
 		name:    "new-watches-see-losses",
 		holds:   "a new watch is told what one that was kept is told: who has gone is online for a while",
 		patches: []patch{{"internal/presence/watch.go", `p.fadeOn(added)`, ``}},
@@ -10,7 +16,7 @@ var personalRules = []rule{
 	{
 		name:    "new-watches-see-blocks",
 		holds:   "a block looks like going to a new watch, too",
-		patches: []patch{{"internal/presence/load.go", `goneAt: s.p.fadesSince(t, u), `, ``}},
+		patches: []patch{{"internal/presence/load.go", `goneAt: s.p.fadesSince(r.block, now), `, ``}},
 		guards:  []guard{{"internal/presence", "^TestANewWatchIsToldWhatAKeptOneIs$"}},
 	},
 	{
@@ -120,7 +126,7 @@ var personalRules = []rule{
 	{
 		name:    "block-without-a-time",
 		holds:   "who begins to watch later is told since when a user who blocks them seems to be away",
-		patches: []patch{{"internal/presence/load.go", `a = &away{goneAt: s.p.fadesSince(t, u), lastMs: r.block.LastMs}`, `a = &away{}`}},
+		patches: []patch{{"internal/presence/load.go", `lastMs: r.block.LastMs}); !a`, `}); !a`}},
 		guards:  []guard{{"internal/session", "^TestABlockLooksLikeGoing$"}, {"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{
@@ -168,7 +174,7 @@ var personalRules = []rule{
 	{
 		name:    "receipts-through-a-block",
 		holds:   "a blocked user is pushed no receipts of who blocks them",
-		patches: []patch{{"internal/conv/cursor.go", `return u != f.p.user && in.blocker(u) == f.p.user`, `return u != f.p.user && in.blocker(u) == u`}},
+		patches: []patch{{"internal/conv/cursor.go", `hidden && u != f.p.user {`, `hidden && u != f.p.user && f.to.Read == 0 {`}},
 		guards:  []guard{{"internal/conv", "^TestReceiptsEndWithABlock$"}},
 	},
 	{

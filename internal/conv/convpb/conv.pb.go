@@ -633,8 +633,7 @@ type State struct {
 	Pos           uint64                 `protobuf:"varint,5,opt,name=pos,proto3" json:"pos,omitempty"`                       // of the newest row
 	Role          petrelv1.Role          `protobuf:"varint,6,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"` // unspecified: not a member any more
 	Title         string                 `protobuf:"bytes,7,opt,name=title,proto3" json:"title,omitempty"`
-	Frozen        bool                   `protobuf:"varint,9,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	ReceiptsTo    *uint64                `protobuf:"varint,8,opt,name=receipts_to,json=receiptsTo,proto3,oneof" json:"receipts_to,omitempty"` // up to here the user is told of the cursors of the other one, who blocks them
+	Frozen        bool                   `protobuf:"varint,8,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -723,13 +722,6 @@ func (x *State) GetFrozen() bool {
 		return x.Frozen
 	}
 	return false
-}
-
-func (x *State) GetReceiptsTo() uint64 {
-	if x != nil && x.ReceiptsTo != nil {
-		return *x.ReceiptsTo
-	}
-	return 0
 }
 
 // GetRecord asks what kind of conversation it is.
@@ -2088,7 +2080,7 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\tforwarded\x18\x04 \x01(\v2\x14.petrel.v1.ForwardedR\tforwardedB\x06\n" +
 	"\x04body\"\n" +
 	"\n" +
-	"\bGetState\"\x85\x02\n" +
+	"\bGetState\"\xcf\x01\n" +
 	"\x05State\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x18\n" +
 	"\acounted\x18\x02 \x01(\x04R\acounted\x12\x1b\n" +
@@ -2097,10 +2089,7 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x03pos\x18\x05 \x01(\x04R\x03pos\x12#\n" +
 	"\x04role\x18\x06 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x14\n" +
 	"\x05title\x18\a \x01(\tR\x05title\x12\x16\n" +
-	"\x06frozen\x18\t \x01(\bR\x06frozen\x12$\n" +
-	"\vreceipts_to\x18\b \x01(\x04H\x00R\n" +
-	"receiptsTo\x88\x01\x01B\x0e\n" +
-	"\f_receipts_to\"\v\n" +
+	"\x06frozen\x18\b \x01(\bR\x06frozen\"\v\n" +
 	"\tGetRecord\"s\n" +
 	"\x06Record\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -2288,7 +2277,6 @@ func file_petrel_conv_v1_conv_proto_init() {
 		(*Source_Text)(nil),
 		(*Source_Data)(nil),
 	}
-	file_petrel_conv_v1_conv_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

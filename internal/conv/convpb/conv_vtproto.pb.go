@@ -631,11 +631,6 @@ func (m *State) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			dAtA[i] = 0
 		}
 		i--
-		dAtA[i] = 0x48
-	}
-	if m.ReceiptsTo != nil {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.ReceiptsTo))
-		i--
 		dAtA[i] = 0x40
 	}
 	if len(m.Title) > 0 {
@@ -2206,9 +2201,6 @@ func (m *State) SizeVT() (n int) {
 	l = len(m.Title)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
-	}
-	if m.ReceiptsTo != nil {
-		n += 1 + protohelpers.SizeOfVarint(uint64(*m.ReceiptsTo))
 	}
 	if m.Frozen {
 		n += 2
@@ -4092,26 +4084,6 @@ func (m *State) UnmarshalVT(dAtA []byte) error {
 			m.Title = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		case 8:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field ReceiptsTo", wireType)
-			}
-			var v uint64
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.ReceiptsTo = &v
-		case 9:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Frozen", wireType)
 			}
@@ -8403,26 +8375,6 @@ func (m *State) UnmarshalVTUnsafe(dAtA []byte) error {
 			m.Title = stringValue
 			iNdEx = postIndex
 		case 8:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field ReceiptsTo", wireType)
-			}
-			var v uint64
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.ReceiptsTo = &v
-		case 9:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Frozen", wireType)
 			}

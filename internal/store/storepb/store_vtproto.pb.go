@@ -268,6 +268,11 @@ func (m *Block) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OnlineMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OnlineMs))
+		i--
+		dAtA[i] = 0x30
+	}
 	if m.LastMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LastMs))
 		i--
@@ -3021,6 +3026,9 @@ func (m *Block) SizeVT() (n int) {
 	if m.LastMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.LastMs))
 	}
+	if m.OnlineMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OnlineMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -4795,6 +4803,25 @@ func (m *Block) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.LastMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OnlineMs", wireType)
+			}
+			m.OnlineMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.OnlineMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -12348,6 +12375,25 @@ func (m *Block) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.LastMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OnlineMs", wireType)
+			}
+			m.OnlineMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.OnlineMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
