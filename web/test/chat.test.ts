@@ -40,10 +40,14 @@ describe('the web chat', { timeout: suiteMs, concurrency: 3 }, () => {
     await ann.message('hello ben').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
     await ben.row('ann').getByText('1 unread message').waitFor({ state: 'attached' })
     const colour = (fate: string): Promise<string> => ann.row('ben').getByRole('img', { name: fate }).evaluate((e) => getComputedStyle(e).color)
-    await ann.message('hello ben').getByRole('img', { name: 'Delivered' }).waitFor()
-    const delivered = await colour('Delivered')
     await ben.row('ann').click()
-    await ann.message('hello ben').getByRole('img', { name: 'Read' }).waitFor()
+    await ann.message('hello ben').getByRole('img', { name: 'Read' }).waitFor() // before that, a stranger sees nothing of him
+    await ben.page.goto(`${server.url}/#/ben/settings`)
+    await ann.say('how are you?')
+    await ann.message('how are you?').getByRole('img', { name: 'Delivered' }).waitFor()
+    const delivered = await colour('Delivered')
+    await ben.page.goto(`${server.url}/#/ben/u/ann`)
+    await ann.message('how are you?').getByRole('img', { name: 'Read' }).waitFor()
     assert.notEqual(await colour('Read'), delivered) // in the list too, where the row is selected
     await ben.say('hello ann')
     await ann.message('hello ann').waitFor()
