@@ -46,7 +46,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test rules walks gateways pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts stress clean
+.PHONY: help serve build web shots test rules walks gateways generators pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts stress clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -83,8 +83,10 @@ RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
 WAITING  := test/ts test/passenger test/console
-UNRACED  := test/bench test/chaos test/way cmd/petrel bench test/proxy test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
-APART    := test/walk test/sabotage internal/lint
+UNRACED  := test/bench test/chaos cmd/petrel bench test/proxy test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
+APART    := test/walk test/sabotage test/way internal/lint
+# Generators of others make clients with the JVM and compilers: `make generators`.
+GENERATED := ^TestGeneratedClientsCallTheServer$$
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
 
@@ -122,7 +124,7 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	  } >$(BUILD)/busy.json & busy=$$!; \
 	  nice -n 2 env $(BUBBLES) $(GO_RACE) -p 4 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
-	  nice -n 2 env $(GO_TEST) -count=1 -p 5 $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  nice -n 2 env $(GO_TEST) -count=1 -p 5 -skip '$(GENERATED)' $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
 	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills=|played anew' 3>&-
@@ -146,13 +148,16 @@ rules: build $(TS) hosts ## break rules of the server and of the TypeScript SDK 
 	$(GO_TEST) -count=1 -timeout 60m ./test/sabotage $(if $(ALL),-args -all) | go run ./test/report -show 'rules'
 	cd sdk/ts && node scripts/test.mjs broken
 
-gateways: $(TS) hosts ## clients of both SDKs go on when their gateway goes, once for each way; `make chaos-cluster` judges how long they wait
-	go test -count=1 -vet=off -v -run '^TestChaos$$/^gateways$$' ./test/chaos -args -times=1
+gateways: $(TS) hosts ## clients of both SDKs go on when their gateway goes, once for each way, when a node is slow and when clocks step; `make chaos-cluster` judges how long they wait
+	go test -count=1 -vet=off -v -run '^TestChaos$$/^(gateways|slow-node|clock-steps)$$' ./test/chaos -args -times=1
+
+generators: $(PYTHON) $(NODE) $(JAVA) ## clients that generators of others make of the API, in Python, TypeScript and Java, call the server
+	go test -count=1 -vet=off -v -run '$(GENERATED)' ./test/foreign
 
 pages: build $(TS) $(WEB) $(EMBED) $(POSTGRES) $(CHROMIUM) ## all tests of the web chat and the console, in Chromium against the server
 	cd web && node scripts/test.mjs
 
-check: format vet lint fresh types ## everything that can be said without running the server
+check: format vet lint fresh types ## everything that can be said of the sources, and whether docs/architecture.md says the way of a message
 
 format:
 	@out=$$(gofmt -l $(GO_DIRS)); [ -z "$$out" ] || { echo "gofmt these files:"; echo "$$out"; exit 1; }
@@ -167,7 +172,7 @@ types: $(TS) $(WEB) # of the TypeScript SDK and the web chat
 
 lint: $(BUF)
 	$(BUF) lint
-	go test -count=1 ./internal/lint ./proto
+	go test -count=1 ./internal/lint ./proto ./test/way
 	go test -count=1 -run '^Test(Patch|Rules)' ./test/sabotage
 
 # Generates everything into the folder $(1).

@@ -18,7 +18,7 @@ var faults = []fault{
 	{name: "kill-node", long: 100, ci: true, run: killNode},
 	{name: "pause-node", long: 20, ci: true, run: pauseNode},
 	{name: "drain-node", long: 20, ci: true, run: drainNode},
-	{name: "gateways", long: 20, run: gateways}, // make gateways: it looks at times
+	{name: "gateways", long: 20, run: gateways}, // make gateways, as slow-node and clock-steps
 	{name: "kill-postgres", long: 20, run: killPostgres},
 	{name: "rolling-restart", long: 5, run: rollingRestart},
 	{name: "failover", long: 3, once: true, run: failover},
@@ -28,8 +28,8 @@ var faults = []fault{
 	{name: "cut-one-way", long: 5, root: true, way: cuttable, run: cutOneWay},
 	{name: "cut-flapping", long: 5, root: true, way: cuttable, run: cutFlapping},
 	{name: "cut-off", long: 5, ci: true, root: true, way: cuttable, run: cutOff},
-	{name: "slow-node", long: 20, ci: true, root: true, way: cuttable, run: slowNode},
-	{name: "clock-steps", long: 3, ci: true, run: clockSteps},
+	{name: "slow-node", long: 20, root: true, way: cuttable, run: slowNode},
+	{name: "clock-steps", long: 3, run: clockSteps},
 	{name: "writers", long: 10, root: true, way: cuttable, run: writers},
 	{name: "kill-nats", long: 10, way: external, run: killNATS},
 	{name: "kill-node-on-nats", long: 10, way: external, run: killNode},
