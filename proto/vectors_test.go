@@ -4,19 +4,23 @@ package proto_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"gopkg.in/yaml.v3"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -96,6 +100,17 @@ func TestBothCodecsOfAVectorAreOneFrame(t *testing.T) {
 	}
 }
 
+// TestVectorsHaveTheirFieldsInTheOrderOfTheirNumbers holds what the page says of encoders: one that
+// writes fields in the order of their numbers produces these bytes.
+func TestVectorsHaveTheirFieldsInTheOrderOfTheirNumbers(t *testing.T) {
+	for _, name := range vectorFiles(t, "[0-9]*.hex") {
+		b := readHex(t, name)
+		if want := byNumber(t, b, newFrame(name).ProtoReflect().Descriptor()); !bytes.Equal(b, want) {
+			t.Errorf("%s\n got %x\nwant %x", name, b, want)
+		}
+	}
+}
+
 // TestTheHelloOf123BytesIsNotTakenForJSON guards the framing: without a
 // 4-byte length its first byte on TCP would be "{".
 func TestTheHelloOf123BytesIsNotTakenForJSON(t *testing.T) {
@@ -162,7 +177,38 @@ func encode(t *testing.T, m proto.Message) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return byNumber(t, b, m.ProtoReflect().Descriptor())
+}
+
+// byNumber sorts the fields of an encoded message, and of the messages in it, by their
+// numbers, as most encoders write them. That of Go writes the members of a oneof last.
+func byNumber(t *testing.T, b []byte, d protoreflect.MessageDescriptor) []byte {
+	t.Helper()
+	type field struct {
+		number  protowire.Number
+		encoded []byte
+	}
+	var fields []field
+	for len(b) > 0 {
+		number, kind, tag := protowire.ConsumeTag(b)
+		value := protowire.ConsumeFieldValue(number, kind, b[max(tag, 0):])
+		if tag < 0 || value < 0 {
+			t.Fatalf("%s: %x is no field", d.FullName(), b)
+		}
+		encoded := b[:tag+value]
+		if f := d.Fields().ByNumber(number); f != nil && f.Message() != nil {
+			content, _ := protowire.ConsumeBytes(b[tag:])
+			encoded = protowire.AppendBytes(protowire.AppendTag(nil, number, kind), byNumber(t, content, f.Message()))
+		}
+		fields = append(fields, field{number, encoded})
+		b = b[tag+value:]
+	}
+	slices.SortStableFunc(fields, func(a, b field) int { return cmp.Compare(a.number, b.number) })
+	var out []byte
+	for _, f := range fields {
+		out = append(out, f.encoded...)
+	}
+	return out
 }
 
 // canonical is the proto3 JSON of m without the spaces that protojson varies.
