@@ -282,7 +282,7 @@ func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*
 		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
 	}
 	record := proto.CloneOf(in.record)
-	record.Title = strings.Clone(p.GetTitle())
+	retitle(record, strings.Clone(p.GetTitle()), c.log.head+1)
 	return &info{record: record, members: in.members}, nil
 }
 

@@ -17,8 +17,8 @@ import (
 // not answered go to the next one.
 //
 // Its methods are those of the types that it is made of: Submit and Signal (intake.go);
-// Waiting (queue.go); Source (quotes.go); History (history.go); State, Record, Members and
-// Leavers (state.go); Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted,
+// Waiting (queue.go); Source (quotes.go); History (history.go); State, Record, Members,
+// Leavers and TitleAt (state.go); Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted,
 // Receipts and ChangedAt (receipts.go); React, PinEntry and TalliesWaiting (tally.go);
 // Reactions and Pins (reactions.go); Published, CarriedSince and CarriedMoved
 // (publish.go); Feed, Epoch, Sealed and Lost (tenure.go); Loaded (memory.go);

@@ -228,9 +228,7 @@ func TestALeaverIsToldNothingThatCameLater(t *testing.T) {
 		w.settle()
 		_, token := w.all("bob", nil)
 		w.say(key, "alice", "later")
-		rename := w.entry(key, nil)
-		rename.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "renamed"}}
-		w.mustSend(rename)
+		w.rename(key, "renamed")
 		w.settle()
 		if states, _ := w.all("bob", token); len(states) != 0 {
 			t.Errorf("bob is told of %v", states)

@@ -31,5 +31,29 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 	if err != nil {
 		return nil, err
 	}
-	return changes[0], nil
+	c := changes[0]
+	if c.Left && c.Kind == petrelv1.ConvKind_CONV_KIND_GROUP {
+		c.Title, err = y.listedTitle(ctx, a, id)
+	}
+	return c, err
+}
+
+// listedTitle is the title of a group in the user's list: of a group that they have left, the
+// title when they left; "" if the group is not in the list. Spec: P-8.3.
+func (y *Syncer) listedTitle(ctx context.Context, a im.Account, id im.ConvID) (title string, err error) {
+	err = y.withList(ctx, a, func(l *list) error {
+		title = ""
+		if len(l.parts) == 0 {
+			return nil
+		}
+		all, err := y.items(ctx, a, l, l.from(id))
+		if err != nil {
+			return err
+		}
+		if i, found := all.find(id); found {
+			title = all.item(i).title
+		}
+		return nil
+	})
+	return title, err
 }

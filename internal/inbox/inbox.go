@@ -394,11 +394,19 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 				gone = append(gone, string(u))
 			}
 		}
+		title := ""
+		if len(ch.Added)+len(gone) > 0 {
+			// The title of now would tell those who are gone a title of later.
+			var err error
+			if title, err = c.owner.TitleAt(ctx, key, q); err != nil {
+				return err
+			}
+		}
 		for _, m := range ch.Added {
-			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: rec.Kind, Seq: uint64(q), Title: rec.Title}), q)
+			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: rec.Kind, Seq: uint64(q), Title: title}), q)
 		}
 		for _, u := range gone {
-			add(u, left(key, rec.Title, q), q)
+			add(u, left(key, title, q), q)
 		}
 		for _, m := range ch.Roles {
 			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv, Role: m.Role, Seq: uint64(q)}}}, q)

@@ -275,6 +275,12 @@ func (w *world) group(name string, users ...string) im.Key {
 }
 
 // say sends a text.
+func (w *world) rename(key im.Key, title string) im.Seq {
+	s := w.entry(key, nil)
+	s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: title}}
+	return w.mustSend(s)
+}
+
 func (w *world) say(key im.Key, from im.User, text string) im.Seq {
 	w.t.Helper()
 	s := &conv.Send{Conv: key, Keyed: true}

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -83,6 +84,7 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 		return nil, err
 	}
 	var sends []*conv.Send
+	var failed error
 	err = c.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
 		for i := len(m.Stays) - 1; i >= 0; i-- {
 			from, to := im.Seq(m.Stays[i].From), im.Seq(m.Stays[i].To)
@@ -92,11 +94,15 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 			if to == 0 || uint64(to) > page.Head {
 				sends = append(sends, c.entry(key, u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: rec.Kind, Seq: uint64(from), Title: rec.Title}), from))
 			} else {
-				sends = append(sends, c.entry(key, u, left(key, rec.Title, to), to))
+				var title string
+				if title, failed = c.owner.TitleAt(ctx, key, to); failed != nil {
+					return false
+				}
+				sends = append(sends, c.entry(key, u, left(key, title, to), to))
 			}
 			break
 		}
 		return true
 	})
-	return sends, err
+	return sends, cmp.Or(err, failed)
 }

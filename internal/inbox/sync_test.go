@@ -199,6 +199,79 @@ func TestSyncOfAConversationThatWasLeft(t *testing.T) {
 	})
 }
 
+// Spec: P-8.3: one conversation that was left is told as a sync tells it, with the title that
+// it had then, also from a list that is stored in parts.
+func TestConversationThatWasLeftHasTheTitleOfThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.group("team", "alice", "bob")
+		w.rename(key, "crew")
+		w.change(key, &petrelv1.MemberChange{Removed: []string{"alice"}})
+		w.rename(key, "not for alice")
+		for _, groups := range []int{0, 600} { // the list of so many is stored
+			for i := range groups {
+				w.group(fmt.Sprint("g", i), "alice")
+			}
+			w.settle()
+			w.restart()
+			states, _ := w.all("alice", nil)
+			got, err := w.sync.Conversation(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, key.Conv)
+			if d := cmp.Diff(states[key.Conv.String()], got, protocmp.Transform()); err != nil || d != "" || got.GetTitle() != "crew" {
+				t.Errorf("beside %d groups: title %q, %v (-sync +conversation):\n%s", groups, got.GetTitle(), err, d)
+			}
+		}
+		if got, err := w.sync.Conversation(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, key.Conv); err != nil || got.Title != "not for alice" {
+			t.Errorf("to a member: %v, %v", got, err)
+		}
+	})
+}
+
+// Spec: P-8.3: the inboxes may be written long after a user has left, and the group have
+// another title by then. It is not for those who are gone.
+func TestFormerMemberIsNotToldALaterTitle(t *testing.T) {
+	for what, lose := range map[string]func(w *world){"late": func(*world) {}, "from a trimmed feed": func(w *world) {
+		w.trim()
+		w.allowed = "feed was trimmed"
+	}} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.group("carried", "alice")
+				w.settle()
+				w.kill()
+				key := w.group("team", "alice", "bob", "carol")
+				w.rename(key, "crew")
+				w.change(key, &petrelv1.MemberChange{Removed: []string{"alice"}})
+				w.rename(key, "without alice")
+				w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+				for i := range 9 {
+					w.rename(key, fmt.Sprint("secret ", i))
+				}
+				lose(w)
+				w.say(key, "carol", "the last entry of the feed")
+				w.consume()
+				w.settle()
+				for u, want := range map[im.User]string{"alice": "", "bob": "", "carol": "secret 8"} { // nine titles ago: not remembered
+					if states, _ := w.all(u, nil); states[key.Conv.String()].GetTitle() != want {
+						t.Errorf("%s is told the title %q, want %q", u, states[key.Conv.String()].GetTitle(), want)
+					}
+				}
+				w.kill()
+				next := w.group("boat", "alice", "bob")
+				w.change(next, &petrelv1.MemberChange{Removed: []string{"alice"}})
+				w.rename(next, "secret")
+				lose(w)
+				w.say(next, "bob", "the last entry of the feed")
+				w.consume()
+				w.settle()
+				if states, _ := w.all("alice", nil); states[next.Conv.String()].GetTitle() != "boat" {
+					t.Errorf("alice is told the title %q, want boat", states[next.Conv.String()].GetTitle())
+				}
+			})
+		})
+	}
+}
+
 // The list comes in pages. Whatever changes while they are read, before or
 // behind the place reached, is told in them or by the next sync.
 func TestSyncInPagesLosesNothingThatChangesBetweenThem(t *testing.T) {

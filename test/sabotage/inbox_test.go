@@ -41,6 +41,18 @@ var inboxRules = []rule{
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
 	{
+		name:    "left-without-a-title",
+		holds:   "a group that was left has the title of then, also if it alone is asked for",
+		patches: []patch{{"internal/inbox/conversation.go", `title = all.item(i).title`, `_ = i`}},
+		guards:  []guard{{"internal/inbox", "^TestConversationThatWasLeftHasTheTitleOfThen$"}},
+	},
+	{
+		name:    "left-with-a-later-title",
+		holds:   "a former member is not told the titles that the group gets later",
+		patches: []patch{{"internal/conv/state.go", `return uint64(q) < f.Until`, `return false`}},
+		guards:  []guard{{"internal/inbox", "^TestFormerMemberIsNotToldALaterTitle$"}},
+	},
+	{
 		name:    "read-all-conversations",
 		holds:   "a sync reads only the conversations that may have changed",
 		patches: []patch{{"internal/route/candidates.go", `s.maybe[i] = x.index == nil ||`, `s.maybe[i] = true ||`}},
