@@ -159,7 +159,7 @@ type Message struct {
 	Lost          bool           `protobuf:"varint,20,opt,name=lost,proto3" json:"lost,omitempty"`                               // damage of a disk took this entry; only conv, seq and counted are set. Clause P-5.7
 	Rel           *Relations     `protobuf:"bytes,21,opt,name=rel,proto3" json:"rel,omitempty"`
 	ThreadN       uint64         `protobuf:"varint,22,opt,name=thread_n,json=threadN,proto3" json:"thread_n,omitempty"` // of a message of a thread: 1 for the first one of its thread, 2 for the next. Clause P-5.12
-	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"`              // Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4
+	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"`              // an empty place: the reader blocked the sender when this was sent. Clause P-5.4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -246,7 +246,7 @@ export interface MessageJson {
   readonly rel?: RelationsJson
   /** of a message of a thread: 1 for the first one of its thread, 2 for the next. Clause P-5.12 */
   readonly threadN?: Decimal
-  /** Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4 */
+  /** an empty place: the reader blocked the sender when this was sent. Clause P-5.4 */
   readonly withheld?: boolean
 }
 
