@@ -29,9 +29,6 @@ const (
 	refreshSecret = refreshLogin + refreshRandom + refreshCheck
 )
 
-// repeatTime is how long a repeated refresh gets the same answer. Spec: P-11.3.
-const repeatTime = time.Minute
-
 // mac is a keyed hash under the store's secret, for one purpose.
 func (us *Users) mac(purpose string, parts ...[]byte) []byte {
 	h := hmac.New(sha256.New, us.secret[:])
@@ -75,8 +72,8 @@ func (us *Users) cutRefresh(ctx context.Context, token string) (a im.Account, te
 }
 
 // Refresh turns a refresh token, which works once, into a new pair. The same
-// token with the same request id gets the same answer for a minute, also from a
-// server that was restarted: the new secrets are derived from both.
+// token with the same request id gets the same answer until the new refresh token is
+// used, also from a server that was restarted: the new secrets are derived from both.
 //
 // With refresh_reused the Login is not nil and names the device, whose tokens
 // are void; the caller ends the sessions of Ended with revoked.
@@ -154,15 +151,15 @@ func (us *Users) refreshSeed(token, requestID string) (seed [32]byte) {
 	return [32]byte(us.mac("refresh seed", []byte(token), []byte(requestID)))
 }
 
-// repeated fills l with the pair that the last refresh gave, if that was this
-// one, less than repeatTime ago.
+// repeated fills l with the pair that the last refresh gave, if that was this one. The
+// access token may have expired meanwhile.
 func (us *Users) repeated(ctx context.Context, l *Login, tenantName string, d *storepb.Device, seed [32]byte) (bool, error) {
 	access, refresh := us.pair(l.Account, tenantName, d.LoginId, seed)
 	if sum := sha256.Sum256([]byte(refresh)); !bytes.Equal(sum[:], d.Refresh) {
 		return false, nil
 	}
 	rec, err := us.lookUp(ctx, l.Account.Tenant, access)
-	if err != nil || rec == nil || us.now().Sub(time.UnixMilli(int64(rec.CreatedMs))) >= repeatTime {
+	if err != nil || rec == nil {
 		return false, err
 	}
 	l.Access, l.Refresh = access, refresh

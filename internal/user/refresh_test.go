@@ -66,9 +66,9 @@ func TestRefreshTokenUsedAgainVoidsTheDevice(t *testing.T) {
 		"the one before, another request id": func(_ *world, _, two, _ *user.Login) (string, string) { return two.Refresh, "x" },
 		"an older one":                       func(_ *world, one, _, _ *user.Login) (string, string) { return one.Refresh, "" },
 		"an older one, its request id":       func(_ *world, one, _, _ *user.Login) (string, string) { return one.Refresh, "first" },
-		"its request id, too late": func(w *world, _, two, _ *user.Login) (string, string) {
-			w.pass(time.Minute)
-			return two.Refresh, "second"
+		"the one before, another request id, later": func(w *world, _, two, _ *user.Login) (string, string) {
+			w.pass(30 * time.Minute)
+			return two.Refresh, "x"
 		},
 		"behind a restart": func(w *world, _, two, _ *user.Login) (string, string) {
 			w.reopen()
@@ -115,6 +115,24 @@ func TestRefreshRepeatedWithItsRequestIdGetsTheSameAnswer(t *testing.T) {
 	if a, b := w.refresh(other.Refresh, "r1"), next; a.Access[len("pt_default.bob."):] == b.Access[len("pt_default.alice."):] {
 		t.Error("two users got the same secret")
 	}
+}
+
+// A device may be away for long after the answer was lost. Until it uses the new refresh token,
+// the repeat is no theft. Spec: P-11.3.
+func TestLostAnswerOfARefreshCostsNothingHoweverLongTheDeviceIsAway(t *testing.T) {
+	w := people(t)
+	one := w.mint("alice", phone(1))
+	lost := w.refresh(one.Refresh, "r1")
+	w.pass(24 * time.Hour)
+	w.reopen()
+	two := w.refresh(one.Refresh, "r1")
+	if d := cmp.Diff(lost, two); d != "" {
+		t.Errorf("after a day (-first +again):\n%s", d)
+	}
+	three := w.refresh(two.Refresh, "r2")
+	w.wantAccess("the next", three.Access, "")
+	w.wantReused("after the new refresh token was used", one.Refresh, "r1")
+	w.wantAccess("of a device whose token was stolen", three.Access, im.CodeRevoked)
 }
 
 // records are those of all accounts, by table.

@@ -139,6 +139,12 @@ var userRules = []rule{
 		},
 	},
 	{
+		name:    "lost-refresh-logs-out",
+		holds:   "a refresh whose answer was lost can be repeated until the new token is used",
+		patches: []patch{{"internal/user/refresh.go", `bytes.Equal(sum[:], d.Spent) && requestID != ""`, `bytes.Equal(sum[:], d.Spent) && requestID != "" && us.nowMs() < d.RefreshExpiresMs-uint64((us.o.RefreshTTL-time.Minute).Milliseconds())`}},
+		guards:  []guard{{"internal/user", "^TestLostAnswerOfARefreshCostsNothing.*$"}},
+	},
+	{
 		name:    "closed-to-nobody",
 		holds:   "nobody registers in a tenant that is closed",
 		patches: []patch{{"internal/user/registration.go", `if r := tenant.Effective; r != Open {`, `if r := tenant.Effective; r != Open && false {`}},

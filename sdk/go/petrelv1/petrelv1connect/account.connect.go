@@ -94,7 +94,8 @@ type AuthServiceClient interface {
 	// Errors: bad_credentials, rate_limited, overloaded.
 	Login(context.Context, *connect.Request[petrelv1.LoginRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Refresh gives a new pair of tokens for a refresh token, which works once. If a
-	// refresh token is used a second time, all tokens of the device become void.
+	// refresh token is used a second time, all tokens of the device become void. A repeat
+	// with the same request_id is no second use, until the new refresh token is used.
 	// Errors: unauthenticated, refresh_reused.
 	Refresh(context.Context, *connect.Request[petrelv1.RefreshRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Exchange logs a device in with a JWT of the identity provider that the
@@ -180,7 +181,8 @@ type AuthServiceHandler interface {
 	// Errors: bad_credentials, rate_limited, overloaded.
 	Login(context.Context, *connect.Request[petrelv1.LoginRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Refresh gives a new pair of tokens for a refresh token, which works once. If a
-	// refresh token is used a second time, all tokens of the device become void.
+	// refresh token is used a second time, all tokens of the device become void. A repeat
+	// with the same request_id is no second use, until the new refresh token is used.
 	// Errors: unauthenticated, refresh_reused.
 	Refresh(context.Context, *connect.Request[petrelv1.RefreshRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Exchange logs a device in with a JWT of the identity provider that the

@@ -19,7 +19,8 @@ export interface Calls {
   readonly 'petrel.v1.AuthService/Login': readonly [wire.LoginRequestJson, wire.LoginResponseJson]
   /**
    * Refresh gives a new pair of tokens for a refresh token, which works once. If a
-   * refresh token is used a second time, all tokens of the device become void.
+   * refresh token is used a second time, all tokens of the device become void. A repeat
+   * with the same request_id is no second use, until the new refresh token is used.
    * Errors: unauthenticated, refresh_reused.
    */
   readonly 'petrel.v1.AuthService/Refresh': readonly [wire.RefreshRequestJson, wire.LoginResponseJson]
