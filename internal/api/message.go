@@ -143,14 +143,14 @@ func (s *Server) ListReactions(ctx context.Context, r *connect.Request[petrelv1.
 	}))
 }
 
-// ListPins lists the pinned messages of a conversation. Spec: P-5.11.
+// ListPins lists the pinned messages of a conversation, in pages. Spec: P-5.11.
 func (s *Server) ListPins(ctx context.Context, r *connect.Request[petrelv1.ListPinsRequest]) (*connect.Response[petrelv1.ListPinsResponse], error) {
 	a, key, err := keyOf(ctx, r.Msg.Conv)
 	if err != nil {
 		return nil, err
 	}
 	return answered(read(ctx, s, a, func() (*petrelv1.ListPinsResponse, error) {
-		return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Pins, &convpb.ListPins{})
+		return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Pins, &convpb.ListPins{Before: r.Msg.Before})
 	}))
 }
 

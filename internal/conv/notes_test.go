@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
@@ -211,6 +212,42 @@ func TestWhoMayReactAndPin(t *testing.T) {
 		hello.Peer = "olga"
 		w.MustSend(hello)
 		w.want("pin in a direct conversation", w.pin(hello.Conv, "olga", 1, false), "v1 pinned")
+	})
+}
+
+// ListPins reads a page at a time: what is pinned may take megabytes. Spec: P-5.11.
+func TestPinsAreReadInPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.ranked()
+		var want, got []uint64
+		for i, size := range []int{10, conv.MaxPageBytes, 20, conv.MaxPageBytes / 2, conv.MaxPageBytes, 30, 40} {
+			q := w.MustSend(convtest.Message(key, "mia", fmt.Sprint("m", i), 1, strings.Repeat("x", size)))
+			w.want("pin", w.pin(key, "olga", q, false), "v1 pinned")
+			want = append([]uint64{uint64(q)}, want...)
+		}
+		pages := 0
+		for q := (&convpb.ListPins{}); pages == 0 || q.Before != 0; pages++ {
+			r, err := w.owner().Pins(t.Context(), conv.Query{Conv: key, User: "mia"}, q)
+			if err != nil || len(r.Pins) == 0 {
+				t.Fatalf("page below %d: %d pins, %v", q.Before, len(r.GetPins()), err)
+			}
+			if n := proto.Size(r); n > 2*conv.MaxPageBytes {
+				t.Errorf("page below %d has %d bytes", q.Before, n)
+			}
+			for _, p := range r.Pins {
+				got = append(got, p.Message.Seq)
+			}
+			q = &convpb.ListPins{Before: r.Next}
+		}
+		w.want("pins of all pages", got, want)
+		if pages != 5 {
+			t.Errorf("%d pages, want 5", pages)
+		}
+		last, err := w.owner().Pins(t.Context(), conv.Query{Conv: key, User: "mia"}, &convpb.ListPins{Before: want[len(want)-1]})
+		if err != nil || len(last.Pins) > 0 || last.Next != 0 {
+			t.Errorf("below the oldest pin: %v, %v", last, err)
+		}
 	})
 }
 

@@ -111,9 +111,10 @@ func (r *reader) reactionsAt(ctx context.Context, c *conv, q im.Seq, after strin
 	return found, next, err
 }
 
-// Pins lists the pinned messages that the user may read, descending by seq. Codes:
-// no_conversation, not_member (was one). Spec: P-5.11.
-func (r *reader) Pins(ctx context.Context, by Query, _ *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
+// Pins lists the pinned messages below q.Before that the user may read, descending by seq: at
+// least one, and further ones as long as they fit into MaxPageBytes. Next is the last one of
+// the page if there are others. Codes: no_conversation, not_member (was one). Spec: P-5.11.
+func (r *reader) Pins(ctx context.Context, by Query, q *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
 	c, at, in, end, err := r.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
@@ -123,20 +124,28 @@ func (r *reader) Pins(ctx context.Context, by Query, _ *convpb.ListPins) (*petre
 	if err != nil {
 		return nil, err
 	}
-	page := &petrelv1.ListPinsResponse{}
+	page, size := &petrelv1.ListPinsResponse{}, 0
 	seqs := slices.Sorted(maps.Keys(pins))
 	slices.Reverse(seqs)
-	for _, q := range seqs {
-		if only := im.User(pins[q].Only); !in.mayRead(by.User, q, at.head) || only != "" && by.User != "" && only != by.User {
+	for _, seq := range seqs {
+		if q.Before != 0 && uint64(seq) >= q.Before {
 			continue
 		}
-		m, err := r.readFor(ctx, c, in, by.User, q)
+		if only := im.User(pins[seq].Only); !in.mayRead(by.User, seq, at.head) || only != "" && by.User != "" && only != by.User {
+			continue
+		}
+		m, err := r.readFor(ctx, c, in, by.User, seq)
 		if err != nil {
 			return nil, err
 		}
-		if !m.Withheld {
-			page.Pins = append(page.Pins, &petrelv1.PinnedMessage{Message: m, By: pins[q].User, TimeMs: pins[q].TimeMs})
+		if m.Withheld {
+			continue
 		}
+		if size += m.SizeVT(); size > MaxPageBytes && len(page.Pins) > 0 {
+			page.Next = page.Pins[len(page.Pins)-1].Message.Seq
+			break
+		}
+		page.Pins = append(page.Pins, &petrelv1.PinnedMessage{Message: m, By: pins[seq].User, TimeMs: pins[seq].TimeMs})
 	}
 	return page, nil
 }

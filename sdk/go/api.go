@@ -277,11 +277,20 @@ func (c *Client) WhoReacted(ctx context.Context, conv string, seq uint64, emoji 
 	}
 }
 
-// Pins lists the pinned messages of a conversation, the newest first.
+// Pins lists the pinned messages of a conversation, the newest first: all pages of them.
 func (c *Client) Pins(ctx context.Context, conv string) ([]*petrelv1.PinnedMessage, error) {
-	r := new(petrelv1.ListPinsResponse)
-	err := c.Call(ctx, messageService+"ListPins", &petrelv1.ListPinsRequest{Conv: conv}, r)
-	return r.Pins, err
+	var out []*petrelv1.PinnedMessage
+	q := &petrelv1.ListPinsRequest{Conv: conv}
+	for {
+		r := new(petrelv1.ListPinsResponse)
+		if err := c.Call(ctx, messageService+"ListPins", q, r); err != nil {
+			return nil, err
+		}
+		out = append(out, r.Pins...)
+		if q.Before = r.Next; q.Before == 0 {
+			return out, nil
+		}
+	}
 }
 
 // LoadNotes asks for the reactions and pins of the messages that Messages returns. They come

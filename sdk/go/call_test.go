@@ -142,6 +142,41 @@ func TestReceiptsOfAllPagesAreLoaded(t *testing.T) {
 	})
 }
 
+func TestPinsOfAllPagesAreLoaded(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.caps = []string{capCall}
+		s.conv("g1", "").add(text("bob", "one"))
+		pin := func(q uint64) *petrelv1.PinnedMessage {
+			return &petrelv1.PinnedMessage{Message: &petrelv1.Message{Conv: "g1", Seq: q}}
+		}
+		pages := map[uint64]*petrelv1.ListPinsResponse{
+			0: {Pins: []*petrelv1.PinnedMessage{pin(9), pin(8)}, Next: 8},
+			8: {Pins: []*petrelv1.PinnedMessage{pin(5)}},
+		}
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			q := f.GetCall()
+			if q == nil {
+				return false
+			}
+			r := new(petrelv1.ListPinsRequest)
+			if err := proto.Unmarshal(q.GetProto(), r); err != nil {
+				t.Error(err)
+			}
+			ss.answer(f.Id, pages[r.Before])
+			return true
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		pins, err := c.Pins(t.Context(), "g1")
+		var seqs []uint64
+		for _, p := range pins {
+			seqs = append(seqs, p.Message.Seq)
+		}
+		expect(t, "pins", fmt.Sprint(seqs, err), "[9 8 5] <nil>")
+		expect(t, "run", stop(), nil)
+	})
+}
+
 // Spec: S-19.1.
 func TestAtMostFourRequestsOfTheApplicationAreUnderWay(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {

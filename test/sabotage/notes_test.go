@@ -14,6 +14,18 @@ var noteRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestUnsyncedNotesAreNeverRead$"}},
 	},
 	{
+		name:    "pins-without-pages",
+		holds:   "an answer to ListPins has about a page of messages, however much is pinned",
+		patches: []patch{{"internal/conv/reactions.go", `size > MaxPageBytes && len(page.Pins) > 0`, `false`}},
+		guards:  []guard{{"internal/conv", "^TestPinsAreReadInPages$"}},
+	},
+	{
+		name:    "pins-of-all-pages",
+		holds:   "the Go SDK loads all pages of pins",
+		patches: []patch{{"sdk/go/api.go", `q.Before = r.Next; q.Before == 0`, `q.Before = r.Next; true`}},
+		guards:  []guard{{"sdk/go", "^TestPinsOfAllPagesAreLoaded$"}},
+	},
+	{
 		name:    "answer-unsynced-reactions",
 		holds:   "a repeat of a reaction that is not durable yet waits for it",
 		patches: []patch{{"internal/conv/tally.go", `x.unchanged && s.newest == s.stored {`, `x.unchanged {`}},

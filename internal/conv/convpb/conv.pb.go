@@ -409,6 +409,7 @@ func (x *ListReactions) GetLimit() uint32 {
 
 type ListPins struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        uint64                 `protobuf:"varint,1,opt,name=before,proto3" json:"before,omitempty"` // a seq; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -441,6 +442,13 @@ func (x *ListPins) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListPins.ProtoReflect.Descriptor instead.
 func (*ListPins) Descriptor() ([]byte, []int) {
 	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListPins) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
 }
 
 // GetSource asks for the message that a user forwards.
@@ -2068,9 +2076,9 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05emoji\x18\x02 \x01(\tR\x05emoji\x12\x14\n" +
 	"\x05after\x18\x03 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"\n" +
-	"\n" +
-	"\bListPins\"\x1d\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\"\n" +
+	"\bListPins\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\x04R\x06before\"\x1d\n" +
 	"\tGetSource\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x84\x01\n" +
 	"\x06Source\x12\x12\n" +

@@ -420,6 +420,11 @@ func (m *ListPins) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Before != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Before))
+		i--
+		dAtA[i] = 0x8
+	}
 	return len(dAtA) - i, nil
 }
 
@@ -2100,6 +2105,9 @@ func (m *ListPins) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
+	if m.Before != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Before))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3573,6 +3581,25 @@ func (m *ListPins) UnmarshalVT(dAtA []byte) error {
 			return fmt.Errorf("proto: ListPins: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Before", wireType)
+			}
+			m.Before = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Before |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -7853,6 +7880,25 @@ func (m *ListPins) UnmarshalVTUnsafe(dAtA []byte) error {
 			return fmt.Errorf("proto: ListPins: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Before", wireType)
+			}
+			m.Before = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Before |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

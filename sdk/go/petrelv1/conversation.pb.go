@@ -1072,6 +1072,7 @@ func (x *UserReactions) GetEmojis() []string {
 type ListPinsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Before        uint64                 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"` // the page begins below this seq; 0: with the newest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1113,9 +1114,17 @@ func (x *ListPinsRequest) GetConv() string {
 	return ""
 }
 
+func (x *ListPinsRequest) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
 type ListPinsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pins          []*PinnedMessage       `protobuf:"bytes,1,rep,name=pins,proto3" json:"pins,omitempty"` // descending by seq, at most 100
+	Pins          []*PinnedMessage       `protobuf:"bytes,1,rep,name=pins,proto3" json:"pins,omitempty"`  // descending by seq, about 48 KiB of messages and at least one, if there is one
+	Next          uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"` // the before of the next page; 0: this is the last one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1155,6 +1164,13 @@ func (x *ListPinsResponse) GetPins() []*PinnedMessage {
 		return x.Pins
 	}
 	return nil
+}
+
+func (x *ListPinsResponse) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
 }
 
 type PinnedMessage struct {
@@ -1418,11 +1434,13 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\x04next\x18\x03 \x01(\tR\x04next\";\n" +
 	"\rUserReactions\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
-	"\x06emojis\x18\x02 \x03(\tR\x06emojis\"%\n" +
+	"\x06emojis\x18\x02 \x03(\tR\x06emojis\"=\n" +
 	"\x0fListPinsRequest\x12\x12\n" +
-	"\x04conv\x18\x01 \x01(\tR\x04conv\"@\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\x04R\x06before\"T\n" +
 	"\x10ListPinsResponse\x12,\n" +
-	"\x04pins\x18\x01 \x03(\v2\x18.petrel.v1.PinnedMessageR\x04pins\"f\n" +
+	"\x04pins\x18\x01 \x03(\v2\x18.petrel.v1.PinnedMessageR\x04pins\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"f\n" +
 	"\rPinnedMessage\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x12.petrel.v1.MessageR\amessage\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x17\n" +

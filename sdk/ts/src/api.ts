@@ -209,7 +209,10 @@ export abstract class Calls {
     return all
   }
 
-  /** Lists the pinned messages of a conversation, the newest first. */
+  /**
+   * Lists pinned messages of a conversation, the newest first: as many as one page has, about
+   * 48 KiB. With `next` and `before`, `call` gets older ones. Spec: P-5.11.
+   */
   async pins(conv: string, options?: CallOptions): Promise<readonly PinnedMessage[]> {
     const { pins = [] } = await this.call('petrel.v1.MessageService/ListPins', { conv }, options)
     return pins.map(({ message = {}, by = '', timeMs = '0' }) => ({ message: entry(message), by, timeMs: Number(timeMs) }))

@@ -1021,11 +1021,15 @@ export interface UserReactionsJson {
 
 export interface ListPinsRequestJson {
   readonly conv?: string
+  /** the page begins below this seq; 0: with the newest */
+  readonly before?: Decimal
 }
 
 export interface ListPinsResponseJson {
-  /** descending by seq, at most 100 */
+  /** descending by seq, about 48 KiB of messages and at least one, if there is one */
   readonly pins?: readonly PinnedMessageJson[]
+  /** the before of the next page; 0: this is the last one */
+  readonly next?: Decimal
 }
 
 export interface PinnedMessageJson {
