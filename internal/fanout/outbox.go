@@ -89,12 +89,24 @@ const maxPooled = 64 << 10
 // Encoding is how frames are encoded for this connection.
 func (o *Outbox) Encoding() wire.Encoding { return o.enc }
 
-// Answer adds a frame that must not be dropped.
+// Answer adds a frame that must not be dropped. A large one takes milliseconds to encode, for
+// which neither the writers of all connections nor a commit may wait: the lock is taken after it.
 func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *WakeUps) {
+	b := wire.AppendFrame(*bufPool.Get().(*[]byte), o.enc, f)
 	o.mu.Lock()
-	o.appendLocked(f)
+	defer o.mu.Unlock()
+	if o.closed || o.end != nil {
+		release(b)
+		return
+	}
+	if o.pending == nil && o.shared == nil {
+		o.pending = b
+	} else {
+		o.ownLocked()
+		o.pending = append(o.pending, b...)
+		release(b)
+	}
 	o.markLocked(k)
-	o.mu.Unlock()
 }
 
 // Welcome adds the answer to the hello. Events are taken from here on. The outbox

@@ -337,3 +337,29 @@ func TestClientThatWantsToKnowHearsOfLargeFrames(t *testing.T) {
 		}
 	}
 }
+
+// probe is a body that tells whether the outbox was free while the frame was encoded.
+type probe struct {
+	*petrelv1.ServerFrame_Pong
+	out  *Outbox
+	free bool
+}
+
+// SizeVT is part of the encoding.
+func (p *probe) SizeVT() int {
+	if p.free = p.out.mu.TryLock(); p.free {
+		p.out.mu.Unlock()
+	}
+	return p.ServerFrame_Pong.SizeVT()
+}
+
+// A large answer takes milliseconds to encode. The writer of all connections of a loop, and
+// commits that push to the session, wait for the lock. Spec: P-2.2.
+func TestAnswersAreEncodedWithoutTheLock(t *testing.T) {
+	s := connect(t, "bob", 1000)
+	body := &probe{ServerFrame_Pong: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}, out: s.out}
+	s.out.Answer(&petrelv1.ServerFrame{Id: 7, Body: body}, &WakeUps{})
+	if !body.free {
+		t.Error("the outbox is locked while an answer is encoded")
+	}
+}

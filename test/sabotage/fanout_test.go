@@ -8,6 +8,13 @@ var fanoutRules = []rule{
 		guards:  []guard{{"internal/fanout", "^TestOverflowIsOneLaggedFrameAndThenSilence$"}, {"internal/fanout", "^TestEventThatNeverFitsMakesTheSessionSync$"}},
 	},
 	{
+		name:  "encode-under-the-lock",
+		holds: "the writer of all connections and commits do not wait while an answer is encoded",
+		patches: []patch{{"internal/fanout/outbox.go", "\tb := wire.AppendFrame(*bufPool.Get().(*[]byte), o.enc, f)\n\to.mu.Lock()\n",
+			"\to.mu.Lock()\n\tb := wire.AppendFrame(*bufPool.Get().(*[]byte), o.enc, f)\n"}},
+		guards: []guard{{"internal/fanout", "^TestAnswersAreEncodedWithoutTheLock$"}},
+	},
+	{
 		name:    "window-without-end",
 		holds:   "a connection has no more unanswered sends than its window",
 		patches: []patch{{"internal/fanout/outbox.go", `maxSends >= 0 && int(o.unansweredSends) >= maxSends`, `false`}},
