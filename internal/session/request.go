@@ -28,7 +28,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 		return
 	}
 	busy := &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
-	if limit := s.hub.Limits().OutboxBytes; limit >= 0 && s.Out.Pending() > limit {
+	if s.full() {
 		s.refuse(id, busy, k)
 		return
 	}
@@ -41,6 +41,9 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	ok := s.hub.asyncOn(queue, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		frame, err := func() (*petrelv1.ServerFrame, error) {
 			defer s.requests.Add(-1) // before the answer: who has that may ask again
+			if s.full() {            // answers to what was asked with it
+				return nil, busy
+			}
 			return f(ctx)
 		}()
 		if err == nil && s.Out.Unconfirmed() { // again: a read may take longer than the session may be unconfirmed
@@ -62,6 +65,13 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 		s.requests.Add(-1)
 		s.refuse(id, busy, k)
 	}
+}
+
+// full returns whether so much waits for the client that it gets no further answers of
+// requests until it has read.
+func (s *Session) full() bool {
+	limit := s.hub.Limits().OutboxBytes
+	return limit >= 0 && s.Out.Pending() > limit
 }
 
 // history reads a page of a conversation. Spec: P-5.2.

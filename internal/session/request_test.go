@@ -166,6 +166,32 @@ func TestRequestsAreRefusedWhileAnswersWait(t *testing.T) {
 	})
 }
 
+// The requests of one moment are all taken. Those whose turn comes while the answers to the
+// first ones wait are not served. Spec: P-2.2.
+func TestQueuedRequestsAreRefusedWhileAnswersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.limits.OutboxBytes = 2000
+		w.o.Reads = share.New(share.Options{Workers: 1, PerUser: 1, Waiting: 20, UserWaiting: 20})
+		w.start()
+		id := w.group("team", "alice")
+		alice := w.login(w.token("", "alice"))
+		for i := range 3 {
+			alice.send(text(2, id, fmt.Sprint("k", i), strings.Repeat("x", 900)))
+			alice.want(fmt.Sprintf("ack %d of 2", i+2))
+		}
+		waiting, open := w.blockLoads()
+		alice.send(history(9, w.nowhere()))
+		eventually.Receive(t, "a load waits", waiting) // the only worker has it
+		alice.send(history(10, id), history(11, id), history(12, id))
+		open()
+		synctest.Wait() // all are answered
+		alice.want("no_conversation of 9", "history of 4 of 10", "overloaded of 11", "overloaded of 12")
+		alice.send(history(13, id))
+		alice.want("history of 4 of 13")
+	})
+}
+
 func TestNoLimitOfTheOutboxServesRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -2,6 +2,12 @@ package sabotage
 
 var sessionRules = []rule{
 	{
+		name:    "serve-who-does-not-read",
+		holds:   "requests that wait for their turn are not served while the answers to others wait for the client",
+		patches: []patch{{"internal/session/request.go", `return nil, busy`, `_ = busy`}},
+		guards:  []guard{{"internal/session", "^TestQueuedRequestsAreRefusedWhileAnswersWait$"}},
+	},
+	{
 		name:  "heads-before-focus",
 		holds: "nothing falls between the old focus and the new one",
 		patches: []patch{{
