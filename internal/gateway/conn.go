@@ -61,7 +61,7 @@ const (
 	closeInternal = 1011
 
 	maxUnread  = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
-	maxAnswers = 4 << 20  // bytes of answers that may wait beyond the outbox's limit for events
+	maxAnswers = 4 << 20  // bytes of answers that may wait beyond the outbox's limit for events, for a connection and for all of its user
 	maxExcess  = 16 << 20 // bytes read and thrown away after the end, before the socket is closed on the peer
 
 	// maxEarlyExcess is how many reads that is of a connection that was not welcomed: each packet
@@ -157,7 +157,7 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 		c.sess = c.g.hub.Open(c.encoding(), r.flusher)
 		c.sess.Out.Conn = c
 	}
-	if limit := c.g.hub.Limits().OutboxBytes; limit >= 0 && c.link.busy(limit+maxAnswers) {
+	if c.unheeding() {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}
 	}
 	if !c.sess.Receive(f.payload, &r.wakeUps) {
@@ -165,6 +165,13 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 		return stopped
 	}
 	return nil
+}
+
+// unheeding returns whether so many answers wait that the client may ask nothing more. Those
+// of all connections of its user count together: one user may have many.
+func (c *conn) unheeding() bool {
+	limit := c.g.hub.Limits().OutboxBytes
+	return limit >= 0 && c.sess.Out.Pending() > limit && (c.link.busy(limit+maxAnswers) || c.sess.Unread() > limit+maxAnswers)
 }
 
 // frameLimit is the largest message that is taken in this read. A client waits

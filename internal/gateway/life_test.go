@@ -129,6 +129,34 @@ func TestF21NeverBuffersWithoutBound(t *testing.T) {
 	})
 }
 
+// What waits for one user is bounded, over however many connections the user asks. Spec: P-6.4.
+func TestConnectionsOfAUserShareTheBoundOfAnswers(t *testing.T) {
+	eachTransport(t, Options{WriteStall: 60 * time.Second}, func(t *testing.T, s *server, fr wire.Framing) {
+		limit := s.hub.Limits().OutboxBytes + maxAnswers
+		s.narrow()
+		first := s.dial(fr)
+		first.hello(s.token)
+		request := []byte(`{"id":"9","ping":{}}` + "\n")
+		if fr == wire.WebSocket {
+			request = masked(text, `{"id":"9","ping":{}}`)
+		}
+		eventually.True(t, "most of the bound waits for the first connection", func() bool {
+			if s.unread() < limit/2 {
+				_, err := first.nc.Write(bytes.Repeat(request, 5000))
+				must(t, err)
+			}
+			return s.unread() >= limit/2
+		})
+		before, most := s.unread(), 0
+		stalled(s, fr, func() { most = max(most, s.unread()) })
+		eventually.True(t, "the second connection is gone", func() bool { return s.Stats().Connections == 1 })
+		if most > limit+limit/4 {
+			t.Errorf("%d bytes wait for the user, %d of them for the first connection; %d may", most, before, limit)
+		}
+		first.nc.Close()
+	})
+}
+
 // How long it may take nothing: TestStallIsExact and TestLoopKeepsTheTimesOfItsConnections.
 // Spec: P-6.4.
 func TestConnectionThatTakesNothingIsEnded(t *testing.T) {

@@ -15,6 +15,17 @@ import (
 // Ready returns whether the session was welcomed.
 func (s *Session) Ready() bool { return s.phase.Load() == welcomed }
 
+// Unread is how many bytes wait for all sessions of the user on this node.
+func (s *Session) Unread() (n int) {
+	if !s.Ready() {
+		return 0
+	}
+	for _, o := range s.hub.table.Of(s.Out.Account) {
+		n += o.Pending()
+	}
+	return n
+}
+
 // Receive handles the payload of one frame. The caller must not change b afterwards.
 // It returns false if the session is ending, and takes no more frames.
 func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {

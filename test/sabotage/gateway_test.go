@@ -2,6 +2,12 @@ package sabotage
 
 var gatewayRules = []rule{
 	{
+		name:    "bound-answers-of-each-connection",
+		holds:   "the answers that wait for all connections of a user have one bound",
+		patches: []patch{{"internal/gateway/conn.go", `|| c.sess.Unread() > limit+maxAnswers`, ``}},
+		guards:  []guard{{"internal/gateway", "^TestConnectionsOfAUserShareTheBoundOfAnswers$"}},
+	},
+	{
 		name:  "wait-for-those-who-take-nothing",
 		holds: "a connection that takes nothing of what waits for it is ended",
 		patches: []patch{
