@@ -26,7 +26,7 @@ func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.WakeUps) {
 		return
 	}
 	s.focusRequests++
-	n := s.focusRequests
+	n := uint64(s.focusRequests)
 	s.request(id, "focus", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
 		// The focus first, then the heads. An entry that is committed between the
 		// two is in the heads, or comes as an event.

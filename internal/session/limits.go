@@ -35,6 +35,14 @@ func (l *Limits) pageSize() int {
 // time. The welcome names it. Spec: P-2.2.
 const maxRequests = 16
 
+// Pings and refused frames of one session, in a second and at once. They are counted fewIdles
+// at a time, so that a session that pings now and then keeps no count of them.
+const (
+	idlesPerSecond = 100
+	idleBurst      = 1000
+	fewIdles       = 50
+)
+
 // maxMoves is how many moves of cursors of one session may be unanswered. A client
 // may mark many conversations as read at once, and each move can take a second.
 const maxMoves = 256

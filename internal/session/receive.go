@@ -37,7 +37,10 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	if err == nil {
 		err = s.handle(&f, len(b), k)
 	} else if s.answerMalformed(b, err, k) {
-		return true
+		err = nil
+	}
+	if err == nil {
+		err = s.idles()
 	}
 	if err != nil {
 		s.ended = true
@@ -66,6 +69,20 @@ func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool
 		s.refuse(id, im.Errorf(im.CodeInvalid, "%s", e.Error()), k)
 	}
 	return true
+}
+
+// idles returns why a session ends that goes on and on to ask for pongs, or for what it is
+// refused. Each of these costs the event loop as much as a send, and no other rate bounds them.
+// Spec: P-9.2.
+func (s *Session) idles() *im.Error {
+	if s.idle.Load() < fewIdles || s.hub.Limits().SendsPerSecond < 0 {
+		return nil
+	}
+	s.idle.Add(-fewIdles)
+	if s.lossyState().idles.Take(s.hub.o.Now(), rate.Per(idlesPerSecond/fewIdles, time.Second, idleBurst/fewIdles)) > 0 {
+		return &im.Error{Code: im.CodeTooManyConnections, Message: "the connection goes on to ask for what it is refused, or for pongs", RetryAfter: time.Second}
+	}
+	return nil
 }
 
 // takeRate takes one send from the rate, or returns how long to wait for it.
@@ -118,6 +135,7 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 	case *petrelv1.ClientFrame_Call:
 		s.call(f.Id, body.Call, k)
 	case *petrelv1.ClientFrame_Ping:
+		s.idle.Add(1)
 		s.Out.Answer(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}}, k)
 	case *petrelv1.ClientFrame_Pong:
 	default:

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/share"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func TestHistoryIsCutToTheLimitOfThePage(t *testing.T) {
@@ -190,6 +192,38 @@ func TestQueuedRequestsAreRefusedWhileAnswersWait(t *testing.T) {
 		alice.send(history(13, id))
 		alice.want("history of 4 of 13")
 	})
+}
+
+// Pings and what is refused have no answer that a store or a queue holds back, so they have a
+// rate. Spec: P-9.2.
+func TestConnectionThatIsRefusedWithoutEndIsEnded(t *testing.T) {
+	for name, f := range map[string]*petrelv1.ClientFrame{"pings": ping(7), "refusals": text(7, "", "k", "x")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.limits.SendsPerSecond, w.limits.SendBurst = 10, 40
+				w.start()
+				alice := w.login(w.token("", "alice"))
+				for i := range 60 { // 50 in a second
+					for range 50 {
+						alice.send(f)
+						if a := alice.next(); a.GetKick() != nil {
+							t.Fatalf("after %d seconds of 50 frames: %v", i, a)
+						}
+					}
+					pass(time.Second)
+				}
+				asked, kick := 0, ""
+				for ; asked < 5000 && kick == ""; asked++ {
+					alice.send(f)
+					kick = alice.next().GetKick().GetCode()
+				}
+				if kick != string(im.CodeTooManyConnections) || asked < 900 || asked > 1200 {
+					t.Errorf("after %d frames at once: %q", asked, kick)
+				}
+			})
+		})
+	}
 }
 
 func TestNoLimitOfTheOutboxServesRequests(t *testing.T) {

@@ -28,6 +28,7 @@ type Session struct {
 	phase    atomic.Int32 // one of the phases below
 	requests atomic.Int32 // requests under way
 	moves    atomic.Int32 // moves of cursors that are not answered
+	idle     atomic.Int32 // pings and refusals that no bucket has counted yet
 
 	mu      sync.Mutex // tier 3; guards the fields below
 	entered bool       // Out is in the online table
@@ -36,9 +37,9 @@ type Session struct {
 	// Only the reader uses these.
 	ended         bool
 	forwards      bool         // one of sends is a forward
+	focusRequests uint32       // how many came
 	sends         []*conv.Send // of the present read
 	rate          rate.Bucket  // of sends
-	focusRequests uint64       // how many came
 	lossy         *lossy       // nil: no signal and no watch came yet
 	limits        *Limits      // that were in force at the welcome: its windows stay those of the session
 }
@@ -82,6 +83,7 @@ func (s *Session) noteRefusal(what string, e *im.Error) {
 
 // refuseSend answers a send that does not come to its conversation.
 func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error, k *fanout.WakeUps) {
+	s.idle.Add(1)
 	if note := s.hub.o.Refused; note != nil {
 		note(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: "send", Code: e.Code, Text: e.Message, Send: f})
 	}
@@ -90,6 +92,7 @@ func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error
 
 // refuse answers a frame with an error.
 func (s *Session) refuse(id uint64, e *im.Error, k *fanout.WakeUps) {
+	s.idle.Add(1)
 	s.hub.Meter.Refusals.Add(string(e.Code))
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(e)}}, k)
 }

@@ -30,6 +30,7 @@ const reservedKinds = "petrel."
 // lossy is what a session has that signals or watches. Most sessions need it not at once.
 type lossy struct {
 	signals, watches rate.Bucket
+	idles            rate.Bucket     // pings and refusals, fewIdles a token
 	watch            *presence.Watch // nil: it has watched nobody yet
 }
 

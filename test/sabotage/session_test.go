@@ -2,6 +2,12 @@ package sabotage
 
 var sessionRules = []rule{
 	{
+		name:    "answer-pings-without-end",
+		holds:   "a connection that goes on and on to ask for pongs, or for what it is refused, is ended",
+		patches: []patch{{"internal/session/receive.go", `if s.idle.Load() < fewIdles ||`, `if true ||`}},
+		guards:  []guard{{"internal/session", "^TestConnectionThatIsRefusedWithoutEndIsEnded$"}},
+	},
+	{
 		name:    "serve-who-does-not-read",
 		holds:   "requests that wait for their turn are not served while the answers to others wait for the client",
 		patches: []patch{{"internal/session/request.go", `return nil, busy`, `_ = busy`}},
