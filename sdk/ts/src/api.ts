@@ -25,19 +25,24 @@ export interface Account {
 /** An installation where the user has logged in. */
 export interface Device {
   readonly id: string
-  readonly kind: string // "phone", "desktop", "web", …
+  /** "phone", "desktop", "web", … */
+  readonly kind: string
   readonly name: string
-  readonly client: string // as its last hello said
+  /** Name and version of the application, as it said when it last connected. */
+  readonly client: string
   readonly loginMs: number
-  readonly sessions: number // connected now
-  readonly current: boolean // the device that asks
+  /** How many of its connections there are now. */
+  readonly sessions: number
+  /** It is the device that asks. */
+  readonly current: boolean
   readonly revoked: boolean
 }
 
 /** A message that is pinned for all members. */
 export interface PinnedMessage {
   readonly message: Entry
-  readonly by: string // user
+  /** Who pinned it: a user. */
+  readonly by: string
   readonly timeMs: number
 }
 

@@ -10,9 +10,12 @@ const pageEntries = 100 // of each page that is asked for
 
 /** What a HistoryWindow shows at one moment. */
 export interface HistoryView {
-  readonly messages: readonly Message[] // oldest first
-  readonly isOldest: boolean // nothing that the user may read is before them
-  readonly isNewest: boolean // they reach to the newest entry, and new ones follow
+  /** Oldest first. */
+  readonly messages: readonly Message[]
+  /** Before them is nothing that the user may read. */
+  readonly isOldest: boolean
+  /** They reach to the newest entry, and new ones follow. */
+  readonly isNewest: boolean
 }
 
 /**

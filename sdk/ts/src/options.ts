@@ -29,7 +29,8 @@ export interface ClientOptions {
   readonly api?: string
   /** The id of this installation, at most 64 bytes; without one that of the store, made at random once. */
   readonly device?: string
-  readonly deviceKind?: string // 'web', 'phone', 'desktop', …; P-11.4
+  /** 'web', 'phone', 'desktop', …, with a token that belongs to no device. Otherwise the login has named the device and its kind. Spec: P-3.1, P-11.4. */
+  readonly deviceKind?: string
   /** Name and version of the application, for the operator's eyes. */
   readonly client?: string
   /** The class to connect with where the platform has no WebSocket: `import WebSocket from 'ws'`. */
@@ -46,7 +47,8 @@ export interface ClientOptions {
   readonly fetch?: Fetch
   readonly transport?: Transport
   readonly clock?: Clock
-  readonly random?: () => number // from 0 to below 1
+  /** From 0 to below 1. */
+  readonly random?: () => number
 }
 
 /** How the client is connected. */
@@ -57,7 +59,8 @@ export interface Status extends CoreStatus {
 
 /** A message that was sent. */
 export interface Sent {
-  readonly id: string // client message id
+  /** Client message id. */
+  readonly id: string
   /**
    * Waits until the fate of the message is known: its seq, or a PetrelError that says why it
    * is rejected, or of the kind unknowable. When the signal is aborted it is still on its way.

@@ -1,7 +1,7 @@
 // The package as an application gets it: packed, installed into a folder of its own, and used from outside.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, test } from 'node:test'
@@ -79,4 +79,26 @@ describe('the package', { timeout: 300_000 }, () => {
     run(tsc, ...strict, '--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', 'bundled.ts', 'application.ts', ...guide)
     rmSync(folder, { recursive: true })
   })
+})
+
+/** The names that an application can import from the entries of the package. */
+function exported(): ReadonlySet<string> {
+  const entries = ['index', 'history', 'node', 'protobuf', 'react'].map((name) => readFileSync(`src/${name}.ts`, 'utf8'))
+  const lists = entries.flatMap((text) => [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, names = '']) => names.split(',')))
+  return new Set([...lists.map((name) => name.trim()), ...entries.flatMap((text) => [...text.matchAll(/^export interface (\w+)/gm)].map(([, name = '']) => name))])
+}
+
+test('what is said of a field reaches the editor: types that the package exports have no comment that the compiler drops', () => {
+  const names = exported()
+  const dropped: string[] = []
+  let seen = 0
+  for (const file of readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((name) => /(?<!_gen|\.test)\.ts$/.test(name))) {
+    for (const [, name = '', body = ''] of readFileSync(path.join('src', file), 'utf8').matchAll(/^export interface (\w+).*\{\n([^]*?)^\}/gm)) {
+      if (!names.has(name)) continue
+      seen++
+      dropped.push(...body.split('\n').filter((line) => /^ {2}\w.* \/\/ /.test(line)).map((line) => `${file}: ${name}: ${line.trim()}`))
+    }
+  }
+  assert.ok(seen > 50, `${seen} types`)
+  assert.deepEqual(dropped, [])
 })

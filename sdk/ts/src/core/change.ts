@@ -4,14 +4,18 @@
  * number of conversations. Spec: S-18.1.
  */
 export interface Change {
-  readonly conversations: ReadonlySet<string> // ids; their messages, cursors, titles, or who is typing
-  readonly list: boolean // conversations came or went
+  /** Ids of those whose messages, cursors, titles or typists have changed. */
+  readonly conversations: ReadonlySet<string>
+  /** Conversations came or went. */
+  readonly list: boolean
   readonly status: boolean
-  readonly account: boolean // settings or devices of the user: an entry of the inbox
+  /** Settings or devices of the user: an entry of the inbox. */
+  readonly account: boolean
   readonly unread: boolean
   readonly signals: boolean
   readonly presence: boolean
-  readonly pending: boolean // messages to users with whom there is no conversation yet: see pendingTo
+  /** Messages to users with whom there is no conversation yet have changed: see pendingTo. */
+  readonly pending: boolean
 }
 
 /** A change that is being gathered. */

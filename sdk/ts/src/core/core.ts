@@ -50,14 +50,20 @@ export type State = 'offline' | 'connecting' | 'live'
 
 /** How the client is connected. */
 export interface Status {
-  readonly state: State // offline: not running, or waiting before the next try; connecting: until the welcome
-  readonly user: string // known from the first welcome on
-  readonly server: string // name and version, as user
+  /** offline: not running, or waiting before the next try; connecting: until the welcome. */
+  readonly state: State
+  /** The user's id; '' before the first connection. */
+  readonly user: string
+  /** Name and version of the server; '' before the first connection. */
+  readonly server: string
   /** Names the server's memory. When it changes, seqs that the application has kept mean nothing any more. Spec: P-3.4. */
   readonly history: string
-  readonly synced: boolean // the list of conversations is that of the server
-  readonly error?: Failure // why it is offline; absent: it was not connected yet, or was stopped
-  readonly retryMs: number // when the next try begins, by the clock of the core, while offline; 0: not known
+  /** The list of conversations is that of the server. Until then it is what the store has. */
+  readonly synced: boolean
+  /** Why it is offline; absent: it was not connected yet, or was stopped. With retryMs 0 the client has ended, and a person has to act. */
+  readonly error?: Failure
+  /** When the next try begins while it is offline, in Unix ms; 0: not known. */
+  readonly retryMs: number
 }
 
 /** What the core wants done. The caller takes it with takeOutputs. */

@@ -11,15 +11,23 @@ import { defined, type Range, type WireError } from './frames.js'
  */
 export interface Failure {
   readonly kind: 'refused' | 'silent' | 'store' | 'unknowable' | 'link'
-  readonly code: string // '' unless refused; a newer server may send codes that are not in the catalogue
-  readonly message: string // for people, as hint
+  /** '' unless refused; a newer server may send codes that are not in the catalogue. */
+  readonly code: string
+  /** For people, as hint. A PetrelError has it as failure.message: its own message has the code and the hint in it too. */
+  readonly message: string
   readonly hint: string
-  readonly settled: boolean // about a send: it is not stored and never will be
-  readonly retryable: boolean // the same request may succeed later
-  readonly retryAfterMs: number // not before that; 0: as after a lost connection
-  readonly requestId: string // names the line of the server's log
-  readonly head: number // of the conversation, with behind and after_ahead
-  readonly damaged?: Range // entries that cannot be read. Spec: P-9.5
+  /** About a send: it is not stored and never will be. */
+  readonly settled: boolean
+  /** The same request may succeed later. */
+  readonly retryable: boolean
+  /** Not before so many milliseconds; 0: as after a lost connection. */
+  readonly retryAfterMs: number
+  /** Names the line of the server's log. */
+  readonly requestId: string
+  /** Of the conversation, with behind and after_ahead. */
+  readonly head: number
+  /** Entries that cannot be read. Spec: P-9.5. */
+  readonly damaged?: Range
 }
 
 const none = { code: '', message: '', hint: '', settled: false, retryable: false, retryAfterMs: 0, requestId: '', head: 0 } as const

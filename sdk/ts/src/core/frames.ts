@@ -12,8 +12,10 @@ export type Role = '' | 'member' | 'admin' | 'owner'
 
 /** From and to, and what is between them. */
 export interface Range {
-  readonly from: number // seq
-  readonly to: number // seq
+  /** The first seq. */
+  readonly from: number
+  /** The last seq. */
+  readonly to: number
 }
 
 /** The fields of an object that are not undefined. */
@@ -31,34 +33,44 @@ export interface Ref {
 
 /** What a message has to do with others. Spec: P-5.8. */
 export interface Relations {
-  readonly replyTo: number // seq; 0: none
-  readonly thread: number // seq of the message whose thread this one belongs to; 0: none
+  /** Seq; 0: none. */
+  readonly replyTo: number
+  /** Seq of the message whose thread this one belongs to; 0: none. */
+  readonly thread: number
+  /** A message of a thread is to be shown among the others as well. */
   readonly alsoMain?: true
-  readonly mentions: readonly string[] // users
+  /** Ids of the users whom it mentions. */
+  readonly mentions: readonly string[]
   readonly mentionAll?: true
-  readonly forwardOf?: Ref // in a send only
-  readonly forwarded?: Forwarded // in a message only
+  /** In a send only. */
+  readonly forwardOf?: Ref
+  /** In a message only. */
+  readonly forwarded?: Forwarded
   readonly silent?: true
 }
 
 /** Whose message the sender has copied. Spec: P-5.10. */
 export interface Forwarded {
-  readonly from: string // '': the author does not want to be named, or it was the server
+  /** '': the author does not want to be named, or it was the server. */
+  readonly from: string
   readonly timeMs: number
 }
 
 /** Replaces the body of an earlier entry. Spec: P-5.3. */
 export interface Edit {
-  readonly target: number // seq
+  /** Seq of the entry. */
+  readonly target: number
   readonly type: string
   readonly text?: string
   readonly data?: Uint8Array
-  readonly rel?: Relations // absent: those of the target stay
+  /** Absent: those of the target stay. */
+  readonly rel?: Relations
 }
 
 /** Empties the body of an earlier entry. Spec: P-5.3. */
 export interface Recall {
-  readonly target: number // seq
+  /** Seq of the entry. */
+  readonly target: number
 }
 
 export interface MemberRef {
@@ -69,8 +81,10 @@ export interface MemberRef {
 /** A change of membership. Spec: P-8.2. */
 export interface MemberChange {
   readonly added: readonly MemberRef[]
-  readonly removed: readonly string[] // by somebody else
-  readonly left: readonly string[] // by themselves
+  /** Users whom somebody else has removed. */
+  readonly removed: readonly string[]
+  /** Users who have left. */
+  readonly left: readonly string[]
   readonly roles: readonly MemberRef[]
   readonly dissolved?: true
 }
@@ -84,7 +98,8 @@ export interface Profile {
 export interface InboxSettings {
   readonly conv: string
   readonly user: string
-  readonly values: ReadonlyMap<string, string> // an empty value removes the name
+  /** An empty value removes the name. */
+  readonly values: ReadonlyMap<string, string>
 }
 
 /** What an entry of the user's inbox is about, as far as the core acts on it. */
@@ -94,23 +109,37 @@ export type InboxEntry = { readonly kind: 'list' } | { readonly kind: 'settings'
 export interface Entry {
   readonly conv: string
   readonly seq: number
-  readonly from: string // user; '': the server itself
+  /** User id; '': the server itself. */
+  readonly from: string
+  /** The id that its sender gave it: a message on its way has the same one, as Outgoing.id. '' of an entry that is no send. */
   readonly clientMsgId: string
-  readonly timeMs: number // by the clock of the server; for display, never for order
+  /** When the server stored it, by its clock, in Unix ms: for display, never for order. */
+  readonly timeMs: number
+  /** How many entries up to this one count as unread. Spec: P-8.7. */
   readonly counted: number
-  readonly type: string // kind of text or data; '' means 'text'
+  /** Kind of text or data; '' means 'text'. */
+  readonly type: string
   readonly text?: string
   readonly data?: Uint8Array
+  /** It edits an earlier entry, which has the new text already: show nothing. */
   readonly edit?: Edit
+  /** It recalls an earlier entry, which is empty already: show nothing. */
   readonly recall?: Recall
+  /** Members came, went, or have other roles. */
   readonly members?: MemberChange
+  /** The group has another title. */
   readonly profile?: Profile
   readonly inbox?: InboxEntry
-  readonly editedBy: number // seq; 0: not edited
-  readonly recalledBy: number // seq; 0: not recalled
+  /** Seq of the entry that edited it last; 0: not edited. */
+  readonly editedBy: number
+  /** Seq of the entry that recalled it; 0: not recalled. A recalled message has no text and no data. */
+  readonly recalledBy: number
+  /** Of a message of a thread, whose root is rel.thread: its number there, 1, 2, 3 …; 0: it is in none. */
   readonly threadN: number
-  readonly lost?: true // damage of a disk took this entry. Spec: P-5.7
-  readonly withheld?: true // an empty place. Spec: P-5.4
+  /** Damage of a disk has taken the entry. Spec: P-5.7. */
+  readonly lost?: true
+  /** The user does not get the content, as of one whom they block: show nothing. Spec: P-5.4. */
+  readonly withheld?: true
   readonly rel?: Relations
 }
 
@@ -120,9 +149,12 @@ export interface Quote {
   readonly from: string
   readonly timeMs: number
   readonly type: string
-  readonly text?: string // at most 256 bytes of it
-  readonly data?: Uint8Array // absent if it is larger than 256 bytes
-  readonly cut?: true // the body is longer
+  /** At most 256 bytes of it. */
+  readonly text?: string
+  /** Absent if it is larger than 256 bytes. */
+  readonly data?: Uint8Array
+  /** The body is longer. */
+  readonly cut?: true
   readonly editedBy: number
   readonly recalledBy: number
   readonly lost?: true
@@ -133,17 +165,21 @@ export interface Quote {
 export interface Reaction {
   readonly emoji: string
   readonly count: number
-  readonly mine: boolean // the user is one of them
+  /** The user is one of them. */
+  readonly mine: boolean
 }
 
 /** What members have made of an entry. Spec: P-5.11. */
 export interface Note {
-  readonly conv: string // in events
+  /** Conversation id. */
+  readonly conv: string
   readonly seq: number
-  readonly version: number // a higher one is newer
+  /** A higher one is newer. */
+  readonly version: number
   readonly reactions: readonly Reaction[]
   readonly pinned?: true
-  readonly forAll?: true // says nothing about the user's own reactions
+  /** Says nothing about the user's own reactions. */
+  readonly forAll?: true
 }
 
 export interface Hint {
@@ -157,8 +193,10 @@ export interface Hint {
 export interface Receipt {
   readonly conv: string
   readonly user: string
-  readonly delivered: number // seq
-  readonly read: number // seq
+  /** The user holds the entries up to this seq. */
+  readonly delivered: number
+  /** The user has read the entries up to this seq. */
+  readonly read: number
 }
 
 /** Something of the moment, which nobody stores. Spec: P-13.1. */
@@ -168,7 +206,8 @@ export interface Signal {
   readonly kind: string
   readonly data?: Uint8Array
   readonly head: number
-  readonly id: string // a random number of 64 bits, which is only compared
+  /** A random number of 64 bits, which is only compared. */
+  readonly id: string
   readonly timeMs: number
   readonly holdMs: number
 }
@@ -376,19 +415,28 @@ export const newestPage = '18446744073709551615'
 /** Asks for a page of a conversation. Spec: P-5.2. */
 export interface GetHistory {
   readonly conv: string
+  /** Seq: entries above it, the first ones. */
   readonly after?: number
+  /** Seq: entries below it, the last ones. */
   readonly before?: number | typeof newestPage
-  readonly limit?: number // 0 and absent: the page of the server
+  /** How many entries at most; 0 and absent: as many as the server gives in a page. */
+  readonly limit?: number
+  /** Seq: entries on both sides of it. */
   readonly around?: number
+  /** Time in Unix ms: entries around the first one of this time or later. */
   readonly atMs?: number
+  /** Reactions and pins alone, without the entries. */
   readonly onlyNotes?: boolean
 }
 
 export interface SendSignal {
   readonly conv?: string
   readonly user?: string
+  /** At most 32 bytes. */
   readonly kind: string
+  /** At most 1 KiB. */
   readonly data?: Uint8Array
+  /** For so many ms it waits for devices that are not connected. */
   readonly holdMs?: number
 }
 

@@ -29,7 +29,8 @@ interface Heard {
  */
 export interface Presence {
   readonly online: boolean
-  readonly lastMs: number // of who is offline: until when they were online, to 10 minutes; 0: not known
+  /** Of a user who is offline: until when they were online, in Unix ms, to 10 minutes; 0: not known. */
+  readonly lastMs: number
 }
 
 export function newLossy(): Lossy {

@@ -6,13 +6,19 @@ import { put, settingKey } from './rows.js'
 
 /** What the user has set of a conversation, on whichever device. Spec: P-8.10. */
 export interface Personal {
-  readonly mutedUntilMs: number // until then the person is not disturbed; 0: never muted
-  readonly notify: string // of which messages the person is told: 'all', 'mentions', 'nothing'; '': not set
-  readonly pinned: number // above 0: it stands at the top, in the order of these
+  /** Until then, in Unix ms, the person is not disturbed; 0: not muted. */
+  readonly mutedUntilMs: number
+  /** Of which messages the person is told: 'all', 'mentions', 'nothing'; '': not set. */
+  readonly notify: string
+  /** Above 0: it stands at the top, in the order of these. */
+  readonly pinned: number
   readonly archived: boolean
-  readonly unread: boolean // the person wants it to look unread
-  readonly clearedTo: number // nothing up to this seq is shown
-  readonly blocked: boolean // of a direct conversation: the user blocks the other one
+  /** The person wants it to look unread. */
+  readonly unread: boolean
+  /** Nothing up to this seq is shown. */
+  readonly clearedTo: number
+  /** Of a direct conversation: the user blocks the other one. */
+  readonly blocked: boolean
 }
 
 /** The settings of the user, by what they are of and by name: the newest values that the client knows. */

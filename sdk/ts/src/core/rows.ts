@@ -69,12 +69,15 @@ export interface ConvRow {
 /** A message to be sent, or one that was not, as it is stored. */
 export interface OutgoingRow {
   readonly send: Send
-  readonly n: number // order of composition
+  /** Order of composition. */
+  readonly n: number
   readonly composedMs: number
   readonly look: boolean
   readonly stale: boolean
-  readonly state?: 'rejected' | 'unknowable' // absent: it is still to be sent
-  readonly error?: Failure // with a state
+  /** Absent: it is still to be sent. */
+  readonly state?: 'rejected' | 'unknowable'
+  /** With a state. */
+  readonly error?: Failure
 }
 
 /** The value of a row: plain data that can be cloned, with bytes as Uint8Array. */

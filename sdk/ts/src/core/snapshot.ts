@@ -15,30 +15,44 @@ import { countUnread, type Unread } from './unread.js'
 export interface Conversation {
   readonly id: string
   readonly kind: ConvKind
-  readonly title: string // of a group
-  readonly peer: string // the other user of a direct conversation
+  /** Of a group; '' of a direct conversation. */
+  readonly title: string
+  /** The other user of a direct conversation; '' of a group. */
+  readonly peer: string
   readonly role: Role
-  readonly left: boolean // the user is no member any more
-  readonly head: number // the highest seq heard of
-  readonly have: number // the client holds what the user may read up to here; below head: more is coming
-  readonly unread: number // messages of others above read. Spec: P-8.7
-  readonly read: number // the user's own read cursor
-  readonly known: boolean // false: the server has not said yet what it is
-  readonly last?: Message // the newest message with a text or data that is held
-  readonly receipts: ReadonlyMap<string, Receipt> // how far other users are, by user, as far as is known
-  readonly typing: readonly string[] // others who are typing now, sorted
+  /** The user is no member any more. */
+  readonly left: boolean
+  /** The highest seq of the conversation that the client has heard of. */
+  readonly head: number
+  /** The client holds what the user may read up to this seq; below head: more is coming. */
+  readonly have: number
+  /** How many messages of others above `read` there are, those of threads left out. Spec: P-8.7. */
+  readonly unread: number
+  /** The user's own read cursor, a seq: markRead moves it. */
+  readonly read: number
+  /** false: the server has not said yet what it is. */
+  readonly known: boolean
+  /** The newest message with a text or data that the client holds, also one of a thread. */
+  readonly last?: Message
+  /** How far other users are, by user, as far as is known: loadReceipts asks for those of a group. */
+  readonly receipts: ReadonlyMap<string, Receipt>
+  /** Others who are typing now, sorted. */
+  readonly typing: readonly string[]
   /**
    * Entries that the server cannot read at present, oldest first: holes among the messages.
    * An operator has to repair the store. Spec: P-9.5.
    */
   readonly damaged: readonly Range[]
-  readonly mentions: readonly number[] // seqs of unread messages that mention the user, ascending; of very many the oldest
-  readonly personal: Personal // what the user has set of it
+  /** Seqs of unread messages that mention the user, ascending; of very many the oldest. */
+  readonly mentions: readonly number[]
+  /** What the user has set of the conversation. */
+  readonly personal: Personal
 }
 
 /** An entry of a conversation with what members have made of it. */
 export interface Message extends Entry {
   readonly reactions: readonly Reaction[]
+  /** For all members. */
   readonly pinned: boolean
   /** Of the user's own messages: how many others are known to hold it. */
   readonly delivered: number
@@ -48,35 +62,43 @@ export interface Message extends Entry {
 
 /** A new body for an earlier message. One of text and data is set. */
 export interface EditDraft {
-  readonly target: number // seq
+  /** Seq of the entry. */
+  readonly target: number
   readonly type?: string
   readonly text?: string
   readonly data?: Uint8Array
-  readonly rel?: Relations // absent: those of the target stay
+  /** Absent: those of the target stay. */
+  readonly rel?: Relations
 }
 
-/** A message to be sent. One of conv and user is set, and one body. */
+/** A message to be sent. One of conv and user is set, and one body: text, data, edit, recall or forward. Without any it is an empty text. */
 export interface Draft {
-  readonly conv?: string // conversation id
-  readonly user?: string // user id: the direct conversation with them
+  /** Conversation id. */
+  readonly conv?: string
+  /** User id: for the direct conversation with them, which need not exist. */
+  readonly user?: string
   /**
    * The client message id; absent: made at random. An application that gives its own may
    * send the same draft again, from another process too: it is stored once. That costs the
    * server a look-up.
    */
   readonly id?: string
-  readonly type?: string // kind of text or data, at most 64 bytes; absent means "text"
+  /** Kind of text or data, at most 64 bytes; absent means "text". */
+  readonly type?: string
   readonly text?: string
   readonly data?: Uint8Array
   readonly edit?: EditDraft
   readonly recall?: Recall
-  readonly replyTo?: number // seq of the entry that the message answers
-  readonly silent?: boolean // nobody is to be disturbed by the message
+  /** Seq of the entry that the message answers. */
+  readonly replyTo?: number
+  /** Nobody is to be disturbed by the message. */
+  readonly silent?: boolean
   /**
    * The seq of the message to whose thread this one belongs. Such a message does not count
    * as unread unless it has alsoMain. Spec: P-5.12.
    */
   readonly thread?: number
+  /** A message of a thread is to be shown among the others as well. */
   readonly alsoMain?: boolean
   /** Users whom the message is meant for in particular, at most 50, in any order. Spec: P-5.13. */
   readonly mentions?: readonly string[]
@@ -95,14 +117,21 @@ export type SendState = 'sending' | 'sent' | 'rejected' | 'unknowable'
 
 /** A message on its way, at one moment. */
 export interface Outgoing {
-  readonly id: string // client message id
-  readonly composedMs: number // by the clock of this device
+  /** Client message id. */
+  readonly id: string
+  /** When it was composed, by the clock of this device, in Unix ms. */
+  readonly composedMs: number
   readonly state: SendState
-  readonly conv: string // '' until known
-  readonly seq: number // when it is sent
-  readonly timeMs: number // when the server stored it, by its clock; 0 until it is sent
+  /** Conversation id; '' until it is known. */
+  readonly conv: string
+  /** Its number in the conversation; 0 until it is sent. */
+  readonly seq: number
+  /** When the server stored it, by its clock, in Unix ms; 0 until it is sent. */
+  readonly timeMs: number
+  /** The head that this client knew when the message was composed. Spec: P-4.7. */
   readonly after?: number
-  readonly draft: Draft // what is sent, without its id: for another try after a rejection
+  /** What is sent, without its id: send it again after a rejection, if the person wants. */
+  readonly draft: Draft
   /** Why it is rejected; while it is sending, why the server has put it off. */
   readonly error?: Failure
 }

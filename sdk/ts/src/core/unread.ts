@@ -4,9 +4,12 @@ import { sameFields } from './snapshot.js'
 
 /** How much the user has not read, in all conversations together. */
 export interface Unread {
-  readonly messages: number // of others, above the read cursors
-  readonly conversations: number // that have some of them
-  readonly mentions: number // of the user
+  /** Messages of others above the read cursors. */
+  readonly messages: number
+  /** Conversations that have some of them. */
+  readonly conversations: number
+  /** How many of them mention the user. */
+  readonly mentions: number
 }
 
 /**
