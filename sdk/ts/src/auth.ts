@@ -1,3 +1,4 @@
+import { here } from './browser.js'
 import { type Clock, randomId, systemClock } from './clock.js'
 import { refusal } from './core/index.js'
 import { isPetrelError, PetrelError, refused } from './errors.js'
@@ -22,7 +23,8 @@ export interface Tokens {
 
 /** Who logs in, with what proof, and where. */
 export interface Login {
-  readonly tenant?: string // 'default' by itself
+  /** 'default' by itself. */
+  readonly tenant?: string
   readonly user: string
   readonly password: string
   readonly device?: DeviceRefJson
@@ -100,8 +102,12 @@ export function memoryTokens(): TokenStorage {
   }
 }
 
-/** Tokens in the database of the browser, which all tabs share. */
-export function browserTokens(account: string, factory: IDBFactory = indexedDB, locks: Locks | undefined = browserLocks()): TokenStorage {
+/**
+ * Tokens in the database of the browser, which all tabs share. Where there is none, as on a
+ * server that renders the page, they are kept in memory.
+ */
+export function browserTokens(account: string, factory: IDBFactory | undefined = here().indexedDB, locks: Locks | undefined = browserLocks()): TokenStorage {
+  if (!factory) return memoryTokens()
   const name = `petrel-login:${account}`
   const db = new Database(name, factory)
   const turn = inTurn()
@@ -159,8 +165,12 @@ export interface SavedTokensOptions {
    * without a refresh token is not kept. As for a TokenSource, `refused` is the token that
    * the server has just refused. After 10 s, a refresh that came before included, the signal is
    * aborted, and the answer comes too late: other tabs wait.
+   *
+   * undefined: nobody is logged in to the application, and the client ends, with
+   * `unauthenticated` or the code for which the tokens are void. After an error that is no
+   * PetrelError, and an answer without an accessToken, the client asks again.
    */
-  readonly login?: (refused: string, signal: AbortSignal) => Promise<LoginAnswer>
+  readonly login?: (refused: string, signal: AbortSignal) => Promise<LoginAnswer | undefined>
   readonly clock?: Clock
 }
 
@@ -229,7 +239,10 @@ export class SavedTokens {
   /** Has the back end log the device in; one tab at a time, for a login makes the former one of the same device void. */
   async #login(old: string, signal: AbortSignal, none: () => PetrelError): Promise<string> {
     if (!this.#ask) throw none()
-    const tokens = tokensOf(await unlessAborted(this.#ask(old, signal), signal))
+    const answer = await unlessAborted(this.#ask(old, signal), signal)
+    if (!answer) throw none()
+    if (!answer.accessToken) throw new Error('the answer of the login has no accessToken')
+    const tokens = tokensOf(answer)
     if (tokens.refresh !== '') await this.#storage.write(tokens)
     return tokens.access
   }

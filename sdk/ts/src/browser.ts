@@ -5,7 +5,8 @@ import { type Browser, type Channel, Tab } from './tabs/tab.js'
 /** What of a browser the store uses; tests bring their own. */
 export interface BrowserParts {
   readonly indexedDB?: IDBFactory | undefined
-  readonly browser?: Browser | undefined // undefined: it has no Web Locks, as on a page without TLS
+  /** undefined: it has no Web Locks, as on a page without TLS. */
+  readonly browser?: Browser | undefined
 }
 
 /**
@@ -56,7 +57,7 @@ function alone(seam: Seam, warnings: readonly Warning[]): Shared {
 }
 
 /** The parts of the browser that this runs in. */
-function here(): BrowserParts {
+export function here(): BrowserParts {
   const { navigator, document, BroadcastChannel } = globalThis as Partial<typeof globalThis>
   let indexedDB: IDBFactory | undefined
   try {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
-  Auth, Client, type ClientOptions, isPetrelError, memoryStore, memoryTokens, PetrelError, SavedTokens, type Store, systemClock, type Tokens, type Transport, webSocketTransport,
+  Auth, browserTokens, Client, type ClientOptions, isPetrelError, memoryStore, memoryTokens, PetrelError, SavedTokens, type Store, systemClock, type Tokens, type TokenStorage, type
+  Transport, webSocketTransport,
 } from '../src/index.js'
 import { protobuf } from '../src/protobuf.js'
 import type { ServerFrameJson } from '../src/wire/frames_gen.js'
@@ -456,6 +457,28 @@ describe('tokens', { timeout: 300_000 }, () => {
     const short = new SavedTokens(auth, memoryTokens(), { login: async () => ({ accessToken: 'once' }) })
     assert.equal(await short.token('', signal), 'once')
     assert.equal(await short.read(), undefined)
+  })
+
+  test('a back end that says that nobody is logged in ends the client, and one that fails is asked again', async () => {
+    const { signal } = new AbortController()
+    const token = async (storage: TokenStorage, answer: object | undefined): Promise<string> => {
+      const auth = new Auth('ws://a', () => Promise.resolve(new Response('{"code":"revoked"}', { status: 401, headers: { 'Petrel-Error': 'revoked' } })))
+      return new SavedTokens(auth, storage, { login: async () => answer }).token('a1', signal)
+    }
+    await assert.rejects(token(memoryTokens(), undefined), (e) => hasCode('unauthenticated')(e) && isPetrelError(e) && !e.retryable)
+    const storage = memoryTokens()
+    await storage.write(tokens)
+    await assert.rejects(token(storage, undefined), hasCode('revoked'))
+    // The body of a refusal that nobody has looked at the status of.
+    await assert.rejects(token(storage, { code: 'unauthenticated', message: 'the key is not valid' }), (e) => !isPetrelError(e) && /no accessToken/.test(String(e)))
+    assert.equal((await storage.read())?.access, 'a1')
+  })
+
+  test('where there is no database, as on a server that renders a page, tokens are kept in memory', async () => {
+    assert.equal(globalThis.indexedDB, undefined)
+    const saved = new SavedTokens(new Auth('ws://a'), browserTokens('acme/alice'))
+    await saved.save({ ...tokens, accessExpiresMs: 9e15 })
+    assert.equal(await saved.token('', new AbortController().signal), 'a1')
   })
 })
 
