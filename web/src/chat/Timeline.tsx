@@ -40,7 +40,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const [unreadAfter] = useState(v.unread > 0 ? v.read : undefined) // fixed while the chat is open
   const { account } = useSession()
   const [opening] = useState<Opening>(() => unreadAfter === undefined ? placeIn(account, v.id) : { unreadAfter })
-  const { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, opening)
+  const { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, user, opening)
   const unreadAt = useRef<number | undefined>(undefined)
   if (unreadAt.current === undefined && unreadAfter !== undefined && (held.isOldest || (held.messages[0]?.seq ?? Infinity) <= unreadAfter + 1)) {
     unreadAt.current = firstUnread(held.messages, user, unreadAfter)
@@ -77,10 +77,10 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const read = useCallback(() => {
     if ((shown.at(-1)?.seq ?? 0) <= v.read || !isSeen()) return
     const key = scroller.current?.lastSeen()
-    const seen = shown.findLast((m) => keyOf(m) === key)
+    const seen = shown.findLast((m) => keyOf(m, user) === key)
     const upTo = seen && seen.seq === shown.findLast(isShown)?.seq ? shown.at(-1)?.seq ?? 0 : seen?.seq ?? 0
     if (upTo > v.read) client.markRead(v.id, upTo)
-  }, [client, isSeen, scroller, shown, v.id, v.read])
+  }, [client, isSeen, scroller, shown, user, v.id, v.read])
   useEffect(() => {
     if (!hidden) read()
     return onSeen(read)
@@ -93,7 +93,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
     const left = (): void => {
       const at = scroller.current?.place
       if (!at && !reached.current) return // the place that was kept is still the last one where they read
-      const row = at && seen.current.find((m) => keyOf(m) === at.key)
+      const row = at && seen.current.find((m) => keyOf(m, user) === at.key)
       keepPlace(account, v.id, at && row && { seq: row.seq, belowPx: at.belowPx })
     }
     addEventListener('pagehide', left)
@@ -101,7 +101,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
       removeEventListener('pagehide', left)
       left()
     }
-  }, [account, reached, scroller, v.id])
+  }, [account, reached, scroller, user, v.id])
 
   // What the person sends is seen by them, wherever they were.
   const newest = pending.at(-1)?.id

@@ -17,20 +17,20 @@ const shape = (rows: readonly Row[]): string[] => rows.map((r) => r.kind === 'me
 
 test('messages of one user are a group, until another one writes or ten minutes pass', () => {
   const [day] = arrange([message(1, 'a'), message(2, 'a'), message(3, 'b'), message(4, 'a'), message(5, 'a', { timeMs: noon + 700_000 })], [], 'a')
-  assert.deepEqual(shape(day?.rows ?? []), ['message m1 first', 'message m2 last', 'message m3 first last', 'message m4 first last', 'message m5 first last'])
+  assert.deepEqual(shape(day?.rows ?? []), ['message own m1 first', 'message own m2 last', 'message 3 first last', 'message own m4 first last', 'message own m5 first last'])
 })
 
 test('a group that goes on beyond what is drawn looks the same before and after that is drawn', () => {
   const all = [1, 2, 3, 4].map((seq) => message(seq, 'a'))
   const [day] = arrange(all.slice(1, 3), [], 'b', undefined, besideOf(all, { from: 2, to: 3 }))
-  assert.deepEqual(shape(day?.rows ?? []), ['message m2', 'message m3'])
+  assert.deepEqual(shape(day?.rows ?? []), ['message 2', 'message 3'])
   const [other] = arrange(all.slice(1, 3), [], 'b', undefined, [message(1, 'c'), undefined])
-  assert.deepEqual(shape(other?.rows ?? []), ['message m2 first', 'message m3 last'])
+  assert.deepEqual(shape(other?.rows ?? []), ['message 2 first', 'message 3 last'])
 })
 
 test('each day has its rows', () => {
   const days = arrange([message(1, 'a'), message(2, 'a', { timeMs: noon + 86_400_000 })], [], 'a')
-  assert.deepEqual(days.map((d) => shape(d.rows)), [['message m1 first last'], ['message m2 first last']])
+  assert.deepEqual(days.map((d) => shape(d.rows)), [['message own m1 first last'], ['message own m2 first last']])
 })
 
 test('edits and recalls have no row, and the line of unread messages comes before the first of others', () => {
@@ -39,14 +39,14 @@ test('edits and recalls have no row, and the line of unread messages comes befor
   assert.equal(firstUnread(all, 'a', 1), 4)
   assert.equal(firstUnread(all, 'a', 5), undefined)
   const [day] = arrange(all, [], 'a', 4)
-  assert.deepEqual(shape(day?.rows ?? []), ['message m1 first last', 'message m2 first last', 'unread', 'message m4 first', 'message m5 last'])
+  assert.deepEqual(shape(day?.rows ?? []), ['message 1 first last', 'message own m2 first last', 'unread', 'message 4 first', 'message 5 last'])
 })
 
 test('what waits comes last, also if the clock of this device is hours slow or fast', () => {
   for (const composedMs of [noon - 7 * 3600_000, noon + 20 * 3600_000]) {
     const waiting: Outgoing = { id: 'p', composedMs, state: 'sending', conv: 'g', seq: 0, timeMs: 0, draft: { conv: 'g', text: 'x' } }
     const days = arrange([message(1, 'b'), message(2, 'a')], [waiting], 'a')
-    assert.deepEqual(days.map((d) => shape(d.rows)), [['message m1 first last', 'message m2 first', 'pending p last']])
+    assert.deepEqual(days.map((d) => shape(d.rows)), [['message 1 first last', 'message own m2 first', 'pending own p last']])
   }
 })
 
@@ -54,6 +54,12 @@ test('a message keeps its key when it gets its seq', () => {
   const waiting: Outgoing = { id: 'm9', composedMs: noon, state: 'sending', conv: 'g', seq: 0, timeMs: 0, draft: { conv: 'g', text: 'x' } }
   const key = (rows: readonly Row[] | undefined): string | undefined => rows?.at(-1)?.key
   assert.equal(key(arrange([], [waiting], 'a')[0]?.rows), key(arrange([message(9, 'a')], [], 'a')[0]?.rows))
+})
+
+test('a message has a key of its own, whatever id its sender gave it', () => {
+  const all = [message(1, 'a', { clientMsgId: 'x' }), message(2, 'b', { clientMsgId: 'x' }), message(3, 'b', { clientMsgId: 'x' }), message(4, 'b', { clientMsgId: '2' }), message(5, 'b', { clientMsgId: 'unread' })]
+  const keys = arrange(all, [], 'a', 5)[0]?.rows.map((r) => r.key) ?? []
+  assert.equal(new Set(keys).size, 6, keys.join())
 })
 
 test('a span moves over a long conversation, never grows beyond its bound, and leaves nothing out', () => {

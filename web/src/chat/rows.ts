@@ -32,8 +32,16 @@ export function isSaid(m: Message): boolean {
   return !m.members && !m.profile && !m.lost
 }
 
-export function keyOf(m: Message): string {
-  return m.clientMsgId || String(m.seq)
+/**
+ * The key of an entry in its conversation. An own message has that of the one on its way. The id of
+ * a message of others is what they chose, perhaps that of another message: they have their seq.
+ */
+export function keyOf(m: Message, me: string): string {
+  return m.from === me && m.clientMsgId ? ownKey(m.clientMsgId) : String(m.seq)
+}
+
+function ownKey(id: string): string {
+  return `own ${id}`
 }
 
 /** A message as it will be once the edit of it that waits is stored. */
@@ -66,15 +74,15 @@ export function arrange(messages: readonly Message[], pending: readonly Outgoing
     const ms = m.timeMs
     const day = dayOf(ms)
     if (m.seq === unreadAt) lines.push({ row: unreadRow, from: '', ms, day })
-    if (isSaid(m)) lines.push({ row: { kind: 'message', key: keyOf(m), message: m, first: true, last: true }, from: m.from, ms, day })
-    else lines.push({ row: { kind: 'service', key: keyOf(m), message: m }, from: '', ms, day })
+    if (isSaid(m)) lines.push({ row: { kind: 'message', key: keyOf(m, me), message: m, first: true, last: true }, from: m.from, ms, day })
+    else lines.push({ row: { kind: 'service', key: keyOf(m, me), message: m }, from: '', ms, day })
   }
   const newest = lines.at(-1)?.ms ?? 0
   for (const o of pending) {
     // The clock of this device may be wrong: what waits comes last, whatever it says.
     if (!isPendingShown(o)) continue
     const ms = Math.max(newest, lines.length > 0 ? newest : o.composedMs)
-    lines.push({ row: { kind: 'pending', key: o.id, outgoing: o, first: true, last: true }, from: me, ms, day: dayOf(ms) })
+    lines.push({ row: { kind: 'pending', key: ownKey(o.id), outgoing: o, first: true, last: true }, from: me, ms, day: dayOf(ms) })
   }
   group(lines, lineBeside(beside[0]), lineBeside(beside[1]))
   return byDay(lines)

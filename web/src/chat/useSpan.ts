@@ -25,7 +25,7 @@ interface Place {
 export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
 
 /** What the timeline does with its window: which entries are drawn, and where the view stands. */
-export function useSpan(conv: string, opening: Opening) {
+export function useSpan(conv: string, me: string, opening: Opening) {
   const client = useClient()
   const [window] = useState(() => new HistoryWindow(client, conv))
   const held = useSyncExternalStore(window.subscribe, window.view)
@@ -112,7 +112,7 @@ export function useSpan(conv: string, opening: Opening) {
       const opens = !opened.current && shown.length > 0
       if (opens) {
         opened.current = true
-        place.current ??= openingPlace(shown, span, opening, held) // a person who went elsewhere while the chat waited is not taken back
+        place.current ??= openingPlace(shown, me, span, opening, held) // a person who went elsewhere while the chat waited is not taken back
         if (place.current.key !== '') reached.current = true
       }
       const to = place.current
@@ -141,13 +141,13 @@ export function useSpan(conv: string, opening: Opening) {
     reached.current = true
     setWaits(false)
     const { span: is } = now.current
-    if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target), below)) look()
+    if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target, me), below)) look()
     else {
       const around = spanAt(window.view(), target.seq)
-      place.current = { span: around, key: keyOf(target), below }
+      place.current = { span: around, key: keyOf(target, me), below }
       setSpan(around)
     }
-  }, [look, window])
+  }, [look, me, window])
 
   const within = useCallback(() => ({ timeoutMs: client.status().state === 'live' ? jumpMs : jumpWithoutMs }), [client])
 
@@ -220,10 +220,10 @@ function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
 }
 
 /** The row at which a chat opens; the end, if the place that was kept could not be read in time. */
-function openingPlace(shown: readonly Message[], span: Span, opening: Opening, held: HistoryView): Place {
+function openingPlace(shown: readonly Message[], me: string, span: Span, opening: Opening, held: HistoryView): Place {
   if (opening && 'unreadAfter' in opening) return { span, key: 'unread', below: dividerBelowPx }
   const first = shown[0]
   const isThere = opening && first && (first.seq <= opening.seq || held.isOldest && first === held.messages[0])
   const row = isThere && shown.find((m) => m.seq >= opening.seq && isShown(m))
-  return { span, key: row ? keyOf(row) : '', below: opening?.belowPx ?? 0 }
+  return { span, key: row ? keyOf(row, me) : '', below: opening?.belowPx ?? 0 }
 }
