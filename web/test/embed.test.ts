@@ -409,6 +409,16 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     }
   })
 
+  test('an element says, and tells the page, that there is no such conversation', async () => {
+    const liam = await Person.open(browser, page('missing', element('liam', 'conv="nothing-there"')))
+    await liam.page.getByText('There is no such chat, or you are not in it.').waitFor()
+    await untilTold(liam.page, 'petrel-error')
+    assert.deepEqual((await told(liam.page, 'petrel-error')).map((e) => e.code), ['no_conversation'])
+    assert.equal(await liam.page.getByText('@', { exact: true }).count(), 0)
+    assert.equal(await liam.page.getByText('Write the first message').count(), 0)
+    await liam.context.close()
+  })
+
   test('a token of somebody else shows nobody anything', async () => {
     const p = (await Person.open(browser, page('other', `<petrel-chat server="${server.url}" user="alice" peer="bob" token="${server.tokens['bob']}"></petrel-chat>`))).page
     await p.getByRole('alert').waitFor()

@@ -89,6 +89,7 @@ function Subtitle({ conversation: v, peer }: { readonly conversation: Conversati
   const { state } = useStatus()
   const members = useMembers(v?.kind === 'group' ? v : undefined)
   if (v?.kind === 'group') return <>{v.left ? t('notMemberShort') : members.length > 0 ? t('memberCount', { n: members.length }) : t('group')}</>
+  if (peer === '') return <></> // a chat of which nothing is known
   if (state !== 'live' || !presence) return <>@{peer}</>
   if (presence.online) return <span className="online">{t('online')}</span>
   return <>{presence.lastMs > 0 ? lastSeen(presence.lastMs, translation) : `@${peer}`}</>

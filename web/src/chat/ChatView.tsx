@@ -101,7 +101,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
         {writable
           ? <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
-          : <p className="composer-none">{t('notMember')}</p>}
+          : <p className="composer-none">{t(v ? 'notMember' : 'noChat')}</p>}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
@@ -129,7 +129,7 @@ function Beginning({ peer, pending }: { readonly peer: string; readonly pending:
     <div className="timeline">
       <div className="timeline-view">
         <div className="timeline-content">
-          {synced && rows.length === 0 && <div className="service beginning"><span>{t(peer === user ? 'notesBeginning' : 'beginning', { name: peer })}</span></div>}
+          {synced && peer !== '' && rows.length === 0 && <div className="service beginning"><span>{t(peer === user ? 'notesBeginning' : 'beginning', { name: peer })}</span></div>}
           <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} /></li>)}</ol>
         </div>
       </div>

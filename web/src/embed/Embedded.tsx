@@ -11,6 +11,7 @@ import { useTranslation } from '../i18n/index.js'
 import { Panes } from '../Panes.js'
 import { Sidebar } from '../sidebar/Sidebar.js'
 import { useChat } from '../snapshot.js'
+import { refused } from './login.js'
 
 /** What an element shows: the chat, drawn from nothing for each key; or why there is none; undefined: it waits. */
 export type Shown = { readonly session: Session; readonly key: number } | { readonly error: unknown } | undefined
@@ -56,7 +57,7 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
     else if (ends) onError(ends)
   }, [other, ends, onError, onOther])
   if (ends) return <Refused error={new PetrelError(ends)} user={session.user} onAgain={onAgain} />
-  if (one) return <><Panes part /><WatchPeer /></>
+  if (one) return <><Panes part /><WatchPeer /><Missing onError={onError} /></>
   return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
 }
 
@@ -66,6 +67,18 @@ function WatchPeer(): null {
   const { user, watch } = useSession()
   const other = useChat(conv, peer)?.peer ?? ''
   useEffect(() => other === '' || other === user ? undefined : watch([other]), [other, user, watch])
+  return null
+}
+
+/** Tells the page that its attribute conv names no conversation of the user. */
+function Missing({ onError }: Pick<EmbeddedProps, 'onError'>): null {
+  const { conv } = useRoute()
+  const { synced } = useStatus()
+  const known = useChat(conv, '') !== undefined
+  const missing = synced && conv !== '' && !known
+  useEffect(() => {
+    if (missing) onError(refused('no_conversation', `there is no conversation ${conv} of the user`, 'check the attribute conv'))
+  }, [missing, conv, onError])
   return null
 }
 

@@ -118,6 +118,7 @@ export const en = {
   lastSeen: 'last seen {when}',
   beginning: 'Write the first message to @{name}',
   notesBeginning: 'What you write here only you see, on all your devices',
+  noChat: 'There is no such chat, or you are not in it.',
   notMember: 'You are not a member of this group any more.',
   notMemberShort: 'Not a member any more',
   didCreate: '{name} created the group',

@@ -118,6 +118,7 @@ export const zh: Texts = {
   lastSeen: '最后在线 {when}',
   beginning: '给 @{name} 发送第一条消息',
   notesBeginning: '这里的内容只有你自己能看到，并会同步到你的所有设备',
+  noChat: '没有这个会话，或者你不在其中。',
   notMember: '你已不是此群的成员。',
   notMemberShort: '已不是成员',
   didCreate: '{name} 创建了群聊',
