@@ -428,24 +428,12 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
   })
 
   test('an application in React of its own shows it from the package, and gives it a function', async () => {
-    const source = `
-      import '@petrel-im/chat'
-      import { useState } from 'react'
-      import { createRoot } from 'react-dom/client'
-      function App() {
-        const [peer, setPeer] = useState('frank')
-        const [asked, setAsked] = useState(0)
-        const [, setTimes] = useState(0)
-        globalThis.draw = () => setTimes((n) => n + 1)
-        return <><button onClick={() => setPeer('dave')}>dave</button><output>{asked}</output><petrel-chat server="${server.url}" user="bob" peer={peer} token={() => { setAsked((n) => n + 1); return '${server.tokens['bob']}' }} /></>
-      }
-      createRoot(document.querySelector('#app')).render(<App />)`
     const { outputFiles } = await build({
-      stdin: { contents: source, resolveDir: '.', loader: 'jsx', sourcefile: 'app.jsx' }, bundle: true, splitting: true, format: 'esm', jsx: 'automatic', write: false, outdir: '/application',
-      alias: { '@petrel-im/chat': path.resolve('embed/dist/petrel-chat.js') }, define: { 'process.env.NODE_ENV': '"production"' },
+      entryPoints: ['test/application.tsx'], bundle: true, splitting: true, format: 'esm', jsx: 'automatic', write: false, outdir: '/application',
+      alias: { '@petrel-im/chat': path.resolve('embed/dist/petrel-chat.js') }, define: { 'process.env.NODE_ENV': '"production"', SERVER: JSON.stringify(server.url), TOKEN: JSON.stringify(server.tokens['bob']) },
     })
     for (const f of outputFiles) parts.set(f.path, f.text)
-    const address = page('react', '<div id="app"></div><script type="module" src="/application/stdin.js"></script>')
+    const address = page('react', '<div id="app"></div><script type="module" src="/application/application.js"></script>')
     pages.set('/react', pages.get('/react')?.replace(/<script type="module" src="[^"]*petrel-chat.js"><\/script>/, '') ?? '')
     const bob = await Person.open(browser, address)
     await bob.page.getByRole('heading', { name: 'frank' }).waitFor()
@@ -453,6 +441,7 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     await bob.field.evaluate((f) => f.setAttribute('data-same', ''))
     await bob.page.evaluate(() => (globalThis as unknown as { draw: () => void }).draw())
     await bob.say('from React')
+    await bob.page.getByText(/^newest: [1-9]/).waitFor()
     await bob.message('from React').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
     assert.equal(await bob.page.locator('.composer-field[data-same]').count(), 1)
     await bob.page.getByRole('button', { name: 'dave' }).click()
