@@ -8,6 +8,7 @@ localStorage.setItem('device', device)
 const saved = new SavedTokens(new Auth(server), browserTokens(`shop/${user}`), {
   login: async () => {
     const answer = await fetch('/chat-token', { method: 'POST', body: JSON.stringify({ device: { id: device, kind: 'web' } }) })
+    if (answer.status === 401) return undefined // nobody is logged in
     if (!answer.ok) throw new Error(`/chat-token answers ${answer.status}`)
     return answer.json()
   },

@@ -26,7 +26,7 @@ function Chat() {
     <>
       <p role="status">{state}</p>
       <ol>
-        {useMessages(conv).filter((m) => m.text !== undefined).map((m) => <li key={m.clientMsgId || m.seq}>{m.from}: {m.text}</li>)}
+        {useMessages(conv).filter((m) => m.text !== undefined).map((m) => <li key={m.seq}>{m.from}: {m.text}</li>)}
         {usePendingTo(peer).map((m) => <li key={m.id}>{m.draft.text} ({m.state})</li>)}
       </ol>
       <Composer />
@@ -44,7 +44,7 @@ function Composer() {
   }
   return (
     <form onSubmit={send}>
-      <input aria-label="message" value={text} onChange={(event) => setText(event.target.value)} />
+      <input aria-label="message" required value={text} onChange={(event) => setText(event.target.value)} />
       <button>Send</button>
     </form>
   )

@@ -6,7 +6,7 @@ const peer = at.get('peer')
 const client = new Client({ url: at.get('url'), token: at.get('token'), deviceKind: 'web', store: browserStore(at.get('account')) })
 client.connect()
 
-document.body.innerHTML = '<p role="status"></p><ol></ol><form><input aria-label="message"><button>Send</button></form>'
+document.body.innerHTML = '<p role="status"></p><ol></ol><form><input aria-label="message" required><button>Send</button></form>'
 const [status, list, form, input] = ['p', 'ol', 'form', 'input'].map((name) => document.querySelector(name))
 
 client.subscribe((change) => {

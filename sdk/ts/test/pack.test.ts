@@ -30,12 +30,12 @@ declare global {
 }
 `
 
-/** The pieces of code in the guide, as modules. */
-function pieces(): readonly string[] {
+/** The pieces of code in the guide, as modules, by the names of files. */
+function pieces(): ReadonlyMap<string, string> {
   const guide = readFileSync('../../docs/guide/typescript.md', 'utf8')
-  const found = [...guide.matchAll(/```js\n([^]*?)```/g)].map(([, text]) => `${text}export {}\n`)
-  assert.equal(found.length, 5)
-  return found
+  const found = [...guide.matchAll(/```(js|tsx)\n([^]*?)```/g)].map(([, kind = '', text = ''], i) => [`guide${i}.${kind.replace('js', 'ts')}`, `${text}export {}\n`] as const)
+  assert.equal(found.length, 7)
+  return new Map(found)
 }
 
 describe('the package', { timeout: 300_000 }, () => {
@@ -72,11 +72,9 @@ describe('the package', { timeout: 300_000 }, () => {
     const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--types', 'node']
     run(tsc, ...strict, '--module', 'node16', '--moduleResolution', 'node16', '--lib', 'es2022,dom', 'esm.mts', 'cjs.cts')
     file('application.ts', application)
-    const guide = pieces().map((text, i) => {
-      file(`guide${i}.ts`, text)
-      return `guide${i}.ts`
-    })
-    run(tsc, ...strict, '--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', 'bundled.ts', 'application.ts', ...guide)
+    const guide = pieces()
+    for (const [name, text] of guide) file(name, text)
+    run(tsc, ...strict, '--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', '--jsx', 'react-jsx', 'bundled.ts', 'application.ts', ...guide.keys())
     rmSync(folder, { recursive: true })
   })
 })
