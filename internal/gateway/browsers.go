@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -36,6 +37,18 @@ func (g *Gateway) mayCome(r *http.Request) bool {
 	return host != "" && strings.EqualFold(host, r.Host)
 }
 
+// admits decides as mayCome. It logs the first page that it refuses: the browser tells the
+// page nothing of why.
+func (g *Gateway) admits(r *http.Request) bool {
+	if g.mayCome(r) {
+		return true
+	}
+	g.foreign.Do(func() {
+		g.log.Warn("pages of an origin that is not in listen.origins are refused; if they are yours, add it there; this is said once", "origin", fmt.Sprintf("%.100s", r.Header.Get("Origin")))
+	})
+	return false
+}
+
 // preflightSeconds is how long a browser remembers that it may call.
 const preflightSeconds = 7200 // longer is cut by browsers
 
@@ -44,7 +57,7 @@ const preflightSeconds = 7200 // longer is cut by browsers
 // Spec: P-12.6.
 func (g *Gateway) letPagesCall(api http.Handler) http.Handler {
 	return cors.New(cors.Options{
-		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.mayCome(r), nil },
+		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.admits(r), nil },
 		AllowedMethods:             []string{http.MethodGet, http.MethodPost},
 		AllowedHeaders:             append(connectcors.AllowedHeaders(), "Authorization"),
 		ExposedHeaders:             append(connectcors.ExposedHeaders(), g.o.ExposedHeaders...),

@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/tls"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/wire"
@@ -50,6 +51,9 @@ func TestPagesCallFromTheOriginsThatMayConnect(t *testing.T) {
 		if got := h.Get("Access-Control-Allow-Credentials"); got != "" {
 			t.Errorf("%s may use what the browser has stored: %q", origin, got)
 		}
+	}
+	if n := strings.Count(s.logs.String(), "pages of an origin that is not in listen.origins are refused"); n != 1 {
+		t.Errorf("the log names a refused origin %d times, want 1:\n%s", n, s.logs.String())
 	}
 	if called != 5 {
 		t.Errorf("%d calls came through, want 5: a preflight is none", called)

@@ -142,6 +142,7 @@ type Gateway struct {
 
 	unbelieved sync.Once // of isNotBelieved
 	downgraded sync.Once // of lostUpgrade
+	foreign    sync.Once // of admits
 
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
 	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code

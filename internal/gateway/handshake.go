@@ -194,8 +194,8 @@ func (g *Gateway) judge(r *http.Request) *im.Error {
 	if wire.SecretInQuery(r.URL.RawQuery) {
 		return &im.Error{Code: im.CodeTokenInURL}
 	}
-	if !g.mayCome(r) {
-		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can allow the origin", r.Header.Get("Origin"))
+	if !g.admits(r) {
+		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can add the origin to listen.origins", r.Header.Get("Origin"))
 	}
 	return nil
 }
