@@ -127,7 +127,8 @@ export class Client extends Views {
   /**
    * Has the client run until the function that it returns was called, by all who called
    * connect. That takes effect a moment later, so that a component that is unmounted and
-   * mounted again at once does not cost a connection. Why it ends by itself is in `status`.
+   * mounted again at once does not cost a connection. Why it ends by itself is in `status`; then
+   * another call begins anew. A client that was closed does not connect.
    */
   connect(): () => void {
     this.#users++
@@ -155,7 +156,7 @@ export class Client extends Views {
     }
   }
 
-  /** Ends the client and the use of its store. What waits for the server is rejected. */
+  /** Ends the client for good, and the use of its store. What waits for the server is rejected. */
   close(): Promise<void> {
     this.#closing ??= this.#end().then(() => this.#store?.close())
     return this.#closing
@@ -195,7 +196,7 @@ export class Client extends Views {
   }
 
   /**
-   * Ends the client and removes what is stored of the account, in all tabs. A client whose
+   * Ends the client for good, and removes what is stored of the account, in all tabs. A client whose
    * tokens were revoked does so by itself if nothing is unsent; otherwise the application
    * does, after it has warned the person.
    */
