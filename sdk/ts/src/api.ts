@@ -214,13 +214,16 @@ export abstract class Calls {
     return all
   }
 
-  /**
-   * Lists pinned messages of a conversation, the newest first: as many as one page has, about
-   * 48 KiB. With `next` and `before`, `call` gets older ones. Spec: P-5.11.
-   */
+  /** Lists the pinned messages of a conversation, the newest first: all pages of them. */
   async pins(conv: string, options?: CallOptions): Promise<readonly PinnedMessage[]> {
-    const { pins = [] } = await this.call('petrel.v1.MessageService/ListPins', { conv }, options)
-    return pins.map(({ message = {}, by = '', timeMs = '0' }) => ({ message: entry(message), by, timeMs: Number(timeMs) }))
+    const all: PinnedMessage[] = []
+    let before: string | undefined = '0'
+    do {
+      const { pins = [], next }: ResponseOf<'petrel.v1.MessageService/ListPins'> = await this.call('petrel.v1.MessageService/ListPins', { conv, before }, options)
+      for (const { message = {}, by = '', timeMs = '0' } of pins) all.push({ message: entry(message), by, timeMs: Number(timeMs) })
+      before = next
+    } while (before)
+    return all
   }
 
   /** A call has brought the note of an entry. A client shows it at once. */
@@ -241,7 +244,7 @@ function account(a: AccountJson): Account {
 /** What the core makes of things that an answer has and that are also pushed. */
 export function eventsOf(events: EventsJson): Events {
   const f = decode({ events })
-  if (f.kind !== 'events') throw new Error('unreachable: it was made of events')
+  if (f.kind !== 'events') throw new Error() // unreachable: it was made of events
   return f.events
 }
 
