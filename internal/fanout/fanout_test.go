@@ -79,6 +79,18 @@ func show(t testing.TB, b []byte) []string {
 			for _, m := range body.Events.Messages {
 				all = append(all, fmt.Sprintf("%d:%s", m.Seq, m.GetText()))
 			}
+			for _, r := range body.Events.Receipts {
+				all = append(all, "receipt of "+r.User)
+			}
+			for _, h := range body.Events.Hints {
+				all = append(all, fmt.Sprintf("hint %d", h.Head))
+			}
+			for _, x := range body.Events.Signals {
+				all = append(all, "signal of "+x.From)
+			}
+			for _, x := range body.Events.Presences {
+				all = append(all, "presence of "+x.User)
+			}
 		case *petrelv1.ServerFrame_Ack:
 			all = append(all, fmt.Sprintf("ack %d of %d", body.Ack.Seq, f.Id))
 		case *petrelv1.ServerFrame_Error:

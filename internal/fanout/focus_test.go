@@ -104,6 +104,30 @@ func TestWhatIsOutOfFocusIsHinted(t *testing.T) {
 	}
 }
 
+// Hints of one conversation come from another node in any order, and the newest head counts.
+// Only a client that understands mentions gets the seq of one. Spec: P-6.5.
+func TestOlderHintTakesNothingBack(t *testing.T) {
+	f, id := New(NewTable()), convs(1)[0]
+	bob, old := listening(t, f, "bob", 1<<20), listening(t, f, "bob", 1<<20)
+	bob.out.Mentions = true
+	for _, h := range []hint{{conv: id, head: 5, counted: 5, mention: 4}, {conv: id, head: 7, counted: 7}, {conv: id, head: 6, counted: 6, mention: 3}} {
+		bob.out.pushHint(h, &f.wakeUps)
+		old.out.pushHint(h, &f.wakeUps)
+	}
+	f.Flush()
+	for s, mention := range map[*screen]uint64{bob: 4, old: 0} {
+		p, _ := s.out.Take()
+		var got []*petrelv1.Hint
+		for _, fr := range frames(t, p.Bytes) {
+			got = append(got, fr.GetEvents().GetHints()...)
+		}
+		s.out.Wrote(p, 0)
+		if len(got) != 1 || got[0].Head != 7 || got[0].Counted != 7 || got[0].MentionSeq != mention {
+			t.Errorf("got %v, want one hint of the head 7 with the mention %d", got, mention)
+		}
+	}
+}
+
 // The focus does not apply to answers, acks, kicks and the user's inbox.
 func TestFocusIsAboutEventsOfOthers(t *testing.T) {
 	f, ids := New(NewTable()), convs(1)

@@ -126,6 +126,11 @@ func TestTheNewestSignalOfAKindCounts(t *testing.T) {
 		if got, want := bob.signals(), "alice call 4, alice pos 3, carol pos 2"; got != want {
 			t.Errorf("bob got %s, want %s", got, want)
 		}
+		tell("alice", "pos", "here")
+		g.Deliver(called("alice", "pos", "there", 0), []im.User{"bob"}) // in another conversation
+		if got, want := bob.signals(), "alice pos here, alice pos there"; got != want {
+			t.Errorf("of two conversations bob got %s, want %s", got, want)
+		}
 		bob.out.Backlog(6000) // the socket takes nothing
 		tell("alice", "pos", "5")
 		if got := bob.signals(); got != "" {

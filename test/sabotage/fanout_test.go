@@ -83,4 +83,26 @@ var fanoutRules = []rule{
 			{"internal/session", "^TestF17GatewayWithout"}, {"internal/session", "^TestF17Process"},
 		},
 	},
+	{
+		name:    "older-hint-counts",
+		holds:   "a hint of an older head takes nothing back",
+		patches: []patch{{"internal/fanout/hint.go", `h.head < old.head {`, `false {`}},
+		guards:  []guard{{"internal/fanout", "^TestOlderHintTakesNothingBack$"}},
+	},
+	{
+		name:  "mentions-for-old-clients",
+		holds: "only a client that understands mentions gets the seq of one",
+		patches: []patch{{"internal/fanout/focus.go", `case !o.Mentions:
+			h.mention = 0
+		}
+		return o.oweLocked(h, k)`, `}
+		return o.oweLocked(h, k)`}},
+		guards: []guard{{"internal/fanout", "^TestOlderHintTakesNothingBack$"}},
+	},
+	{
+		name:    "receipts-without-room",
+		holds:   "a receipt without room is dropped",
+		patches: []patch{{"internal/fanout/receipts.go", `!o.roomLocked(len(b))`, `false`}},
+		guards:  []guard{{"internal/fanout", "^TestReceiptsWithoutRoomOrFocusAreLost$"}},
+	},
 }

@@ -181,6 +181,18 @@ var lossyRules = []rule{
 		guards:  []guard{{"internal/presence", "^TestAllPeersAreSeen$"}},
 	},
 	{
+		name:    "peers-read-in-vain",
+		holds:   "who of many users has written to a watcher is known by one read",
+		patches: []patch{{"internal/presence/peer.go", `key = key[len(prefix):]`, ``}},
+		guards:  []guard{{"internal/presence", "^TestAllPeersAreSeen$/^100_users$"}},
+	},
+	{
+		name:    "signals-of-one-conversation",
+		holds:   "a signal takes the place of none of another conversation",
+		patches: []patch{{"internal/fanout/lossy.go", `a.Conv == b.Conv && `, ``}},
+		guards:  []guard{{"internal/fanout", "^TestTheNewestSignalOfAKindCounts$"}},
+	},
+	{
 		name:    "peers-of-a-trimmed-feed",
 		holds:   "who has written to whom is made good from the conversations, if the feed was trimmed",
 		patches: []patch{{"internal/inbox/inbox.go", `if kind == im.Direct && (anew || it.Kinds`, `if kind == im.Direct && (it.Kinds`}},
