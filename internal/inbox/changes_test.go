@@ -1,12 +1,15 @@
 package inbox_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -14,6 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -71,6 +75,46 @@ func TestF12SyncNamesWhoseCursorsMoved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// F12: another consumer had the feed for a while, and its index has taken the place of what
+// this one has stored. When this one goes on, it stores all that it knows again.
+func TestF12IndexIsStoredAnewAfterAnotherConsumer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two := w.group("one", "alice", "bob"), w.group("two", "alice", "bob")
+		w.settle()
+		_, token := w.all("alice", nil)
+		w.say(one, "bob", "hi")
+		w.settle()
+		saved := func() { time.Sleep(10 * time.Second) }
+		saved()
+		var puts []store.RecordPut
+		err := w.store.Records(t.Context(), store.Consumers, 0, nil, func(key, value []byte) bool {
+			put := store.RecordPut{Table: store.Consumers, Key: slices.Clone(key)}
+			if bytes.HasPrefix(key, []byte("inbox/")) {
+				put.Value = slices.Clone(value)
+				put.Value[len(value)-2]++ // 256 writes later
+			}
+			if put.Value != nil || bytes.HasPrefix(key, []byte("changes/")) {
+				puts = append(puts, put)
+			}
+			return true
+		})
+		if err == nil {
+			err = w.store.Update(t.Context(), puts)
+		}
+		if err != nil || len(puts) < 2 {
+			t.Fatalf("%d records of the consumer are stored: %v", len(puts), err)
+		}
+		w.say(two, "bob", "hi")
+		w.settle()
+		saved() // and sees that the place is another one
+		saved()
+		w.restart()
+		states, _ := w.all("alice", token)
+		w.wantConvs("both have changed", states, one, two)
+	})
 }
 
 // F12: what one device has got or read says nothing of what another one has.

@@ -58,4 +58,10 @@ var inboxRules = []rule{
 		patches: []patch{{"internal/route/candidates.go", `s.maybe[i] = x.index == nil ||`, `s.maybe[i] = true ||`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
+	{
+		name:    "news-after-another-index",
+		holds:   "an index that another consumer has replaced is stored whole",
+		patches: []patch{{"internal/inbox/place.go", `if c.rewrite {`, `if false {`}},
+		guards:  []guard{{"internal/inbox", "^TestF12IndexIsStoredAnewAfterAnotherConsumer$"}},
+	},
 }
