@@ -1,8 +1,12 @@
 package route
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route/routepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -21,5 +25,36 @@ func TestSendsOfAnotherNodeNameTheirConversations(t *testing.T) {
 		if sends, err := readSends(b); (err == nil) != (size == len(im.ConvID{})) {
 			t.Errorf("an id of %d bytes: %d sends, %v", size, len(sends), err)
 		}
+	}
+}
+
+// A stream takes no frame above its limit, however many sends wait for a node.
+func TestFramesOfAPacketAreBounded(t *testing.T) {
+	const sends, size = 100, 10_000
+	var p packet
+	var want, got []uint64
+	for i := range uint64(sends) {
+		s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}}
+		s.Entry.ClientMsgId, s.Entry.Body = fmt.Sprint(i), &petrelv1.Message_Text{Text: strings.Repeat("x", size)}
+		p.add(s, i)
+		want = append(want, i)
+	}
+	for _, f := range p.frames {
+		if len(f) > packetSize+1024 { // and the heads of its sends
+			t.Errorf("a frame has %d bytes, want at most %d", len(f), packetSize)
+		}
+		read, err := readSends(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range read {
+			got = append(got, s.Ticket)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the frames have the sends %v", got)
+	}
+	if most := sends*size/(packetSize/2) + 1; len(p.frames) > most {
+		t.Errorf("%d frames, want at most %d", len(p.frames), most)
 	}
 }

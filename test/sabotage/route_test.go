@@ -83,4 +83,10 @@ var routeRules = []rule{
 		},
 		guards: []guard{{"internal/route", "^TestARefusalOfASendThatWasSentAgain"}, {"internal/route", "^TestARefusalHereOf"}},
 	},
+	{
+		name:    "packets-in-one-frame",
+		holds:   "the sends of a packet are in frames of bounded size",
+		patches: []patch{{"internal/route/packet.go", `len(p.frames[last])+n > packetSize`, `false`}},
+		guards:  []guard{{"internal/route", "^TestFramesOfAPacketAreBounded$"}},
+	},
 }
