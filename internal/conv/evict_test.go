@@ -14,6 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -73,6 +74,40 @@ func TestConversationsInMemoryKeepToTheirBudget(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whatever happens in a conversation, it is not in use any more afterwards.
+func TestConversationLeavesMemoryAfterEachUse(t *testing.T) {
+	for what, use := range map[string]func(w *world, key im.Key, peer im.User){
+		"a reaction": func(w *world, key im.Key, _ im.User) { w.react(key, "alice", 1, "👍") },
+		"a pin":      func(w *world, key im.Key, _ im.User) { w.pin(key, "alice", 1, false) },
+		"a cursor": func(w *world, key im.Key, peer im.User) {
+			eventually.Receive(w.T, "a moved cursor", w.move(key, peer, 1, 1, nil))
+		},
+		"a read": func(w *world, key im.Key, peer im.User) { w.history(key, peer) },
+		"all of them": func(w *world, key im.Key, peer im.User) {
+			w.react(key, "alice", 1, "👍")
+			eventually.Receive(w.T, "a moved cursor", w.move(key, peer, 1, 1, nil))
+			w.pin(key, peer, 1, false)
+			w.react(key, peer, 1, "👍")
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newNarrowWorld(t)
+				for i := range 20 {
+					s := w.direct(i, 1)
+					w.MustSend(s)
+					use(w, s.Conv, s.Peer)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if n := w.Convs.Loaded(); n != 0 {
+					t.Errorf("%d conversations are in memory after an hour", n)
+				}
+			})
+		})
+	}
 }
 
 func TestALongTailIsCounted(t *testing.T) {

@@ -425,4 +425,11 @@ var convRules = []rule{
 		patches: []patch{{"internal/conv/rewrite.go", `w.batch.isBefore(q, w.span) {`, `w.batch.isBefore(q, w.span) && false {`}},
 		guards:  []guard{{"internal/conv", "^TestAnEditIsNotPushedToWhoLeftBeforeIt$"}},
 	},
+	{
+		name:  "used-for-ever",
+		holds: "a conversation whose notes are stored is not in use any more",
+		patches: []patch{{"internal/conv/tally.go", `all.queued = true
+			c.uses++`, `all.queued = true`}},
+		guards: []guard{{"internal/conv", "^TestConversationLeavesMemoryAfterEachUse$"}},
+	},
 }
