@@ -171,6 +171,24 @@ func TestOperatorWhoIsChangedIsOut(t *testing.T) {
 	w.wantOperator("logged out", first.Session.Token, im.CodeUnauthenticated)
 }
 
+// A removed operator's session does not become one of the next operator of that name.
+func TestOperatorOfTheSameNameFindsNoSession(t *testing.T) {
+	w := newWorld(t)
+	w.enroll(w.setup(), "first")
+	var removed []string
+	for range 2 {
+		code, _, err := w.users.CreateOperator(t.Context(), "carol", "", []string{"users"})
+		w.no(err)
+		r, _ := w.enroll(code, "carol")
+		w.wantOperator("new", r.Session.Token, "")
+		for _, token := range removed {
+			w.wantOperator("of the one before", token, im.CodeUnauthenticated)
+		}
+		w.no(w.users.RemoveOperator(t.Context(), "carol"))
+		removed = append(removed, r.Session.Token)
+	}
+}
+
 func TestCodeOfAnOperatorEndsAfterADay(t *testing.T) {
 	w := newWorld(t)
 	code, _, err := w.users.CreateOperator(t.Context(), "carol", "acme", []string{"users"})

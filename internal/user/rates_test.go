@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,41 @@ func TestHashesThatWaitAreBounded(t *testing.T) {
 			if n := l.waiting.Load(); n != 0 {
 				t.Errorf("%d wait behind the end", n)
 			}
+		}
+	})
+}
+
+// Tries of strangers wait for their turn, each a goroutine and a connection. One more than may
+// wait is refused at once.
+func TestLoginsThatWaitForTheirTurnAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		us, l := &Users{now: time.Now}, &logins{}
+		us.o.Rates.Logins = 2 // 20 tries of strangers at once, and one more every 3 s
+		try := func(i int) error { return us.takeTurn(t.Context(), l, loginKey{user: im.User(fmt.Sprint(i))}) }
+		waiting := make(chan error, maxDelayed)
+		for i := range maxDelayed + 1 {
+			for range 20 {
+				if err := try(i); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if i < maxDelayed {
+				go func() { waiting <- try(i) }()
+				synctest.Wait()
+			}
+		}
+		began := time.Now()
+		wantLimited(t, "one more", try(maxDelayed), im.CodeRateLimited, time.Second, maxLoginDelay)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it waited for %s", took)
+		}
+		for range maxDelayed {
+			if err := <-waiting; err != nil {
+				t.Errorf("one that may wait: %v", err)
+			}
+		}
+		if n := l.delayed.Load(); n != 0 {
+			t.Errorf("%d wait after the end", n)
 		}
 	})
 }

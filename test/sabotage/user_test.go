@@ -150,4 +150,16 @@ var userRules = []rule{
 		patches: []patch{{"internal/user/registration.go", `if r := tenant.Effective; r != Open {`, `if r := tenant.Effective; r != Open && false {`}},
 		guards:  []guard{{"internal/user", "^TestRegistrationIsATenantsSetting$"}},
 	},
+	{
+		name:    "sessions-of-a-namesake",
+		holds:   "an operator has no session of a removed one of the same name",
+		patches: []patch{{"internal/user/operators.go", `c.put(store.OperatorSessions, 0, s.sum, nil)`, ``}},
+		guards:  []guard{{"internal/user", "^TestOperatorOfTheSameNameFindsNoSession$"}},
+	},
+	{
+		name:    "all-strangers-wait",
+		holds:   "only so many logins wait for their turn",
+		patches: []patch{{"internal/user/rates.go", `if l.delayed.Add(1) > maxDelayed {`, `if l.delayed.Add(1) > 1000*maxDelayed {`}},
+		guards:  []guard{{"internal/user", "^TestLoginsThatWaitForTheirTurnAreBounded$"}},
+	},
 }
