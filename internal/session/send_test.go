@@ -272,7 +272,7 @@ func TestBytesOfAUserAreLimited(t *testing.T) {
 		w.start()
 		team, own := w.group("team", "alice", "bob"), w.group("own", "alice")
 		alice, phone, bob := w.login(w.token("", "alice")), w.login(w.token("", "alice")), w.login(w.token("", "bob"))
-		k := 0
+		k, heads := 0, map[string]uint64{team: 1, own: 1}
 		send := func(what string, c *client, f *petrelv1.ClientFrame, stored bool) {
 			t.Helper()
 			k++
@@ -284,6 +284,11 @@ func TestBytesOfAUserAreLimited(t *testing.T) {
 			}
 			if e := answer.GetError(); stored != (answer.GetAck() != nil) || !stored && (e.GetCode() != string(im.CodeRateLimited) || e.GetSettled() || e.GetRetryAfterMs() == 0) {
 				t.Errorf("%s: %v, stored should be %t", what, answer, stored)
+			}
+			if id := f.GetSend().Conv; stored {
+				if heads[id]++; answer.GetAck().GetSeq() != heads[id] {
+					t.Errorf("%s has the seq %d, want %d: one that is refused is not stored", what, answer.GetAck().GetSeq(), heads[id])
+				}
 			}
 		}
 		large := func(conv string) *petrelv1.ClientFrame { return text(0, conv, "", strings.Repeat("x", 40<<10)) }

@@ -109,4 +109,11 @@ var sessionRules = []rule{
 		patches: []patch{{"internal/session/forward.go", `s.takeStored(len(send.Source.GetText()) + len(send.Source.GetData()))`, `s.takeStored(0)`}},
 		guards:  []guard{{"internal/session", "^TestBytesOfAUserAreLimited$"}},
 	},
+	{
+		name:  "refused-forwards-are-stored",
+		holds: "a forward that is refused is not stored",
+		patches: []patch{{"internal/session/forward.go", `send.Answer(conv.Result{Err: s.hub.clientError(s.Out.Account.User, "forward", err)}, k)
+			continue`, `send.Answer(conv.Result{Err: s.hub.clientError(s.Out.Account.User, "forward", err)}, k)`}},
+		guards: []guard{{"internal/session", "^TestBytesOfAUserAreLimited$"}},
+	},
 }
