@@ -48,6 +48,8 @@ test('calls make groups, react and pin', limit, () => clients(['alice', 'bob'], 
   assert.deepEqual(bob.messages(conv).find((m) => m.seq === seq)?.reactions, [{ emoji: '👍', count: 1, mine: true }])
   await alice.pin(conv, seq)
   assert.deepEqual((await bob.pins(conv)).map((p) => [p.message.text, p.by]), [['ahoy', 'alice']])
+  for (const letter of ['a', 'b']) await alice.pin(conv, (await (await alice.send({ conv, text: letter.repeat(30_000) })).wait()).seq)
+  assert.deepEqual((await bob.pins(conv)).map((p) => p.message.text?.length), [30_000, 30_000, 4]) // two pages
   assert.deepEqual(await alice.members(conv), [{ user: 'alice', role: 'owner' }, { user: 'bob', role: 'member' }])
   assert.deepEqual(await alice.whoReacted(conv, seq), [{ user: 'bob', emojis: ['👍'] }])
   await alice.renameGroup(conv, 'ship')
