@@ -327,6 +327,33 @@ func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 	})
 }
 
+// A call names at most 1,000 users, and compares at most 1,000 heads.
+func TestListsOfACallAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
+		w.must(err)
+		id := w.group("", "team", "alice").Conv
+		w.srv.o.Audit = audit.New(audit.Options{}, w.store, "a")
+		many := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
+		names := fmt.Sprintf(`"users":%s`, many(`"bob"`, 1001))
+		for _, c := range []struct{ service, method, body string }{
+			{"ConversationService", "CreateGroup", fmt.Sprintf(`{"title":"x",%s}`, names)},
+			{"ConversationService", "AddMembers", fmt.Sprintf(`{"conv":%q,%s}`, id, names)},
+			{"ConversationService", "RemoveMembers", fmt.Sprintf(`{"conv":%q,%s}`, id, names)},
+			{"AdminService", "VerifyAudit", fmt.Sprintf(`{"heads":%s}`, many(`{"node":"a"}`, 1001))},
+		} {
+			key := token.Msg.AccessToken
+			if c.service == "AdminService" {
+				key = w.key
+			}
+			if r := w.curl(c.service, c.method, "Bearer "+key, c.body); r.code != im.CodeInvalid || !strings.Contains(r.err.Message, "1000 entries") {
+				t.Errorf("%s of 1001: %d %.200s", c.method, r.status, r.body)
+			}
+		}
+	})
+}
+
 // The answer to a change says that the members' lists have it.
 func TestChangesAreInTheListsWhenTheyAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -126,4 +126,16 @@ var apiRules = []rule{
 		patches: []patch{{"internal/api/front.go", `e == nil && !callOf(r.Context()).reached {`, `e == nil && false {`}},
 		guards:  []guard{{"internal/api", "^TestWhatStrangersSendIsNoErrorOfOurs$"}},
 	},
+	{
+		name:    "heads-without-end",
+		holds:   "a call compares at most 1,000 heads of the audit log",
+		patches: []patch{{"internal/api/audit.go", `len(r.Msg.Heads) > maxHeads`, `false`}},
+		guards:  []guard{{"internal/api", "^TestListsOfACallAreBounded$"}},
+	},
+	{
+		name:    "members-without-end",
+		holds:   "a call names at most 1,000 members of a new group",
+		patches: []patch{{"internal/api/groups.go", `len(m.Users) > maxGroupUsers`, `false`}},
+		guards:  []guard{{"internal/api", "^TestListsOfACallAreBounded$"}},
+	},
 }
