@@ -23,6 +23,9 @@ func TestOpenDataFolderIsClosed(t *testing.T) {
 		if err := os.WriteFile(name, nil, mode); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Chmod(name, mode); err != nil { // whatever the umask is
+			t.Fatal(err)
+		}
 	}
 	for name, mode := range map[string]os.FileMode{dir: 0o755, filepath.Join(dir, "store"): 0o755, filepath.Join(dir, "witness"): 0o644} {
 		if err := os.Chmod(name, mode); err != nil {

@@ -61,13 +61,18 @@ func start(o Options) (*Server, error) {
 }
 
 // Cache is where tests keep the data of a new server (Options.Cache): beside what
-// go keeps of the tests that it has built.
+// go keeps of the tests that it has built. It is empty for a user who has no such folder, as
+// in some containers; then each server makes its data.
 func Cache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "" // each server makes its data
+		return ""
 	}
-	return filepath.Join(dir, "petrel-tests")
+	dir = filepath.Join(dir, "petrel-tests")
+	if os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	return dir
 }
 
 // Main runs the tests of a package that uses Shared, and then calls the functions after and
