@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,11 +54,26 @@ var clockSupport = map[string]string{
 	"internal/wire/wiretest.(link).read":        "ends a read from a socket that a fault has silenced",
 }
 
-// clockCalls are the functions of the standard library that read the clock or wait for it.
+// clockCalls are the functions that read the clock or wait for it, by the import path of their
+// package. Of os/exec it is the program that is named.
 var clockCalls = map[string][]string{
-	"time":    {"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"},
-	"context": {"WithDeadline", "WithDeadlineCause", "WithTimeout", "WithTimeoutCause"},
+	"time":                  {"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"},
+	"context":               {"WithDeadline", "WithDeadlineCause", "WithTimeout", "WithTimeoutCause"},
+	"os/exec":               {"sleep"},
+	"syscall":               {"Gettimeofday", "Nanosleep", "Time"},
+	"golang.org/x/sys/unix": {"ClockGettime", "ClockNanosleep", "Gettimeofday", "Nanosleep", "Time"},
 }
+
+// sleepCalls are those of clockCalls that wait without a condition.
+var sleepCalls = map[string][]string{
+	"time":                  {"Sleep"},
+	"os/exec":               {"sleep"},
+	"syscall":               {"Nanosleep"},
+	"golang.org/x/sys/unix": {"ClockNanosleep", "Nanosleep"},
+}
+
+// sleepProgram is how a command names the program that sleeps.
+var sleepProgram = regexp.MustCompile(`(^|[^\w-])sleep($| +[0-9.])`)
 
 // clockExempt is the package by which tests wait for others: only a fault meets its limit.
 const clockExempt = "internal/imtest/eventually"
@@ -65,12 +81,12 @@ const clockExempt = "internal/imtest/eventually"
 // realClock finds the tests that read the real clock: that reach one of clockCalls outside of a
 // synctest bubble, themselves or by what they call in test code. Methods are told apart by
 // their names alone, so a test may be found because of one that it does not call. Benchmarks
-// and fuzz targets are not tests.
+// and fuzz targets are not tests; examples are.
 func realClock(files []file) []string { return realClockBut(files, clockReasons) }
 
 // sleeps finds the tests that reach time.Sleep outside of a bubble. No reason excuses it.
 func sleeps(files []file) []string {
-	code := testCodeOf(files, map[string][]string{"time": {"Sleep"}})
+	code := testCodeOf(files, sleepCalls)
 	var found []string
 	for _, name := range code.tests() {
 		if way := code.reads(name, map[string]bool{}); way != "" {
@@ -143,8 +159,8 @@ func (c *testCode) has(dir string) bool {
 	return false
 }
 
-// testCodeOf reads the test code among files. readers are the functions of the standard library
-// that read the clock, by package.
+// testCodeOf reads the test code among files. readers are the functions that read the clock, by
+// package.
 func testCodeOf(files []file, readers map[string][]string) *testCode {
 	c := &testCode{functions: map[string]*suiteFunction{}, methods: map[string][]string{}}
 	type parsed struct {
@@ -174,13 +190,23 @@ func testCodeOf(files []file, readers map[string][]string) *testCode {
 	}
 	for _, f := range all {
 		imported := map[string]string{} // folders of test code, by the name of the package
+		named := map[string][]string{}  // those of readers, by the name of the package
+		for name, functions := range readers {
+			named[path.Base(name)] = functions
+		}
 		of := []string{f.dir()}
 		global := func(n *ast.Ident) bool { return n.Obj == nil || n.Obj == f.ast.Scope.Lookup(n.Name) }
 		for _, spec := range f.ast.Imports {
 			name, err := strconv.Unquote(spec.Path.Value)
+			as := path.Base(name)
+			if spec.Name != nil {
+				as = spec.Name.Name
+			}
 			if dir, ours := strings.CutPrefix(name, module+"/"); err == nil && ours && dirs[dir] {
-				imported[path.Base(dir)] = dir
+				imported[as] = dir
 				of = append(of, dir)
+			} else if err == nil && readers[name] != nil {
+				named[as] = readers[name] // as ".", its functions have no package before them
 			}
 		}
 		for _, d := range f.ast.Decls {
@@ -188,7 +214,7 @@ func testCodeOf(files []file, readers map[string][]string) *testCode {
 				for _, spec := range g.Specs {
 					v, ok := spec.(*ast.ValueSpec)
 					for i := 0; ok && i < len(v.Values); i++ { // a variable with a function that reads the clock
-						w := &clockWalk{readers: readers, dir: f.dir(), imported: imported, wrappers: wrappers, global: global, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
+						w := &clockWalk{readers: named, dir: f.dir(), imported: imported, wrappers: wrappers, global: global, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
 						w.walk(v.Values[i])
 						c.functions[f.dir()+"."+v.Names[min(i, len(v.Names)-1)].Name] = w.suiteFunction
 					}
@@ -198,7 +224,7 @@ func testCodeOf(files []file, readers map[string][]string) *testCode {
 			if !ok || fn.Body == nil {
 				continue
 			}
-			w := &clockWalk{readers: readers, dir: f.dir(), imported: imported, wrappers: wrappers, global: global, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
+			w := &clockWalk{readers: named, dir: f.dir(), imported: imported, wrappers: wrappers, global: global, at: f.at, suiteFunction: &suiteFunction{dirs: of}}
 			if !calls(fn.Body, "synctest", "Wait") || calls(fn.Body, "synctest", "Test") { // Wait panics outside of a bubble
 				w.walk(fn.Body)
 			}
@@ -208,7 +234,7 @@ func testCodeOf(files []file, readers map[string][]string) *testCode {
 				key = f.dir() + ".(" + receiver(fn) + ")." + fn.Name.Name
 				c.methods[name] = append(c.methods[name], key)
 				w.isLocal = strings.HasSuffix(f.path, "_test.go")
-			} else if strings.HasSuffix(f.path, "_test.go") && strings.HasPrefix(fn.Name.Name, "Test") && fn.Name.Name != "TestMain" {
+			} else if strings.HasSuffix(f.path, "_test.go") && (strings.HasPrefix(fn.Name.Name, "Test") && fn.Name.Name != "TestMain" || strings.HasPrefix(fn.Name.Name, "Example")) {
 				w.isTest = true
 			}
 			c.functions[key] = w.suiteFunction
@@ -265,6 +291,9 @@ func (w *clockWalk) walk(root ast.Node) {
 				w.calls = append(w.calls, key)
 				return false
 			}
+			if w.startsSleep(n) && w.suiteFunction.reads == "" {
+				w.suiteFunction.reads = w.at(n)
+			}
 		case *ast.SelectorExpr:
 			if x, ok := n.X.(*ast.Ident); ok && slices.Contains(w.readers[x.Name], n.Sel.Name) && w.suiteFunction.reads == "" {
 				w.suiteFunction.reads = w.at(n)
@@ -276,8 +305,27 @@ func (w *clockWalk) walk(root ast.Node) {
 			if w.global(n) {
 				w.calls = append(w.calls, w.dir+"."+n.Name)
 			}
+			if n.Obj == nil && slices.Contains(w.readers["."], n.Name) && w.suiteFunction.reads == "" {
+				w.suiteFunction.reads = w.at(n)
+			}
 		}
 		return true
+	})
+}
+
+// startsSleep tells whether a call makes a command that runs the program sleep, itself or by a
+// shell.
+func (w *clockWalk) startsSleep(c *ast.CallExpr) bool {
+	f, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || f.Sel.Name != "Command" && f.Sel.Name != "CommandContext" {
+		return false
+	}
+	if x, ok := f.X.(*ast.Ident); !ok || !slices.Contains(w.readers[x.Name], "sleep") {
+		return false
+	}
+	return slices.ContainsFunc(c.Args, func(a ast.Expr) bool {
+		text, ok := a.(*ast.BasicLit)
+		return ok && text.Kind == token.STRING && sleepProgram.MatchString(strings.Trim(text.Value, "\"`"))
 	})
 }
 
