@@ -270,10 +270,11 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     })
     await liam.message('line 1').waitFor()
     await p.locator('.timeline-view').evaluate((v) => { v.scrollTop = v.scrollHeight }) // all is read: else it would open at what is not
-    await p.getByRole('button', { name: 'To the newest message' }).waitFor({ state: 'detached' })
-    await p.waitForTimeout(200)
+    const toTheNewest = p.getByRole('button', { name: 'To the newest message' })
+    await toTheNewest.waitFor({ state: 'detached' })
+    await until('all is read', async () => (await told(p, 'petrel-unread')).at(-1)?.messages === 0)
     await p.locator('.timeline-view').evaluate((v) => { v.scrollTop = 500 })
-    await p.waitForTimeout(200)
+    await toTheNewest.waitFor()
     const before = await top()
     assert.ok(before && before.text !== 'line 1')
     await p.locator('petrel-chat').evaluate((e) => {
@@ -281,11 +282,10 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
       setTimeout(() => document.body.append(e), 100)
     })
     await untilTold(p, 'petrel-ready', 2)
-    await liam.message(before.text ?? '').waitFor()
-    await p.waitForTimeout(200)
-    const after = await top()
-    assert.equal(after?.text, before.text)
-    assert.ok(Math.abs((after?.at ?? Infinity) - before.at) <= 2)
+    await until('it is where it was', async () => {
+      const after = await top()
+      return after !== undefined && after.text === before.text && Math.abs(after.at - before.at) <= 2
+    })
     assert.equal(await p.evaluate(() => Object.keys(localStorage).filter((k) => k.includes(':place:')).length), 1)
     await p.evaluate(() => document.querySelector('petrel-chat')?.logOut())
     assert.deepEqual(await p.evaluate(() => Object.keys(localStorage)), [])

@@ -210,7 +210,7 @@ describe('a chat that is cut off', { timeout: suiteMs, concurrency: 3 }, () => {
     await xena.page.evaluate(async () => void await (await navigator.serviceWorker.getRegistration())?.update())
     const versions = await xena.page.evaluate(async () => {
       let names: readonly string[] = []
-      for (let i = 0; i < 200 && !(names.length === 2 && names[1]?.startsWith('petrel-newest')); i++) {
+      for (let i = 0; i < 1200 && !(names.length === 2 && names[1]?.startsWith('petrel-newest')); i++) {
         await new Promise((done) => setTimeout(done, 50))
         names = await caches.keys()
       }
