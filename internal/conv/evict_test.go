@@ -100,10 +100,10 @@ func TestConversationLeavesMemoryAfterEachUse(t *testing.T) {
 					w.MustSend(s)
 					use(w, s.Conv, s.Peer)
 				}
-				time.Sleep(time.Hour)
+				time.Sleep(5 * time.Minute)
 				synctest.Wait()
 				if n := w.Convs.Loaded(); n != 0 {
-					t.Errorf("%d conversations are in memory after an hour", n)
+					t.Errorf("%d conversations are in memory after five minutes", n)
 				}
 			})
 		})
