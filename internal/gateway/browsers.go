@@ -4,10 +4,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	connectcors "connectrpc.com/cors"
 	"github.com/rs/cors"
+
+	"github.com/petrel-im/petrel/internal/im"
 )
 
 // mayCome decides about browsers: they always say where a page came from, so a
@@ -37,16 +40,26 @@ func (g *Gateway) mayCome(r *http.Request) bool {
 	return host != "" && strings.EqualFold(host, r.Host)
 }
 
-// admits decides as mayCome. It logs the first page that it refuses: the browser tells the
-// page nothing of why.
-func (g *Gateway) admits(r *http.Request) bool {
+// checkOrigin is the error of a page that may not come, and logs the first one: the browser tells the
+// page nothing of why. A page of the server itself is refused if a proxy has put another name into
+// the Host header. nil: the page may come.
+func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
 	if g.mayCome(r) {
-		return true
+		return nil
+	}
+	origin := fmt.Sprintf("%.100s", r.Header.Get("Origin"))
+	_, host, _ := strings.Cut(origin, "://")
+	access := g.access.Load()
+	if name := hostName(host); name != "" && access.named(name) && !slices.Contains(access.Hosts, "*") {
+		g.renamed.Do(func() {
+			g.log.Warn("pages of the server are refused, because the Host header of their requests has another name or port: a proxy on the way has to pass on what the client sent; this is said once", "origin", origin, "host", r.Host)
+		})
+		return im.Errorf(im.CodeForbidden, "pages of %q may not connect to %.100q; a proxy on the way has to pass on the Host header of the client, with its port, or the operator adds the origin to listen.origins", origin, r.Host)
 	}
 	g.foreign.Do(func() {
-		g.log.Warn("pages of an origin that is not in listen.origins are refused; if they are yours, add it there; this is said once", "origin", fmt.Sprintf("%.100s", r.Header.Get("Origin")))
+		g.log.Warn("pages of an origin that is not in listen.origins are refused; if they are yours, add it there; this is said once", "origin", origin)
 	})
-	return false
+	return im.Errorf(im.CodeForbidden, "pages of %q may not connect; the operator can add the origin to listen.origins", origin)
 }
 
 // preflightSeconds is how long a browser remembers that it may call.
@@ -57,7 +70,7 @@ const preflightSeconds = 7200 // longer is cut by browsers
 // Spec: P-12.6.
 func (g *Gateway) letPagesCall(api http.Handler) http.Handler {
 	return cors.New(cors.Options{
-		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.admits(r), nil },
+		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.checkOrigin(r) == nil, nil },
 		AllowedMethods:             []string{http.MethodGet, http.MethodPost},
 		AllowedHeaders:             append(connectcors.AllowedHeaders(), "Authorization"),
 		ExposedHeaders:             append(connectcors.ExposedHeaders(), g.o.ExposedHeaders...),

@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"crypto/tls"
+	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -57,6 +60,37 @@ func TestPagesCallFromTheOriginsThatMayConnect(t *testing.T) {
 	}
 	if called != 5 {
 		t.Errorf("%d calls came through, want 5: a preflight is none", called)
+	}
+}
+
+// A page of the server whose proxy changes the Host header is refused with that, and so is one of an origin
+// that is missing in listen.origins. Each is logged once.
+func TestARefusedOriginSaysWhatIsMissing(t *testing.T) {
+	const proxyChanged, originMissing = "a proxy on the way has to pass on", "add the origin to listen.origins"
+	for _, c := range []struct {
+		origin, host string
+		hosts        []string
+		answer, log  string
+	}{
+		{"https://chat.example.org", "127.0.0.1:8080", []string{"chat.example.org"}, proxyChanged, "has another name or port"},
+		{"https://chat.example.org:8443", "chat.example.org", []string{"*.example.org"}, proxyChanged, "has another name or port"},
+		{"https://shop.example.com", "chat.example.org", []string{"chat.example.org"}, originMissing, "not in listen.origins are refused"},
+		{"http://localhost:3000", "localhost:8080", nil, originMissing, "not in listen.origins are refused"},
+		{"https://shop.example.com", "chat.example.org", []string{"*"}, originMissing, "not in listen.origins are refused"},
+		{"null", "chat.example.org", []string{"*"}, originMissing, "not in listen.origins are refused"},
+	} {
+		var log strings.Builder
+		g := &Gateway{log: slog.New(slog.NewTextHandler(&log, nil))}
+		g.SetAccess(Access{Hosts: c.hosts})
+		for range 2 {
+			e := g.judge(&http.Request{Host: c.host, URL: &url.URL{Path: Path}, Header: http.Header{"Origin": {c.origin}}})
+			if e == nil || e.Code != im.CodeForbidden || !strings.Contains(e.Error(), c.answer) {
+				t.Errorf("%s at %s, whose names are %v: %v, want %q", c.origin, c.host, c.hosts, e, c.answer)
+			}
+		}
+		if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), c.log) || !strings.Contains(log.String(), "origin="+c.origin) {
+			t.Errorf("%s at %s, whose names are %v: the log is %s", c.origin, c.host, c.hosts, log.String())
+		}
 	}
 }
 

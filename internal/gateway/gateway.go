@@ -139,10 +139,12 @@ type Gateway struct {
 	barren    barren
 	warned    sync.Map  // names of options that warnOnce has named
 	unnamed   sync.Once // of namesNoClient
+	local     sync.Once // of isLocal
+	renamed   sync.Once // of checkOrigin: a page of the server
+	foreign   sync.Once // of checkOrigin: others
 
 	unbelieved sync.Once // of isNotBelieved
 	downgraded sync.Once // of lostUpgrade
-	foreign    sync.Once // of admits
 
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
 	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code

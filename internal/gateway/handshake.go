@@ -138,8 +138,8 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Upgrade", "websocket")
 		}
 		e := im.Errorf(im.CodeInvalid, "this address speaks WebSocket only")
-		if g.lostUpgrade(r) {
-			e = im.Errorf(im.CodeInvalid, "this is a request for WebSocket without the headers Upgrade and Connection; a proxy on the way has to pass them on")
+		if lost := g.lostUpgrade(r); lost != nil {
+			e = lost
 		}
 		writeError(w, http.StatusUpgradeRequired, e)
 		return
@@ -194,16 +194,13 @@ func (g *Gateway) judge(r *http.Request) *im.Error {
 	if wire.SecretInQuery(r.URL.RawQuery) {
 		return &im.Error{Code: im.CodeTokenInURL}
 	}
-	if !g.admits(r) {
-		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can add the origin to listen.origins", r.Header.Get("Origin"))
-	}
-	return nil
+	return g.checkOrigin(r)
 }
 
-// isUpgrade tells whether a request asks for WebSocket. Both headers are lists, which may
-// take several lines (RFC 9110, 5.3).
+// isUpgrade tells whether a request asks for WebSocket, which HTTP/1.0 does not have (RFC 6455, 4.1).
+// Both headers are lists, which may take several lines (RFC 9110, 5.3).
 func isUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket") &&
+	return r.ProtoMajor == 1 && r.ProtoMinor > 0 && httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
 }
 
@@ -293,7 +290,7 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 // admitTCP goes on with a connection of a client, or of a proxy that names none.
 func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
 	if proxy {
-		g.namesNoClient(client)
+		g.namesNoClient(client, "listen.proxy_protocol", "")
 	}
 	p, e := g.limits.enter(client, proxy, g.hub.Limits(), time.Now())
 	if e != nil {

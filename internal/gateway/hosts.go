@@ -43,6 +43,11 @@ func (a *Access) ours(hostport string, loopback bool) bool {
 			return true
 		}
 	}
+	return a.named(name)
+}
+
+// named tells whether Hosts has a name, in lower case.
+func (a *Access) named(name string) bool {
 	for _, h := range a.Hosts {
 		h = strings.ToLower(h)
 		below, all := strings.CutPrefix(h, "*")
@@ -81,7 +86,7 @@ func checkHost(access func() *Access, loopback bool, refused func(host string), 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !access().ours(r.Host, loopback) {
 			refused(r.Host)
-			e := im.Errorf(im.CodeForbidden, "%.100q is none of the server's names; the operator can add it to listen.hosts", hostName(r.Host))
+			e := im.Errorf(im.CodeForbidden, "%.100q is none of the server's names; the operator can add it to listen.hosts, or a proxy on the way has to pass on the Host header of the client", hostName(r.Host))
 			writeError(w, e.Code.Info().HTTP, e)
 			return
 		}
@@ -91,5 +96,5 @@ func checkHost(access func() *Access, loopback bool, refused func(host string), 
 
 // strangeHost logs the first request for a name that is not ours.
 func strangeHost(log *slog.Logger, listener, host string) {
-	log.Warn("requests for a host name that is none of the server's are refused; if it is one, add it to listen.hosts; this is said once", "listener", listener, "host", hostName(host))
+	log.Warn("requests for a host name that is none of the server's are refused; if it is one, add it to listen.hosts; if a proxy has put it into the Host header, have the proxy pass on what the client sent; this is said once", "listener", listener, "host", hostName(host))
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/petrel-im/petrel/internal/im"
 )
 
 // Headers in which a proxy says whom it speaks for.
@@ -32,30 +34,54 @@ func (g *Gateway) believe(r *http.Request) {
 		g.isNotBelieved(peer, r)
 		return
 	}
-	client := peer
+	client, named := peer, false
 	all := hops(g.o.ProxyHeader, r.Header)
 	for _, hop := range slices.Backward(all) {
 		a, ok := hopAddr(hop)
 		if !ok {
 			break // the proxy in front of it does not say, or not to us
 		}
-		if client = a; !g.trusted(a) {
+		if client, named = a, true; !g.trusted(a) {
 			break
 		}
 	}
 	if client != peer {
 		r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 	}
-	if g.trusted(client) && !slices.Contains(probes, r.URL.Path) {
-		g.namesNoClient(client)
+	switch {
+	case !g.trusted(client) || slices.Contains(probes, r.URL.Path):
+	case client == peer && (named || peer.IsLoopback() && isLoopback(hostName(r.Host))):
+		g.isLocal(client)
+	default:
+		g.namesNoClient(client, g.o.ProxyHeader, unread(g.o.ProxyHeader, r.Header))
 	}
 }
 
-// namesNoClient logs the first time that a trusted proxy does not say for whom it speaks.
-func (g *Gateway) namesNoClient(proxy netip.Addr) {
-	g.unnamed.Do(func() {
-		g.log.Warn("a trusted proxy names no client: the limits for an IP address hold for all that come through it together; this is said once", "proxy", proxy)
+// isLocal logs the first time that a request seems to come from the host of a proxy: the proxy
+// names itself, or nobody is named and the request is for a name of the loopback. A person or
+// a program there is limited by the address of the host, which is right.
+func (g *Gateway) isLocal(proxy netip.Addr) {
+	g.local.Do(func() {
+		g.log.Info("a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, a proxy on its way passes neither the name nor the address of the client on; this is said once", "proxy", proxy, "header", g.o.ProxyHeader)
 	})
+}
+
+// namesNoClient logs the first time that a trusted proxy does not say for whom it speaks: the header
+// in which it has to, and another one in which it may have done so.
+func (g *Gateway) namesNoClient(proxy netip.Addr, header, unread string) {
+	g.unnamed.Do(func() {
+		g.log.Warn("a trusted proxy names no client: the limits for an IP address hold for all that come through it together, until it does so in this header; this is said once", "proxy", proxy, "header", header, "unread", unread)
+	})
+}
+
+// unread is another header with addresses that came in place of the one that is read; "": none.
+func unread(read string, h http.Header) string {
+	for _, name := range []string{xForwardedFor, forwarded, "X-Real-Ip"} {
+		if name != read && h.Get(name) != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // isNotBelieved logs the first time that a neighbour names a client, and is no trusted proxy. What
@@ -69,16 +95,21 @@ func (g *Gateway) isNotBelieved(peer netip.Addr, r *http.Request) {
 	})
 }
 
-// lostUpgrade tells whether a request was one for WebSocket until a proxy took the headers out
-// that a proxy must pass on by itself (RFC 9110, 7.6.1). It logs the first time.
-func (g *Gateway) lostUpgrade(r *http.Request) bool {
+// lostUpgrade is the error of a request that was one for WebSocket until a proxy took the headers out
+// that a proxy must pass on by itself (RFC 9110, 7.6.1), or sent it on over HTTP/1.0. It logs the first time.
+// nil: the request was none.
+func (g *Gateway) lostUpgrade(r *http.Request) *im.Error {
 	if r.ProtoMajor != 1 || r.Header.Get("Sec-Websocket-Key") == "" {
-		return false
+		return nil
 	}
 	g.downgraded.Do(func() {
-		g.log.Warn("a request for WebSocket came without its headers Upgrade and Connection: a proxy on the way has to pass them on, over HTTP/1.1; this is said once", "client", r.RemoteAddr)
+		g.log.Warn("a request for WebSocket came without its headers Upgrade and Connection, or over HTTP/1.0: a proxy on the way has to pass them on, over HTTP/1.1; this is said once",
+			"client", r.RemoteAddr, "protocol", r.Proto, "upgrade", r.Header.Get("Upgrade"))
 	})
-	return true
+	if r.ProtoMinor == 0 {
+		return im.Errorf(im.CodeInvalid, "this request for WebSocket came over HTTP/1.0; a proxy on the way has to speak HTTP/1.1, and to pass on the headers Upgrade and Connection")
+	}
+	return im.Errorf(im.CodeInvalid, "this is a request for WebSocket without the headers Upgrade and Connection; a proxy on the way has to pass them on")
 }
 
 // probes are paths that balancers ask for on their own behalf.

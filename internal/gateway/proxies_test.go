@@ -3,6 +3,7 @@ package gateway
 import (
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -143,6 +144,61 @@ func TestAProxyThatIsNotTrustedIsLoggedOnce(t *testing.T) {
 		if n := strings.Count(log.String(), "not in listen.trusted_proxies"); n != c.logged {
 			t.Errorf("%s names %q: logged %d times, want %d", c.peer, c.header, n, c.logged)
 		}
+	}
+}
+
+// A program on the host of the proxy is not taken for a proxy that names no client, and does not use up
+// the one warning about that. The warning names the header that is read, and the one that came.
+func TestAProxyThatNamesNoClientIsToldFromItsHost(t *testing.T) {
+	for _, c := range []struct {
+		name, peer, host string
+		header           http.Header
+		warned           bool
+		unread           string
+	}{
+		{"a command on the host", "127.0.0.1:1", "127.0.0.1:8080", nil, false, ""},
+		{"the same by name", "127.0.0.1:1", "localhost:8080", nil, false, ""},
+		{"curl on the host, through the proxy", "127.0.0.1:1", "chat.example.org", http.Header{xForwardedFor: {"127.0.0.1"}}, false, ""},
+		{"a proxy that names nobody", "127.0.0.1:1", "chat.example.org", nil, true, ""},
+		{"a proxy of another host that names nobody", "10.0.0.7:1", "localhost", nil, true, ""},
+		{"the proxy before it names nobody", "127.0.0.1:1", "chat.example.org", http.Header{xForwardedFor: {"10.0.0.7"}}, true, ""},
+		{"another header", "127.0.0.1:1", "chat.example.org", http.Header{forwarded: {"for=198.51.100.1"}}, true, forwarded},
+		{"one that is never read", "127.0.0.1:1", "chat.example.org", http.Header{"X-Real-Ip": {"198.51.100.1"}}, true, "X-Real-Ip"},
+	} {
+		var log strings.Builder
+		g := &Gateway{o: Options{ProxyHeader: xForwardedFor}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		g.SetAccess(Access{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.7/32")}})
+		if c.header == nil {
+			c.header = http.Header{}
+		}
+		for range 2 {
+			g.believe(&http.Request{RemoteAddr: c.peer, Host: c.host, URL: &url.URL{Path: Path}, Header: c.header})
+		}
+		warned, told := strings.Count(log.String(), "names no client"), strings.Count(log.String(), "the host of a trusted proxy itself")
+		if want := map[bool]int{true: 1}[c.warned]; warned != want || told != 1-want {
+			t.Errorf("%s: warned %d times, and told %d times of the host itself\n%s", c.name, warned, told, log.String())
+		}
+		if c.warned && !strings.Contains(log.String(), "header="+xForwardedFor+` unread=`+map[string]string{"": `""`}[c.unread]+c.unread+"\n") {
+			t.Errorf("%s: want the headers named: %s", c.name, log.String())
+		}
+	}
+}
+
+// A request for WebSocket over HTTP/1.0, as nginx sends it on by itself, is answered with that.
+func TestAProxyThatSpeaksHTTP10IsNamed(t *testing.T) {
+	s := serve(t, Options{}, noLimits())
+	nc, err := net.Dial("tcp", s.HTTPAddr().String())
+	must(t, err)
+	defer nc.Close()
+	_, err = io.WriteString(nc, "GET "+Path+" HTTP/1.0\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	must(t, err)
+	answer, err := io.ReadAll(nc)
+	must(t, err)
+	if !strings.Contains(string(answer), " 426 ") || !strings.Contains(string(answer), "a proxy on the way has to speak HTTP/1.1") {
+		t.Errorf("got %s", answer)
+	}
+	if n := strings.Count(s.logs.String(), "protocol=HTTP/1.0 upgrade=websocket"); n != 1 {
+		t.Errorf("logged %d times: %s", n, s.logs.String())
 	}
 }
 

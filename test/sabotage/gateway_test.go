@@ -140,6 +140,24 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestAProxyThatIsNotTrustedIsLoggedOnce$"}},
 	},
 	{
+		name:    "take-commands-for-proxies",
+		holds:   "a program on the host does not use up the warning about a proxy that names no client",
+		patches: []patch{{"internal/gateway/proxies.go", `case client == peer && (named || `, `case false && (named || `}},
+		guards:  []guard{{"internal/gateway", "^TestAProxyThatNamesNoClientIsToldFromItsHost$"}},
+	},
+	{
+		name:    "silence-about-a-changed-host",
+		holds:   "pages of the server that a proxy sends on under another name are refused with that",
+		patches: []patch{{"internal/gateway/browsers.go", `name != "" && access.named(name)`, `false && access.named(name)`}},
+		guards:  []guard{{"internal/gateway", "^TestARefusedOriginSaysWhatIsMissing$"}},
+	},
+	{
+		name:    "upgrade-http-1.0",
+		holds:   "a request for WebSocket over HTTP/1.0 is answered with what the proxy has to do",
+		patches: []patch{{"internal/gateway/handshake.go", `r.ProtoMajor == 1 && r.ProtoMinor > 0 && `, `r.ProtoMajor == 1 && `}},
+		guards:  []guard{{"internal/gateway", "^TestAProxyThatSpeaksHTTP10IsNamed$"}},
+	},
+	{
 		name:    "believe-anybody",
 		holds:   "nobody but a trusted proxy speaks for somebody else",
 		patches: []patch{{"internal/gateway/proxyheader.go", `return g.o.ProxyProtocol && g.trusted(peer)`, `return g.o.ProxyProtocol`}},
