@@ -66,8 +66,18 @@ func (c *Config) check() Problems {
 		fail("listen.http", `""`, "listen.tcp is empty too: nobody could connect", "allowed: host:port for one of them")
 	}
 	for _, origin := range c.Web.FrameAncestors {
-		if u, err := url.Parse(origin); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ContainsAny(origin, "; '\"") {
+		if scheme, ok := originScheme(origin); !ok || scheme != "https" && scheme != "http" || strings.ContainsAny(origin, "; '\"") {
 			fail("web.frame_ancestors", origin, "it is not the origin of a page", "allowed: https://host or https://host:port")
+		}
+	}
+	for _, origin := range c.Listen.Origins {
+		if why := strangeOrigin(origin); why != "" {
+			fail("listen.origins", origin, why, `allowed: https://host or https://host:port, without a path, or "*" alone`)
+		}
+	}
+	for _, name := range c.Listen.Hosts {
+		if !isHostName(name) {
+			fail("listen.hosts", name, "it is not the name of a host: no request would have it", "allowed: a name without scheme and port, like chat.example.org or *.example.org")
 		}
 	}
 	for _, a := range []struct{ key, addr string }{{"listen.http", c.Listen.HTTP}, {"listen.tcp", c.Listen.TCP}, {"listen.admin", c.Listen.Admin}} {
@@ -81,6 +91,39 @@ func (c *Config) check() Problems {
 			"set cluster.bus_cert_file, cluster.bus_key_file and cluster.bus_ca_file; in a network of the nodes alone set cluster.insecure = true")
 	}
 	return ps
+}
+
+// originScheme is the scheme of an origin; false: s is none, as https://host/ and host are none.
+func originScheme(s string) (string, bool) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || u.Host == "" || !strings.EqualFold(u.Scheme+"://"+u.Host, s) {
+		return "", false
+	}
+	return u.Scheme, true
+}
+
+// strangeOrigin says why no browser sends s as an origin; "": one may. null is that of pages
+// without an origin, such as files.
+func strangeOrigin(s string) string {
+	if s == "*" || s == "null" {
+		return ""
+	}
+	switch scheme, ok := originScheme(s); {
+	case !ok || strings.Contains(s, "*"):
+		return "it is not the origin of a page: no browser would send it"
+	case scheme == "https" && strings.HasSuffix(s, ":443"), scheme == "http" && strings.HasSuffix(s, ":80"):
+		return "browsers leave out the port that is the default of the scheme"
+	}
+	return ""
+}
+
+// isHostName tells whether a Host header can have this name, or one below *.name.
+func isHostName(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil || s == "*" {
+		return true
+	}
+	s = strings.TrimPrefix(s, "*.")
+	return s != "" && !strings.HasSuffix(s, ".") && !strings.ContainsAny(s, "*:/[]@ \t")
 }
 
 // Loopback reports whether only this host can reach addr, a host:port. A name

@@ -110,6 +110,13 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "bus in clear", file: "[cluster]\nlisten = \"10.0.0.1:7070\"\nsecret = \"a secret of the nodes\"", want: []string{"petrel.toml:2: cluster.listen = 10.0.0.1:7070", "would cross the network in clear", "cluster.insecure = true"}},
 		{name: "header of proxies", file: "[listen]\nproxy_header = \"X-Real-IP\"", want: []string{"listen.proxy_header = X-Real-IP", "X-Forwarded-For, Forwarded"}},
 		{name: "page that may frame, with more", file: "[web]\nframe_ancestors = [\"https://a.example; script-src *\"]", want: []string{"web.frame_ancestors", "it is not the origin of a page"}},
+		{name: "name with a scheme", file: "[listen]\nhosts = [\"https://chat.example.org\"]", want: []string{"petrel.toml:2: listen.hosts = https://chat.example.org", "without scheme and port"}},
+		{name: "name with a port", flags: map[string]string{"listen.hosts": "chat.example.org:8443"}, want: []string{"listen.hosts = chat.example.org:8443", "without scheme and port"}},
+		{name: "name with a star within", flags: map[string]string{"listen.hosts": "chat*.example.org"}, want: []string{"listen.hosts", "without scheme and port"}},
+		{name: "origin without a scheme", file: "[listen]\norigins = [\"shop.example.org\"]", want: []string{"petrel.toml:2: listen.origins = shop.example.org", "no browser would send it", "https://host"}},
+		{name: "origin with a path", file: "[listen]\norigins = [\"https://shop.example.org/\"]", want: []string{"listen.origins", "no browser would send it"}},
+		{name: "origins with a star", file: "[listen]\norigins = [\"https://*.example.org\"]", want: []string{"listen.origins", "no browser would send it"}},
+		{name: "origin with the default port", file: "[listen]\norigins = [\"https://shop.example.org:443\"]", want: []string{"listen.origins", "browsers leave out the port"}},
 		{name: "list where a text belongs", file: "[store]\ndir = [\"a\"]", want: []string{"store.dir = a: it is not a text in quotes"}},
 		{name: "bool in quotes", file: "[metrics]\nenabled = \"true\"", want: []string{"true or false without quotes"}},
 		{name: "text without quotes", file: "[store]\ndir = 3", want: []string{"a text in quotes"}},
@@ -280,6 +287,8 @@ func TestListsAreReadFromEveryLayer(t *testing.T) {
 		get    func(*Config) []string
 	}{
 		{"listen.origins", []string{"https://a.example", "https://b.example"}, false, func(c *Config) []string { return c.Listen.Origins }},
+		{"listen.origins", []string{"*", "null", "http://localhost:3000", "capacitor://localhost", "HTTPS://A.example:8443"}, false, func(c *Config) []string { return c.Listen.Origins }},
+		{"listen.hosts", []string{"*", "*.example.org", "Chat.example.org", "192.0.2.7", "2001:db8::7"}, false, func(c *Config) []string { return c.Listen.Hosts }},
 		{"web.frame_ancestors", []string{"https://a.example", "http://b.example:8080"}, false, func(c *Config) []string { return c.Web.FrameAncestors }},
 		{"cluster.roles", []string{"gateway", "api"}, false, func(c *Config) []string { return c.Cluster.Roles }},
 		{"cluster.addresses", []string{"wss://a.example", "tls://a.example:8081"}, false, func(c *Config) []string { return c.Cluster.Addresses }},
