@@ -74,6 +74,9 @@ func backup(ctx context.Context, o Options, p place, b BackupOptions) (Taken, er
 		return Taken{}, err
 	}
 	mine, err := p.fs.Lock(p.fs.PathJoin(p.dir, backupLock))
+	if err != nil && !isHeld(err) {
+		return Taken{}, fmt.Errorf("lock %s: %w", backupLock, ofOther(err))
+	}
 	if err != nil {
 		return Taken{}, fmt.Errorf("lock %s: %w; is another backup of this store under way?", backupLock, err)
 	}

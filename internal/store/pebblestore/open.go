@@ -94,25 +94,43 @@ func (p place) isFolder() error {
 // acquire makes the folder and locks it.
 func (p place) acquire() (io.Closer, error) {
 	if err := makeDir(p.fs, p.dir); err != nil {
-		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+		return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
 	}
 	if err := p.isFolder(); err != nil {
 		return nil, err
 	}
 	lock, err := p.fs.Lock(p.lock)
 	if err != nil {
+		if !isHeld(err) {
+			return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
+		}
 		return nil, fmt.Errorf("open %s: %w", p.dir, p.inUse())
 	}
 	both, err := p.lockFolder(lock)
 	if err != nil {
 		_ = lock.Close() // the first error says more
-		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+		return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
 	}
 	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil && !errors.Is(err, syscall.ENOSPC) { // it is for people
 		_ = both.Close() // the first error says more
-		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+		return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
 	}
 	return both, nil
+}
+
+// isHeld tells whether a lock was refused because somebody has it, and not because its file
+// cannot be opened. A lock of this process itself is refused without a number of the system.
+func isHeld(err error) bool {
+	n, ok := errors.AsType[syscall.Errno](err)
+	return !ok || n == syscall.EAGAIN
+}
+
+// ofOther adds to an error of rights whose the files have to be.
+func ofOther(err error) error {
+	if !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w; run this as the user of the server, who owns the folder and all that is in it (chown -R USER DIR), and not as the user with the uid %d", err, os.Geteuid())
 }
 
 // inUse is the error of a folder that is locked.

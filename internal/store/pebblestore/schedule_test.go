@@ -3,9 +3,12 @@ package pebblestore
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -370,6 +373,27 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	_, err := Open(mem(fs))
 	if err == nil || !strings.Contains(err.Error(), "format 9 and needs a Petrel that reads format 8") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// unlockable is a file system on which the user may not open the files of locks.
+type unlockable struct{ vfs.FS }
+
+func (unlockable) Lock(name string) (io.Closer, error) {
+	return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EACCES}
+}
+
+// A folder of another user is not said to be in use, neither by the server nor by a backup.
+func TestFolderOfAnotherUserIsNamed(t *testing.T) {
+	o := mem(vfs.NewMem())
+	mustClose(t, mustOpen(t, o))
+	o.FS = unlockable{o.FS}
+	_, opened := Open(o)
+	_, backedUp := Backup(t.Context(), o, BackupOptions{To: "backups"})
+	for _, err := range []error{opened, backedUp} {
+		if err == nil || !strings.Contains(err.Error(), "permission denied; run this as the user of the server") || strings.Contains(err.Error(), "locked by") || strings.Contains(err.Error(), "under way") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 
