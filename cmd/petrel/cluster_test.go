@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -339,6 +340,35 @@ func TestServerWithoutOthersHasOneNode(t *testing.T) {
 	petrel(t, s.env(), "cluster", "status").want(t, exitOK, "gateway,conv,api", "256 partitions: 0 served by no node")
 	for _, line := range []string{"drain local", "rebalance", "move-partition 1 --to 2", "finalize"} {
 		petrel(t, s.env(), append([]string{"cluster"}, strings.Fields(line)...)...).want(t, exitFailed, "error not_now", "set store.postgres")
+	}
+}
+
+// The doctor asks the databases what a start asks them first, and misses no store that would be left behind.
+func TestDoctorAsksTheDatabases(t *testing.T) {
+	server := pgtest.Shared(t)
+	embedded := t.TempDir()
+	if err := os.Mkdir(filepath.Join(embedded, "store"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dsn := server.Empty(t)
+	for _, c := range []struct {
+		name, dsn, data string
+		flags           []string
+		exit            int
+		want            []string
+	}{
+		{"not there", "postgres://petrel@127.0.0.1:1/petrel", t.TempDir(), nil, exitFailed, []string{"databases  ", "127.0.0.1:1 does not answer", "fix: check that PostgreSQL runs"}},
+		{"no such database", server.DSN("nowhere"), t.TempDir(), nil, exitFailed, []string{"databases  ", "fix: make it with createdb"}},
+		{"no standby", dsn, t.TempDir(), []string{"--store-require-standby"}, exitFailed, []string{"databases  ", "fix: set synchronous_standby_names"}},
+		{"an embedded store", dsn, embedded, nil, exitOK, []string{"warn  databases", "the embedded store in " + embedded + " is not used"}},
+		{"an empty database", dsn, t.TempDir(), nil, exitOK, []string{"ok    databases", "1 in store.postgres can be used"}},
+	} {
+		args := append([]string{"doctor", "--data", c.data, "--store-postgres-file", fileWith(t, c.dsn), "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}, c.flags...)
+		r := petrel(t, nil, args...)
+		r.want(t, c.exit, c.want...)
+		if strings.Contains(r.out, "disk sync") {
+			t.Errorf("%s: the disk of the data folder is measured, on which no ack waits\n%s", c.name, r.out)
+		}
 	}
 }
 

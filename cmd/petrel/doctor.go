@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
 
 // verdict is the outcome of one check of the doctor.
@@ -49,6 +52,7 @@ func newDoctor(c *cli) *cobra.Command {
 		Short: "Check whether this host is ready for the server",
 		Long: "Checks the configuration, the limit of open files, whether the ports are free, the clock, and the disk of the data\n" +
 			"folder: how much space is free, and how long an fdatasync takes, measured for a second. It changes nothing.\n" +
+			"With store.postgres it asks the databases instead whether the server can use them.\n" +
 			"With --verify it reads the whole embedded store, which must not be in use, and lists what is damaged.",
 		Example: "  petrel doctor\n  petrel doctor --data /srv/petrel --json\n  petrel doctor --verify --data /srv/petrel",
 		Args:    cobra.NoArgs,
@@ -123,7 +127,34 @@ func examine(ctx context.Context, conf *config.Config) []verdict {
 	vs = append(vs, checkFiles(conf), checkMemory(conf))
 	vs = append(vs, checkPorts(ctx, conf)...)
 	dir := existing(conf.Store.Dir)
-	return append(vs, checkSpace(dir, conf), checkSync(ctx, dir), checkClock())
+	vs = append(vs, checkSpace(dir, conf))
+	if len(conf.Store.Postgres) > 0 {
+		vs = append(vs, checkDatabases(ctx, conf))
+	} else {
+		vs = append(vs, checkSync(ctx, dir))
+	}
+	return append(vs, checkClock())
+}
+
+// checkDatabases asks the databases of store.postgres whether a server could use them.
+func checkDatabases(ctx context.Context, conf *config.Config) verdict {
+	err := pgstore.Check(ctx, pgstore.Options{DSNs: conf.Store.Postgres, RequireStandby: conf.Store.RequireStandby})
+	if p, ok := errors.AsType[*pgstore.Problem](err); ok {
+		found := p.What
+		if p.Cause != nil {
+			found += ": " + p.Cause.Error()
+		}
+		return verdict{Check: "databases", State: stateFail, Found: found, Fix: p.Fix}
+	}
+	if err != nil {
+		return verdict{Check: "databases", State: stateFail, Found: err.Error()}
+	}
+	v := verdict{Check: "databases", State: stateOK, Found: fmt.Sprintf("%d in store.postgres can be used", len(conf.Store.Postgres))}
+	if _, err := os.Stat(filepath.Join(conf.Store.Dir, "store")); err == nil {
+		v.State, v.Found = stateWarn, v.Found+"; the embedded store in "+conf.Store.Dir+" is not used then, and no tool moves its messages into them"
+		v.Fix = "choose a folder without a store (--data DIR), so that a server with that store can still use this one"
+	}
+	return v
 }
 
 func checkTransport(conf *config.Config) verdict {
@@ -148,6 +179,11 @@ func checkTransport(conf *config.Config) verdict {
 // clients that come through one.
 func checkProxies(conf *config.Config) []verdict {
 	switch {
+	case len(conf.Listen.TrustedProxies) > 0 && knowsLoopbackOnly(conf):
+		return []verdict{{
+			Check: "proxy", State: stateWarn, Found: "listen.trusted_proxies is set, and listen.hosts is not: requests are refused unless they are for localhost",
+			Fix: "name in listen.hosts what clients use, like chat.example.org",
+		}}
 	case len(conf.Listen.TrustedProxies) > 0:
 		return []verdict{{Check: "proxy", State: stateOK, Found: fmt.Sprintf("%v may name clients, in %s", conf.Listen.TrustedProxies, conf.Listen.ProxyHeader)}}
 	case len(conf.Listen.Hosts) > 0 && !conf.TLS.On():
@@ -157,6 +193,11 @@ func checkProxies(conf *config.Config) []verdict {
 		}}
 	}
 	return nil
+}
+
+// knowsLoopbackOnly tells whether requests to listen.http may be for no name but those of the loopback.
+func knowsLoopbackOnly(conf *config.Config) bool {
+	return conf.Listen.HTTP != "" && config.Loopback(conf.Listen.HTTP) && len(conf.Listen.Hosts) == 0 && len(conf.Cluster.Addresses) == 0 && !conf.TLS.On()
 }
 
 func checkMemory(conf *config.Config) verdict {
@@ -240,18 +281,25 @@ func checkPort(ctx context.Context, conf *config.Config, name, addr string) verd
 	case err == nil:
 		_ = l.Close() // nobody connected
 		return verdict{Check: name, State: stateOK, Found: addr + " is free"}
-	case !conf.TLS.On() && isPetrel(addr):
+	case isPetrel(addr):
 		return verdict{Check: name, State: stateOK, Found: "a petrel is running on " + addr}
 	}
 	return verdict{Check: name, State: stateFail, Found: err.Error(), Fix: "stop the program that listens there, or choose another address"}
 }
 
-// isPetrel tells whether what listens on addr speaks our protocol: the first
+// isPetrel tells whether what listens on addr speaks our protocol, with TLS or without: the first
 // byte of neither codec is answered by unknown_codec (P-1.3), and an HTTP
 // request by the version (P-10.5).
 func isPetrel(addr string) bool {
 	const limit = 2 * time.Second
-	conn, err := net.DialTimeout("tcp", addr, limit)
+	plain := net.Dialer{Timeout: limit}
+	return answersAsPetrel(plain.Dial, addr, limit) ||
+		answersAsPetrel((&tls.Dialer{NetDialer: &plain, Config: &tls.Config{InsecureSkipVerify: true}}).Dial, addr, limit) //nolint:gosec // nothing secret is said, and the name of the certificate is not ours
+}
+
+// answersAsPetrel is isPetrel over one way to connect.
+func answersAsPetrel(dial func(network, addr string) (net.Conn, error), addr string, limit time.Duration) bool {
+	conn, err := dial("tcp", addr)
 	if err != nil {
 		return false
 	}
@@ -292,6 +340,12 @@ func checkSpace(dir string, conf *config.Config) verdict {
 	}
 	v.Values = map[string]any{"free_bytes": free}
 	v.Found = fmt.Sprintf("%.1f GiB on the disk of %s", float64(free)/(1<<30), dir)
+	if free < 1<<30 {
+		v.Found = fmt.Sprintf("%d MiB on the disk of %s", free>>20, dir)
+	}
+	if len(conf.Store.Postgres) > 0 {
+		return v // the databases have disks of their own
+	}
 	switch least := uint64(conf.Store.MinFreeBytes + conf.Store.BallastBytes); {
 	case files < wantInodes:
 		v.State, v.Found, v.Fix = stateFail, fmt.Sprintf("%d files can still be made on the disk of %s", files, dir), fmt.Sprintf("remove files, or make the file system with more inodes: the server wants %d", wantInodes)
@@ -303,8 +357,12 @@ func checkSpace(dir string, conf *config.Config) verdict {
 	return v
 }
 
-// syncFor is how long the disk is measured.
-const syncFor = time.Second
+// The disk is measured for syncFor, and with no more than maxSyncs, 16 MiB: a memory or a fast disk
+// that is small must not be filled under a server.
+const (
+	syncFor  = time.Second
+	maxSyncs = 4096
+)
 
 // slowSync is the p99 of an fdatasync above which acks are felt to be slow.
 const slowSync = 20 * time.Millisecond
@@ -314,7 +372,7 @@ const slowSync = 20 * time.Millisecond
 func checkSync(ctx context.Context, dir string) verdict {
 	v := verdict{Check: "disk sync", State: stateOK}
 	fail := func(err error) verdict {
-		v.State, v.Found, v.Fix = stateFail, err.Error(), "choose a data folder that this user may write to (--data DIR)"
+		v.State, v.Found, v.Fix = stateFail, err.Error(), diskFix(dir, err)
 		return v
 	}
 	f, err := os.CreateTemp(dir, ".petrel-doctor-*")
@@ -325,7 +383,7 @@ func checkSync(ctx context.Context, dir string) verdict {
 	defer f.Close() // measured, not kept
 	block := make([]byte, 4<<10)
 	var took []time.Duration
-	for end := time.Now().Add(syncFor); ctx.Err() == nil && (len(took) == 0 || time.Now().Before(end)); {
+	for end := time.Now().Add(syncFor); ctx.Err() == nil && len(took) < maxSyncs && (len(took) == 0 || time.Now().Before(end)); {
 		if _, err := f.Write(block); err != nil {
 			return fail(err)
 		}
@@ -346,6 +404,17 @@ func checkSync(ctx context.Context, dir string) verdict {
 		v.State, v.Fix = stateWarn, "every ack waits for one fdatasync: use a local disk whose write cache survives power loss"
 	}
 	return v
+}
+
+// diskFix says what to do about an error of writing into dir.
+func diskFix(dir string, err error) string {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return "run this as the user of the server, and give that user the folder and all that is in it (chown -R USER " + dir + "), or choose another one (--data DIR)"
+	case errors.Is(err, syscall.ENOSPC):
+		return "free some space there, or remove files if \"df -i\" shows that it is out of inodes"
+	}
+	return "choose a data folder on a disk that takes writes (--data DIR)"
 }
 
 func ms(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }

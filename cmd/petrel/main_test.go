@@ -2,11 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -198,6 +203,7 @@ func TestDoctorMissesTheProxyOfAName(t *testing.T) {
 		{nil, ""},
 		{[]string{"--listen-hosts", "chat.example.org"}, stateWarn},
 		{[]string{"--listen-hosts", "chat.example.org", "--listen-trusted-proxies", "127.0.0.1"}, stateOK},
+		{[]string{"--listen-trusted-proxies", "127.0.0.1"}, stateWarn}, // the proxy's requests are for no name that the server knows
 	} {
 		args := append([]string{"doctor", "--json", "--data", t.TempDir(), "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}, c.flags...)
 		var vs []verdict
@@ -212,6 +218,44 @@ func TestDoctorMissesTheProxyOfAName(t *testing.T) {
 		}
 		if state != c.state {
 			t.Errorf("%v: the proxy is %q, want %q", c.flags, state, c.state)
+		}
+	}
+}
+
+// A server that speaks TLS is known too, so a doctor beside it does not take its port for taken.
+func TestDoctorKnowsAPetrelWithTLS(t *testing.T) {
+	for body, want := range map[string]bool{`{"protocol":{"max":1}}`: true, "another program": false} {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+		s.Config.ErrorLog = log.New(io.Discard, "", 0) // the try without TLS
+		if got := isPetrel(s.Listener.Addr().String()); got != want {
+			t.Errorf("%s: a petrel is %v, want %v", body, got, want)
+		}
+		s.Close()
+	}
+}
+
+// A disk without a delay, such as a memory, is not filled: a server may live on it.
+func TestDoctorLeavesAFastDiskItsSpace(t *testing.T) {
+	dir := t.TempDir()
+	if memory, err := os.MkdirTemp("/dev/shm", "petrel-doctor-*"); err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(memory) })
+		dir = memory
+	}
+	v := checkSync(t.Context(), dir)
+	if n, ok := v.Values["samples"].(int); !ok || n < 1 || n > maxSyncs {
+		t.Errorf("got %+v, want at most %d samples", v, maxSyncs)
+	}
+}
+
+// Who may not write, and a disk that is full, have hints of their own.
+func TestDoctorSaysWhatADiskLacks(t *testing.T) {
+	for err, want := range map[error]string{
+		&os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}:  "chown -R USER /srv/petrel",
+		&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}: "free some space",
+		&os.PathError{Op: "open", Path: "x", Err: syscall.EROFS}:   "on a disk that takes writes",
+	} {
+		if got := diskFix("/srv/petrel", err); !strings.Contains(got, want) {
+			t.Errorf("%v: got %q, want %q", err, got, want)
 		}
 	}
 }

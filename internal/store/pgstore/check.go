@@ -1,0 +1,40 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// Check asks each database whether a node could open it: whether its server answers, lets the user in,
+// is new enough, takes writes, and, with RequireStandby, has a standby. It changes nothing.
+// Errors: *Problem.
+func Check(ctx context.Context, o Options) error {
+	o.Log = slog.New(slog.DiscardHandler)
+	o = o.withDefaults()
+	for n := range o.DSNs {
+		d, err := newDatabase(o, n, nil, func() *store.Info { return nil }, nil)
+		if err != nil {
+			return fmt.Errorf("check the databases: %w", err)
+		}
+		d.bare = true
+		if err := d.usable(ctx); err != nil {
+			return fmt.Errorf("check database %s: %w", d.name, d.advice(err))
+		}
+	}
+	return nil
+}
+
+// usable dials and asks what Open asks first.
+func (d *database) usable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	defer cancel()
+	c, err := d.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	return d.checkServer(ctx, c)
+}
