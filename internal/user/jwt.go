@@ -127,7 +127,7 @@ type statement struct {
 // checks tokens elsewhere reads them so, and {"sub":"bob","Sub":"alice"} is bob there.
 func (v *verifier) read(token string, now time.Time) (*statement, error) {
 	if len(token) > maxJWT {
-		return nil, fmt.Errorf("check JWT: %d bytes", len(token))
+		return nil, fmt.Errorf("check JWT: %d bytes: %w", len(token), errTooLong)
 	}
 	c := jwt.MapClaims{} // a struct would take names in any case
 	p := jwt.NewParser(append(v.with, jwt.WithTimeFunc(func() time.Time { return now }))...)
@@ -162,6 +162,14 @@ func (v *verifier) read(token string, now time.Time) (*statement, error) {
 	}
 	return s, s.user.Check()
 }
+
+// isSigned tells of an error of read whether the signature of the JWT holds all the same: then it is no
+// stranger's, and the operator learns why it was refused.
+func isSigned(err error) bool {
+	return !errors.Is(err, jwt.ErrTokenMalformed) && !errors.Is(err, jwt.ErrTokenUnverifiable) && !errors.Is(err, jwt.ErrTokenSignatureInvalid) && !errors.Is(err, errTooLong)
+}
+
+var errTooLong = errors.New("the JWT is too long")
 
 // strength is how people have to log in at the provider. Spec: P-11.2.
 type strength struct {

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/big"
 	"strings"
@@ -145,7 +146,7 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 		"not yet":          p.sign(claims(w.now, jwt.MapClaims{"nbf": ago(-time.Minute)})),
 		"nobody":           p.sign(claims(w.now, jwt.MapClaims{"sub": nil})), "no user id": p.sign(claims(w.now, jwt.MapClaims{"sub": "a/b"})),
 		"another key": provider{t, jwt.SigningMethodEdDSA, other}.sign(claims(w.now, nil)),
-		"altered":     good[:len(good)-2] + string(rune(good[len(good)-2]^1)) + good[len(good)-1:], "cut": good[:len(good)-1], "empty": "", "garbage": "a.b.c", "long": good + strings.Repeat("A", 9000),
+		"altered":     good[:len(good)-2] + string(rune(good[len(good)-2]^1)) + good[len(good)-1:], "cut": good[:len(good)-1], "garbage": "a.b.c", "long": good + strings.Repeat("A", 9000),
 	} {
 		l, err := w.users.Exchange(context.Background(), "acme", token, phone(1))
 		if w.wantCode(what, err, im.CodeBadCredentials); l != nil {
@@ -156,6 +157,8 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 	w.wantCode("another tenant", err, im.CodeBadCredentials)
 	_, err = w.users.Exchange(context.Background(), "acme", good, user.DeviceRef{})
 	w.wantCode("no device", err, im.CodeInvalid)
+	_, err = w.users.Exchange(context.Background(), "acme", "", phone(1))
+	w.wantCode("no JWT", err, im.CodeInvalid)
 	l, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, jwt.MapClaims{"exp": w.now.Add(24 * time.Hour).Unix(), "aud": []string{"x", "petrel"}})), phone(1))
 	if err != nil || l.Account != (im.Account{Tenant: w.tenant("acme"), User: "alice"}) {
 		t.Fatalf("the longest: %+v, %v", l, err)
@@ -172,6 +175,32 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 }
 
 // The operator says how people have to log in at the provider. Spec: P-11.2.
+// The log says why a JWT is refused that the provider has signed, as with a clock that is wrong. Of one that
+// a stranger has made it says nothing.
+func TestLogSaysWhyASignedJWTIsRefused(t *testing.T) {
+	var log strings.Builder
+	w := people(t, withJWT("HS256", []byte(sharedSecret), "acme"), func(o *user.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	p, stranger := provider{t, jwt.SigningMethodHS256, []byte(sharedSecret)}, provider{t, jwt.SigningMethodHS256, []byte("another " + sharedSecret)}
+	ahead, ago := w.now.Add(time.Hour).Unix(), w.now.Add(-time.Hour).Unix()
+	for _, c := range []struct{ tenant, token, want string }{
+		{"", p.sign(claims(w.now, jwt.MapClaims{"iat": ahead, "exp": ahead + 60})), "used before issued"},
+		{"", p.sign(claims(w.now, jwt.MapClaims{"exp": ago})), "token is expired"},
+		{"", p.sign(claims(w.now, jwt.MapClaims{"aud": "other"})), "invalid audience"},
+		{"", p.sign(claims(w.now, jwt.MapClaims{"exp": w.now.Add(72 * time.Hour).Unix()})), "valid for more than"},
+		{"globex", p.sign(claims(w.now, nil)), "jwt.tenant"},
+		{"", stranger.sign(claims(w.now, jwt.MapClaims{"exp": ago})), ""},
+		{"", "a.b.c", ""},
+		{"", strings.Repeat("A", 9000), ""},
+	} {
+		log.Reset()
+		_, err := w.users.Exchange(context.Background(), c.tenant, c.token, phone(1))
+		w.wantCode(c.want, err, im.CodeBadCredentials)
+		if c.want == "" && log.Len() > 0 || !strings.Contains(log.String(), c.want) {
+			t.Errorf("the log is %q, want %q", log.String(), c.want)
+		}
+	}
+}
+
 func TestExchangeAsksForTheStrengthOfALogin(t *testing.T) {
 	w := people(t, func(o *user.Options) {
 		withJWT("HS256", []byte(sharedSecret), "")(o)

@@ -166,16 +166,15 @@ func unbound(k Key) bool { return k.Tenant == 0 && k.Covers(ScopeAdmin) }
 // AuthenticateKey tells what an admin key may do. Codes: unauthenticated.
 // Spec: P-10.2.
 func (us *Users) AuthenticateKey(ctx context.Context, key string) (Key, error) {
-	bad := im.Errorf(im.CodeUnauthenticated, "this call needs an admin key")
 	if !strings.HasPrefix(key, keyPrefix) || len(key) > maxToken {
-		return Key{}, bad
+		return Key{}, im.Errorf(im.CodeUnauthenticated, "this call needs an admin key")
 	}
 	rec, err := us.lookUp(ctx, 0, key)
 	if err != nil {
 		return Key{}, err
 	}
 	if rec == nil || rec.User != "" {
-		return Key{}, bad
+		return Key{}, im.Errorf(im.CodeUnauthenticated, "this admin key is none of this server: it was revoked, or is one of another store")
 	}
 	sum := sha256.Sum256([]byte(key))
 	return us.key(ctx, sum[:], rec)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -170,11 +171,20 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	if err := ref.check(); err != nil {
 		return nil, err
 	}
+	if token == "" {
+		return nil, im.Errorf(im.CodeInvalid, "token is missing: it is the JWT")
+	}
 	if tenantName == "" {
 		tenantName = provider.tenant
 	}
 	said, err := provider.read(token, us.now())
-	if err != nil || named(tenantName) != provider.tenant {
+	if err == nil && named(tenantName) != provider.tenant {
+		err = fmt.Errorf("the login is for tenant %.64q, and jwt.tenant is %q", tenantName, provider.tenant)
+	}
+	if err != nil {
+		if isSigned(err) {
+			us.log.Warn("a JWT that the identity provider has signed is refused", "err", err)
+		}
 		return nil, &im.Error{Code: im.CodeBadCredentials}
 	}
 	t, err := us.EnsureTenant(ctx, provider.tenant)
