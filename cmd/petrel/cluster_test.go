@@ -343,6 +343,22 @@ func TestServerWithoutOthersHasOneNode(t *testing.T) {
 	}
 }
 
+// A server on databases leaves the folder alone in which another one runs, and warns of a store in the folder
+// that it does not open.
+func TestServerOnDatabasesIsAloneInItsFolder(t *testing.T) {
+	dsn := pgtest.Shared(t).New(t)
+	s := serveShared(t)
+	before, err := os.ReadFile(filepath.Join(s.data, addressesName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	petrel(t, nil, "serve", "--data", s.data, "--store-postgres-file", fileWith(t, dsn), "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0").
+		want(t, exitFailed, "another server runs on this folder", "fix   stop it or choose another --data")
+	if after, err := os.ReadFile(filepath.Join(s.data, addressesName)); err != nil || string(after) != string(before) {
+		t.Errorf("the addresses of the server that runs are %q, %v, and were %q", after, err, before)
+	}
+}
+
 // The doctor asks the databases what a start asks them first, and misses no store that would be left behind.
 func TestDoctorAsksTheDatabases(t *testing.T) {
 	server := pgtest.Shared(t)

@@ -1,16 +1,35 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
 // ourFiles are what Petrel keeps in the data folder, the folders among them with
 // all that is in them. What else is there belongs to somebody else.
 var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile, addressesFile, nodeFile, "tokens"}
+
+// isAlone refuses a data folder on which another server runs, whose addresses and setup link would be
+// replaced: the embedded store has a lock of its own, and with store.postgres nothing else has one. It warns of a store
+// in the folder that nobody opens.
+func (a *App) isAlone() error {
+	dir := a.cfg.Store.Dir
+	if f, err := os.Open(filepath.Join(dir, addressesFile)); err == nil {
+		defer func() { _ = f.Close() }() // read-only
+		if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+			return fmt.Errorf("open %s: another server runs on this folder; stop it or choose another --data", dir)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "store")); err == nil {
+		a.log.Warn("the data folder holds an embedded store, which store.postgres does not use: its accounts and messages are not in the databases", "dir", dir)
+	}
+	return nil
+}
 
 // closeFolder takes the data folder, and our files in it, away from the other
 // users of this host, if they can enter it: who reads it reads every message.

@@ -88,6 +88,9 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make store.dir: %w", err)
 	}
+	if err := a.isAlone(); err != nil {
+		return err
+	}
 	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby, StoreID: id, Mark: c.Mark})
 	if err == nil {
 		a.store, a.databases = st, st
