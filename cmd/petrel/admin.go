@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -152,6 +153,9 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 		return "", err
 	}
 	defer keep.abandon()
+	if err := keep.giveTo(t.data); err != nil {
+		return "", err
+	}
 	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.admin)
 	r, err := api.Redeem(ctx, connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
 	if err != nil {
@@ -161,6 +165,7 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 			if key, err := readSecret(filepath.Join(t.data, adminKeyName)); err == nil {
 				return key, nil
 			}
+			f.fix = "use the admin key that somebody has: in a cluster it is the same for all nodes (--admin-key-file FILE); without one, restart the server for a new link"
 		}
 		return "", f
 	}
@@ -228,13 +233,46 @@ func (s *secretFile) abandon() {
 	}
 }
 
-func writeSecret(name, secret string) error {
+// keepSecret writes a secret into a file of the data folder, for the owner of the folder: when root does so, the user of
+// the server can still read it.
+func keepSecret(data, name, secret string) error {
 	s, err := prepareSecret(name)
 	if err != nil {
 		return err
 	}
 	defer s.abandon()
+	if err := s.giveTo(data); err != nil {
+		return err
+	}
 	return s.write(secret)
+}
+
+// giveTo makes the owner of the data folder that of the secret, and of the folders between the two, which
+// only root can. The data folder is above the secret.
+func (s *secretFile) giveTo(data string) error {
+	i, err := os.Stat(data)
+	if err != nil {
+		return err
+	}
+	owner, ok := i.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() != 0 || owner.Uid == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(data) // a link in the folder leads nowhere else
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // read-only
+	path, err := filepath.Rel(data, s.tmp.Name())
+	if err != nil {
+		return err
+	}
+	for ; path != "."; path = filepath.Dir(path) {
+		if err := root.Lchown(path, int(owner.Uid), int(owner.Gid)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tokenFile is where the token of a user is kept, "" when there is no such user or tenant,

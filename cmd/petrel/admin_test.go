@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -222,5 +223,39 @@ func TestRefusalsHaveTheCodeOfTheCatalogue(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(r.err), &got); err != nil || got.Error.Code != "invalid" || got.Error.Exit != exitFailed {
 		t.Errorf("JSON error: got %+v, %v of %q", got, err, r.err)
+	}
+}
+
+// What root keeps in a data folder is for the owner of the folder, with the folders that it makes there.
+func TestSecretsKeptByRootAreTheOwners(t *testing.T) {
+	server := os.Geteuid()
+	root := server == 0
+	if root {
+		server = 41938 // only root gives files to others
+	}
+	data := t.TempDir()
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	for _, err := range []error{os.Mkdir(elsewhere, 0o700), os.Chown(data, server, server)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := keepSecret(data, filepath.Join(data, "tokens", "default", "alice"), "secret"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tokens", "tokens/default", "tokens/default/alice"} {
+		i, err := os.Stat(filepath.Join(data, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := i.Sys().(*syscall.Stat_t).Uid; int(got) != server {
+			t.Errorf("%s belongs to %d, want the owner of the folder, %d", name, got, server)
+		}
+	}
+	if err := os.Symlink(elsewhere, filepath.Join(data, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepSecret(data, filepath.Join(data, "link", "alice"), "secret"); (err != nil) != root {
+		t.Errorf("a file behind a link that leaves the folder: %v", err)
 	}
 }

@@ -173,7 +173,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 // as is s for who has a key.
 func (s *live) as(key string) *live {
 	c := *s
-	if err := writeSecret(filepath.Join(s.data, adminKeyName), key); err != nil {
+	if err := keepSecret(s.data, filepath.Join(s.data, adminKeyName), key); err != nil {
 		panic(err)
 	}
 	return &c

@@ -77,7 +77,7 @@ func (s *session) token(c *cli, t target) (string, error) {
 	token, err := readSecret(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &fault{exit: exitAuth, code: "no_token", what: "there is no token of " + s.as,
-			why: name + " does not exist", fix: "petrel user create " + s.as}
+			why: name + " does not exist", fix: "petrel user create " + s.as + "; if there is such a user, give a token with --token-file FILE or PETREL_TOKEN, and leave out --as"}
 	}
 	return token, err
 }

@@ -70,7 +70,7 @@ func keepTokens(data, tenant string, list []issued) error {
 		if name == "" {
 			continue
 		}
-		if err := writeSecret(name, list[i].Token); err != nil {
+		if err := keepSecret(data, name, list[i].Token); err != nil {
 			errs = append(errs, fmt.Errorf("keep the token of %s: %w", list[i].User, err))
 			continue
 		}

@@ -81,6 +81,7 @@ func backup(ctx context.Context, o Options, p place, b BackupOptions) (Taken, er
 		return Taken{}, fmt.Errorf("lock %s: %w; is another backup of this store under way?", backupLock, err)
 	}
 	defer func() { _ = mine.Close() }() // nothing was written to it
+	p.leaveToOwner(backupLock)
 	lock, err := p.acquire()
 	if err == nil {
 		defer func() { _ = lock.Close() }() // nothing was written to it

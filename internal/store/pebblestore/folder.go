@@ -135,6 +135,19 @@ func deviceOf(path string) (uint64, bool) {
 	return uint64(st.Dev), true
 }
 
+// leaveToOwner gives a file that root has made in the folder to the owner of the folder, who has to open it
+// the next time. If it fails, that one is told so.
+func (p place) leaveToOwner(name string) {
+	var st syscall.Stat_t
+	if p.fs != vfs.Default || os.Geteuid() != 0 || syscall.Stat(p.dir, &st) != nil || st.Uid == 0 {
+		return
+	}
+	if root, err := os.OpenRoot(p.dir); err == nil { // a link in the folder leads nowhere else
+		_ = root.Lchown(name, int(st.Uid), int(st.Gid)) // the error of the next one says it
+		_ = root.Close()                                // read-only
+	}
+}
+
 // lockFolder locks the folder itself, which cannot be deleted under a server
 // like the lock file can. with is closed with it.
 func (p place) lockFolder(with io.Closer) (io.Closer, error) {

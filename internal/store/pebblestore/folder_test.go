@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,6 +217,29 @@ func TestStoreIDThatDoesNotMatchIsRefused(t *testing.T) {
 	}
 	expecting.StoreID = info.StoreID
 	mustClose(t, mustOpen(t, expecting))
+}
+
+// A backup that root has made once does not keep the user of the server from making the next one.
+func TestBackupByRootLeavesItsLockToTheOwner(t *testing.T) {
+	server := os.Geteuid()
+	if server == 0 {
+		server = 41938 // only root gives files to others
+	}
+	o := onDisk(t)
+	mustClose(t, mustOpen(t, o))
+	if err := os.Chown(o.Dir, server, server); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Backup(t.Context(), o, BackupOptions{To: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	i, err := os.Stat(filepath.Join(o.Dir, backupLock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := i.Sys().(*syscall.Stat_t).Uid; int(got) != server {
+		t.Errorf("the lock belongs to %d, want the owner of the folder, %d", got, server)
+	}
 }
 
 func TestSecondServerIsRefusedAfterTheLockFilesWereDeleted(t *testing.T) {
