@@ -29,7 +29,8 @@ type space struct {
 
 	full  atomic.Bool
 	spent atomic.Bool // the reserve is
-	held  bool        // the ballast is there; only check uses it
+	held  bool        // the ballast is there; only check uses this and the next one
+	low   bool        // warn has warned
 }
 
 func (s *space) init(o Options, p place) {
@@ -56,6 +57,7 @@ func (s *space) check() {
 		s.log.Warn("free files are unknown", "err", err)
 		files = minFreeFiles
 	}
+	s.warn(free)
 	full := s.full.Load()
 	s.spent.Store(free < s.limit/4 || files < minFreeFiles/4)
 	switch {
@@ -80,6 +82,18 @@ func (s *space) check() {
 		if !s.held && s.ballast > 0 && free >= 2*s.limit+uint64(s.ballast) {
 			s.take()
 		}
+	}
+}
+
+// warn says that sends will be refused, while there is time to free some space. It says so again only
+// after a quarter more was free.
+func (s *space) warn(free uint64) {
+	switch {
+	case free >= 2*s.limit+s.limit/2:
+		s.low = false
+	case free < 2*s.limit && free >= s.limit && !s.low:
+		s.low = true
+		s.log.Warn("disk is getting full: with less than limit_bytes sends are refused", "free_bytes", free, "limit_bytes", s.limit)
 	}
 }
 
