@@ -152,7 +152,7 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestARefusedOriginSaysWhatIsMissing$"}},
 	},
 	{
-		name:    "upgrade-http-1.0",
+		name:    "upgrade-old-http",
 		holds:   "a request for WebSocket over HTTP/1.0 is answered with what the proxy has to do",
 		patches: []patch{{"internal/gateway/handshake.go", `r.ProtoMajor == 1 && r.ProtoMinor > 0 && `, `r.ProtoMajor == 1 && `}},
 		guards:  []guard{{"internal/gateway", "^TestAProxyThatSpeaksHTTP10IsNamed$"}},

@@ -2,6 +2,18 @@ package sabotage
 
 var pebbleRules = []rule{
 	{
+		name:    "rights-taken-for-a-lock",
+		holds:   "a folder of another user is not said to be in use",
+		patches: []patch{{"internal/store/pebblestore/open.go", `return !ok || n == syscall.EAGAIN`, `return !ok || n != 0`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestFolderOfAnotherUserIsNamed$"}},
+	},
+	{
+		name:    "full-without-a-warning",
+		holds:   "the log warns before sends are refused for want of space",
+		patches: []patch{{"internal/store/pebblestore/space.go", `case free < 2*s.limit && free >= s.limit && !s.low:`, `case false:`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestLogWarnsBeforeTheDiskIsFull$"}},
+	},
+	{
 		name:    "half-an-id",
 		holds:   "an id in the feed that is not whole is damage",
 		patches: []patch{{"internal/store/feed.go", `len(it.Conv) != len(im.ConvID{})`, `len(it.Conv) > 1000*len(im.ConvID{})`}},

@@ -52,6 +52,18 @@ var userRules = []rule{
 		guards:  []guard{{"internal/user", "^TestAJWTTakesNoRegisteredAccountOver$"}},
 	},
 	{
+		name:    "log-jwts-of-strangers",
+		holds:   "the log says nothing of a JWT that a stranger has made",
+		patches: []patch{{"internal/user/login.go", `if isSigned(err) {`, `if true {`}},
+		guards:  []guard{{"internal/user", "^TestLogSaysWhyASignedJWTIsRefused$"}},
+	},
+	{
+		name:    "refuse-jwts-in-silence",
+		holds:   "the log says why a JWT is refused that the provider has signed",
+		patches: []patch{{"internal/user/login.go", `if isSigned(err) {`, `if false {`}},
+		guards:  []guard{{"internal/user", "^TestLogSaysWhyASignedJWTIsRefused$"}},
+	},
+	{
 		name:    "crit-ignored",
 		holds:   "a JWT with an unknown extension is refused",
 		patches: []patch{{"internal/user/jwt.go", `if _, ok := t.Header["crit"]; ok {`, `if _, ok := t.Header["crit"]; ok && false {`}},
