@@ -41,6 +41,7 @@ const (
 	idlesPerSecond = 100
 	idleBurst      = 1000
 	fewIdles       = 50
+	idleBytes      = 16 << 10 // of a frame that count as one more
 )
 
 // maxMoves is how many moves of cursors of one session may be unanswered. A client

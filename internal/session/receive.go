@@ -32,6 +32,7 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	if s.ended {
 		return false
 	}
+	idle := s.idle.Load()
 	var f petrelv1.ClientFrame
 	err := wire.Decode(s.Out.Encoding().Codec, b, &f)
 	if err == nil {
@@ -39,7 +40,8 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	} else if s.answerMalformed(b, err, k) {
 		err = nil
 	}
-	if err == nil {
+	if err == nil && s.idle.Load() > idle {
+		s.idle.Add(int32(len(b) / idleBytes))
 		err = s.idles()
 	}
 	if err != nil {

@@ -197,28 +197,35 @@ func TestQueuedRequestsAreRefusedWhileAnswersWait(t *testing.T) {
 // Pings and what is refused have no answer that a store or a queue holds back, so they have a
 // rate. Spec: P-9.2.
 func TestConnectionThatIsRefusedWithoutEndIsEnded(t *testing.T) {
-	for name, f := range map[string]*petrelv1.ClientFrame{"pings": ping(7), "refusals": text(7, "", "k", "x")} {
+	for name, c := range map[string]struct {
+		f            *petrelv1.ClientFrame
+		each, atOnce int
+	}{
+		"pings":          {ping(7), 50, 1000},
+		"refusals":       {text(7, "", "k", "x"), 50, 1000},
+		"large refusals": {text(7, "", "k", strings.Repeat("x", 160<<10)), 5, 90},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.limits.SendsPerSecond, w.limits.SendBurst = 10, 40
 				w.start()
 				alice := w.login(w.token("", "alice"))
-				for i := range 60 { // 50 in a second
-					for range 50 {
-						alice.send(f)
+				for i := range 60 { // half of what is allowed
+					for range c.each {
+						alice.send(c.f)
 						if a := alice.next(); a.GetKick() != nil {
-							t.Fatalf("after %d seconds of 50 frames: %v", i, a)
+							t.Fatalf("after %d seconds of %d frames: %v", i, c.each, a)
 						}
 					}
 					pass(time.Second)
 				}
 				asked, kick := 0, ""
 				for ; asked < 5000 && kick == ""; asked++ {
-					alice.send(f)
+					alice.send(c.f)
 					kick = alice.next().GetKick().GetCode()
 				}
-				if kick != string(im.CodeTooManyConnections) || asked < 900 || asked > 1200 {
+				if kick != string(im.CodeTooManyConnections) || asked < c.atOnce*9/10 || asked > c.atOnce*6/5 {
 					t.Errorf("after %d frames at once: %q", asked, kick)
 				}
 			})
