@@ -110,13 +110,11 @@ func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser(
 // receipt is what u is told of the cursor of another user, which is at. A user of a direct
 // conversation who blocks u looks as if they were away since the block began, and a user who has
 // neither written there nor read anything as if they never were there: delivered alone would tell
-// strangers when a device is online. hidden: u is not told of moves of the cursor. Spec: P-5.4, P-8.6.
+// strangers when a device is online. So it is with a member of a group who has read nothing: whoever
+// may add a user to a group is a stranger, too. hidden: u is not told of moves of the cursor. Spec: P-5.4, P-8.6.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	side := sideOf(i.record, u)
-	if side < 0 {
-		return at, false
-	}
-	if i.record.Wrote&(1<<(1-side)) == 0 && at.Read == 0 {
+	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) {
 		return Cursor{}, true
 	}
 	if b := i.blockOf(u); b != nil {

@@ -301,7 +301,7 @@ func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	if len(members.current) <= MaxReceipts {
 		all := make([]fanout.Receipt, 0, len(moved))
 		for i := range moved {
-			if members.Role(moved[i].p.user) != 0 {
+			if members.Role(moved[i].p.user) != 0 && moved[i].to.Read != 0 {
 				all = append(all, moved[i].receipt(c.id))
 			}
 		}
@@ -309,7 +309,7 @@ func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	}
 	for i := range moved {
 		f := &moved[i]
-		if len(members.current) > MaxReceipts || members.Role(f.p.user) == 0 {
+		if len(members.current) > MaxReceipts || members.Role(f.p.user) == 0 || f.to.Read == 0 {
 			cu.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
 		}
 	}

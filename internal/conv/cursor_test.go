@@ -403,12 +403,11 @@ func TestDeliveredAloneTellsStrangersNothing(t *testing.T) {
 			}
 			return all
 		}
-		check := func(when string, since im.Pos, wantSynced []string, wantTold ...string) {
+		check := func(when string, wantTold ...string) {
 			t.Helper()
 			want(t, when+" alice is told", wantTold, pushed(stranger))
 			listed, err := w.receiptsOf(key, "alice")
 			want(t, when+" alice lists", fmt.Sprint(wantTold, nil), fmt.Sprint(showReceipts(listed), err))
-			want(t, when+" alice syncs", wantSynced, synced(since))
 		}
 		w.MustSend(w.text("alice", "bob", "1", "hi"))
 		w.MustSend(w.text("alice", "bob", "2", "hi?"))
@@ -417,12 +416,14 @@ func TestDeliveredAloneTellsStrangersNothing(t *testing.T) {
 			since := w.owner().Published()
 			w.wantMoved("delivered", w.move(key, "bob", im.Seq(round+1), 0, phone), fmt.Sprint(round+1, " 0"))
 			want(t, "the laptop is told", []string{fmt.Sprint("bob ", round+1, " 0")}, pushed(laptop))
-			check("delivered", since, nil)
+			check("delivered")
+			want(t, "alice syncs", []string(nil), synced(since))
 			want(t, "alice syncs anew", []string{"changed"}, synced(0))
 		}
 		since := w.owner().Published()
 		w.wantMoved("read", w.move(key, "bob", 2, 1, phone), "2 1")
-		check("read", since, []string{"bob 2 1"}, "bob 2 1")
+		check("read", "bob 2 1")
+		want(t, "alice syncs", []string{"bob 2 1"}, synced(since))
 
 		key = w.pair("alice", "carol")
 		w.MustSend(w.text("alice", "carol", "1", "hi"))
@@ -431,6 +432,16 @@ func TestDeliveredAloneTellsStrangersNothing(t *testing.T) {
 		pushed(stranger)
 		w.wantMoved("carol has written", w.move(key, "carol", 2, 0, nil), "2 0")
 		want(t, "alice is told", []string{"carol 2 0"}, pushed(stranger))
+
+		key = w.Group("alice", "bob")
+		w.upTo(key, "alice", 3)
+		pushed(stranger)
+		pushed(laptop)
+		w.wantMoved("delivered in a group", w.move(key, "bob", 2, 0, phone), "2 0")
+		want(t, "the laptop is told", []string{"bob 2 0"}, pushed(laptop))
+		check("delivered in a group")
+		w.wantMoved("read in a group", w.move(key, "bob", 3, 1, phone), "3 1")
+		check("read in a group", "bob 3 1")
 	})
 }
 

@@ -106,7 +106,7 @@ var lossyRules = []rule{
 	{
 		name:    "held-from-one",
 		holds:   "one sender has at most 128 signals held on a node",
-		patches: []patch{{"internal/fanout/heldsignals.go", `h.n >= maxHeld || h.from[from] >= maxHeldFrom`, `h.n >= maxHeld`}},
+		patches: []patch{{"internal/fanout/heldsignals.go", `h.from[from] >= maxHeldFrom`, `h.from[from] >= maxHeld`}},
 		guards:  []guard{{"internal/fanout", "^TestHeldSignalsAreBounded$"}},
 	},
 	{

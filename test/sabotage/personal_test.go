@@ -4,7 +4,13 @@ var personalRules = []rule{
 	{
 		name:    "delivered-to-strangers",
 		holds:   "a user who has neither written to another one nor read anything of theirs tells them nothing",
-		patches: []patch{{"internal/conv/conversation.go", `if i.record.Wrote&(1<<(1-side)) == 0 && at.Read == 0 {`, `if i.record.Wrote&(1<<(1-side)) == 0 && at.Delivered == 0 {`}},
+		patches: []patch{{"internal/conv/conversation.go", `if at.Read == 0 && (side < 0 ||`, `if at.Delivered == 0 && (side < 0 ||`}},
+		guards:  []guard{{"internal/conv", "^TestDeliveredAloneTellsStrangersNothing$"}},
+	},
+	{
+		name:    "delivered-to-groups",
+		holds:   "a member of a group who has read nothing there tells the others nothing",
+		patches: []patch{{"internal/conv/cursor.go", `members.Role(moved[i].p.user) != 0 && moved[i].to.Read != 0`, `members.Role(moved[i].p.user) != 0 && moved[i].to.Delivered != 0`}},
 		guards:  []guard{{"internal/conv", "^TestDeliveredAloneTellsStrangersNothing$"}},
 	},
 	{
