@@ -132,8 +132,8 @@ func TestPagesOverSlowLinkDoNotEndIt(t *testing.T) {
 	}
 	for ride, p := range passengers {
 		awaitAcks(t, ride, p, 1) // the first sync has ended
-		if longest, least := p.Longest(), page*bytes*8*time.Second/rate; longest < least {
-			t.Errorf("%s: the first ack came after %v, and the page takes %v: the link is not slow", ride, longest, least)
+		if _, server := links[ride].Sent(); server["sync"] == 0 {
+			t.Errorf("%s: the first ack came before the page: received %v", ride, server)
 		}
 		tell(p.Name)
 	}
