@@ -46,7 +46,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test rules walks gateways generators pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts stress clean
+.PHONY: help serve build web shots test rules walks gateways openapi pages check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz autobahn k6 wrk clients hosts stress clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -85,8 +85,8 @@ LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway in
 WAITING  := test/ts test/passenger test/console
 UNRACED  := test/bench test/chaos cmd/petrel bench test/proxy test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream
 APART    := test/walk test/sabotage test/way internal/lint
-# Generators of others make clients with the JVM and compilers: `make generators`.
-GENERATED := ^TestGeneratedClientsCallTheServer$$
+# What tools of others make of the API's description takes a JVM and compilers: `make openapi`.
+OPENAPI_TESTS := ^Test(GeneratedClientsCallTheServer|SchemathesisFindsNothing)$$
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 packages  = $(addprefix ./,$(1))
 
@@ -124,7 +124,7 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	  } >$(BUILD)/busy.json & busy=$$!; \
 	  nice -n 2 env $(BUBBLES) $(GO_RACE) -p 4 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
-	  nice -n 2 env $(GO_TEST) -count=1 -p 5 -skip '$(GENERATED)' $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  nice -n 2 env $(GO_TEST) -count=1 -p 5 -skip '$(OPENAPI_TESTS)' $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
 	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills=|played anew' 3>&-
@@ -151,8 +151,8 @@ rules: build $(TS) hosts ## break rules of the server and of the TypeScript SDK 
 gateways: $(TS) hosts ## clients of both SDKs go on when their gateway goes, once for each way, when a node is slow and when clocks step; `make chaos-cluster` judges how long they wait
 	go test -count=1 -vet=off -v -run '^TestChaos$$/^(gateways|slow-node|clock-steps)$$' ./test/chaos -args -times=1
 
-generators: $(PYTHON) $(NODE) $(JAVA) ## clients that generators of others make of the API, in Python, TypeScript and Java, call the server
-	go test -count=1 -vet=off -v -run '$(GENERATED)' ./test/foreign
+openapi: $(PYTHON) $(NODE) $(JAVA) ## clients that generators of others make of the API, in Python, TypeScript and Java, call the server, and schemathesis looks for faults
+	go test -count=1 -vet=off -v -run '$(OPENAPI_TESTS)' ./test/foreign
 
 pages: build $(TS) $(WEB) $(EMBED) $(POSTGRES) $(CHROMIUM) ## all tests of the web chat and the console, in Chromium against the server
 	cd web && node scripts/test.mjs
