@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "c9f68c81910340f3"
-const files = ["/","/assets/EmojiPicker-ChbMSrAb.js","/assets/EmojiPicker-DuQ5JLWt.css","/assets/en-Ba68I1a1.js","/assets/index-DvuiJAnV.js","/assets/index-SMdAdu89.css","/assets/zh-CgX5wPb3.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "54167defa9dd6c0a"
+const files = ["/","/assets/EmojiPicker-DHy4sON_.js","/assets/EmojiPicker-DuQ5JLWt.css","/assets/en-Ba68I1a1.js","/assets/index-DDsRQ1Z7.js","/assets/index-SMdAdu89.css","/assets/zh-CgX5wPb3.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
