@@ -122,7 +122,7 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	    $(GO_TEST) -count=1 -run '$(REPLAYS)' ./internal/store/pebblestore || a=1; \
 	    wait $$waiting || a=1; cat $(BUILD)/waiting.json; [ $$a = 0 ]; \
 	  } >$(BUILD)/busy.json & busy=$$!; \
-	  nice -n 2 env $(BUBBLES) $(GO_RACE) -p 4 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
+	  nice -n 2 env $(BUBBLES) $(GO_RACE) -p 4 -parallel 2 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
 	  nice -n 2 env $(GO_TEST) -count=1 -p 5 -skip '$(OPENAPI_TESTS)' $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \

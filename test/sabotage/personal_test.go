@@ -133,7 +133,7 @@ var personalRules = []rule{
 		name:    "block-without-a-time",
 		holds:   "who begins to watch later is told since when a user who blocks them seems to be away",
 		patches: []patch{{"internal/presence/load.go", `lastMs: r.block.LastMs}); !a`, `}); !a`}},
-		guards:  []guard{{"internal/session", "^TestABlockLooksLikeGoing$"}, {"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
+		guards:  []guard{{"internal/session", "^TestABlockLooksLikeGoing$"}},
 	},
 	{
 		name:    "block-that-is-told-again",

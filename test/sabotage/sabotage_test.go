@@ -36,7 +36,7 @@ func TestEveryBrokenRuleIsNoticed(t *testing.T) {
 	var unnoticed []string
 	t.Cleanup(func() {
 		t.Logf("broke %d of %d rules", len(s.rules), len(all()))
-		if *everyRule {
+		if *everyRule && flag.Lookup("test.run").Value.String() == "" { // a part of them says nothing of the others
 			if err := writeNoticed(of, unnoticed); err != nil {
 				t.Error(err)
 			}

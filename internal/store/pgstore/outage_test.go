@@ -315,6 +315,7 @@ func TestStartSaysWhatToDo(t *testing.T) {
 // A primary whose standby is away takes statements and lets each commit wait. The start says
 // that, and which server it is; and where there is nothing to change it writes nothing.
 func TestStartSaysThatItsCommitsWaitForAStandby(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Own(t, pgtest.Options{})
 	made, fresh := server.New(t), server.New(t)
 	mustClose(t, mustOpen(t, Options{DSNs: []string{made}}))
