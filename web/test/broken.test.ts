@@ -20,7 +20,7 @@ interface Rule {
 
 const rules: readonly Rule[] = [
   { file: 'src/chat/rows.ts', old: 'Math.max(newest, lines.length > 0 ? newest : o.composedMs)', new: 'o.composedMs', guard: 'src/chat/rows.test.ts', by: 'what waits comes last' },
-  { file: 'src/chat/rows.ts', old: 'return m.clientMsgId || String(m.seq)', new: 'return String(m.seq)', guard: 'src/chat/rows.test.ts', by: 'keeps its key' },
+  { file: 'src/chat/rows.ts', old: 'return m.from === me && m.clientMsgId ? ownKey(m.clientMsgId) : String(m.seq)', new: 'return me && String(m.seq)', guard: 'src/chat/rows.test.ts', by: 'keeps its key' },
   { file: 'src/chat/rows.ts', old: '!m.edit && !m.recall && ', new: '', guard: 'src/chat/rows.test.ts', by: 'edits and recalls have no row' },
   { file: 'src/chat/rows.ts', old: ' && b.ms - a.ms <= groupMs', new: '', guard: 'src/chat/rows.test.ts', by: 'until another one writes or ten minutes pass' },
   { file: 'src/chat/span.ts', old: 'const last = at + mostRows', new: 'const last = all.length', guard: 'src/chat/rows.test.ts', by: 'never grows beyond its bound' },
