@@ -226,7 +226,7 @@ func TestRefusalsHaveTheCodeOfTheCatalogue(t *testing.T) {
 	}
 }
 
-// What root keeps in a data folder is for the owner of the folder, with the folders that it makes there.
+// Secrets that root keeps in a data folder, and folders that it makes there, belong to the owner of the folder.
 func TestSecretsKeptByRootAreTheOwners(t *testing.T) {
 	server := os.Geteuid()
 	root := server == 0

@@ -247,7 +247,7 @@ func TestDoctorLeavesAFastDiskItsSpace(t *testing.T) {
 	}
 }
 
-// Who may not write, and a disk that is full, have hints of their own.
+// A missing permission and a full disk have hints of their own.
 func TestDoctorSaysWhatADiskLacks(t *testing.T) {
 	for err, want := range map[error]string{
 		&os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}:  "chown -R USER /srv/petrel",

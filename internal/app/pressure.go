@@ -38,7 +38,7 @@ func (a *App) watchMemory(ctx context.Context) error {
 		}
 		used, pressed := heldBytes(), a.pressed.Load()
 		if used > a.o.MemoryLimit || pressed {
-			// Where everything is refused, nothing is allocated that would have garbage collected.
+			// Refusals of a full memory allocate nothing that would have garbage collected.
 			debug.FreeOSMemory()
 			used = heldBytes()
 		}

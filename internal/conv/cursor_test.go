@@ -376,8 +376,8 @@ func TestReceiptsAreReadInPages(t *testing.T) {
 	})
 }
 
-// Whoever has neither written nor read anything tells a stranger nothing, and their own devices
-// all: a stranger's message shows nobody when a device is online. Spec: P-8.6.
+// Moves of a user who has neither written nor read anything are told to their own devices
+// alone: the message of a stranger shows nobody when a device is online. Spec: P-8.6.
 func TestDeliveredAloneTellsStrangersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

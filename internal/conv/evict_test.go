@@ -76,7 +76,7 @@ func TestConversationsInMemoryKeepToTheirBudget(t *testing.T) {
 	})
 }
 
-// Whatever happens in a conversation, it is not in use any more afterwards.
+// A conversation is not in use after any of its uses.
 func TestConversationLeavesMemoryAfterEachUse(t *testing.T) {
 	for what, use := range map[string]func(w *world, key im.Key, peer im.User){
 		"a reaction": func(w *world, key im.Key, _ im.User) { w.react(key, "alice", 1, "👍") },

@@ -129,7 +129,7 @@ func TestF21NeverBuffersWithoutBound(t *testing.T) {
 	})
 }
 
-// What waits for one user is bounded, over however many connections the user asks. Spec: P-6.4.
+// Answers that wait for one user have one bound on all connections of the user. Spec: P-6.4.
 func TestConnectionsOfAUserShareTheBoundOfAnswers(t *testing.T) {
 	eachTransport(t, Options{WriteStall: 60 * time.Second}, func(t *testing.T, s *server, fr wire.Framing) {
 		limit := s.hub.Limits().OutboxBytes + maxAnswers

@@ -577,7 +577,7 @@ func TestANewWatchIsToldWhatAKeptOneIs(t *testing.T) {
 	})
 }
 
-// Who is offline when they block somebody stays offline since the same time, and nothing is
+// A user who is offline when they block somebody stays offline since the same time, and nothing is
 // told. Neither is when a block ends within the 30 s, or when it has not changed.
 func TestABlockIsNotTold(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world, here, there *node) {
@@ -626,7 +626,7 @@ func TestABlockIsNotTold(t *testing.T) {
 	})
 }
 
-// What is read of a watcher before a change of a block does not count, however long it takes,
+// Reads of a watcher before a change of a block do not count, however long they take,
 // and while it is not known, she is told nothing. Spec: P-5.4, P-13.6.
 func TestABlockEndsWhatIsSeen(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world, here, there *node) {
@@ -674,7 +674,7 @@ func TestABlockEndsWhatIsSeen(t *testing.T) {
 	})
 }
 
-// Who has not written to the watcher is not seen, and is seen when they have, without a
+// A user who has not written to the watcher is not seen, and is seen when they have, without a
 // further question. Those who are seen already are told nothing. Spec: P-13.6.
 func TestTheFirstMessageLetsSee(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world, here, there *node) {
@@ -905,7 +905,7 @@ func TestUsersAreStoredAsSeenInBatches(t *testing.T) {
 	})
 }
 
-// When a user was online last, is known at any time: while they are online, within the 30 s,
+// The time of being online last is known at any time: while a user is online, within the 30 s,
 // and from the store.
 func TestLastSeenIsKnownAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -193,7 +193,7 @@ func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
 	})
 }
 
-// What a new owner pushes once more of an edit is bare for who joined after its target, on
+// An edit that a new owner pushes once more is bare for members who joined after its target, on
 // whichever node. Spec: P-8.3.
 func TestANewOwnerPushesEditsAsTheirTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

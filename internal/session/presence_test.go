@@ -49,7 +49,7 @@ func sendTo(id uint64, user, text string) *petrelv1.ClientFrame {
 	}}}
 }
 
-// Who writes first sees nothing of the other user, and is seen by them, also by who watches
+// The first writer sees nothing of the other user, and is seen by them, also by sessions that watch
 // before the message, or at once after it. Spec: P-13.6.
 func TestWhoHasWrittenIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -111,7 +111,7 @@ func TestRegistrationByInvitation(t *testing.T) {
 	}
 }
 
-// Where a tenant is strict, nobody registers an id that people read as one that exists.
+// A strict tenant has no two ids that people read as the same.
 func TestStrictIDsAreAChoiceOfTheTenant(t *testing.T) {
 	ctx := t.Context()
 	w := people(t, func(o *user.Options) { o.Registration = user.Open })
