@@ -136,19 +136,42 @@ func (k *Link) carry(ctx context.Context, to, from net.Conn, direction int) {
 	seen, b := &frameReader{count: func(opcode byte, payload []byte) { k.count(direction, opcode, payload) }}, make([]byte, size)
 	free := time.Now() // when the link has passed on what it was given
 	for {
+		idle := k.rate > 0 && !waits(from)
 		n, err := from.Read(b)
 		if err != nil {
 			return
 		}
 		seen.read(b[:n])
 		if k.rate > 0 {
-			free = later(free, time.Now()).Add(time.Duration(n) * 8 * time.Second / time.Duration(k.rate))
+			if idle {
+				free = later(free, time.Now())
+			}
+			free = free.Add(time.Duration(n) * 8 * time.Second / time.Duration(k.rate))
 			crowd.Wait(ctx, time.Until(free))
 		}
 		if _, err := to.Write(b[:n]); err != nil {
 			return
 		}
 	}
+}
+
+// waits returns whether bytes that have come wait to be read. While they do the link is busy,
+// also while the machine stands still: it catches up then, so that its rate holds.
+func waits(from net.Conn) bool {
+	c, ok := from.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = raw.Read(func(fd uintptr) bool {
+		n, _, _ = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return true
+	})
+	return err == nil && n > 0
 }
 
 func later(a, b time.Time) time.Time {
