@@ -1,6 +1,7 @@
 package passenger
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
@@ -116,9 +119,9 @@ func TestPagesOverSlowLinkDoNotEndIt(t *testing.T) {
 	s.Users("", "bob")
 	tell := func(user string) {
 		q := &petrelv1.SendAsRequest{From: "bob", Send: &petrelv1.Send{User: user, ClientMsgId: rand.Text(), Body: &petrelv1.Send_Text{Text: strings.Repeat("x", bytes)}}}
-		if _, err := s.Call(t.Context(), imtest.ByJSON, "petrel.v1.AdminService/SendAs", s.Key(), q); err != nil {
-			t.Fatal(err)
-		}
+		eventually.Answer(t, "bob writes to "+user, func(ctx context.Context) (proto.Message, error) {
+			return s.Call(ctx, imtest.ByJSON, "petrel.v1.AdminService/SendAs", s.Key(), q)
+		})
 	}
 	links, passengers := map[string]*Link{}, map[string]*Passenger{}
 	for ride, start := range rides(t) {
