@@ -12,47 +12,56 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/share"
 )
 
 // jsonCodec is the JSON of requests and answers. Names of fields that are not
 // known are passed over: they are of a newer client. Names of values that are
 // not known are refused: a role that is misspelt is not no role. Spec: P-2.7.
 type jsonCodec struct {
-	name     string
-	decoding chan struct{} // capacity: the cores that large requests may have; a token for each that is being decoded
+	name  string
+	turns share.Turns // of large requests and answers
 }
 
-// largeRequest is from where on a request takes one of these cores, in bytes.
-const largeRequest = 16 << 10
+// large is from where on a request or an answer takes a turn, in bytes of its encoding; an
+// answer in those of protobuf.
+const large = 2 << 10
 
 // Name is part of connect.Codec.
 func (c jsonCodec) Name() string { return c.name }
 
 // Marshal is part of connect.Codec.
-func (jsonCodec) Marshal(message any) ([]byte, error) {
-	m, ok := message.(proto.Message)
-	im.Assert(ok, "answer %T is no message", message)
-	return protojson.Marshal(m)
-}
+func (c jsonCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
 // MarshalAppend saves Connect a copy.
-func (jsonCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
+func (c jsonCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "answer %T is no message", message)
-	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
+	c.inTurn(proto.Size(m), func() { b, err = protojson.MarshalOptions{}.MarshalAppend(dst, m) })
+	return b, err
+}
+
+// inTurn calls f, for so many bytes; when it is their turn, if they are many.
+func (c jsonCodec) inTurn(bytes int, f func()) {
+	if bytes > large {
+		c.turns.Do(f)
+		return
+	}
+	f()
 }
 
 // Unmarshal is part of connect.Codec. It decodes a request once.
-func (c jsonCodec) Unmarshal(b []byte, message any) error {
+func (c jsonCodec) Unmarshal(b []byte, message any) (err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "request %T is no message", message)
 	if len(b) == 0 {
 		return errors.New("an empty body is not JSON; for a request without content send {}")
 	}
-	if len(b) > largeRequest {
-		c.decoding <- struct{}{}
-		defer func() { <-c.decoding }()
-	}
+	c.inTurn(len(b), func() { err = decode(b, m) })
+	return err
+}
+
+func decode(b []byte, m proto.Message) error {
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
 		return err
 	}

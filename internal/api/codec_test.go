@@ -1,11 +1,16 @@
 package api
 
 import (
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/share"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // A name that is misspelt is refused and said, not read as nothing. Spec: P-2.7.
@@ -39,6 +44,51 @@ func TestMisspeltNamesOfValuesAreRefused(t *testing.T) {
 			if r := w.curl("AdminService", "CreateGroup", admin, body); r.code != im.CodeInvalid {
 				t.Errorf("%s: %d %s", what, r.status, r.body)
 			}
+		}
+	})
+}
+
+// What is large takes a turn while it is decoded and encoded; what is small does not wait.
+func TestLargeRequestsAndAnswersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := jsonCodec{turns: share.NewTurns(1)}
+		q := &petrelv1.CreateUsersRequest{Users: []string{"a"}}
+		small, err := c.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Users = slices.Repeat(q.Users, 1000)
+		big, err := c.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := map[string]bool{}
+		var mu sync.Mutex
+		run := func(what string, f func() error) {
+			go func() {
+				if err := f(); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ended[what] = true
+			}()
+		}
+		c.turns.Do(func() {
+			run("a large request", func() error { return c.Unmarshal(big, &petrelv1.CreateUsersRequest{}) })
+			run("a large answer", func() error { _, err := c.Marshal(q); return err })
+			run("a small request", func() error { return c.Unmarshal(small, &petrelv1.CreateUsersRequest{}) })
+			run("a small answer", func() error { _, err := c.Marshal(&petrelv1.CreateUsersRequest{}); return err })
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if want := map[string]bool{"a small request": true, "a small answer": true}; !maps.Equal(ended, want) {
+				t.Errorf("while a turn is taken %v ended, want %v", ended, want)
+			}
+		})
+		synctest.Wait()
+		if len(ended) != 4 {
+			t.Errorf("%v ended, want all", ended)
 		}
 	})
 }

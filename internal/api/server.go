@@ -12,7 +12,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"time"
 
 	"connectrpc.com/connect"
@@ -43,6 +42,7 @@ type Options struct {
 	Stored *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
 
 	Reads *share.Queue // runs what reads a lot, for all users fairly; nil: the caller does
+	Turns share.Turns  // of large requests and answers, which are decoded and encoded; nil: one at a time
 	Audit *audit.Log   // nil: nothing is recorded
 
 	// Shared: other nodes serve calls on the store too. A call with a request id
@@ -160,11 +160,13 @@ func New(o Options) *Server {
 			s.Logins[m.login] = measure.NewCounts(append(im.Codes(), outcomeOK)...)
 		}
 	}
-	decoding := make(chan struct{}, max(1, runtime.NumCPU()/2))
+	if o.Turns == nil {
+		o.Turns = share.NewTurns(1)
+	}
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
-		connect.WithCodec(jsonCodec{"json", decoding}), connect.WithCodec(jsonCodec{"json; charset=utf-8", decoding}),
+		connect.WithCodec(jsonCodec{"json", o.Turns}), connect.WithCodec(jsonCodec{"json; charset=utf-8", o.Turns}),
 		connect.WithRequestGate(s.gate),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once), connect.UnaryInterceptorFunc(s.trace)),
 	}

@@ -35,6 +35,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,7 @@ type App struct {
 	inboxes   *inbox.Consumers
 	sync      *inbox.Syncer
 	reads     *share.Queue
+	turns     share.Turns // of work that computes for milliseconds
 	stored    *rate.Bytes[im.Account]
 	presence  *presence.Presence
 	hub       *session.Hub
@@ -216,7 +218,13 @@ func (a *App) open(ctx context.Context) error {
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
 	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute, Convs: a.convs}
-	a.reads, a.stored = session.NewReads(), rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst).Within(l.TenantStoredPerS, im.Account.OfTenant)
+	a.turns = newTurns()
+	if a.embedded != nil {
+		a.reads = session.NewReads(a.turns)
+	} else {
+		a.reads = session.NewReads(nil) // the databases compute
+	}
+	a.stored = rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst).Within(l.TenantStoredPerS, im.Account.OfTenant)
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
@@ -580,3 +588,7 @@ func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, e
 	<-served
 	return inFlight, err
 }
+
+// newTurns leaves a core to the connections and the commits: Run begins with one processor
+// more than there are cores (docs/decisions/004).
+func newTurns() share.Turns { return share.NewTurns(runtime.GOMAXPROCS(0) - 2) }

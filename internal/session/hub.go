@@ -131,7 +131,7 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 		o.Waiting = 4096
 	}
 	if o.Reads == nil {
-		o.Reads = NewReads()
+		o.Reads = NewReads(nil)
 	}
 	if o.RechecksPerSecond == 0 {
 		o.RechecksPerSecond = 5000

@@ -8,9 +8,10 @@ import "github.com/petrel-im/petrel/internal/share"
 
 // NewReads makes the queue of what reads the store: syncs, pages of history, the
 // heads of a focus, and the conversations in which cursors move. The API has the same
-// one. Spec: P-9.2.
-func NewReads() *share.Queue {
-	return share.New(share.Options{Workers: 8, PerUser: 2, Waiting: 8192, UserWaiting: 1024})
+// one. Where the store is in this process, reads compute and take turns; databases compute
+// themselves. Spec: P-9.2.
+func NewReads(turns share.Turns) *share.Queue {
+	return share.New(share.Options{Workers: 8, PerUser: 2, Waiting: 8192, UserWaiting: 1024, Turns: turns})
 }
 
 // newCalls makes the queue of the calls.

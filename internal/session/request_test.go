@@ -270,7 +270,7 @@ func TestFullQueueOfReadsRefusesUnsettled(t *testing.T) {
 func TestReadsOfGreedyUsersDelayNoHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.o.Reads = session.NewReads()
+		w.o.Reads = session.NewReads(nil)
 		w.start()
 		id := w.group("team", "bob")
 		bob := w.login(w.token("", "bob"))

@@ -15,12 +15,14 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Options bound a Queue. All of them must be above 0.
+// Options bound a Queue. The numbers must be above 0.
 type Options struct {
 	Workers     int // jobs that run at the same time
 	PerUser     int // of them jobs of one user
 	Waiting     int // jobs of all users that wait; users who have fewer than fewWaiting of them may fill it to twice this number
 	UserWaiting int // jobs of one user that wait
+
+	Turns Turns // that the jobs take; nil: they wait more than they compute
 }
 
 // fewWaiting is how many jobs of a user may wait also while Waiting is reached.
@@ -92,7 +94,7 @@ func (q *Queue) Run(ctx context.Context) {
 			for {
 				select {
 				case <-q.wake:
-					for ctx.Err() == nil && q.runNext() {
+					for ctx.Err() == nil && q.runInTurn() {
 						runtime.Gosched() // many short jobs must not keep others from the processor
 					}
 				case <-ctx.Done():
@@ -190,6 +192,15 @@ func (q *Queue) orderLocked(u *user) {
 	if u.place < 0 && len(u.jobs) > 0 && u.running < q.o.PerUser {
 		heap.Push(&q.order, u)
 	}
+}
+
+// runInTurn is runNext, when it is its turn. The job is chosen only then.
+func (q *Queue) runInTurn() (ran bool) {
+	if q.o.Turns == nil {
+		return q.runNext()
+	}
+	q.o.Turns.Do(func() { ran = q.runNext() })
+	return ran
 }
 
 // runNext runs the job whose turn it is. It returns false if there is none.

@@ -202,3 +202,65 @@ func TestPausesPayOffLessThanTheyTake(t *testing.T) {
 		}
 	})
 }
+
+// Jobs that compute take turns, also when workers are free. A job that takes longer than a
+// turn waits for something, and another begins.
+func TestJobsTakeTurns(t *testing.T) {
+	for each, want := range map[time.Duration]int{15 * time.Millisecond: 1, time.Second: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			q := start(t, share.Options{Workers: 4, PerUser: 4, Waiting: 100, UserWaiting: 100, Turns: share.NewTurns(1)})
+			var mu sync.Mutex
+			running, most, ended := 0, 0, 0
+			for range 12 {
+				q.Add(account("a"), func() {
+					mu.Lock()
+					running++
+					most = max(most, running)
+					mu.Unlock()
+					time.Sleep(each)
+					mu.Lock()
+					running--
+					ended++
+					mu.Unlock()
+				})
+			}
+			time.Sleep(time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			if most != want || ended != 12 {
+				t.Errorf("of 12 jobs of %v %d ended, and at most %d ran at once; want %d", each, ended, most, want)
+			}
+		})
+	}
+}
+
+// The job is chosen when it is its turn: who comes meanwhile and has used less goes first.
+func TestTurnsGoToWhoHasUsedLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := share.NewTurns(1)
+		q := start(t, share.Options{Workers: 8, PerUser: 8, Waiting: 100, UserWaiting: 100, Turns: turns})
+		q.Do(t.Context(), account("greedy"), func() { time.Sleep(10 * time.Millisecond) })
+		var mu sync.Mutex
+		var order []string
+		job := func(u string) func() {
+			return func() {
+				mu.Lock()
+				order = append(order, u)
+				mu.Unlock()
+			}
+		}
+		turns.Do(func() {
+			for range 20 {
+				q.Add(account("greedy"), job("greedy"))
+			}
+			synctest.Wait() // all workers wait
+			q.Add(account("modest"), job("modest"))
+		})
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(order) != 21 || order[0] != "modest" {
+			t.Errorf("the jobs ran in the order %v", order)
+		}
+	})
+}

@@ -2,6 +2,12 @@ package sabotage
 
 var apiRules = []rule{
 	{
+		name:    "encode-all-at-once",
+		holds:   "large requests and answers take turns while they are decoded and encoded",
+		patches: []patch{{"internal/api/codec.go", `if bytes > large {`, `if false {`}},
+		guards:  []guard{{"internal/api", "^TestLargeRequestsAndAnswersTakeTurns$"}},
+	},
+	{
 		name:    "answers-behind-the-call",
 		holds:   "an answer counts until a client of HTTP/2 takes it",
 		patches: []patch{{"internal/api/front.go", `if r.ProtoMajor == 2 {`, `if false {`}},

@@ -80,6 +80,18 @@ var sessionRules = []rule{
 		guards:  []guard{{"internal/share", "^TestLittleGoesBeforeMuch$"}, {"internal/share", "^TestUsersGetTheSameTime$"}},
 	},
 	{
+		name:    "all-at-once",
+		holds:   "jobs that compute take turns, so that a core is left to the others",
+		patches: []patch{{"internal/share/share.go", `if q.o.Turns == nil {`, `if true {`}},
+		guards:  []guard{{"internal/share", "^TestJobsTakeTurns$"}},
+	},
+	{
+		name:    "turns-without-end",
+		holds:   "a job that waits for the disk does not keep its turn",
+		patches: []patch{{"internal/share/turns.go", `defer time.AfterFunc(mayCompute, leave).Stop()`, ``}},
+		guards:  []guard{{"internal/share", "^TestJobsTakeTurns$"}},
+	},
+	{
 		name:    "pauses-are-pay",
 		holds:   "a pause pays off less of what a user used than it is long",
 		patches: []patch{{"internal/share/share.go", `u.used-idle/payOff`, `u.used-idle`}},
