@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 )
 
 // Door is one of the listeners on which the services are served.
@@ -74,6 +75,7 @@ func (s *Server) RequireKey(h http.Handler) http.Handler {
 			s.refuse(&answer{ResponseWriter: w}, r, s.asCode(r.Context(), r.URL.Path, err))
 			return
 		}
+		rate.Vouch(r.Context())
 		h.ServeHTTP(w, r)
 	})
 }

@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/wake"
 )
 
 // AdminOptions say where and how an Admin listens.
@@ -20,16 +21,19 @@ type AdminOptions struct {
 	TLS     *tls.Config // nil: plaintext. It is not used where only this machine reaches the address: no certificate is for that
 	Handler http.Handler
 	Access  func() *Access // its Origins do not count: only pages of the listener itself may call it
-	MaxHTTP int            // connections at once; more wait in the queue of the kernel
+	MaxHTTP int            // connections at once. If a new one comes, a silent one is closed; if all serve operators, the new one waits
 	Log     *slog.Logger
 }
 
 // Admin is the listener of operators. Clients have no business there, so it does
-// without what the Gateway does against floods.
+// without most of what the Gateway does against floods. But every program of this host
+// reaches it, so silent connections make room for others, as they do at the Gateway.
 type Admin struct {
-	o   AdminOptions
-	ln  net.Listener
-	one sync.Once // closes ln
+	o      AdminOptions
+	ln     net.Listener
+	one    sync.Once // closes ln
+	limits limits
+	freed  chan struct{} // capacity 1; a token means that a connection has ended, or makes room from now on
 }
 
 // adminDrain is how long the end of an Admin waits for answers under way.
@@ -45,7 +49,7 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 	if onLoopback(ln.Addr()) {
 		o.TLS = nil
 	}
-	return &Admin{o: o, ln: ln}, nil
+	return &Admin{o: o, ln: ln, limits: limits{maxHTTP: o.MaxHTTP}, freed: make(chan struct{}, 1)}, nil
 }
 
 // Addr is the address that is bound, with the real port.
@@ -60,8 +64,9 @@ func (a *Admin) Close() { a.one.Do(func() { _ = a.ln.Close() }) } // nobody is c
 // Run serves until ctx ends.
 func (a *Admin) Run(ctx context.Context) error {
 	srv := newServer(context.WithoutCancel(ctx), a.o.TLS, a.o.Log, a.handler())
+	srv.ConnState, srv.ConnContext = a.count, a.withVoucher
 	ended := make(chan error, 1)
-	go func() { ended <- serveOn(srv, netutil.LimitListener(a.ln, a.o.MaxHTTP)) }() // Run waits for ended
+	go func() { ended <- serveOn(srv, adminListener{a.ln, a, ctx.Done()}) }() // Run waits for ended
 	select {
 	case err := <-ended:
 		return err
@@ -74,6 +79,71 @@ func (a *Admin) Run(ctx context.Context) error {
 	}
 	return <-ended
 }
+
+// adminListener closes the connection that has been silent longest if there is no room for a
+// new one.
+type adminListener struct {
+	net.Listener
+	a    *Admin
+	done <-chan struct{} // closed when Run is told to end
+}
+
+// Accept implements net.Listener.
+func (l adminListener) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.a.enter(nc, l.done) {
+			return nc, nil
+		}
+		_ = nc.Close() // the server ends
+	}
+}
+
+// enter takes a place for a new connection. It waits while all places are those of operators'
+// requests, and returns false if done is closed meanwhile.
+func (a *Admin) enter(nc net.Conn, done <-chan struct{}) bool {
+	addr, _ := clientOf(nc)
+	for !a.limits.enterHTTP(addr, true, time.Now()) { // operators and others come from one address, as through a proxy
+		a.limits.leaveHTTP(addr)
+		select {
+		case <-a.freed:
+		case <-done:
+			return false
+		}
+	}
+	return true
+}
+
+// count notes when a connection has last begun or ended something: a request of a stranger,
+// which may be silent too, keeps no place.
+func (a *Admin) count(nc net.Conn, state http.ConnState) {
+	addr, _ := clientOf(nc)
+	over := state == http.StateHijacked || state == http.StateClosed
+	a.limits.rest(nc, addr, !over, time.Now())
+	if over {
+		a.limits.leaveHTTP(addr)
+	}
+	wake.Set(a.freed)
+}
+
+// withVoucher is the context of the requests of a connection.
+func (a *Admin) withVoucher(ctx context.Context, nc net.Conn) context.Context {
+	addr, _ := clientOf(nc)
+	return rate.WithVoucher(ctx, adminVoucher{a, nc, addr})
+}
+
+// adminVoucher keeps the place of a connection while it serves a request of an operator.
+type adminVoucher struct {
+	a    *Admin
+	nc   net.Conn
+	addr netip.Addr
+}
+
+// Vouched is called when an operator has sent a request.
+func (v adminVoucher) Vouched() { v.a.limits.rest(v.nc, v.addr, false, time.Now()) }
 
 // handler refuses names that are not ours, and what pages of strangers ask for: a
 // browser on this machine reaches the address, whatever page it shows.

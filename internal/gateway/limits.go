@@ -63,7 +63,8 @@ type place struct {
 	reads  int
 }
 
-// resting is a connection of the HTTP server that waits for a request.
+// resting is a connection of the HTTP server that waits for a request; at the listener of
+// operators also one that serves a stranger's.
 type resting struct {
 	nc    net.Conn
 	addr  netip.Addr

@@ -92,6 +92,18 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestSilentConnectionMakesRoom$"}},
 	},
 	{
+		name:    "silent-ones-hold-operators-up",
+		holds:   "connections to the address of operators that say nothing, or not all of a request, make room for others",
+		patches: []patch{{"internal/gateway/admin.go", `a.limits.rest(nc, addr, !over, time.Now())`, `a.limits.rest(nc, addr, state == http.StateIdle, time.Now())`}},
+		guards:  []guard{{"internal/gateway", "^TestOnlyRequestsOfOperatorsKeepTheirPlaces$"}},
+	},
+	{
+		name:    "end-requests-of-operators",
+		holds:   "a request of an operator is not ended for another connection",
+		patches: []patch{{"internal/gateway/admin.go", `v.a.limits.rest(v.nc, v.addr, false, time.Now())`, `_ = v`}},
+		guards:  []guard{{"internal/gateway", "^TestOnlyRequestsOfOperatorsKeepTheirPlaces$"}, {"internal/gateway", "^TestRequestsOfOperatorsKeepTheirConnections$"}},
+	},
+	{
 		name:    "drips-end-silence",
 		holds:   "bytes that drip into a handshake end no silence",
 		patches: []patch{{"internal/gateway/arrived.go", `if !a.await(begun.Add(a.budget - handshakeTimeout)) {`, `if !a.await(begun) {`}},
