@@ -41,7 +41,7 @@ const (
 // admission bounds what bodies of requests cost before and while they are
 // decoded, and what answers cost until they are written. The zero value is ready.
 type admission struct {
-	rates rate.Addresses // of calls without a credential
+	rates, inside rate.Addresses // of calls without a credential: at the address of clients, and at that of operators
 
 	mu      sync.Mutex           // tier 0; guards the fields below
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
@@ -69,8 +69,11 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 		return b.release, nil
 	}
 	client := addrOf(r.RemoteAddr)
-	n := s.o.StrangersPerSecond
-	if err := s.admission.rates.Take(s.o.Now(), client, rate.Per(n, time.Second, strangerBurst*n)); err != nil {
+	n, rates := s.o.StrangersPerSecond, &s.admission.rates
+	if callOf(r.Context()).inside {
+		rates = &s.admission.inside // calls of clients from the same host keep no operator out
+	}
+	if err := rates.Take(s.o.Now(), client, rate.Per(n, time.Second, strangerBurst*n)); err != nil {
 		return nil, err
 	}
 	limit := bodyLimit(m)
@@ -86,8 +89,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 }
 
 // read reads the body of a call without a credential. When most are being
-// read, the one that began first is ended: it is slow, and the others must not
-// wait for it. Codes: too_large, invalid, overloaded.
+// read, or maxReadingOfHost of its host, the one that began first is ended: it is slow, and
+// the others must not wait for it. Codes: too_large, invalid, overloaded.
 func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit, most int) ([]byte, error) {
 	control := http.NewResponseController(w)
 	x := &reader{host: host, stop: func() {
@@ -123,13 +126,13 @@ func tooLarge(limit int) *im.Error {
 	return im.Errorf(im.CodeTooLarge, "a request of this method has at most %d bytes", limit)
 }
 
-// enter takes a place for a body, and ends the oldest one if there is none; nil:
-// the host has all that it may have.
+// enter takes a place for a body, and ends the oldest one if there is none; nil: all of the
+// host have been ended, and are not gone yet.
 func (a *admission) enter(x *reader, most int) *list.Element {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if x.host.IsValid() {
-		if a.hosts[x.host] >= maxReadingOfHost {
+		if a.hosts[x.host] >= maxReadingOfHost && !a.stopOldestLocked(func(old *reader) bool { return old.host == x.host }) {
 			return nil
 		}
 		if a.hosts == nil {
@@ -138,14 +141,22 @@ func (a *admission) enter(x *reader, most int) *list.Element {
 		a.hosts[x.host]++
 	}
 	if a.reading.Len() >= most {
-		oldest := a.reading.Front()
-		if old, ok := oldest.Value.(*reader); ok && !old.stopped {
-			old.stopped = true
-			old.stop()
-			a.reading.MoveToBack(oldest) // until it has left
-		}
+		a.stopOldestLocked(func(*reader) bool { return true })
 	}
 	return a.reading.PushBack(x)
+}
+
+// stopOldestLocked ends the oldest of some bodies; false: all of them have been ended.
+func (a *admission) stopOldestLocked(of func(*reader) bool) bool {
+	for e := a.reading.Front(); e != nil; e = e.Next() {
+		if old, ok := e.Value.(*reader); ok && !old.stopped && of(old) {
+			old.stopped = true
+			old.stop()
+			a.reading.MoveToBack(e) // until it has left
+			return true
+		}
+	}
+	return false
 }
 
 // leave gives the place back, and tells whether the body was ended.

@@ -213,8 +213,44 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 		if n := reading(); n != maxReadingOfHost {
 			t.Errorf("%d bodies are being read, want %d", n, maxReadingOfHost)
 		}
-		if r := w.curl("AuthService", "Refresh", "", "{}"); r.code != im.CodeOverloaded {
-			t.Errorf("one address has %d: %d %s, want overloaded", maxReadingOfHost, r.status, r.body)
+		if r := w.curl("AuthService", "Refresh", "", "{}"); r.code != im.CodeUnauthenticated {
+			t.Fatalf("beside %d slow ones of the same address: %d %s", maxReadingOfHost, r.status, r.body)
+		}
+		if b, err := io.ReadAll(conns[0]); err != nil || !strings.Contains(string(b), string(im.CodeOverloaded)) {
+			t.Errorf("the oldest of the address is told %q, %v; want overloaded", b, err)
+		}
+		if n := reading(); n != maxReadingOfHost-1 {
+			t.Errorf("%d bodies are being read after that, want %d", n, maxReadingOfHost-1)
+		}
+	})
+}
+
+// Calls of clients without a token use up nothing that operators need for their logins from the
+// same host: a proxy on it that names no client comes from there, too. Spec: P-10.10.
+func TestCallsOfClientsAreNotCountedAgainstOperators(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.srv.o.StrangersPerSecond = 1
+		call := func(d Door, method string) im.Code {
+			rec := &keptAnswer{header: http.Header{}}
+			q, err := http.NewRequest("POST", method, strings.NewReader("{}"))
+			w.must(err)
+			q.RemoteAddr = "127.0.0.1:1"
+			q.Header.Set("Content-Type", "application/json")
+			w.srv.serve(rec, q, d, http.NewServeMux())
+			return im.Code(rec.header.Get(errorHeader))
+		}
+		for call(Public, refresh) != im.CodeRateLimited {
+		}
+		const logIn = "/petrel.v1.OperatorService/LogIn"
+		if code := call(Inside, logIn); code != im.CodeBadCredentials {
+			t.Errorf("a login of an operator: %s, want bad_credentials", code)
+		}
+		n := 1
+		for ; call(Inside, logIn) != im.CodeRateLimited; n++ {
+			if n > strangerBurst {
+				t.Fatal("the logins of operators are not counted")
+			}
 		}
 	})
 }

@@ -109,6 +109,18 @@ var apiRules = []rule{
 		guards:  []guard{{"internal/api", "^TestOldestBodyIsStopped$"}},
 	},
 	{
+		name:    "slow-bodies-of-a-host-stay",
+		holds:   "bodies that do not come to their end keep out nobody of the same address",
+		patches: []patch{{"internal/api/admission.go", `&& !a.stopOldestLocked(func(old *reader) bool { return old.host == x.host })`, ``}},
+		guards:  []guard{{"internal/api", "^TestSlowBodiesMakeRoom$"}},
+	},
+	{
+		name:    "clients-use-up-calls-of-operators",
+		holds:   "calls of clients without a token are not counted against operators",
+		patches: []patch{{"internal/api/admission.go", `rates = &s.admission.inside`, `_ = rates`}},
+		guards:  []guard{{"internal/api", "^TestCallsOfClientsAreNotCountedAgainstOperators$"}},
+	},
+	{
 		name:    "read-compressed",
 		holds:   "nothing is decompressed",
 		patches: []patch{{"internal/api/server.go", `connect.WithCompression("gzip", nil, nil),`, ``}},
