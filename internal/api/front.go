@@ -82,6 +82,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http
 		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "the URL has a token in it, which would end up in logs; send it in the header Authorization"))
 	case known && s.turnedAway(d, &m) != nil:
 		s.refuse(a, r, s.turnedAway(d, &m))
+	case known && !m.forOperators() && s.o.Stopping():
+		w.Header().Set("Connection", "close") // the next call of this client, or proxy, goes elsewhere
+		s.refuse(a, r, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second})
 	case known:
 		w.Header().Set("Cache-Control", "no-store") // there are tokens in answers, and messages
 		if m.slow {

@@ -72,6 +72,7 @@ type Options struct {
 	Version   string      // of this server
 	CallsOnly bool        // at the public door the methods are reached over the long connection only
 	Ready     func() bool // whether the server takes requests, as /readyz says; nil: always
+	Stopping  func() bool // the process ends: calls but those of operators are refused; nil: it does not
 	Pressed   func() bool // memory is full; nil: it never is
 	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
 
@@ -136,6 +137,9 @@ func New(o Options) *Server {
 	}
 	if o.Pressed == nil {
 		o.Pressed = func() bool { return false }
+	}
+	if o.Stopping == nil {
+		o.Stopping = func() bool { return false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

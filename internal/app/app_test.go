@@ -332,6 +332,34 @@ func TestReadyzIsRedFromTheDrainOn(t *testing.T) {
 	})
 }
 
+// Calls of users and back ends would prolong the drain; those of operators show how it goes.
+// Spec: P-9.3.
+func TestCallsAreRefusedWhileTheServerStops(t *testing.T) {
+	s := start(t, t.TempDir())
+	call := func(h http.Handler, method string) *http.Response {
+		r := httptest.NewRequest(http.MethodPost, "/petrel.v1."+method, strings.NewReader("{}"))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Result()
+	}
+	public, admin := s.publicHandler(), s.adminHandler()
+	if res := call(public, "AccountService/GetAccount"); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("before: %s, want 401", res.Status)
+	}
+	s.drainWatched(func() {
+		for door, h := range map[string]http.Handler{"listen.http": public, "listen.admin": admin} {
+			res := call(h, "AdminService/SendAs")
+			if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Petrel-Error") != string(im.CodeDraining) || res.Header.Get("Retry-After") == "" || res.Header.Get("Connection") != "close" {
+				t.Errorf("while it stops, on %s: %s %v; want 503 draining, a time, and the end of the connection", door, res.Status, res.Header)
+			}
+		}
+		if res := call(admin, "AdminService/GetOverview"); res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("an operator's call while it stops: %s, want 401", res.Status)
+		}
+	})
+}
+
 // drainWatched stops the server and calls f while connections are still served.
 func (s *server) drainWatched(f func()) {
 	s.t.Helper()

@@ -55,6 +55,7 @@ func (a *App) newAPI() *api.Server {
 		Node:      string(a.node.bus.Self()), Version: a.o.Version,
 		CallsOnly: !a.node.has(cluster.API),
 		Ready:     func() bool { return a.notReady() == "" },
+		Stopping:  func() bool { return a.draining.Load() && a.hub.Draining() }, // after the feeds are handed over
 		BackEnds:  func() bool { return a.live.Load().Listen.BackEnds },
 	})
 }

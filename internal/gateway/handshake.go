@@ -149,7 +149,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, g.draining())
 		return
 	}
-	if g.deaf.Load() {
+	if g.deaf.Load() || g.hub.Draining() { // a proxy goes on to another server after a 503
 		g.tasks.Done()
 		g.RefusedFor.Add(string(im.CodeDraining))
 		g.refuse(w, g.draining())

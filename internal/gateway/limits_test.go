@@ -280,6 +280,20 @@ func TestUpgradeIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
+// A proxy goes on to another server after a 503; a refused hello would bring the client back here.
+// Spec: P-9.3.
+func TestUpgradeIsRefusedWhileTheNodeIsDrained(t *testing.T) {
+	s := serve(t, Options{}, noLimits())
+	s.hub.Drain()
+	if status, after, code := s.request("/v1/ws", nil); status != 503 || after == "" || code != "draining" {
+		t.Errorf("while the node is drained: %d %q, Retry-After %q; want 503 draining and a time", status, code, after)
+	}
+	s.hub.Resume()
+	if status, _, code := s.request("/v1/ws", nil); status != 101 {
+		t.Errorf("after that: %d %q, want 101", status, code)
+	}
+}
+
 func TestTooManyConnectionsAreRefused(t *testing.T) {
 	lim := noLimits()
 	lim.ConnectionsPerIP = 1

@@ -10,6 +10,9 @@ import (
 // Drain makes the hub refuse new sessions.
 func (h *Hub) Drain() { h.draining.Store(true) }
 
+// Draining tells whether the hub refuses new sessions.
+func (h *Hub) Draining() bool { return h.draining.Load() }
+
 // SendAway makes the hub refuse new sessions, and tells the client of every session
 // to connect to another node. All get the same time to wait: a second, and a
 // millisecond for each session, 31 s at most. A client adds a random time of up to as

@@ -10,7 +10,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -73,9 +72,17 @@ func start(t *testing.T, k *kind) *world {
 		t.Fatal(err)
 	}
 	w := &world{srv: imtest.Start(t, imtest.Options{Program: true, Dir: filepath.Join(dir, "data")}), trust: certificate(t, dir)}
-	at := proctest.FreePorts(t, 3)
 	_, petrel, _ := strings.Cut(w.srv.BaseURL(), "://")
-	w.program = run(t, k, &site{dir: dir, petrel: petrel, https: at[0], http: at[1], control: at[2]})
+	w.runs(t, k, &site{dir: dir, petrel: petrel})
+	return w
+}
+
+// runs starts the proxy, and waits until it answers.
+func (w *world) runs(t *testing.T, k *kind, s *site) {
+	t.Helper()
+	at := proctest.FreePorts(t, 3)
+	s.https, s.http, s.control = at[0], at[1], at[2]
+	w.program = run(t, k, s)
 	eventually.True(t, k.name+" answers", func() bool {
 		res, err := w.client("127.0.0.2").Get("https://" + name + "/readyz")
 		if err != nil {
@@ -84,7 +91,6 @@ func start(t *testing.T, k *kind) *world {
 		_ = res.Body.Close() // only the status counts
 		return res.StatusCode == http.StatusOK
 	})
-	return w
 }
 
 // certificate writes a certificate for name and its key into dir: cert.pem, key.pem, and both in chat.pem.
@@ -209,28 +215,33 @@ func (w *world) servesMethods() {
 func (w *world) namesTheClient() {
 	w.t.Helper()
 	token := w.srv.Users("", "nora")[0]
-	c, _, err := websocket.Dial(w.t.Context(), "wss://"+name+"/v1/ws", &websocket.DialOptions{
-		HTTPClient: w.client("127.0.0.3"),
-		HTTPHeader: http.Header{"Origin": {"https://" + name}, "X-Forwarded-For": {"203.0.113.9"}, "Forwarded": {"for=203.0.113.9"}, "X-Real-Ip": {"203.0.113.9"}},
-	})
-	if err != nil {
-		w.t.Fatalf("upgrade: %v", err)
+	c, answer, err := w.hello(token, http.Header{"X-Forwarded-For": {"203.0.113.9"}, "Forwarded": {"for=203.0.113.9"}, "X-Real-Ip": {"203.0.113.9"}})
+	if err != nil || !strings.Contains(answer, `"welcome"`) {
+		w.t.Fatalf("hello is answered with %s, %v", answer, err)
 	}
 	defer func() { _ = c.CloseNow() }() // it has said all
-	hello, err := json.Marshal(map[string]any{"id": "1", "hello": map[string]any{"versionMin": 1, "versionMax": 1, "token": token, "device": "forger"}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := c.Write(w.t.Context(), websocket.MessageText, hello); err != nil {
-		w.t.Fatal(err)
-	}
-	if _, welcome, err := c.Read(eventually.Context(w.t)); err != nil || !bytes.Contains(welcome, []byte(`"welcome"`)) {
-		w.t.Fatalf("hello is answered with %s, %v", welcome, err)
-	}
 	r, err := w.srv.Admin.ListSessions(w.t.Context(), connect.NewRequest(&petrelv1.ListSessionsRequest{User: "nora"}))
 	if err != nil || len(r.Msg.Sessions) != 1 || r.Msg.Sessions[0].Address != "127.0.0.3" {
 		w.t.Errorf("the session of a client at 127.0.0.3 that claims others: %v, %v", r, err)
 	}
+}
+
+// hello connects by WebSocket as a page of the server does, with more headers, and says hello. It returns
+// the connection and the first frame of the server.
+func (w *world) hello(token string, more http.Header) (*websocket.Conn, string, error) {
+	h := more.Clone()
+	h.Set("Origin", "https://"+name)
+	ctx := eventually.Context(w.t)
+	c, _, err := websocket.Dial(ctx, "wss://"+name+"/v1/ws", &websocket.DialOptions{HTTPClient: w.client("127.0.0.3"), HTTPHeader: h})
+	if err != nil {
+		return nil, "", err
+	}
+	err = c.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":%q,"device":"forger"}}`, token))
+	if err != nil {
+		return c, "", err
+	}
+	_, answer, err := c.Read(ctx)
+	return c, string(answer), err
 }
 
 // losesNothing: clients of the SDK write and read through the proxy, while it takes another

@@ -52,24 +52,28 @@ type site struct {
 	https, http string // host:port of the proxy
 	control     string // host:port at which Caddy takes another configuration
 	user        string // who runs the test
+	// nodes are host:port of listen.http of the three nodes of a cluster; nil: petrel is alone.
+	nodes []string
 }
 
 // kind is one of the proxies of the page.
 type kind struct {
 	name, lang string
 	place      func(t *testing.T, text string, s *site) string
+	one        *regexp.Regexp // part of the recipe in whose place the block for several nodes stands
 	start      func(s *site, file string) []string
 	check      func(s *site, file string) []string
 	// silence finds the time for which a connection may be silent; nil: there is no limit.
 	silence *regexp.Regexp
 	// reload is the command that has the proxy read its file again; nil: the signal does it.
 	reload func(s *site, file string) []string
+	polls  bool // it learns of a node that is going away by /readyz alone
 	signal os.Signal
 }
 
 var kinds = []kind{
 	{
-		name: "nginx", lang: "nginx",
+		name: "nginx", lang: "nginx", one: regexp.MustCompile(`(?s)    upstream petrel \{.*?upstream petrel_grpc \{.*?\n    \}\n`),
 		place: func(t *testing.T, text string, s *site) string {
 			return place(t, text,
 				"user www-data;", "user "+s.user+";", "/run/nginx.pid", filepath.Join(s.dir, "pid"), "/var/log/nginx/", s.dir+"/",
@@ -87,7 +91,7 @@ var kinds = []kind{
 		signal:  syscall.SIGHUP,
 	},
 	{
-		name: "haproxy", lang: "haproxy",
+		name: "haproxy", lang: "haproxy", one: regexp.MustCompile(`(?ms)^backend petrel\n.*`),
 		place: func(t *testing.T, text string, s *site) string {
 			return place(t, text,
 				"log /dev/log local0", "log stderr format raw local0", "    user haproxy\n    group haproxy\n", "",
@@ -100,7 +104,7 @@ var kinds = []kind{
 		signal:  syscall.SIGUSR2,
 	},
 	{
-		name: "caddy", lang: "caddy",
+		name: "caddy", lang: "caddy", one: regexp.MustCompile(`(?s)\t@grpc .*?\n\t\}\n`), polls: true,
 		place: func(t *testing.T, text string, s *site) string {
 			port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
 			return place(t, text,
@@ -118,6 +122,20 @@ var kinds = []kind{
 			return []string{"caddy", "reload", "--adapter", "caddyfile", "--config", file, "--address", s.control}
 		},
 	},
+}
+
+// file is the recipe as it stands on s.
+func (k *kind) file(t *testing.T, s *site) string {
+	t.Helper()
+	text := k.place(t, recipe(t, k.lang), s)
+	if s.nodes == nil {
+		return text
+	}
+	block := place(t, recipe(t, k.lang+" nodes"), "10.0.0.1:8080", s.nodes[0], "10.0.0.2:8080", s.nodes[1], "10.0.0.3:8080", s.nodes[2])
+	if len(k.one.FindAllStringIndex(text, -1)) != 1 {
+		t.Fatalf("the recipe of %s has no place for several nodes: %v", k.name, k.one)
+	}
+	return k.one.ReplaceAllLiteralString(text, block)
 }
 
 // program is a proxy that runs. It ends with the test.
@@ -205,7 +223,7 @@ func run(t *testing.T, k *kind, s *site) *program {
 	}
 	s.user = me.Username
 	p := &program{t: t, kind: k, site: s, file: filepath.Join(s.dir, "config"), log: filepath.Join(s.dir, "log")}
-	if err := os.WriteFile(p.file, []byte(k.place(t, recipe(t, k.lang), s)), 0o600); err != nil {
+	if err := os.WriteFile(p.file, []byte(k.file(t, s)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.say(k.check(s, p.file))

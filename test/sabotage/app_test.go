@@ -14,6 +14,12 @@ var appRules = []rule{
 		guards:  []guard{{"internal/app", "^TestF28"}},
 	},
 	{
+		name:    "calls-prolong-the-drain",
+		holds:   "a server that stops refuses calls, but those of operators",
+		patches: []patch{{"internal/api/front.go", `case known && !m.forOperators() && s.o.Stopping():`, `case false:`}},
+		guards:  []guard{{"internal/app", "^TestCallsAreRefusedWhileTheServerStops$"}},
+	},
+	{
 		name:    "announce-early",
 		holds:   "the server says that it is ready when /readyz does",
 		patches: []patch{{"internal/app/readiness.go", `if reason == "" {`, `if reason == "" || true {`}},

@@ -32,6 +32,12 @@ var gatewayRules = []rule{
 		},
 	},
 	{
+		name:    "upgrade-to-a-drained-node",
+		holds:   "a node that is drained refuses the handshake with 503, so that a proxy goes on to another one",
+		patches: []patch{{"internal/gateway/handshake.go", `if g.deaf.Load() || g.hub.Draining() {`, `if g.deaf.Load() {`}},
+		guards:  []guard{{"internal/gateway", "^TestUpgradeIsRefusedWhileTheNodeIsDrained$"}},
+	},
+	{
 		name:    "early-reads",
 		holds:   "connections without a hello have few reads, and then those of all together",
 		patches: []patch{{"internal/gateway/conn.go", `c.place.reads > freeReads && !c.g.throttles.all.Allow()`, `false`}},
