@@ -261,6 +261,21 @@ var rules = []struct {
 		},
 	},
 	{
+		name: "pauses in TypeScript", rule: pauses,
+		bad: []file{
+			{"sdk/ts/test/x.test.ts", "await new Promise((resolve) => setTimeout(resolve, 5))\n"},
+			{"sdk/ts/src/core/x.test.ts", "import { setTimeout as pause } from 'node:timers/promises'\n"},
+			{"web/test/x.ts", "await page.waitForTimeout(100)\n"},
+			{"web/src/x.test.tsx", "setInterval(look, 20)\n"},
+			{"sdk/ts/test/until.ts", "export const none = 0\n"},
+		},
+		good: []file{
+			{"sdk/ts/test/x.test.ts", "t.mock.timers.enable({ apis: ['setTimeout'] })\n"},
+			{"web/test/x.test.ts", "requestAnimationFrame(() => setTimeout(resolve))\n"},
+			{"web/src/x.tsx", "const timer = setTimeout(look, 300)\n"},
+		},
+	},
+	{
 		name: "clock", rule: realClock,
 		bad: []file{
 			{"internal/conv/x_test.go", "package conv\nfunc TestX(t *testing.T) { _ = time.Now() }\n"},

@@ -17,6 +17,16 @@ export async function until(what: string, holds: () => Promise<boolean> | boolea
   for (const end = performance.now() + limitMs; !await holds(); await pause(20)) assert.ok(performance.now() < end, `not within ${limitMs} ms: ${what}`)
 }
 
+/** Waits until a page has run what is due, and has drawn it. What follows from that without a timer has come then. */
+export const drawn = (page: Page): Promise<void> => page.evaluate(() => new Promise<void>((resolve) => {
+  let frames = 0
+  const next = (): void => {
+    if (frames++ === 3) resolve()
+    else requestAnimationFrame(() => setTimeout(next))
+  }
+  next()
+}))
+
 const start = (program: string, more: readonly string[]): Promise<Browser> => chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? program, args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.test 127.0.0.1', ...more] })
 
 /** `more` are arguments of Chromium. Its headless shell has the same engine and nothing around it, so that a new profile takes a third of the CPU. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
-import { Person, suiteMs } from './browser.js'
+import { drawn, Person, suiteMs, until } from './browser.js'
 import { Server } from './server.js'
 import { Shared } from './shared.js'
 
@@ -199,7 +199,7 @@ describe('the web chat', { timeout: suiteMs, concurrency: 3 }, () => {
       const told = p.page.getByRole('status').getByText(text)
       assert.equal(await give('paste', '.composer-field', 'cells of a table'), true)
       assert.equal(await give('dragover', '.timeline-view'), false)
-      await p.page.waitForTimeout(100) // for what is not to come
+      await drawn(p.page)
       assert.equal(await told.count(), 0)
       assert.equal(await give(event, where), false)
       await told.waitFor()
@@ -323,7 +323,7 @@ describe('the web chat', { timeout: suiteMs, concurrency: 3 }, () => {
     await gina.field.fill('a draft')
     await gina.message('in the middle').waitFor()
     const cached = (): Promise<number> => gina.page.evaluate(async () => (await (await caches.open((await caches.keys())[0] ?? '')).keys()).length)
-    while (await cached() <= 3) await gina.page.waitForTimeout(20) // the worker has what the page needs
+    await until('the worker has what the page needs', async () => await cached() > 3)
     await gina.page.reload() // without a network: the page comes from the worker, the messages from the store
     await gina.message('before').waitFor()
     await gina.message('in the middle').getByRole('img', { name: 'On its way' }).waitFor()

@@ -10,7 +10,7 @@ import { gzipSync } from 'node:zlib'
 import axe from 'axe-core'
 import { build } from 'esbuild'
 import type { Browser, Page } from 'playwright-core'
-import { areTimesJudged, launch, Person, profile, suiteMs, troubles, until } from './browser.js'
+import { areTimesJudged, drawn, launch, Person, profile, suiteMs, troubles, until } from './browser.js'
 import { Server } from './server.js'
 
 const built = path.resolve('../internal/web/dist/embed')
@@ -193,7 +193,7 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     await p.reload()
     await person.field.fill('half a')
     await p.evaluate(() => document.querySelector('#b')?.append(document.querySelector('petrel-chat') as Element))
-    await p.waitForTimeout(100)
+    await drawn(p)
     assert.equal(await person.field.inputValue(), 'half a')
     const untilOpen = async (n: number): Promise<void> => {
       await until(`${n} sockets are open`, () => open.size === n)
@@ -277,10 +277,10 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     await toTheNewest.waitFor()
     const before = await top()
     assert.ok(before && before.text !== 'line 1')
-    await p.locator('petrel-chat').evaluate((e) => {
-      e.remove()
-      setTimeout(() => document.body.append(e), 100)
-    })
+    const chat = await p.locator('petrel-chat').elementHandle()
+    await chat?.evaluate((e) => e.remove())
+    await drawn(p)
+    await chat?.evaluate((e) => document.body.append(e))
     await untilTold(p, 'petrel-ready', 2)
     await until('it is where it was', async () => {
       const after = await top()
@@ -386,7 +386,7 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     const ivy = await Person.open(browser, page('turned', element('ivy', `conv="${first}"`), 'document.hasFocus = () => false'))
     const p = ivy.page
     await ivy.message('for ivy').waitFor()
-    await p.waitForTimeout(500)
+    await until('it tells how much is unread', async () => (await told(p, 'petrel-unread')).at(-1)?.messages === 1)
     const before = (await told(p, 'petrel-unread')).length
     await p.locator('petrel-chat').evaluate((e, conv) => e.setAttribute('conv', conv), second)
     await untilTold(p, 'petrel-unread', before + 1)

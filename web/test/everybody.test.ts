@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Locator } from 'playwright-core'
-import { Person, suiteMs } from './browser.js'
+import { drawn, Person, suiteMs, until } from './browser.js'
 import { Shared } from './shared.js'
 
 describe('everybody', { timeout: suiteMs, concurrency: 3 }, () => {
@@ -117,9 +117,10 @@ describe('everybody', { timeout: suiteMs, concurrency: 3 }, () => {
     const { x = 0, y = 0 } = await p.message('rest here').locator('.bubble').boundingBox() ?? {}
     const touch = (type: 'touchStart' | 'touchMove' | 'touchEnd', dy = 0): Promise<unknown> => devtools.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x: x + 20, y: y + 15 + dy }] })
     const menu = p.page.getByRole('menu')
+    await p.page.clock.install()
     await touch('touchStart')
     await touch('touchMove', 20)
-    await p.page.waitForTimeout(700) // for what is not to come
+    await p.page.clock.runFor(700)
     await touch('touchEnd')
     assert.equal(await menu.count(), 0)
     await touch('touchStart')
@@ -129,7 +130,7 @@ describe('everybody', { timeout: suiteMs, concurrency: 3 }, () => {
     await touch('touchEnd')
     await p.page.waitForFunction(() => document.title.startsWith('lifted on'))
     assert.equal(await p.page.title(), 'lifted on menu') // elsewhere it would close the menu in some browsers
-    await p.page.waitForTimeout(200) // for what is not to happen: that the menu closes
+    await drawn(p.page) // the menu stays
     assert.deepEqual([await menu.count(), await p.page.evaluate(() => getSelection()?.toString())], [1, ''])
     await p.page.getByRole('menuitem', { name: 'Reply' }).tap()
     await p.page.locator('.intent', { hasText: 'rest here' }).waitFor()
@@ -190,10 +191,12 @@ describe('everybody', { timeout: suiteMs, concurrency: 3 }, () => {
       })
       await page.getByRole('switch', { name: 'Sound' }).click()
       await page.getByRole('switch', { name: 'Sound', checked: false }).waitFor()
-      await page.waitForTimeout(100)
-      const ms = await page.evaluate(() => (globalThis as unknown as { seen: { ms: number } }).seen.ms)
+      const ms = (): Promise<number> => page.evaluate(() => (globalThis as unknown as { seen: { ms: number } }).seen.ms)
+      if (reducedMotion === 'no-preference') await until('something moves', async () => await ms() > 50)
+      else await drawn(page)
+      const most = await ms()
       await context.close()
-      return ms
+      return most
     }
     assert.ok(await longest('no-preference') > 50)
     assert.ok(await longest('reduce') < 1)

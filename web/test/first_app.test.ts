@@ -8,7 +8,7 @@ import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { build, type BuildOptions } from 'esbuild'
 import type { Browser } from 'playwright-core'
-import { launch, Person, suiteMs } from './browser.js'
+import { launch, Person, suiteMs, until } from './browser.js'
 import { freeAddress, Server } from './server.js'
 
 const files = path.resolve('../examples/first-app')
@@ -144,14 +144,7 @@ describe('the first application', { timeout: suiteMs, concurrency: 3 }, () => {
 
 /** Waits until a back end listens. */
 async function answers(port: number): Promise<void> {
-  for (;;) {
-    try {
-      await fetch(`http://127.0.0.1:${port}/`)
-      return
-    } catch {
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-  }
+  await until('the back end listens', () => fetch(`http://127.0.0.1:${port}/`).then(() => true, () => false))
 }
 
 const freePort = async (): Promise<number> => Number((await freeAddress()).split(':')[1])

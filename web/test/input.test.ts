@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { CDPSession, Locator } from 'playwright-core'
-import { Person, suiteMs } from './browser.js'
+import { drawn, Person, suiteMs } from './browser.js'
 import { Shared } from './shared.js'
 
 describe('input methods', { timeout: suiteMs, concurrency: 3 }, () => {
@@ -161,7 +161,7 @@ describe('input methods', { timeout: suiteMs, concurrency: 3 }, () => {
     for (const text of [`pam@${quentin.slice(0, 4)}`, 'at 12:30', 'https://ab']) {
       await p.field.fill('')
       await p.field.pressSequentially(text)
-      await p.page.waitForTimeout(100) // for what is not to come
+      await drawn(p.page)
       assert.equal(await offers.count(), 0, text)
     }
     await p.field.fill('')

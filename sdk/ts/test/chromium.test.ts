@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { createServer, type Server as HttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import { build } from 'esbuild'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import WebSocket from 'ws'
@@ -12,7 +11,7 @@ import { Client, type WebSocketClass } from '../src/index.js'
 import type { page as exported } from './page.js'
 import type { renders as count } from './renders.js'
 import { type Server, startServer } from './server.js'
-import { until } from './until.js'
+import { eventually, until } from './until.js'
 import { vectors } from './vectors.js'
 
 declare const petrel: typeof exported
@@ -96,7 +95,7 @@ describe('in Chromium', { timeout: 600_000 + 1000 * (2 * idleSeconds + 5 * tabs)
     const p = await tab(context, 'alice', pinging)
     await p.evaluate(async () => (await client.send({ user: 'bob', text: 'hello' })).wait())
     const pongs = async (n: number): Promise<void> => {
-      while ((frames.sent['pong'] ?? 0) < n) await pause(20) // as often as the server pings
+      await eventually(`${n} pongs`, () => (frames.sent['pong'] ?? 0) >= n) // as often as the server pings
     }
     do { // cursors are told some time after the ack
       frames = { sent: {}, received: {} }

@@ -7,7 +7,7 @@ import {
 import { protobuf } from '../src/protobuf.js'
 import type { ServerFrameJson } from '../src/wire/frames_gen.js'
 import { FakeServer, usual } from './fake_server.js'
-import { soon, until } from './until.js'
+import { idle, soon, until } from './until.js'
 
 /** Runs f with a connected client of a fake server. */
 async function connected(f: (client: Client, server: FakeServer) => Promise<void>, more: Partial<ClientOptions> = {}): Promise<void> {
@@ -170,10 +170,10 @@ describe('client', { timeout: 300_000 }, () => {
       if (halt === 'run') stop.abort()
       const gone = halt === 'forget' ? client.forget() : undefined
       end()
-      await new Promise((resolve) => setTimeout(resolve, 5))
+      await idle()
       loaded()
       await soon(Promise.all([run, gone]))
-      await new Promise((resolve) => setTimeout(resolve, 5))
+      await idle()
       assert.deepEqual([halt, client.status().state, server.got], [halt, 'offline', []])
       await client.close()
     }
@@ -353,7 +353,7 @@ describe('client', { timeout: 300_000 }, () => {
     first()
     first()
     const second = client.connect()
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await idle()
     assert.equal(client.status().state, 'live')
     assert.equal(server.got.filter((f) => f.hello).length, 1)
     second()
@@ -425,7 +425,7 @@ describe('tokens', { timeout: 300_000 }, () => {
     await assert.rejects(soon(Promise.resolve(hangs)), hasCode('unavailable'))
     assert.equal(await soon(Promise.resolve(next)), 'b2')
     late({ accessToken: 'b1', accessExpiresMs: '9000000000000000', refreshToken: 'r1' })
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await idle()
     assert.equal((await storage.read())?.refresh, 'r2')
   })
 

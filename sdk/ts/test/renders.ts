@@ -31,7 +31,11 @@ export async function renders(): Promise<Readonly<Record<string, readonly string
   ]
   const root = createRoot(document.body)
   flushSync(() => root.render(createElement(PetrelProvider, { client, children: components.map((c, i) => createElement(c, { key: i })) })))
-  const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50))
+  const frame = (): Promise<unknown> => new Promise((resolve) => requestAnimationFrame(resolve))
+  /** The client tells of a change and React renders it before the page is drawn, the first time or the next. */
+  const settled = async (): Promise<void> => {
+    for (let n = 0; n < 3; n++) await frame()
+  }
   while (!client.status().synced) await settled()
   await settled()
   const after = async (what: () => unknown): Promise<readonly string[]> => {

@@ -6,6 +6,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { eventually } from './until.js'
 
 export const program = path.resolve(process.env['PETREL_PROGRAM'] ?? '') // scripts/bundle.mjs has what it is by itself
 
@@ -68,9 +69,10 @@ export class Server {
     child.once('exit', () => {
       over = true
     })
-    while (!await answers(`${this.url}/readyz`)) {
+    await eventually('the server is ready', () => {
       if (over) throw new Error(`the server has ended: ${this.#log.join('')}`)
-    }
+      return answers(`${this.url}/readyz`)
+    })
   }
 
   /** Ends the process: SIGKILL as a crash does. */
@@ -85,7 +87,7 @@ export class Server {
   async freeze(): Promise<() => void> {
     const child = this.#child
     child?.kill('SIGSTOP')
-    while (child?.pid !== undefined && runs(child.pid)) await new Promise((resolve) => setTimeout(resolve, 1)) // the signal is only sent
+    await eventually('the process stands still', () => child?.pid === undefined || !runs(child.pid)) // the signal is only sent
     return () => void child?.kill('SIGCONT')
   }
 
@@ -156,7 +158,6 @@ async function answers(url: string): Promise<boolean> {
   try {
     return (await fetch(url)).ok
   } catch {
-    await new Promise((resolve) => setTimeout(resolve, 10))
     return false
   }
 }

@@ -1,21 +1,23 @@
 // Tabs of one browser, in one process, with a server that is made for the test.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { IDBFactory } from 'fake-indexeddb'
+import { IDBFactory as FakeFactory } from 'fake-indexeddb'
 import { browserStore, Client, type Outgoing } from '../src/index.js'
 import { FakeConversation } from './fake_conversation.js'
 import { FakeServer } from './fake_server.js'
 import { FakeBrowser } from './fakes.js'
-import { soon, until } from './until.js'
+import { eventually, soon, until } from './until.js'
 
 interface Tab {
   readonly client: Client
   readonly server: FakeServer
+  /** How many transactions that write have ended in it. */
+  readonly wrote: () => number
 }
 
 class Tabs {
   readonly browser = new FakeBrowser()
-  readonly indexedDB = new IDBFactory() as unknown as globalThis.IDBFactory
+  readonly indexedDB = new FakeFactory() as unknown as IDBFactory
   readonly conversation = new FakeConversation()
   readonly #all: Client[] = []
 
@@ -23,14 +25,15 @@ class Tabs {
   async open(name: string, offline = false): Promise<Tab> {
     const server = new FakeServer()
     server.answer = (f) => offline ? undefined : this.conversation.answer(f)
+    const { indexedDB, wrote } = counted(this.indexedDB)
     const client = new Client({
-      url: 'ws://a', token: 't', transport: server, clock: this.browser.clock(name), store: browserStore('alice', { indexedDB: this.indexedDB, browser: this.browser.tab(name) }),
+      url: 'ws://a', token: 't', transport: server, clock: this.browser.clock(name), store: browserStore('alice', { indexedDB, browser: this.browser.tab(name) }),
     })
     this.#all.push(client)
     client.connect()
     if (offline) await client.open()
     else await until(client, () => client.status().synced)
-    return { client, server }
+    return { client, server, wrote }
   }
 
   /** The tab is gone without a word. */
@@ -41,6 +44,25 @@ class Tabs {
   async close(): Promise<void> {
     await Promise.all(this.#all.map((c) => c.close()))
   }
+}
+
+/** The databases as one tab has them, which counts its transactions that have written or given it up. */
+function counted(all: IDBFactory): { indexedDB: IDBFactory; wrote: () => number } {
+  let n = 0
+  const open = (...args: Parameters<IDBFactory['open']>): IDBOpenDBRequest => {
+    const request = all.open(...args)
+    request.addEventListener('success', () => {
+      const db = request.result
+      const begin = db.transaction.bind(db)
+      db.transaction = (tables, mode, options) => {
+        const t = begin(tables, mode, options)
+        if (mode === 'readwrite') for (const end of ['complete', 'abort']) t.addEventListener(end, () => n++)
+        return t
+      }
+    })
+    return request
+  }
+  return { indexedDB: new Proxy(all, { get: (of, key) => key === 'open' ? open : (Reflect.get(of, key) as () => unknown).bind(of) }), wrote: () => n }
 }
 
 /** Waits for an event of a request of the database. */
@@ -97,9 +119,10 @@ describe('tabs', { timeout: 300_000 }, () => {
     tabs.conversation.write(20) // nobody was told: after is far behind now
     await until(two.client, () => tabs.conversation.copies(id) === 1)
     tabs.conversation.write(20)
+    const before = one.wrote()
     one.server.push({ id: request.id ?? '', error: { code: 'behind', head: String(tabs.conversation.head) } }) // so far one's only attempt
     one.server.answer = (f) => tabs.conversation.answer(f)
-    if (thaws.startsWith('after')) await new Promise((resolve) => setTimeout(resolve, 100))
+    if (thaws.startsWith('after')) await eventually('it has tried to store another after', () => one.wrote() > before)
     tabs.browser.thaw('1')
     await until(one.client, () => one.client.pending('g1').length === 0 && one.client.status().synced)
     await until(two.client, () => two.client.pending('g1').length === 0)
