@@ -24,6 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/ingress"
 	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
@@ -47,16 +48,22 @@ const (
 
 func newDoctor(c *cli) *cobra.Command {
 	var verify bool
+	var through string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this host is ready for the server",
 		Long: "Checks the configuration, the limit of open files, whether the ports are free, the clock, and the disk of the data\n" +
 			"folder: how much space is free, and how long an fdatasync takes, measured for a second. It changes nothing.\n" +
 			"With store.postgres it asks the databases instead whether the server can use them.\n" +
-			"With --verify it reads the whole embedded store, which must not be in use, and lists what is damaged.",
-		Example: "  petrel doctor\n  petrel doctor --data /srv/petrel --json\n  petrel doctor --verify --data /srv/petrel",
+			"With --verify it reads the whole embedded store, which must not be in use, and lists what is damaged.\n" +
+			"With --through URL it looks only at the way of clients to a server, best from a host where clients are: the certificate,\n" +
+			"and whether the proxies on the way pass on the host name, the address of the client, WebSocket, large calls and gRPC.",
+		Example: "  petrel doctor\n  petrel doctor --data /srv/petrel --json\n  petrel doctor --verify --data /srv/petrel\n  petrel doctor --through https://chat.example.org",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			if through != "" {
+				return c.doctorThrough(cmd.Context(), through)
+			}
 			conf, err := c.load(cmd)
 			if err != nil {
 				return err
@@ -67,18 +74,38 @@ func newDoctor(c *cli) *cobra.Command {
 				o.Log = slog.New(slog.DiscardHandler) // what it finds is in the verdict
 				vs = append(vs, checkStore(conf, o))
 			}
-			if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
-				return err
-			}
-			if i := slices.IndexFunc(vs, func(v verdict) bool { return v.State == stateFail }); i >= 0 {
-				return &fault{exit: exitFailed, code: "doctor", what: "this host is not ready: " + vs[i].Check, why: vs[i].Found, fix: vs[i].Fix}
-			}
-			return nil
+			return c.pronounce(vs, "this host is not ready")
 		}),
 	}
 	cmd.Flags().BoolVar(&verify, "verify", false, "read the whole embedded store and list what is damaged")
+	cmd.Flags().StringVar(&through, "through", "", "look at the way of clients to a server at this `URL`, and at nothing else")
+	cmd.MarkFlagsMutuallyExclusive("verify", "through")
 	addOptionFlags(cmd.Flags())
 	return cmd
+}
+
+// pronounce prints verdicts. Its error is the first one that is a failure.
+func (c *cli) pronounce(vs []verdict, failed string) error {
+	if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(vs, func(v verdict) bool { return v.State == stateFail }); i >= 0 {
+		return &fault{exit: exitFailed, code: "doctor", what: failed + ": " + vs[i].Check, why: vs[i].Found, fix: vs[i].Fix}
+	}
+	return nil
+}
+
+// doctorThrough looks at the way of clients to the server at a URL.
+func (c *cli) doctorThrough(ctx context.Context, address string) error {
+	findings, err := ingress.Examine(ctx, ingress.Options{URL: address})
+	if err != nil {
+		return usage(err.Error(), "name the address that clients have: --through https://chat.example.org")
+	}
+	vs := make([]verdict, 0, len(findings))
+	for _, f := range findings {
+		vs = append(vs, verdict{Check: f.Check, State: string(f.State), Found: f.Found, Fix: f.Fix})
+	}
+	return c.pronounce(vs, "clients meet a fault on the way to the server")
 }
 
 // checkStore reads the whole embedded store.

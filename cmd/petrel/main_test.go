@@ -268,6 +268,18 @@ func TestDoctorKnowsARunningPetrel(t *testing.T) {
 	}
 }
 
+// It needs neither a configuration nor the folder of the server.
+func TestDoctorLooksAtTheWayOfClients(t *testing.T) {
+	s := serveShared(t)
+	r := petrel(t, nil, "doctor", "--through", "http://"+s.http)
+	r.want(t, exitOK)
+	if !strings.Contains(r.out, "requests come to the server as ones for "+s.http) || strings.Contains(r.out, "fdatasync") {
+		t.Errorf("got:\n%s", r.out)
+	}
+	petrel(t, nil, "doctor", "--through", "http://"+s.admin).want(t, exitFailed)
+	petrel(t, nil, "doctor", "--through", "chat.example.org").want(t, exitUsage)
+}
+
 func TestDocsNameEveryCommandAndOption(t *testing.T) {
 	dir := t.TempDir()
 	petrel(t, nil, "docs", dir).want(t, exitOK)

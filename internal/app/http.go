@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
@@ -65,8 +66,12 @@ func (a *App) pages() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
 	mux.HandleFunc("GET /readyz", a.ready)
-	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, map[string]any{"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}, "nodes": a.nodeVersions()})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, r *http.Request) {
+		client, _, _ := net.SplitHostPort(r.RemoteAddr) // as the proxies on the way have named it
+		reply(w, http.StatusOK, map[string]any{
+			"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}, "nodes": a.nodeVersions(),
+			"client": client, "host": r.Host,
+		})
 	})
 	return mux
 }

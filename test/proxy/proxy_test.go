@@ -54,6 +54,7 @@ func TestRecipesOfProxiesWork(t *testing.T) {
 			w := start(t, &kinds[i])
 			w.servesPages()
 			w.servesMethods()
+			w.passesTheDoctor()
 			w.namesTheClient()
 			w.losesNothing()
 			if log := w.srv.Log(); strings.Contains(log, `"level":"WARN"`) {

@@ -20,6 +20,12 @@ var appRules = []rule{
 		guards:  []guard{{"internal/app", "^TestCallsAreRefusedWhileTheServerStops$"}},
 	},
 	{
+		name:    "doctor-trusts-every-certificate",
+		holds:   "petrel doctor --through names a certificate that clients refuse",
+		patches: []patch{{"internal/ingress/certificate.go", `_, err := leaf.Verify(of)`, `_, err := leaf.Verify(of); err = nil`}},
+		guards:  []guard{{"internal/ingress", "^TestCertificatesAreJudgedAsClientsDo$"}},
+	},
+	{
 		name:    "announce-early",
 		holds:   "the server says that it is ready when /readyz does",
 		patches: []patch{{"internal/app/readiness.go", `if reason == "" {`, `if reason == "" || true {`}},

@@ -1,0 +1,126 @@
+// Package ingress looks at the way of clients to a server, from where they are: the certificate, the
+// proxies between them, and what these make of requests. It logs nobody in and changes nothing.
+//
+// examine.go has the order of the checks, certificate.go those of TLS, requests.go those of HTTP and
+// websocket.go that of the handshake.
+package ingress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// State says how a check has ended.
+type State string
+
+// The states of a finding.
+const (
+	OK   State = "ok"
+	Warn State = "warn" // clients connect, and something is worse than it has to be
+	Fail State = "fail" // some clients, or all, cannot do what they should, or strangers can
+)
+
+// Finding is the outcome of one check.
+type Finding struct {
+	Check string
+	State State
+	Found string
+	Fix   string // what to do about it; "": nothing
+}
+
+// Options say where the server is.
+type Options struct {
+	// URL is what clients have, such as https://chat.example.org. It has no path.
+	URL string
+	// Dial connects to host:port; nil: a net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Roots are the certificates that clients trust; nil: those of this host.
+	Roots *x509.CertPool
+	// Now is the clock that certificates are judged by; nil: time.Now.
+	Now func() time.Time
+}
+
+// patience bounds each request, and each handshake.
+const patience = 10 * time.Second
+
+// visit is one look at a server.
+type visit struct {
+	o     Options
+	base  *url.URL
+	http  *http.Client // speaks HTTP/2 if the other side does
+	http1 *http.Client // speaks HTTP/1.1 only, as WebSocket does
+	local string       // IP address of this side of the first connection
+	found []Finding
+}
+
+// Examine runs all checks, in the order in which one hides the next: without a connection there
+// is one finding. The error is one of the URL.
+func Examine(ctx context.Context, o Options) ([]Finding, error) {
+	base, err := parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	v := &visit{o: o, base: base}
+	v.http, v.http1 = v.client(true), v.client(false)
+	defer v.http.CloseIdleConnections()
+	defer v.http1.CloseIdleConnections()
+	v.examine(ctx)
+	return v.found, nil
+}
+
+// parse reads the URL of a chat.
+func parse(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the URL %q: %w", text, err)
+	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return nil, fmt.Errorf("the URL %q is not one like https://chat.example.org", text)
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
+		return nil, fmt.Errorf("the URL %q has more than a host: a server is at the root of one", text)
+	}
+	u.Path = ""
+	return u, nil
+}
+
+// client makes a client that trusts every certificate: the check of TLS judges it, nothing secret is
+// said, and the other checks go on.
+func (v *visit) client(http2 bool) *http.Client {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(http2)
+	return &http.Client{ // without a Timeout, which would hide the connection of WebSocket
+		Transport: &http.Transport{
+			DialContext: v.o.Dial, Protocols: protocols, ExpectContinueTimeout: time.Second, DisableCompression: true,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see the comment
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// note adds a finding.
+func (v *visit) note(check string, s State, fix, format string, args ...any) {
+	v.found = append(v.found, Finding{Check: check, State: s, Found: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// addr is host:port of the server.
+func (v *visit) addr() string {
+	port := v.base.Port()
+	if port == "" {
+		port = v.base.Scheme // a dialer knows both as services
+	}
+	return net.JoinHostPort(v.base.Hostname(), port)
+}
