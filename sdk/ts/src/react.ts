@@ -1,7 +1,8 @@
 // Hooks for React: snapshots of a client, which has all the state.
-import { createContext, createElement, type ReactElement, type ReactNode, useCallback, useContext, useEffect, useSyncExternalStore } from 'react'
+import { createContext, createElement, type ReactElement, type ReactNode, useCallback, useContext, useEffect, useMemo, useSyncExternalStore } from 'react'
 import type { Client } from './client.js'
 import type { Change, Conversation, Message, Outgoing, Presence, Quoted, Signal, Unread } from './core/index.js'
+import { type HistoryView, HistoryWindow } from './history.js'
 import type { Status } from './options.js'
 
 const Context = createContext<Client | undefined>(undefined)
@@ -62,6 +63,16 @@ export function useConversation(conv: string): Conversation | undefined {
 /** The entries of a conversation that the client holds, oldest first. */
 export function useMessages(conv: string): readonly Message[] {
   return useOfConversation(conv, (client) => client.messages(conv))
+}
+
+/**
+ * A place far back in a conversation, at first its newest entries. `window` goes on from there, or
+ * jumps; `view` is what it shows. Only one component at a time can have that of a conversation.
+ */
+export function useHistory(conv: string): { readonly window: HistoryWindow; readonly view: HistoryView } {
+  const client = useClient()
+  const window = useMemo(() => new HistoryWindow(client, conv), [client, conv])
+  return { window, view: useSyncExternalStore(window.subscribe, window.view, window.view) }
 }
 
 /** The messages to a conversation that are on their way, or refused and not discarded. */

@@ -45,6 +45,7 @@ const rules: readonly Rule[] = [
   { file: 'subscription.ts', old: 'for (const one of this.#all) one.end()', new: '', guard: 'test/client.test.ts', by: 'who leaves an iterator' },
   { file: 'auth.ts', old: 'late.abort(refused(', new: 'void (refused(', guard: 'test/client.test.ts', by: 'a refresh that hangs' },
   { file: 'auth.ts', old: 'unlessAborted(this.#ask(old, signal), signal)', new: 'this.#ask(old, signal)', guard: 'test/client.test.ts', by: 'a login that hangs' },
+  { file: 'testing.ts', old: 'if (former) return { message: former }', new: '', guard: 'test/testing.test.ts', by: 'is stored once' },
   { file: 'node.ts', old: 'await orWrong(log.truncate(bytes))', new: '', guard: 'src/stores.test.ts', by: 'after a write that failed' },
   { file: 'node.ts', old: 'server.listen(address)', new: 'server.listen(address + Math.random())', guard: 'src/stores.test.ts', by: 'a file is open once', clause: 'S-17.4' },
   { file: 'indexeddb.ts', old: 'if (term !== undefined && ', new: 'if (false && ', guard: 'test/tabs.test.ts', by: 'is stored once' },

@@ -123,7 +123,7 @@ describe('in Chromium', { timeout: 600_000 + 1000 * (2 * idleSeconds + 5 * tabs)
     await p.waitForFunction(() => typeof renders === 'function')
     assert.deepEqual(await p.evaluate(() => renders()), {
       nothing: [],
-      message: ['list', 'messages g1', 'row g1', 'unread'],
+      message: ['history g1', 'list', 'messages g1', 'row g1', 'unread'],
       typing: ['list', 'row g2'],
       sent: ['pending g2'],
       'sent to a user': ['pending to carol'],

@@ -53,7 +53,7 @@ describe('the package', { timeout: 300_000 }, () => {
     execFileSync(process.execPath, ['scripts/build.mjs'], { stdio: 'inherit' })
     const [packed] = JSON.parse(execFileSync('npm', ['pack', '--json', '--pack-destination', folder], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })) as [{ filename: string; files: { path: string }[] }]
     assert.deepEqual(packed.files.filter((f) => !/^(dist\/(esm|cjs)\/|README\.md$|package\.json$)|^LICENSE$/.test(f.path)), [])
-    assert.deepEqual(packed.files.filter((f) => /test|bench/.test(f.path)), [])
+    assert.deepEqual(packed.files.filter((f) => /test(?!ing\.)|bench/.test(f.path)), [])
     file('package.json', '{"private":true}')
     run('npm', 'install', '--offline', '--no-audit', '--no-fund', '--omit=peer', path.join(folder, packed.filename))
 
@@ -61,10 +61,13 @@ describe('the package', { timeout: 300_000 }, () => {
     file('a.cjs', `const { Client, version, isPetrelError, browserStore } = require('@petrel-im/sdk')\nconst { fileStore } = require('@petrel-im/sdk/node')\nconsole.log(typeof Client, typeof fileStore, typeof window, version, isPetrelError({}), typeof browserStore('a'))`)
     for (const name of ['a.mjs', 'a.cjs']) assert.match(run(process.execPath, name), /^function function undefined petrel-ts\/\S+ false object\n$/)
 
+    file('fake.mjs', `import { Client } from '@petrel-im/sdk'\nimport { TestServer } from '@petrel-im/sdk/testing'\nconst client = new Client({ url: 'ws://test', token: 'alice', transport: new TestServer() })\nconsole.log(await client.while(async () => (await (await client.send({ user: 'bob', text: 'hi' })).wait()).seq))`)
+    assert.equal(run(process.execPath, 'fake.mjs'), '1\n')
+
     mkdirSync(path.join(folder, 'node_modules/@types'), { recursive: true })
     for (const types of ['node', 'react']) symlinkSync(path.resolve('node_modules/@types', types), path.join(folder, 'node_modules/@types', types))
     for (const extra of ['react', 'csstype', 'undici-types', '@bufbuild']) symlinkSync(path.resolve('node_modules', extra), path.join(folder, 'node_modules', extra))
-    const entries = `import { useMessages, usePendingTo } from '@petrel-im/sdk/react'\nimport { protobuf } from '@petrel-im/sdk/protobuf'\nimport { fileStore } from '@petrel-im/sdk/node'\nexport const all = [useMessages, usePendingTo, protobuf, fileStore]\n`
+    const entries = `import { useHistory, useMessages, usePendingTo } from '@petrel-im/sdk/react'\nimport { TestServer } from '@petrel-im/sdk/testing'\nimport { protobuf } from '@petrel-im/sdk/protobuf'\nimport { fileStore } from '@petrel-im/sdk/node'\nexport const all = [useHistory, useMessages, usePendingTo, TestServer, protobuf, fileStore]\n`
     file('esm.mts', imports + entries + uses)
     file('cjs.cts', imports + entries + uses)
     file('bundled.ts', imports + entries + uses)
@@ -81,7 +84,7 @@ describe('the package', { timeout: 300_000 }, () => {
 
 /** The names that an application can import from the entries of the package. */
 function exported(): ReadonlySet<string> {
-  const entries = ['index', 'history', 'node', 'protobuf', 'react'].map((name) => readFileSync(`src/${name}.ts`, 'utf8'))
+  const entries = ['index', 'history', 'node', 'protobuf', 'react', 'testing'].map((name) => readFileSync(`src/${name}.ts`, 'utf8'))
   const lists = entries.flatMap((text) => [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, names = '']) => names.split(',')))
   return new Set([...lists.map((name) => name.trim()), ...entries.flatMap((text) => [...text.matchAll(/^export interface (\w+)/gm)].map(([, name = '']) => name))])
 }

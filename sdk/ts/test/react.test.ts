@@ -3,8 +3,11 @@ import { describe, test } from 'node:test'
 import { createElement, StrictMode } from 'react'
 import { renderToString } from 'react-dom/server'
 import { Client } from '../src/index.js'
-import { PetrelProvider, useConversations, useMessages, useStatus } from '../src/react.js'
+import type { HistoryWindow } from '../src/history.js'
+import { PetrelProvider, useConversations, useHistory, useMessages, useStatus } from '../src/react.js'
+import { TestServer } from '../src/testing.js'
 import { FakeServer } from './fake_server.js'
+import { until } from './until.js'
 
 describe('react', { timeout: 300_000 }, () => {
   function Chat(): ReturnType<typeof createElement> {
@@ -18,5 +21,25 @@ describe('react', { timeout: 300_000 }, () => {
     const html = renderToString(createElement(StrictMode, {}, createElement(PetrelProvider, { client }, createElement(Chat))))
     assert.equal(html, '<p>offline</p>')
     assert.deepEqual(server.got, [])
+  })
+
+  test('a component shows a place of a conversation, and goes on from there', async () => {
+    const server = new TestServer()
+    const boat = server.group('boat', 'alice', 'bob')
+    for (let n = 1; n <= 60; n++) server.write('bob', { conv: boat, text: `line ${n}` })
+    const client = new Client({ url: 'ws://test', token: 'alice', transport: server })
+    const windows: HistoryWindow[] = []
+    function Place(): ReturnType<typeof createElement> {
+      const { window, view } = useHistory(boat)
+      windows.push(window)
+      return createElement('p', {}, `${view.messages[0]?.text} to ${view.messages.at(-1)?.text}, ${view.isOldest}`)
+    }
+    const rendered = (): string => renderToString(createElement(PetrelProvider, { client }, createElement(Place)))
+    client.connect()
+    await until(client, () => client.status().synced)
+    assert.equal(rendered(), '<p>line 11 to line 60, false</p>')
+    await windows[0]?.older()
+    assert.equal(rendered(), '<p>line 1 to line 60, true</p>')
+    await client.close()
   })
 })

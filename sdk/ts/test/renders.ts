@@ -3,7 +3,7 @@ import { createElement, type ReactElement } from 'react'
 import { flushSync } from 'react-dom'
 import { createRoot } from 'react-dom/client'
 import { Client } from '../src/index.js'
-import { PetrelProvider, useConversation, useConversations, useMessages, usePending, usePendingTo, useStatus, useUnread } from '../src/react.js'
+import { PetrelProvider, useConversation, useConversations, useHistory, useMessages, usePending, usePendingTo, useStatus, useUnread } from '../src/react.js'
 import type { ServerFrameJson } from '../src/wire/frames_gen.js'
 import { FakeServer, usual } from './fake_server.js'
 
@@ -28,6 +28,7 @@ export async function renders(): Promise<Readonly<Record<string, readonly string
       counts(`row ${conv}`, () => useConversation(conv)), counts(`messages ${conv}`, () => useMessages(conv)), counts(`pending ${conv}`, () => usePending(conv)),
     ]),
     counts('list', useConversations), counts('unread', useUnread), counts('status', useStatus), counts('pending to carol', () => usePendingTo('carol')),
+    counts('history g1', () => useHistory('g1')),
   ]
   const root = createRoot(document.body)
   flushSync(() => root.render(createElement(PetrelProvider, { client, children: components.map((c, i) => createElement(c, { key: i })) })))
