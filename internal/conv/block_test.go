@@ -303,7 +303,8 @@ func TestNotesOfABlockedUserAreWithheld(t *testing.T) {
 	})
 }
 
-// Who is blocked is told no receipts of the other one, and the other way round as always.
+// A blocked user is told how far the other one was when the block began, and no move after it, also of
+// what was written before. The other way round receipts are as always.
 // Spec: P-5.4, P-8.6.
 func TestReceiptsEndWithABlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -333,7 +334,7 @@ func TestReceiptsEndWithABlock(t *testing.T) {
 			}
 			return showReceipts(all)
 		}
-		want(t, "alice lists", []string{"alice 3 2", "bob 2 2"}, list("alice"))
+		want(t, "alice lists", []string{"alice 3 2", "bob 1 1"}, list("alice"))
 		want(t, "bob lists", []string{"alice 3 2", "bob 3 3"}, list("bob"))
 		w.MustSend(w.block("bob", "alice", false, 3))
 		w.restart()

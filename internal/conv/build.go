@@ -27,6 +27,7 @@ type builder struct {
 	dedupe    deduper
 	admission admission
 	rewriter  rewriter
+	cursors   *cursors
 
 	// Of the conversation at hand.
 	special bool   // its users do not see the same rows
@@ -163,7 +164,7 @@ func (bu *builder) block(c *conv, s *Send) {
 	one, other := im.User(s.Block.User), s.Peer
 	im.Assert(bu.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other, "block in a conversation of others")
 	users := []string{strings.Clone(string(min(one, other))), strings.Clone(string(max(one, other)))}
-	if rec, changed := withBlock(in.record, users, s.Block, c.log.head); changed {
+	if rec, changed := withBlock(in.record, users, s.Block, bu.cursors.newestOf(c, one)); changed {
 		bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
 		c.log.info = &info{record: rec, members: in.members}
 	}

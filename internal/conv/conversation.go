@@ -118,7 +118,7 @@ func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 		return Cursor{}, true
 	}
 	if b := i.blockOf(u); b != nil {
-		at.Delivered, at.Read = min(at.Delivered, im.Seq(b.Head)), min(at.Read, im.Seq(b.Head))
+		at.Delivered, at.Read = min(at.Delivered, im.Seq(b.Delivered)), min(at.Read, im.Seq(b.Read))
 		return at, true
 	}
 	return at, false

@@ -153,6 +153,16 @@ func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, C
 	return p, p.stored, nil
 }
 
+// newestOf is the cursor of u, with moves that are not durable yet; zero: it has not moved lately.
+func (cu *cursors) newestOf(c *conv, u im.User) Cursor {
+	cu.mem.mu.Lock()
+	defer cu.mem.mu.Unlock()
+	if c.cursors == nil || c.cursors.of[u] == nil {
+		return Cursor{}
+	}
+	return c.cursors.of[u].newest
+}
+
 func (cu *cursors) letGo(c *conv) {
 	cu.mem.mu.Lock()
 	c.cursors.loading--

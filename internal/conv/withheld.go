@@ -64,8 +64,9 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 }
 
 // withBlock is the record of a direct conversation in which b is true; false: it says so
-// already, or something newer. rec may be nil. head is that of the conversation.
-func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, head im.Seq) (*storepb.Conversation, bool) {
+// already, or something newer. rec may be nil. newest is the cursor of who blocks; zero: it has not
+// moved lately, and b says how far it is.
+func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, newest Cursor) (*storepb.Conversation, bool) {
 	if rec == nil {
 		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
 	}
@@ -75,14 +76,14 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, head
 	}
 	rec = proto.CloneOf(rec)
 	b = proto.CloneOf(b)
-	b.Head = uint64(head)
-	if i >= 0 {
-		if rec.Blocks[i].Blocked && b.Blocked {
-			b.Head, b.LastMs, b.OnlineMs = rec.Blocks[i].Head, rec.Blocks[i].LastMs, rec.Blocks[i].OnlineMs
-		}
-		rec.Blocks[i] = b
-	} else {
+	b.Delivered, b.Read = max(b.Delivered, uint64(newest.Delivered)), max(b.Read, uint64(newest.Read))
+	switch {
+	case i < 0:
 		rec.Blocks = append(rec.Blocks, b)
+	case rec.Blocks[i].Blocked && b.Blocked: // it began earlier
+		rec.Blocks[i].Version = b.Version
+	default:
+		rec.Blocks[i] = b
 	}
 	return rec, true
 }

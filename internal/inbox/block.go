@@ -38,13 +38,18 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 			return nil
 		}
 		b := &storepb.Block{User: string(one), Blocked: value != "", Version: uint64(q)}
+		direct := im.Key{Tenant: key.Tenant, Conv: c.convs.IDs().Direct(key.Tenant, one, other)}
 		if b.Blocked {
-			var err error
+			at, err := c.store.Cursor(ctx, direct, one)
+			if err != nil && !errors.Is(err, store.ErrCorrupt) { // the other one is told of no cursor then
+				return err
+			}
+			b.Delivered, b.Read = at.GetDelivered(), at.GetRead()
 			if b.LastMs, b.OnlineMs, err = c.LastSeen(ctx, im.Account{Tenant: key.Tenant, User: one}, time.UnixMilli(int64(m.TimeMs))); err != nil {
 				return err
 			}
 		}
-		sends = append(sends, &conv.Send{Conv: im.Key{Tenant: key.Tenant, Conv: c.convs.IDs().Direct(key.Tenant, one, other)}, Peer: other, Block: b})
+		sends = append(sends, &conv.Send{Conv: direct, Peer: other, Block: b})
 		return nil
 	}
 	for more := true; more && from < end; {

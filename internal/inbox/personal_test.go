@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -301,6 +303,47 @@ func TestBlockIsCarriedIntoTheDirectConversation(t *testing.T) {
 		w.settle()
 		if !withheld() {
 			t.Error("another setting of the user ends the block")
+		}
+	})
+}
+
+// A blocked user is told the cursor that the other one had when the block began, also if it had not
+// moved since the start of the server. Later moves are not told by any read. Spec: P-5.4, P-8.6.
+func TestReceiptsOfBeforeABlockStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.direct("alice", "bob", "one")
+		w.direct("bob", "alice", "two")
+		w.direct("bob", "alice", "three")
+		w.mustMove("alice", key, 2, 1)
+		w.settle()
+		w.restart()
+		told := func() string {
+			t.Helper()
+			list, err := route.Ask(t.Context(), w.router, conv.Query{Conv: key, User: "bob"}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, _ := w.all("bob", nil)
+			all := []string{}
+			for _, r := range append(list.Receipts, states[key.Conv.String()].PeerReceipt) {
+				if r.GetUser() == "alice" {
+					all = append(all, fmt.Sprintf("%d %d", r.Delivered, r.Read))
+				}
+			}
+			return strings.Join(all, ", ")
+		}
+		for _, x := range []struct {
+			blocked string
+			read    im.Seq
+			want    string
+		}{{"1", 2, "2 1, 2 1"}, {"1", 3, "2 1, 2 1"}, {"", 3, "3 3, 3 3"}, {"1", 3, "3 3, 3 3"}} {
+			w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"blocked": x.blocked}})
+			w.settle()
+			w.mustMove("alice", key, x.read, x.read)
+			if got := told(); got != x.want {
+				t.Errorf("alice has read %d, blocked %q: bob is told %s, want %s", x.read, x.blocked, got, x.want)
+			}
 		}
 	})
 }

@@ -178,6 +178,18 @@ var personalRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestNotesOfABlockedUserAreWithheld$"}},
 	},
 	{
+		name:    "reads-of-before-a-block",
+		holds:   "a blocked user is told the cursors of the beginning of the block, whatever was written before",
+		patches: []patch{{"internal/conv/conversation.go", `min(at.Delivered, im.Seq(b.Delivered)), min(at.Read, im.Seq(b.Read))`, `at.Delivered, at.Read`}},
+		guards:  []guard{{"internal/conv", "^TestReceiptsEndWithABlock$"}, {"internal/inbox", "^TestReceiptsOfBeforeABlockStay$"}},
+	},
+	{
+		name:    "forget-cursors-of-before-a-block",
+		holds:   "a block keeps the cursors of a user who has not moved them lately",
+		patches: []patch{{"internal/inbox/block.go", `b.Delivered, b.Read = at.GetDelivered(), at.GetRead()`, `_ = at`}},
+		guards:  []guard{{"internal/inbox", "^TestReceiptsOfBeforeABlockStay$"}},
+	},
+	{
 		name:    "receipts-through-a-block",
 		holds:   "a blocked user is pushed no receipts of who blocks them",
 		patches: []patch{{"internal/conv/cursor.go", `hidden && u != f.p.user {`, `hidden && u != f.p.user && f.to.Read == 0 {`}},

@@ -327,8 +327,9 @@ type Block struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"` // who blocks
 	Blocked       bool                   `protobuf:"varint,2,opt,name=blocked,proto3" json:"blocked,omitempty"`
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`                   // seq of the entry in the inbox of user that says so: the highest counts
-	Head          uint64                 `protobuf:"varint,4,opt,name=head,proto3" json:"head,omitempty"`                         // of the conversation, when the block began
+	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`     // seq of the entry in the inbox of user that says so: the highest counts
+	Delivered     uint64                 `protobuf:"varint,4,opt,name=delivered,proto3" json:"delivered,omitempty"` // cursors of user in the conversation when the block began
+	Read          uint64                 `protobuf:"varint,7,opt,name=read,proto3" json:"read,omitempty"`
 	LastMs        uint64                 `protobuf:"varint,5,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"`       // when user was online last, as the other one is told while the block lasts; 0: nobody knows
 	OnlineMs      uint64                 `protobuf:"varint,6,opt,name=online_ms,json=onlineMs,proto3" json:"online_ms,omitempty"` // when user was online last, exactly, if they were told as online when the block began; else 0
 	unknownFields protoimpl.UnknownFields
@@ -386,9 +387,16 @@ func (x *Block) GetVersion() uint64 {
 	return 0
 }
 
-func (x *Block) GetHead() uint64 {
+func (x *Block) GetDelivered() uint64 {
 	if x != nil {
-		return x.Head
+		return x.Delivered
+	}
+	return 0
+}
+
+func (x *Block) GetRead() uint64 {
+	if x != nil {
+		return x.Read
 	}
 	return 0
 }
@@ -3437,12 +3445,13 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\tR\x04from\"7\n" +
 	"\aMention\x12\x10\n" +
 	"\x03pos\x18\x01 \x01(\x04R\x03pos\x12\x1a\n" +
-	"\brecalled\x18\x02 \x01(\bR\brecalled\"\x99\x01\n" +
+	"\brecalled\x18\x02 \x01(\bR\brecalled\"\xb7\x01\n" +
 	"\x05Block\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x18\n" +
 	"\ablocked\x18\x02 \x01(\bR\ablocked\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x12\n" +
-	"\x04head\x18\x04 \x01(\x04R\x04head\x12\x17\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x1c\n" +
+	"\tdelivered\x18\x04 \x01(\x04R\tdelivered\x12\x12\n" +
+	"\x04read\x18\a \x01(\x04R\x04read\x12\x17\n" +
 	"\alast_ms\x18\x05 \x01(\x04R\x06lastMs\x12\x1b\n" +
 	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\x84\x01\n" +
 	"\x06Member\x12\x12\n" +

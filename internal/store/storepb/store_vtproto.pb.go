@@ -325,6 +325,11 @@ func (m *Block) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Read != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Read))
+		i--
+		dAtA[i] = 0x38
+	}
 	if m.OnlineMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OnlineMs))
 		i--
@@ -335,8 +340,8 @@ func (m *Block) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x28
 	}
-	if m.Head != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Head))
+	if m.Delivered != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Delivered))
 		i--
 		dAtA[i] = 0x20
 	}
@@ -3100,14 +3105,17 @@ func (m *Block) SizeVT() (n int) {
 	if m.Version != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Version))
 	}
-	if m.Head != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Head))
+	if m.Delivered != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Delivered))
 	}
 	if m.LastMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.LastMs))
 	}
 	if m.OnlineMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.OnlineMs))
+	}
+	if m.Read != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Read))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4987,9 +4995,9 @@ func (m *Block) UnmarshalVT(dAtA []byte) error {
 			}
 		case 4:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Head", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Delivered", wireType)
 			}
-			m.Head = 0
+			m.Delivered = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -4999,7 +5007,7 @@ func (m *Block) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Head |= uint64(b&0x7F) << shift
+				m.Delivered |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -5038,6 +5046,25 @@ func (m *Block) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.OnlineMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Read", wireType)
+			}
+			m.Read = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Read |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -12699,9 +12726,9 @@ func (m *Block) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 		case 4:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Head", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Delivered", wireType)
 			}
-			m.Head = 0
+			m.Delivered = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -12711,7 +12738,7 @@ func (m *Block) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Head |= uint64(b&0x7F) << shift
+				m.Delivered |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -12750,6 +12777,25 @@ func (m *Block) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.OnlineMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Read", wireType)
+			}
+			m.Read = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Read |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
