@@ -106,6 +106,7 @@ type Server struct {
 	errors   *connect.ErrorWriter
 	services http.Handler // the handlers of Connect
 	turns    turns
+	changing changing
 	rates    rate.Table[rateKey] // of what users do
 
 	admission admission

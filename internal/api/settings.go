@@ -22,7 +22,7 @@ const (
 	maxSettingUsers = 1000 // of whom somebody has set something
 
 	// maxAllSettings is how many bytes all settings of a user may take, with 100 for each
-	// (inbox.Syncer.SettingsOf). That is three settings of each of 10,000 conversations.
+	// (inbox.Syncer.SettingsRoom). That is three settings of each of 10,000 conversations.
 	maxAllSettings = 4 << 20
 )
 
@@ -52,14 +52,12 @@ func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1
 	if err := s.checkSubject(ctx, a, m); err != nil {
 		return nil, err
 	}
-	if err := s.checkRoom(ctx, a, m); err != nil {
+	leave, err := s.takeRoom(ctx, a, m)
+	if err != nil {
 		return nil, err
 	}
-	size := 0
-	for name, value := range m.Values {
-		size += len(name) + len(value)
-	}
-	if err := s.store(ctx, size); err != nil {
+	defer leave()
+	if err := s.store(ctx, changeBytes(m)); err != nil {
 		return nil, err
 	}
 	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv, User: m.User, Values: m.Values}}}
@@ -146,34 +144,6 @@ func (s *Server) checkSubject(ctx context.Context, a im.Account, m *petrelv1.Cha
 			return err
 		}
 		// Whether there is such a user is not told: nothing depends on it.
-	}
-	return nil
-}
-
-// checkRoom refuses more settings than a user may have. Codes: invalid.
-func (s *Server) checkRoom(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) error {
-	now, err := read(ctx, s, a, func() (*inbox.SettingsRoom, error) { return s.o.Inbox.SettingsOf(ctx, a, m.Conv, m.User) })
-	if err != nil {
-		return err
-	}
-	n, grows := len(now.Values), false
-	for name, v := range m.Values {
-		old, there := now.Values[name]
-		grows = grows || len(v) > len(old)
-		switch {
-		case there && v == "":
-			n--
-		case !there && v != "":
-			n++
-		}
-	}
-	switch {
-	case n > maxSettings:
-		return im.Errorf(im.CodeInvalid, "there are at most %d settings of the account, of each conversation and of each user", maxSettings)
-	case m.User != "" && n > 0 && len(now.Values) == 0 && now.Users >= maxSettingUsers:
-		return im.Errorf(im.CodeInvalid, "there are settings of at most %d other users", maxSettingUsers)
-	case grows && now.Bytes >= maxAllSettings:
-		return im.Errorf(im.CodeInvalid, "all settings of a user take at most %d bytes, with 100 for each", maxAllSettings)
 	}
 	return nil
 }

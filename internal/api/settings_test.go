@@ -79,6 +79,61 @@ func TestBoundsOfSettings(t *testing.T) {
 	})
 }
 
+// Changes at one moment do not pass a bound together: those that might are to come again, and
+// one that waited finds what the others have left. Spec: P-8.10.
+func TestChangesOfSettingsAtOnceKeepTheBounds(t *testing.T) {
+	for name, c := range map[string]struct{ first, each string }{
+		"names": {`{"values":{%s}}`, `{"values":{"x%[1]d":"1","y%[1]d":"1","z%[1]d":"1"}}`},
+		"users": {`{"user":"user0","values":{%s}}`, `{"user":"someone%d","values":{"a":"1"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.makeUsers("", "alice")
+				token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
+				w.must(err)
+				change := func(body string) im.Code {
+					return w.curl("AccountService", "ChangeSettings", "Bearer "+token.Msg.AccessToken, body).code
+				}
+				var values []string
+				for i := range 60 {
+					values = append(values, fmt.Sprintf(`"name %d":"v"`, i))
+				}
+				if code := change(fmt.Sprintf(c.first, strings.Join(values, ","))); code != "" {
+					t.Fatal(code)
+				}
+				for i := 1; i < maxSettingUsers-1; i++ {
+					s := &petrelv1.InboxSettings{User: fmt.Sprint("user", i), Values: map[string]string{"a": "1"}}
+					_, err := inbox.Write(t.Context(), w.convs, im.Account{Tenant: im.DefaultTenant, User: "alice"}, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: s}}, fmt.Sprint(i))
+					w.must(err)
+				}
+				codes := make(chan im.Code, 8)
+				for i := range cap(codes) {
+					go func() { codes <- change(fmt.Sprintf(c.each, i)) }()
+				}
+				taken := 0
+				for range cap(codes) {
+					switch code := <-codes; code {
+					case "":
+						taken++
+					case im.CodeOverloaded, im.CodeInvalid:
+					default:
+						t.Errorf("a change: %s", code)
+					}
+				}
+				for i := range cap(codes) { // one after the other, what is left is taken
+					if change(fmt.Sprintf(c.each, 100+i)) == "" {
+						taken++
+					}
+				}
+				if taken != 1 {
+					t.Errorf("%d changes are taken, there is room for one", taken)
+				}
+			})
+		})
+	}
+}
+
 // Settings count as what a user has stored. What an admin key sends does not. Spec: P-9.2.
 func TestSettingsCountAsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -318,6 +319,54 @@ func (w *world) set(u im.User, n int) {
 		e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{fmt.Sprint("name ", i%8): fmt.Sprint("value ", i)}}}}
 		if _, err := inbox.Write(context.Background(), w.convs, a, e, w.id()); err != nil {
 			w.t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkChangeOfManySettings measures what a change of one setting, and a page of them,
+// take of a user who has set 4 MiB: with the list in memory, and when it has left it.
+func BenchmarkChangeOfManySettings(b *testing.B) {
+	for _, c := range []struct {
+		name         string
+		users, names int
+		bytes        int
+	}{{"3600 of 1 KiB", 57, 64, 1000}, {"30000 small", 1000, 30, 10}} {
+		w := newWorld(b)
+		for i := range c.users {
+			e := &petrelv1.InboxSettings{User: fmt.Sprint("user", i), Values: map[string]string{}}
+			for j := range c.names {
+				e.Values[fmt.Sprint("name", j)] = strings.Repeat("v", c.bytes)
+			}
+			w.setAll(e)
+		}
+		w.settle()
+		w.settings(alice)
+		kept := w.sync
+		for _, state := range []string{"kept", "left"} {
+			measure := func(name string, f func(i int)) {
+				b.Run(c.name+"/"+name+"/"+state, func(b *testing.B) {
+					b.ReportAllocs()
+					from, i := cpu(), 0
+					for ; b.Loop(); i++ {
+						if w.sync = kept; state == "left" {
+							w.sync = &inbox.Syncer{Router: w.router, Store: w.store}
+						}
+						f(i)
+					}
+					b.ReportMetric((cpu()-from).Seconds()*1e3/float64(i), "cpu-ms/op")
+				})
+			}
+			measure("change", func(i int) {
+				if _, err := w.sync.SettingsRoom(context.Background(), alice, "", "user7"); err != nil {
+					b.Fatal(err)
+				}
+				w.setAll(&petrelv1.InboxSettings{User: "user7", Values: map[string]string{"name3": fmt.Sprint(i)}})
+			})
+			measure("page", func(int) {
+				if page, _, err := w.sync.Settings(context.Background(), alice, 20); err != nil || len(page) == 0 {
+					b.Fatal(page, err)
+				}
+			})
 		}
 	}
 }

@@ -37,15 +37,8 @@ func (l *list) dueToCompact(from int) bool {
 	if l.entries() < cmp.Or(from, compactFrom) && l.set < maxRemoved {
 		return false
 	}
-	things, removed := l.convs(), 0
-	for i := range l.settings {
-		if s := &l.settings[i]; s.value != "" {
-			things++
-		} else {
-			removed += s.bytes()
-		}
-	}
-	return l.entries() >= max(cmp.Or(from, compactFrom), compactTimes*things) || removed >= max(maxRemoved, l.set-removed)
+	things, removed := l.convs()+l.sums.names, l.set-l.sums.bytes
+	return l.entries() >= max(cmp.Or(from, compactFrom), compactTimes*things) || removed >= max(maxRemoved, l.sums.bytes)
 }
 
 // snapshot gathers the parts of one while they are folded.
@@ -88,8 +81,9 @@ func (f *folding) addSnapshot(p *petrelv1.InboxSnapshot, q im.Seq, bytes int) er
 	return nil
 }
 
-// snapshotOf is what l comes to, in parts. Settings that were removed are not in it.
-func (l *list) snapshotOf() []*petrelv1.InboxSnapshot {
+// snapshotOf is what l comes to with its settings, in parts. Those that were removed are not
+// in it.
+func (l *list) snapshotOf(settings []setting) []*petrelv1.InboxSnapshot {
 	first := uint64(l.head + 1)
 	part := &petrelv1.InboxSnapshot{First: first}
 	parts, bytes := []*petrelv1.InboxSnapshot{part}, 0
@@ -108,9 +102,9 @@ func (l *list) snapshotOf() []*petrelv1.InboxSnapshot {
 			})
 		}
 	}
-	for i := range l.settings {
-		if s := &l.settings[i]; s.value != "" {
-			grow(s.bytes() - settingBytes + 16)
+	for i := range settings {
+		if s := &settings[i]; s.value != "" {
+			grow(s.bytes() - SettingBytes + 16)
 			part.Personal = append(part.Personal, s.personal())
 		}
 	}
@@ -135,7 +129,11 @@ func (y *Syncer) compact(ctx context.Context, a im.Account, l *list) {
 	if y.Router.AwaitInboxes(ctx, key) != nil {
 		return
 	}
-	for _, part := range l.snapshotOf() {
+	settings, err := y.allSettings(ctx, a, l)
+	if err != nil {
+		return
+	}
+	for _, part := range l.snapshotOf(settings) {
 		s := &conv.Send{Conv: key, Peer: a.User, Keyed: true}
 		s.Entry.ClientMsgId = fmt.Sprintf("snapshot:%d:%d", part.First, part.Part)
 		s.Entry.Body = &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: part}}}

@@ -64,6 +64,14 @@ type counting struct {
 	looks    atomic.Int64 // for heads, cursors and members
 	onCursor func(im.User)
 	onRows   func(im.Key)
+
+	recordBytes atomic.Int64
+}
+
+func (s *counting) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
+	b, err := s.Store.Record(ctx, t, tenant, key)
+	s.recordBytes.Add(int64(len(b)))
+	return b, err
 }
 
 func (s *counting) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {

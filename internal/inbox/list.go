@@ -25,13 +25,17 @@ type item struct {
 // list is what a user's inbox comes to, up to an entry. It never changes. A long one
 // is stored, in parts (stored.go), and some are kept in memory.
 type list struct {
-	parts    []part    // ascending by their conversations
-	settings []setting // ascending by seq; nil with set > 0: they are in the store only
-	newest   im.Seq    // of settings
-	head     im.Seq    // of the inbox, up to which it was read
-	first    im.Seq    // the oldest entry that the inbox has; 0, 1: nothing was removed
-	read     int       // bytes of the entries from first to head
-	set      int       // about what the settings take in memory, in bytes
+	parts []part // ascending by their conversations
+	head  im.Seq // of the inbox, up to which it was read
+	first im.Seq // the oldest entry that the inbox has; 0, 1: nothing was removed
+	read  int    // bytes of the entries from first to head
+
+	base   base      // settings that are in the store only
+	recent []setting // those that changed after base, ascending by seq; all have higher ones than base
+	newest im.Seq    // of the settings
+	sums   sums      // of the settings
+	set    int       // about what the settings take, also the removed ones, in bytes
+	held   int       // what recent takes of that
 
 	stored header // what the store has of the list, or of an older one
 }
@@ -55,7 +59,7 @@ const (
 	keptBytes = 16 << 20
 	minKept   = 4 << 10
 
-	settingBytes = 100 // about what a setting takes beside its texts, also in a record
+	SettingBytes = 100 // about what a setting takes beside its texts, also in a record
 )
 
 // long tells whether l is stored and kept.
@@ -75,7 +79,7 @@ func (l *list) convs() int {
 
 // bytes is about what l takes in memory.
 func (l *list) bytes() int {
-	n := l.set
+	n := l.held
 	for _, p := range l.parts {
 		if p.items != nil {
 			n += p.items.bytes()
@@ -91,9 +95,6 @@ func (l *list) loaded() int {
 		if p.items != nil {
 			n++
 		}
-	}
-	if l.settings != nil || l.set == 0 {
-		n++
 	}
 	return n
 }
@@ -189,7 +190,7 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 		}
 	}
 	if anew {
-		old = &list{stored: header{record: old.stored.record, name: old.stored.name, parts: old.stored.parts, sets: old.stored.sets}}
+		old = &list{stored: header{record: old.stored.record, name: old.stored.name, parts: old.stored.parts, sets: old.stored.sets, index: old.stored.index}}
 	}
 	var f *folding
 	var failed error
@@ -212,11 +213,21 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 	case f == nil: // nothing is new
 		return old, nil
 	}
-	l := f.end(head)
-	if l.dueToStore() {
-		l.stored = y.store(ctx, a, l)
+	l, err := y.fold(ctx, a, f, head)
+	if err != nil {
+		return nil, err
 	}
-	y.lists.put(a, l)
+	kept := l
+	if l.dueToStore() {
+		stored := *l
+		if kept, err = &stored, y.store(ctx, a, &stored); err != nil {
+			return nil, err
+		}
+	}
+	y.lists.put(a, kept)
+	if !anew { // a list from the beginning has all in memory, so nothing of it can be gone
+		l = kept
+	}
 	if l.dueToCompact(y.CompactFrom) {
 		y.compact(ctx, a, l)
 	}
@@ -296,23 +307,29 @@ func (f *folding) touch(conv string, q im.Seq) (*item, error) {
 	return it, nil
 }
 
-// end is the list up to head.
-func (f *folding) end(head im.Seq) *list {
+// fold is the list of f up to head. Errors: errGone.
+func (y *Syncer) fold(ctx context.Context, a im.Account, f *folding, head im.Seq) (*list, error) {
 	l := f.list
 	l.head = head
 	if len(f.named) > 0 {
-		l.mergeSettings(f.named)
+		if err := y.mergeSettings(ctx, a, &l, f.named); err != nil {
+			return nil, err
+		}
 	}
-	if len(f.touched) == 0 {
-		return &l
+	if len(f.touched) > 0 {
+		l.parts = f.mergeParts()
 	}
+	return &l, nil
+}
+
+// mergeParts are the parts of the list with what is new of conversations.
+func (f *folding) mergeParts() (parts []part) {
 	news := slices.SortedFunc(maps.Values(f.touched), func(a, b *item) int { return compare(a.id, b.id) })
-	l.parts = nil
 	var now *items
 	add := func(from *items, i int, it *item) { // of from, or else it
 		if now == nil || len(now.ids) == partConvs {
 			now = &items{}
-			l.parts = append(l.parts, part{items: now})
+			parts = append(parts, part{items: now})
 		}
 		if from != nil {
 			now.copy(from, i)
@@ -337,10 +354,10 @@ func (f *folding) end(head im.Seq) *list {
 	for _, it := range news {
 		add(nil, 0, it)
 	}
-	for i := range l.parts {
-		p := &l.parts[i]
+	for i := range parts {
+		p := &parts[i]
 		p.first, p.convs = p.items.ids[0], len(p.items.ids)
 		p.items.clip()
 	}
-	return &l
+	return parts
 }

@@ -40,7 +40,7 @@ func TestKeptListsAreBounded(t *testing.T) {
 			case 2:
 				l.head, l.read = im.Seq(i%300), keepBytes-1
 			case 3:
-				l.set = n * 100
+				l.held = n * 100
 			}
 			ls.drop(a) // a former one of the same user may be newer here
 			ls.put(a, l)
@@ -49,7 +49,7 @@ func TestKeptListsAreBounded(t *testing.T) {
 			}
 			sum := 0
 			for _, l := range ls.of {
-				sum += max(4096, l.convs()*32+l.set)
+				sum += max(4096, l.convs()*32+l.held)
 			}
 			if sum != ls.kept || sum > keptBytes {
 				t.Fatalf("%d bytes are kept, counted %d, limit %d", sum, ls.kept, keptBytes)
@@ -58,7 +58,7 @@ func TestKeptListsAreBounded(t *testing.T) {
 		if ls.kept < keptBytes/2 {
 			t.Errorf("only %d bytes are kept", ls.kept)
 		}
-		ls.put(im.Account{User: "much"}, &list{set: keptBytes + 1, head: keepFrom})
+		ls.put(im.Account{User: "much"}, &list{held: keptBytes + 1, head: keepFrom})
 		if len(ls.of) < 2 || ls.get(im.Account{User: "much"}) != nil {
 			t.Error("a list that never fits drives out the others")
 		}
@@ -102,7 +102,7 @@ func TestListGoesByTheNewestJoiningOrLeaving(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			l := f.end(im.Seq(len(c.entries)))
+			l := end(&f, im.Seq(len(c.entries)))
 			if l.convs() != 1 {
 				t.Fatal(l)
 			}
@@ -202,12 +202,12 @@ func TestSnapshotTakesThePlaceOfWhatWasFolded(t *testing.T) {
 					t.Fatal(err)
 				}
 				if e.GetSnapshot() == nil { // what was folded before is a list by now
-					f = folding{list: *f.end(im.Seq(i + 1))}
+					f = folding{list: *end(&f, im.Seq(i+1))}
 				}
 			}
-			l := f.end(im.Seq(len(c.entries)))
+			l := end(&f, im.Seq(len(c.entries)))
 			got := fmt.Sprintf("first %d, %d conversations,", l.first, l.convs())
-			for _, s := range l.settings {
+			for _, s := range l.recent {
 				got += fmt.Sprintf(" %s=%s@%d", s.name, s.value, s.seq)
 			}
 			if got != c.want {
@@ -215,6 +215,13 @@ func TestSnapshotTakesThePlaceOfWhatWasFolded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// end is the list of what f has folded, which has nothing in the store.
+func end(f *folding, head im.Seq) *list {
+	l, err := (&Syncer{}).fold(context.Background(), im.Account{}, f, head)
+	im.Assert(err == nil, "fold: %v", err)
+	return l
 }
 
 // What a compacted inbox calls too old was carried into it before; what is put off was not.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -30,8 +31,11 @@ type setting struct {
 }
 
 func (s *setting) bytes() int {
-	return settingBytes + len(s.conv) + len(s.user) + len(s.name) + len(s.value)
+	return SettingBytes + len(s.conv) + len(s.user) + len(s.name) + len(s.value)
 }
+
+// answerBytes is about what s takes in an answer in JSON.
+func (s *setting) answerBytes() int { return s.bytes() + wire.Escapes(s.name) + wire.Escapes(s.value) }
 
 // setOne notes what an entry says of one name. What is kept does not hold the entry's
 // row.
@@ -46,29 +50,51 @@ func (f *folding) setOne(of subject, name, value string, q im.Seq) {
 	f.named[key] = setting{key, strings.Clone(value), q}
 }
 
-// mergeSettings makes the settings of l those that it has and news. Each of news is of an
-// entry that l has not read, or was restated by a snapshot.
-func (l *list) mergeSettings(news map[nameOf]setting) {
-	all := make([]setting, 0, len(l.settings)+len(news))
-	for _, s := range l.settings {
-		if n, ok := news[s.nameOf]; !ok || n.seq < s.seq {
-			all = append(all, s)
-		} else {
-			l.set -= s.bytes()
-			continue
+// mergeSettings adds news to the settings of l. Each of news is of an entry that l has not
+// read, or was restated by a snapshot. It costs what is new and what is recent: of the
+// settings that are in the store it reads the sizes of those subjects that news is about.
+// Errors: errGone.
+func (y *Syncer) mergeSettings(ctx context.Context, a im.Account, l *list, news map[nameOf]setting) error {
+	known := map[subject]sizes{}
+	for key := range news {
+		if known[key.subject] == nil {
+			k, err := y.storedSizes(ctx, a, l, key.subject)
+			if err != nil {
+				return err
+			}
+			known[key.subject] = k
 		}
-		delete(news, s.nameOf)
+	}
+	all := make([]setting, 0, len(l.recent)+len(news))
+	for _, s := range l.recent {
+		if k := known[s.subject]; k != nil {
+			k.note(&s)
+		}
+		switch n, ok := news[s.nameOf]; {
+		case ok && n.seq >= s.seq:
+			l.held -= s.bytes()
+			if s.value == "" {
+				l.set -= s.bytes()
+			}
+			continue
+		case ok:
+			delete(news, s.nameOf)
+		}
+		all = append(all, s)
 	}
 	from := len(all)
 	for _, s := range news {
 		all = append(all, s)
+		l.held += s.bytes()
 		l.set += s.bytes()
+		l.sums.change(known[s.subject], &s, &l.set)
 	}
 	slices.SortFunc(all[from:], bySeq)
 	if from > 0 && from < len(all) && all[from].seq < all[from-1].seq {
 		slices.SortFunc(all, bySeq)
 	}
-	l.settings, l.newest = all, max(l.newest, all[len(all)-1].seq)
+	l.recent, l.newest = all, max(l.newest, all[len(all)-1].seq)
+	return nil
 }
 
 // bySeq is the order in which settings are told. Those of one entry have an order too: a
@@ -96,115 +122,103 @@ func (p *pager) personal(ctx context.Context) (all bool, err error) {
 		t.Told = t.Next.Personal
 		return true, nil
 	}
-	settings, err := p.y.settings(ctx, p.account, l)
-	if err != nil {
-		return false, err
-	}
-	if l.settings == nil { // so the next page finds them in memory
-		with := *l
-		with.settings, p.list = settings, &with
-		p.y.lists.put(p.account, &with)
-	}
-	for bytes, i := 0, firstAfter(settings, im.Seq(t.Told)); i < len(settings); i++ {
-		s := &settings[i]
-		if bytes > pagePersonal && uint64(s.seq) > t.Told {
-			return false, nil
+	bytes, all := 0, true
+	err = p.y.eachSetting(ctx, p.account, l, im.Seq(t.Told), func(s *setting) bool {
+		if all = bytes <= pagePersonal || uint64(s.seq) == t.Told; !all {
+			return false
 		}
 		t.Told = uint64(s.seq)
-		if s.value == "" && t.Reset_ {
-			continue
+		if s.value != "" || !t.Reset_ {
+			bytes += s.answerBytes()
+			p.page.Personal = append(p.page.Personal, s.personal())
 		}
-		bytes += s.bytes()
-		p.page.Personal = append(p.page.Personal, s.personal())
+		return true
+	})
+	if all && err == nil {
+		t.Told = max(t.Told, t.Next.Personal)
 	}
-	t.Told = max(t.Told, t.Next.Personal)
-	return true, nil
+	return all && err == nil, err
 }
 
 func (s *setting) personal() *petrelv1.Personal {
 	return &petrelv1.Personal{Seq: uint64(s.seq), Conv: s.conv, User: s.user, Name: s.name, Value: s.value}
 }
 
-// Settings is a page of what a user has set by entries of the inbox behind after: the
+// Settings is a page of what a user has set by entries of the inbox above after: the
 // oldest first, grouped by what it is of. What was removed is told from the second page on
 // only, as an empty value. next is the after of the next page; 0: there is none.
 func (y *Syncer) Settings(ctx context.Context, a im.Account, after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
-	err = y.eachSetting(ctx, a, func(settings []setting) {
-		page, next = settingsAfter(settings, after)
+	err = y.withList(ctx, a, func(l *list) error {
+		page, next, err = y.settingsAfter(ctx, a, l, after)
+		return err
 	})
 	return page, next, err
 }
 
-func settingsAfter(settings []setting, after im.Seq) (page []*petrelv1.Settings, next im.Seq) {
+func (y *Syncer) settingsAfter(ctx context.Context, a im.Account, l *list, after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
 	of := map[subject]*petrelv1.Settings{}
-	told := after
-	for bytes, i := 0, firstAfter(settings, after); i < len(settings); i++ {
-		s := &settings[i]
+	told, bytes := after, 0
+	err = y.eachSetting(ctx, a, l, after, func(s *setting) bool {
 		if bytes > pagePersonal && s.seq > told {
 			next = told
-			break
+			return false
 		}
 		told = s.seq
 		if s.value == "" && after == 0 {
-			continue
+			return true
 		}
-		bytes += s.bytes()
+		bytes += s.answerBytes()
 		if of[s.subject] == nil {
 			of[s.subject] = &petrelv1.Settings{Conv: s.conv, User: s.user, Values: map[string]string{}}
 		}
 		of[s.subject].Values[s.name] = s.value
-	}
+		return true
+	})
 	return slices.SortedFunc(maps.Values(of), func(a, b *petrelv1.Settings) int {
 		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Conv, b.Conv))
-	}), next
+	}), next, err
 }
 
-// firstAfter is where the settings behind q begin; they are ascending by seq.
+// firstAfter is where the settings after q begin; they are ascending by seq.
 func firstAfter(settings []setting, q im.Seq) int {
 	i, _ := slices.BinarySearchFunc(settings, q+1, func(s setting, q im.Seq) int { return cmp.Compare(s.seq, q) })
 	return i
 }
 
-// SettingsRoom is what a change of settings is judged by: what is set already.
-type SettingsRoom struct {
-	Values map[string]string // of what changes, by name
-	Users  int               // other users of whom something is set
-	Bytes  int               // that all settings take: their texts, and 100 for each
-}
-
-// SettingsOf is what a user has set of one conversation, of another user, or, without
-// either, of the account, and how much of everything.
-func (y *Syncer) SettingsOf(ctx context.Context, a im.Account, conv, user string) (*SettingsRoom, error) {
-	var room *SettingsRoom
-	err := y.eachSetting(ctx, a, func(settings []setting) {
-		room = &SettingsRoom{Values: map[string]string{}}
-		seen := map[string]struct{}{}
-		for i := range settings {
-			s := &settings[i]
-			if s.value == "" {
-				continue
-			}
-			room.Bytes += s.bytes()
-			if s.user != "" {
-				seen[s.user] = struct{}{}
-			}
-			if s.conv == conv && s.user == user {
-				room.Values[s.name] = s.value
+// eachSetting calls f with the settings of l above after, ascending by seq, until it returns
+// false. It reads only those records of the store that f is called with. Errors: errGone.
+func (y *Syncer) eachSetting(ctx context.Context, a im.Account, l *list, after im.Seq, f func(*setting) bool) error {
+	var newer map[nameOf]struct{}
+	for i := l.base.from(after); i < len(l.base.parts); i++ {
+		all, err := y.settingsPart(ctx, a, l, i)
+		if err != nil {
+			return err
+		}
+		if newer == nil {
+			newer = make(map[nameOf]struct{}, len(l.recent))
+			for _, s := range l.recent {
+				newer[s.nameOf] = struct{}{}
 			}
 		}
-		room.Users = len(seen)
-	})
-	return room, err
+		for j := firstAfter(all, after); j < len(all); j++ {
+			if _, changed := newer[all[j].nameOf]; !changed && !f(&all[j]) {
+				return nil
+			}
+		}
+	}
+	for i := firstAfter(l.recent, after); i < len(l.recent); i++ {
+		if !f(&l.recent[i]) {
+			return nil
+		}
+	}
+	return nil
 }
 
-// eachSetting calls f with the settings of a user, which it must not modify. It may call
-// it more than once; the last time counts.
-func (y *Syncer) eachSetting(ctx context.Context, a im.Account, f func([]setting)) error {
-	return y.withList(ctx, a, func(l *list) error {
-		settings, err := y.settings(ctx, a, l)
-		if err == nil {
-			f(settings)
-		}
-		return err
+// allSettings are those of l. Errors: errGone.
+func (y *Syncer) allSettings(ctx context.Context, a im.Account, l *list) (all []setting, err error) {
+	err = y.eachSetting(ctx, a, l, 0, func(s *setting) bool {
+		all = append(all, *s)
+		return true
 	})
+	return all, err
 }

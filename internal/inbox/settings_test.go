@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -212,6 +214,132 @@ func TestSettingsFoldTheSameKeptOrNot(t *testing.T) {
 		got := w.settings(alice)
 		if d := cmp.Diff(map[string]string{"muted": "no", "pinned": "1"}, got[team]); d != "" || len(got[""]) != 7 || got[""]["name 2"] != "two" {
 			t.Errorf("in the end: %v", got)
+		}
+	})
+}
+
+// roomOf is the room of a change by what the pages say.
+func roomOf(all []*petrelv1.Settings, conv, user string) string {
+	users, bytes, names := 0, 0, map[string]int{}
+	for _, s := range all {
+		if s.User != "" {
+			users++
+		}
+		for name, v := range s.Values {
+			bytes += inbox.SettingBytes + len(s.Conv) + len(s.User) + len(name) + len(v)
+			if s.Conv == conv && s.User == user {
+				names[name] = len(v)
+			}
+		}
+	}
+	return fmt.Sprint(users, bytes, len(names), names)
+}
+
+func (w *world) room(conv, user string, names ...string) string {
+	w.t.Helper()
+	r, err := w.sync.SettingsRoom(context.Background(), alice, conv, user)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	sizes := map[string]int{}
+	for _, name := range names {
+		if n, set := r.Size(name); set {
+			sizes[name] = n
+		}
+	}
+	return fmt.Sprint(r.Users, r.Bytes, r.Names(), sizes)
+}
+
+// A change is judged by sums, which are those of all settings: however they have changed,
+// and whether the list is kept, stored, damaged, folded anew or compacted. Spec: P-8.10.
+func TestRoomOfAChangeIsThatOfAllSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		seed := rand.Uint64()
+		t.Log("seed", seed)
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		var names []string
+		for i := range 9 {
+			names = append(names, fmt.Sprint("name", i))
+		}
+		subjects := []subject{{}, {conv: w.group("team", "alice").Conv.String()}}
+		for i := range 40 {
+			subjects = append(subjects, subject{user: fmt.Sprint("user", i)})
+		}
+		for i := range 60 {
+			for range 20 {
+				of := subjects[rnd.IntN(len(subjects))]
+				e := &petrelv1.InboxSettings{Conv: of.conv, User: of.user, Values: map[string]string{}}
+				for range 1 + rnd.IntN(4) {
+					e.Values[names[rnd.IntN(len(names))]] = strings.Repeat("v", rnd.IntN(3)*rnd.IntN(900))
+				}
+				w.setAll(e)
+			}
+			switch rnd.IntN(8) {
+			case 0:
+				w.sync = &inbox.Syncer{Router: w.router, Store: w.store, Convs: w.convs, CompactFrom: 1100}
+			case 1:
+				w.forgetLists()
+				w.sync = &inbox.Syncer{Router: w.router, Store: w.store}
+			case 2:
+				w.damageLists()
+				w.sync = &inbox.Syncer{Router: w.router, Store: w.store}
+			}
+			of := subjects[rnd.IntN(len(subjects))]
+			got := w.room(of.conv, of.user, names...)
+			if want := roomOf(w.allSettings(alice), of.conv, of.user); got != want {
+				t.Fatalf("round %d, of %v: users, bytes, names: %s, want %s", i, of, got, want)
+			}
+		}
+	})
+}
+
+type subject struct{ conv, user string }
+
+// damageLists damages a part of a stored list.
+func (w *world) damageLists() {
+	w.t.Helper()
+	var keys [][]byte
+	err := w.store.Records(context.Background(), store.Lists, im.DefaultTenant, []byte("alice\x00i"), func(key, _ []byte) bool {
+		keys = append(keys, slices.Clone(key))
+		return true
+	})
+	if err == nil && len(keys) > 0 {
+		err = w.store.Update(context.Background(), []store.RecordPut{{Table: store.Lists, Tenant: im.DefaultTenant, Key: keys[0], Value: []byte("damaged")}})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A change, and a page, cost what they change and have, and not what a user has set: 4 MiB
+// of settings of many users that have left memory. Spec: P-8.10.
+func TestChangeOfASettingReadsNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 70 {
+			e := &petrelv1.InboxSettings{User: fmt.Sprint("user", i), Values: map[string]string{}}
+			for j := range 60 {
+				e.Values[fmt.Sprint("name", j)] = strings.Repeat("v", 900)
+			}
+			w.setAll(e)
+		}
+		w.settle()
+		w.allSettings(alice)
+		most := int64(0)
+		for i := range 40 {
+			w.sync = &inbox.Syncer{Router: w.router, Store: w.store}
+			before := w.rows.recordBytes.Load()
+			if i%2 == 0 {
+				w.room("", "user7")
+				w.setAll(&petrelv1.InboxSettings{User: "user7", Values: map[string]string{"name3": fmt.Sprint(i)}})
+			} else if page, _, err := w.sync.Settings(t.Context(), alice, im.Seq(i)); err != nil || len(page) == 0 {
+				t.Fatal(page, err)
+			}
+			most = max(most, w.rows.recordBytes.Load()-before)
+		}
+		if most > 256<<10 {
+			t.Errorf("a change or a page reads records of %d bytes", most)
 		}
 	})
 }

@@ -20,6 +20,7 @@ import (
 //	user 0 'h'              storepb.List: the head, and which parts there are
 //	user 0 'p' name index   a part, as items.encode
 //	user 0 's' name index   storepb.ListSettings
+//	user 0 'i' name index   sizes of settings, as indexOf makes them
 //
 // A list that is stored anew has another name. The parts of the former one are deleted
 // in the same write, so who reads a header and then finds no part begins anew.
@@ -33,33 +34,61 @@ type header struct {
 	first  im.Seq
 	parts  int
 	sets   int // parts of settings
+	index  int // parts of their index
+}
+
+// base is settings that are in the store: those of a list as it was stored.
+type base struct {
+	name  uint64   // of the list, in the keys of its parts
+	parts []im.Seq // the lowest seq of each
+	last  im.Seq   // the highest seq of all
+	index []uint64 // the lowest subject of each part of the index
+}
+
+// from is the first part that may have settings above q.
+func (b *base) from(q im.Seq) int {
+	if q >= b.last {
+		return len(b.parts)
+	}
+	i, _ := slices.BinarySearch(b.parts, q+1)
+	i-- // the part before may end with the same seq
+	return max(0, i)
 }
 
 // errGone: a part of a stored list is not there, because the list was stored anew.
 var errGone = errors.New("the list was stored anew")
 
 // maxStoredSettings is how many bytes of settings are stored with a list. A list with
-// more is not stored. One record has about settingsPart of them.
+// more is not stored. One record has about settingsPart of them, which is one page.
 const (
 	maxStoredSettings = 8 << 20
-	settingsPart      = 256 << 10
+	settingsPart      = 64 << 10
 )
 
-// dueToStore tells whether so much was folded since l was stored that it is to be
-// stored again: a 32nd of what is in it, but 64 entries at least.
+// dueToStore tells whether so much was folded since l was stored that it is to be stored
+// again: a 32nd of what is in it, but 64 entries at least; or, where settings have changed,
+// maxRecent entries or a 16th of the bytes that are set.
 func (l *list) dueToStore() bool {
-	return l.long() && l.set <= maxStoredSettings &&
-		(l.first != l.stored.first || int(l.head-l.stored.head) >= max(64, (l.convs()+len(l.settings))/32) || l.read-l.stored.read >= keepBytes/4)
+	if !l.long() || l.set > maxStoredSettings {
+		return false
+	}
+	news, due := int(l.head-l.stored.head), max(64, (l.convs()+l.sums.names)/32)
+	if len(l.recent) > 0 {
+		due = min(due, maxRecent)
+	}
+	return l.first != l.stored.first || news >= due || l.read-l.stored.read >= max(keepBytes/4, l.set/16)
 }
+
+// maxRecent is after how many entries settings are stored again: a list that has left memory
+// is folded from there, and looks into the index for each of them.
+const maxRecent = 256
 
 func listKey(u im.User, kind byte) []byte { return append(append([]byte(u), 0), kind) }
 
-func partKey(u im.User, name uint64, i int) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(listKey(u, 'p'), name), uint32(i))
-}
+func partKey(u im.User, name uint64, i int) []byte { return listPartKey(u, 'p', name, i) }
 
-func settingsKey(u im.User, name uint64, i int) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(listKey(u, 's'), name), uint32(i))
+func listPartKey(u im.User, kind byte, name uint64, i int) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(listKey(u, kind), name), uint32(i))
 }
 
 // record reads a record of a list. Damage counts as if it was not there: the inbox has
@@ -84,8 +113,8 @@ func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 	if b == nil || m.UnmarshalVT(b) != nil {
 		return l, nil
 	}
-	l.stored.name, l.stored.parts, l.stored.sets = m.Name, len(m.Parts), int(m.SettingsParts)
-	if m.HistoryId != y.Store.Info().HistoryID {
+	l.stored.name, l.stored.parts, l.stored.sets, l.stored.index = m.Name, len(m.Parts), len(m.SettingsFirst), len(m.IndexFirst)
+	if m.HistoryId != y.Store.Info().HistoryID || m.SettingsBytes > 0 && len(m.SettingsFirst) == 0 {
 		return l, nil
 	}
 	for _, p := range m.Parts {
@@ -94,6 +123,11 @@ func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 		}
 		l.parts = append(l.parts, part{first: im.ConvID(p.First), convs: int(p.Convs)})
 	}
+	l.base = base{name: m.Name, last: im.Seq(m.Newest), index: m.IndexFirst}
+	for _, q := range m.SettingsFirst {
+		l.base.parts = append(l.base.parts, im.Seq(q))
+	}
+	l.sums = sums{names: int(m.SetNames), bytes: int(m.SetBytes), users: int(m.SetUsers)}
 	l.head, l.first, l.newest = im.Seq(m.Head), im.Seq(m.First), im.Seq(m.Newest)
 	l.read, l.set = int(m.ReadBytes), int(m.SettingsBytes)
 	l.stored.head, l.stored.read, l.stored.first = l.head, l.read, l.first
@@ -117,33 +151,28 @@ func (y *Syncer) items(ctx context.Context, a im.Account, l *list, i int) (*item
 	return all, nil
 }
 
-// settings returns the settings of a list. Errors: errGone.
-func (y *Syncer) settings(ctx context.Context, a im.Account, l *list) ([]setting, error) {
-	if l.settings != nil || l.set == 0 {
-		return l.settings, nil
+// settingsPart returns a part of the settings of a list that are in the store. Errors: errGone.
+func (y *Syncer) settingsPart(ctx context.Context, a im.Account, l *list, i int) ([]setting, error) {
+	b, err := y.record(ctx, a, listPartKey(a.User, 's', l.base.name, i))
+	if err != nil {
+		return nil, err
 	}
-	var all []setting
-	for i := range l.stored.sets {
-		b, err := y.record(ctx, a, settingsKey(a.User, l.stored.name, i))
-		if err != nil {
-			return nil, err
-		}
-		var m storepb.ListSettings
-		if b == nil || m.UnmarshalVTUnsafe(b) != nil {
-			return nil, errGone
-		}
-		for _, s := range m.Settings {
-			all = append(all, setting{nameOf{subject{s.Conv, s.User}, s.Name}, s.Value, im.Seq(s.Seq)})
-		}
+	var m storepb.ListSettings
+	if b == nil || m.UnmarshalVTUnsafe(b) != nil {
+		return nil, errGone
+	}
+	all := make([]setting, len(m.Settings))
+	for i, s := range m.Settings {
+		all[i] = setting{nameOf{subject{s.Conv, s.User}, s.Name}, s.Value, im.Seq(s.Seq)}
 	}
 	return all, nil
 }
 
-// putSettings encodes the settings of a list in parts.
-func putSettings(settings []setting) ([][]byte, error) {
-	var parts [][]byte
+// putSettings encodes settings in parts, and returns the lowest seq of each.
+func putSettings(settings []setting) (parts [][]byte, first []uint64, err error) {
 	for len(settings) > 0 {
 		m, bytes := &storepb.ListSettings{}, 0
+		first = append(first, uint64(settings[0].seq))
 		for len(settings) > 0 && bytes < settingsPart {
 			s := &settings[0]
 			m.Settings = append(m.Settings, &storepb.ListSetting{Conv: s.conv, User: s.user, Name: s.name, Value: s.value, Seq: uint64(s.seq)})
@@ -152,14 +181,14 @@ func putSettings(settings []setting) ([][]byte, error) {
 		}
 		b, err := m.MarshalVT()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		parts = append(parts, b)
 	}
-	return parts, nil
+	return parts, first, nil
 }
 
-// whole is l with all its parts and settings. Errors: errGone.
+// whole is l with all its parts. Errors: errGone.
 func (y *Syncer) whole(ctx context.Context, a im.Account, l *list) (*list, error) {
 	all := *l
 	all.parts = slices.Clone(l.parts)
@@ -169,24 +198,34 @@ func (y *Syncer) whole(ctx context.Context, a im.Account, l *list) (*list, error
 			return nil, err
 		}
 	}
-	all.settings, err = y.settings(ctx, a, l)
-	return &all, err
+	return &all, nil
 }
 
-// store stores a list that is whole, and returns what the store has then. If it does
-// not take it, the next sync folds a little more, and tries again.
-func (y *Syncer) store(ctx context.Context, a im.Account, l *list) header {
+// store stores a list that is whole, and notes in it what the store has then. If the store
+// does not take it, the next sync folds a little more, and tries again. Errors: errGone.
+func (y *Syncer) store(ctx context.Context, a im.Account, l *list) error {
 	if y.Store.Writable() != nil {
-		return l.stored
+		return nil
 	}
-	sets, err := putSettings(l.settings)
+	settings, err := y.allSettings(ctx, a, l)
 	if err != nil {
-		return l.stored
+		return err
+	}
+	set := 0
+	for i := range settings {
+		set += settings[i].bytes()
+	}
+	sets, first, err := putSettings(settings)
+	if err != nil {
+		return nil
 	}
 	m := &storepb.List{
 		Head: uint64(l.head), HistoryId: y.Store.Info().HistoryID, Name: rand.Uint64() | 1, First: uint64(l.first), Newest: uint64(l.newest),
-		ReadBytes: uint64(l.read), SettingsBytes: uint64(l.set), SettingsParts: uint32(len(sets)),
+		ReadBytes: uint64(l.read), SettingsBytes: uint64(set), SettingsFirst: first,
+		SetNames: uint64(l.sums.names), SetBytes: uint64(l.sums.bytes), SetUsers: uint64(l.sums.users),
 	}
+	index, subjects := indexOf(settings, m.Name)
+	m.IndexFirst = subjects
 	put := func(key, value []byte) store.RecordPut {
 		return store.RecordPut{Table: store.Lists, Tenant: a.Tenant, Key: key, Value: value}
 	}
@@ -196,26 +235,34 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) header {
 		puts = append(puts, put(partKey(a.User, m.Name, i), p.items.encode()))
 	}
 	for i, b := range sets {
-		puts = append(puts, put(settingsKey(a.User, m.Name, i), b))
+		puts = append(puts, put(listPartKey(a.User, 's', m.Name, i), b))
+	}
+	for i, b := range index {
+		puts = append(puts, put(listPartKey(a.User, 'i', m.Name, i), b))
 	}
 	if l.stored.name != 0 {
-		for i := range l.stored.parts {
-			puts = append(puts, put(partKey(a.User, l.stored.name, i), nil))
-		}
-		for i := range l.stored.sets {
-			puts = append(puts, put(settingsKey(a.User, l.stored.name, i), nil))
+		for kind, n := range map[byte]int{'p': l.stored.parts, 's': l.stored.sets, 'i': l.stored.index} {
+			for i := range n {
+				puts = append(puts, put(listPartKey(a.User, kind, l.stored.name, i), nil))
+			}
 		}
 	}
 	b, err := m.MarshalVT()
 	if err != nil {
-		return l.stored
+		return nil
 	}
 	puts[0].Value, puts[0].Check, puts[0].Was = b, true, l.stored.record
 	if err := y.Store.Update(ctx, puts); err != nil {
 		if now, err := y.load(ctx, a); err == nil { // another sync was first
-			return now.stored
+			l.stored = now.stored
 		}
-		return l.stored
+		return nil
 	}
-	return header{record: b, name: m.Name, head: l.head, read: l.read, first: l.first, parts: len(m.Parts), sets: len(sets)}
+	l.stored = header{record: b, name: m.Name, head: l.head, read: l.read, first: l.first, parts: len(m.Parts), sets: len(sets), index: len(index)}
+	l.base = base{name: m.Name, last: l.newest, index: subjects}
+	for _, q := range first {
+		l.base.parts = append(l.base.parts, im.Seq(q))
+	}
+	l.recent, l.held, l.set = nil, 0, set
+	return nil
 }

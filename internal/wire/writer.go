@@ -79,6 +79,23 @@ func (w *jsonWriter) text(s string) {
 	w.b = append(append(b, s[from:]...), '"')
 }
 
+// Escapes is how many bytes more a text takes in JSON than it has.
+func Escapes(s string) (n int) {
+	for i := 0; i < len(s); i++ {
+		n += int(escapes[s[i]])
+	}
+	return n
+}
+
+// escapes is what each byte adds.
+var escapes = func() (n [256]uint8) {
+	for c := range byte(' ') {
+		n[c] = uint8(len(appendEscaped(nil, c))) - 1
+	}
+	n['"'], n['\\'] = 1, 1
+	return n
+}()
+
 func appendEscaped(b []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

@@ -222,19 +222,43 @@ var personalRules = []rule{
 	{
 		name:    "keep-what-was-never-there",
 		holds:   "an inbox of many removed settings is compacted",
-		patches: []patch{{"internal/inbox/compact.go", `|| removed >= max(maxRemoved, l.set-removed)`, `|| removed < 0`}},
+		patches: []patch{{"internal/inbox/compact.go", `|| removed >= max(maxRemoved, l.sums.bytes)`, `|| removed < 0`}},
 		guards:  []guard{{"internal/inbox", "^TestInboxOfRemovedSettingsIsCompacted$"}},
 	},
 	{
 		name:    "set-without-end",
 		holds:   "all settings of a user have a bound",
-		patches: []patch{{"internal/api/settings.go", `case grows && now.Bytes >= maxAllSettings:`, `case grows && now.Bytes < 0:`}},
+		patches: []patch{{"internal/api/settingsroom.go", `case grows && bytes > maxAllSettings:`, `case grows && bytes < 0:`}},
 		guards:  []guard{{"internal/api", "^TestBoundsOfSettings$"}},
+	},
+	{
+		name:    "judge-each-change-alone",
+		holds:   "changes of settings at one moment do not pass a bound together",
+		patches: []patch{{"internal/api/settingsroom.go", `if err == nil && checkRoom(m, room, others) != nil {`, `if err == nil && checkRoom(m, room, others[:0]) != nil {`}},
+		guards:  []guard{{"internal/api", "^TestChangesOfSettingsAtOnceKeepTheBounds$"}},
+	},
+	{
+		name:    "count-what-was-replaced",
+		holds:   "a change of settings is judged by what is set, whatever was set before",
+		patches: []patch{{"internal/inbox/room.go", `m.names, m.bytes, *set = m.names-1, m.bytes-former, *set-former`, `*set -= former`}},
+		guards:  []guard{{"internal/inbox", "^TestRoomOfAChangeIsThatOfAllSettings$"}},
+	},
+	{
+		name:    "judge-by-recent-changes",
+		holds:   "a change of settings is judged also by the settings that are in the store only",
+		patches: []patch{{"internal/inbox/room.go", `found[binary.BigEndian.Uint64(b[at+8:])] = int(binary.BigEndian.Uint32(b[at+16:]))`, `found[0] = 0`}},
+		guards:  []guard{{"internal/inbox", "^TestRoomOfAChangeIsThatOfAllSettings$"}},
+	},
+	{
+		name:    "read-all-settings",
+		holds:   "a page of settings reads the parts of the store that it has",
+		patches: []patch{{"internal/inbox/stored.go", `return max(0, i)`, `return min(0, max(0, i))`}},
+		guards:  []guard{{"internal/inbox", "^TestChangeOfASettingReadsNoOthers$"}},
 	},
 	{
 		name:    "tell-of-no-removal",
 		holds:   "a device is told which settings were removed",
-		patches: []patch{{"internal/inbox/personal.go", `if s.value == "" && t.Reset_ {`, `if s.value == "" {`}},
+		patches: []patch{{"internal/inbox/personal.go", `if s.value != "" || !t.Reset_ {`, `if s.value != "" {`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncTellsTheNewestOfEachSetting$"}},
 	},
 	{

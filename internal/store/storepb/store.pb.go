@@ -2192,11 +2192,15 @@ type List struct {
 	HistoryId     uint64                 `protobuf:"varint,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"` // of the store; another one: the list is void
 	Name          uint64                 `protobuf:"fixed64,3,opt,name=name,proto3" json:"name,omitempty"`                           // random; in the keys of its parts
 	Parts         []*ListPart            `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
-	ReadBytes     uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`             // of the inbox up to head
-	SettingsBytes uint64                 `protobuf:"varint,6,opt,name=settings_bytes,json=settingsBytes,proto3" json:"settings_bytes,omitempty"` // what the settings take in memory
-	First         uint64                 `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`                                      // the oldest entry that the inbox has
-	SettingsParts uint32                 `protobuf:"varint,8,opt,name=settings_parts,json=settingsParts,proto3" json:"settings_parts,omitempty"` // records with settings
-	Newest        uint64                 `protobuf:"varint,9,opt,name=newest,proto3" json:"newest,omitempty"`                                    // seq of the newest of the settings
+	ReadBytes     uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`                     // of the inbox up to head
+	SettingsBytes uint64                 `protobuf:"varint,6,opt,name=settings_bytes,json=settingsBytes,proto3" json:"settings_bytes,omitempty"`         // about what all settings take, also the removed ones
+	First         uint64                 `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`                                              // the oldest entry that the inbox has
+	Newest        uint64                 `protobuf:"varint,9,opt,name=newest,proto3" json:"newest,omitempty"`                                            // seq of the newest of the settings
+	SettingsFirst []uint64               `protobuf:"varint,10,rep,packed,name=settings_first,json=settingsFirst,proto3" json:"settings_first,omitempty"` // the lowest seq in each record with settings
+	IndexFirst    []uint64               `protobuf:"fixed64,11,rep,packed,name=index_first,json=indexFirst,proto3" json:"index_first,omitempty"`         // the lowest subject in each record of the index of settings
+	SetNames      uint64                 `protobuf:"varint,12,opt,name=set_names,json=setNames,proto3" json:"set_names,omitempty"`                       // settings with a value
+	SetBytes      uint64                 `protobuf:"varint,13,opt,name=set_bytes,json=setBytes,proto3" json:"set_bytes,omitempty"`                       // what they take
+	SetUsers      uint64                 `protobuf:"varint,14,opt,name=set_users,json=setUsers,proto3" json:"set_users,omitempty"`                       // other users of whom something is set
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2280,16 +2284,44 @@ func (x *List) GetFirst() uint64 {
 	return 0
 }
 
-func (x *List) GetSettingsParts() uint32 {
+func (x *List) GetNewest() uint64 {
 	if x != nil {
-		return x.SettingsParts
+		return x.Newest
 	}
 	return 0
 }
 
-func (x *List) GetNewest() uint64 {
+func (x *List) GetSettingsFirst() []uint64 {
 	if x != nil {
-		return x.Newest
+		return x.SettingsFirst
+	}
+	return nil
+}
+
+func (x *List) GetIndexFirst() []uint64 {
+	if x != nil {
+		return x.IndexFirst
+	}
+	return nil
+}
+
+func (x *List) GetSetNames() uint64 {
+	if x != nil {
+		return x.SetNames
+	}
+	return 0
+}
+
+func (x *List) GetSetBytes() uint64 {
+	if x != nil {
+		return x.SetBytes
+	}
+	return 0
+}
+
+func (x *List) GetSetUsers() uint64 {
+	if x != nil {
+		return x.SetUsers
 	}
 	return 0
 }
@@ -3614,7 +3646,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tSyncPlace\x12\x14\n" +
 	"\x05inbox\x18\x01 \x01(\x04R\x05inbox\x12.\n" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\x12\x1a\n" +
-	"\bpersonal\x18\x03 \x01(\x04R\bpersonal\"\x99\x02\n" +
+	"\bpersonal\x18\x03 \x01(\x04R\bpersonal\"\x97\x03\n" +
 	"\x04List\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x1d\n" +
 	"\n" +
@@ -3624,9 +3656,15 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
 	"read_bytes\x18\x05 \x01(\x04R\treadBytes\x12%\n" +
 	"\x0esettings_bytes\x18\x06 \x01(\x04R\rsettingsBytes\x12\x14\n" +
-	"\x05first\x18\a \x01(\x04R\x05first\x12%\n" +
-	"\x0esettings_parts\x18\b \x01(\rR\rsettingsParts\x12\x16\n" +
-	"\x06newest\x18\t \x01(\x04R\x06newest\"6\n" +
+	"\x05first\x18\a \x01(\x04R\x05first\x12\x16\n" +
+	"\x06newest\x18\t \x01(\x04R\x06newest\x12%\n" +
+	"\x0esettings_first\x18\n" +
+	" \x03(\x04R\rsettingsFirst\x12\x1f\n" +
+	"\vindex_first\x18\v \x03(\x06R\n" +
+	"indexFirst\x12\x1b\n" +
+	"\tset_names\x18\f \x01(\x04R\bsetNames\x12\x1b\n" +
+	"\tset_bytes\x18\r \x01(\x04R\bsetBytes\x12\x1b\n" +
+	"\tset_users\x18\x0e \x01(\x04R\bsetUsersJ\x04\b\b\x10\t\"6\n" +
 	"\bListPart\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\fR\x05first\x12\x14\n" +
 	"\x05convs\x18\x02 \x01(\rR\x05convs\"H\n" +
