@@ -23,6 +23,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -363,7 +364,7 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 // A request is decoded once: it takes as much memory as it has text, a few times.
 func BenchmarkLargeRequest(b *testing.B) {
 	text := []byte(`{"users":[` + strings.Repeat(`"alice",`, 20_000) + `"bob"],"unknown":[` + strings.Repeat(`{},`, 50_000) + `{}]}`)
-	codec := jsonCodec{"json", make(chan struct{}, 1)}
+	codec := jsonCodec{"json", share.NewTurns(1), nil}
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {

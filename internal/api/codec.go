@@ -10,17 +10,72 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/share"
+	"github.com/petrel-im/petrel/internal/wire"
 )
 
 // jsonCodec is the JSON of requests and answers. Names of fields that are not
 // known are passed over: they are of a newer client. Names of values that are
 // not known are refused: a role that is misspelt is not no role. Spec: P-2.7.
 type jsonCodec struct {
-	name  string
-	turns share.Turns // of large requests and answers
+	name    string
+	turns   share.Turns // of large requests and answers
+	bounded boundedRequests
+}
+
+// protoCodec is the protobuf of requests and answers.
+type protoCodec struct{ bounded boundedRequests }
+
+// Name is part of connect.Codec.
+func (protoCodec) Name() string { return "proto" }
+
+// Marshal is part of connect.Codec.
+func (c protoCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
+
+// MarshalAppend saves Connect a copy.
+func (protoCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
+	m, ok := message.(proto.Message)
+	im.Assert(ok, "answer %T is no message", message)
+	return proto.MarshalOptions{}.MarshalAppend(dst, m)
+}
+
+// Unmarshal is part of connect.Codec.
+func (c protoCodec) Unmarshal(b []byte, message any) error {
+	m, ok := message.(proto.Message)
+	im.Assert(ok, "request %T is no message", message)
+	if err := c.bounded.check(wire.Proto, b, m); err != nil {
+		return err
+	}
+	return proto.Unmarshal(b, m)
+}
+
+// boundedRequests are the messages that users send, and those without a credential: theirs
+// have at most wire.MaxValues values. The requests of an admin key are bounded by their
+// bytes only. It never changes.
+type boundedRequests map[protoreflect.FullName]bool
+
+func newBoundedRequests() boundedRequests {
+	all := boundedRequests{}
+	for name, m := range table {
+		service, method, _ := strings.Cut(name, "/")
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+		im.Assert(err == nil, "service %s: %v", service, err)
+		if m.access != aKey {
+			all[d.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(method)).Input().FullName()] = true
+		}
+	}
+	return all
+}
+
+// check refuses a request of too many values before it is decoded.
+func (r boundedRequests) check(c wire.Codec, b []byte, m proto.Message) error {
+	if d := m.ProtoReflect().Descriptor(); r[d.FullName()] && wire.ManyValues(c, b, d) {
+		return fmt.Errorf("a request of this method has at most %d values", wire.MaxValues)
+	}
+	return nil
 }
 
 // large is from where on a request or an answer takes a turn, in bytes of its encoding; an
@@ -57,11 +112,14 @@ func (c jsonCodec) Unmarshal(b []byte, message any) (err error) {
 	if len(b) == 0 {
 		return errors.New("an empty body is not JSON; for a request without content send {}")
 	}
-	c.inTurn(len(b), func() { err = decode(b, m) })
+	c.inTurn(len(b), func() { err = c.decode(b, m) })
 	return err
 }
 
-func decode(b []byte, m proto.Message) error {
+func (c jsonCodec) decode(b []byte, m proto.Message) error {
+	if err := c.bounded.check(wire.JSON, b, m); err != nil {
+		return err
+	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
 		return err
 	}

@@ -168,10 +168,11 @@ func New(o Options) *Server {
 	if o.Turns == nil {
 		o.Turns = share.NewTurns(1)
 	}
+	bounded := newBoundedRequests()
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
-		connect.WithCodec(jsonCodec{"json", o.Turns}), connect.WithCodec(jsonCodec{"json; charset=utf-8", o.Turns}),
+		connect.WithCodec(protoCodec{bounded}), connect.WithCodec(jsonCodec{"json", o.Turns, bounded}), connect.WithCodec(jsonCodec{"json; charset=utf-8", o.Turns, bounded}),
 		connect.WithRequestGate(s.gate),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once), connect.UnaryInterceptorFunc(s.trace)),
 	}

@@ -41,7 +41,7 @@ const (
 	idlesPerSecond = 100
 	idleBurst      = 1000
 	fewIdles       = 50
-	idleBytes      = 16 << 10 // of a frame that count as one more
+	idleBytes      = 4 << 10 // of a frame that count as one more: it is read and decoded on an event loop
 )
 
 // maxMoves is how many moves of cursors of one session may be unanswered. A client

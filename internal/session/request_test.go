@@ -203,7 +203,7 @@ func TestConnectionThatIsRefusedWithoutEndIsEnded(t *testing.T) {
 	}{
 		"pings":          {ping(7), 50, 1000},
 		"refusals":       {text(7, "", "k", "x"), 50, 1000},
-		"large refusals": {text(7, "", "k", strings.Repeat("x", 160<<10)), 5, 90},
+		"large refusals": {text(7, "", "k", strings.Repeat("x", 160<<10)), 1, 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package wire encodes and decodes the frames between clients and server, in two
 // codecs (JSON and protobuf) and two framings (WebSocket and TCP).
 //
-// Read encoding.go first. Then decode.go is what comes from clients. For frames that are
+// Read encoding.go first. Then decode.go is what comes from clients, and values.go counts it before. For frames that are
 // refused, outline.go finds the id, and surrogate.go finds half surrogates. events.go,
 // with the frames that every message causes, errors.go and large.go are what goes to clients;
 // written.go reads it back. url.go finds secrets in URLs. reader.go and writer.go are JSON

@@ -139,7 +139,16 @@ func sameID(before uint64, text []byte) uint64 {
 // stringEnd returns how many bytes the string takes with which b begins; -1: it does
 // not end.
 func stringEnd(b []byte) int {
-	for i := 1; i < len(b); i++ {
+	if n := textEnd(b[1:]); n >= 0 {
+		return n + 1
+	}
+	return -1
+}
+
+// textEnd returns how many bytes there are of a text up to the quote that ends it; -1: it
+// does not end.
+func textEnd[T string | []byte](b T) int {
+	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '\\':
 			i++

@@ -207,32 +207,36 @@ func (r *jsonReader) text() string {
 // escapedText reads the rest of a text whose first escape is at r.i. before is what
 // comes before it.
 func (r *jsonReader) escapedText(before string) string {
-	var out strings.Builder
-	out.WriteString(before)
-	for r.i < len(r.s) {
-		switch c := r.s[r.i]; {
-		case c == '"':
-			r.i++
-			return out.String()
-		case c == '\\':
-			c, n := escaped(r.s[r.i:])
-			if n == 0 {
-				r.refuse()
-			}
-			out.WriteRune(c)
-			r.i += n
+	n := textEnd(r.s[r.i:])
+	if n < 0 {
+		r.refuse()
+		return ""
+	}
+	rest := r.s[r.i : r.i+n-1]
+	out := append(make([]byte, 0, len(before)+len(rest)), before...)
+	for i := 0; i < len(rest); {
+		switch c := rest[i]; {
 		case c < ' ':
 			r.refuse()
-		default:
-			from := r.i
-			for r.i < len(r.s) && r.s[r.i] >= ' ' && r.s[r.i] != '"' && r.s[r.i] != '\\' {
-				r.i++
+			return ""
+		case c != '\\':
+			from := i
+			for i < len(rest) && rest[i] >= ' ' && rest[i] != '\\' {
+				i++
 			}
-			out.WriteString(r.s[from:r.i])
+			out = append(out, rest[from:i]...)
+		default:
+			c, n := escaped(rest[i:])
+			if n == 0 {
+				r.refuse()
+				return ""
+			}
+			out = utf8.AppendRune(out, c)
+			i += n
 		}
 	}
-	r.refuse()
-	return ""
+	r.i += n
+	return string(out) // which is often much shorter
 }
 
 // escaped reads the escape with which s begins, and returns the number of its bytes.
@@ -241,8 +245,11 @@ func escaped(s string) (c rune, n int) {
 	if len(s) < 2 {
 		return 0, 0
 	}
-	if i := strings.IndexByte(`"\/bfnrt`, s[1]); i >= 0 {
-		return rune("\"\\/\b\f\n\r\t"[i]), 2
+	if s[1] != 'u' {
+		if c := simpleEscapes[s[1]]; c != 0 {
+			return rune(c), 2
+		}
+		return 0, 0
 	}
 	c, ok := escapedUnit(s)
 	if !ok {
@@ -257,3 +264,6 @@ func escaped(s string) (c rune, n int) {
 	}
 	return c, 12
 }
+
+// simpleEscapes is what the letter of each short escape stands for.
+var simpleEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"unicode/utf16"
 )
 
@@ -13,6 +12,9 @@ import (
 // surrogate, such as \ud800, "" if there is none. It is called for frames that cannot be
 // decoded: the decoder says of these that the frame ends too early.
 func halfPair(b []byte) string {
+	if !bytes.Contains(b, []byte(`\ud`)) && !bytes.Contains(b, []byte(`\uD`)) {
+		return ""
+	}
 	return halfPairIn("", bytes.TrimSpace(b), 3) // the body, its field, and what is in that
 }
 
@@ -62,6 +64,21 @@ func escapedUnit[T string | []byte](s T) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(string(s[2:6]), 16, 16)
-	return rune(n), err == nil
+	c, ok := rune(0), true
+	for i := 2; i < 6; i++ {
+		digit := hexDigits[s[i]]
+		c, ok = c<<4|rune(digit), ok && digit < 16
+	}
+	return c, ok
 }
+
+// hexDigits has the values of hexadecimal digits; 16: it is none.
+var hexDigits = func() (v [256]uint8) {
+	for c := range v {
+		v[c] = 16
+	}
+	for i := range uint8(16) {
+		v["0123456789abcdef"[i]], v["0123456789ABCDEF"[i]] = i, i
+	}
+	return v
+}()

@@ -23,6 +23,36 @@ var terminalRules = []rule{
 
 var decoderRules = []rule{
 	{
+		name:    "decode-many-values",
+		holds:   "a frame of many values is refused before it is decoded",
+		patches: []patch{{"internal/wire/decode.go", `if ManyValues(c, b, clientFrame) {`, `if false {`}},
+		guards:  []guard{{"internal/wire", "^TestFrameOfManyValuesIsNotDecoded$"}},
+	},
+	{
+		name:    "count-the-outermost-values",
+		holds:   "values count at any depth of a frame",
+		patches: []patch{{"internal/wire/values.go", `if inner, _ := protowire.ConsumeBytes(b); !countFields(inner, f.Message(), left) {`, `if false {`}},
+		guards:  []guard{{"internal/wire", "^TestFrameOfManyValuesIsNotDecoded$"}},
+	},
+	{
+		name:    "count-commas-of-texts",
+		holds:   "commas and brackets of a text are no values",
+		patches: []patch{{"internal/wire/values.go", `i += n - 1`, `_ = n`}},
+		guards:  []guard{{"internal/wire", "^TestFrameOfManyBytesIsDecoded$"}},
+	},
+	{
+		name:    "decode-many-values-of-a-call",
+		holds:   "a request of many values is refused before it is decoded, unless an admin key makes it",
+		patches: []patch{{"internal/api/codec.go", `if d := m.ProtoReflect().Descriptor(); r[d.FullName()] && wire.ManyValues(c, b, d) {`, `if false {`}},
+		guards:  []guard{{"internal/api", "^TestRequestOfManyValuesIsRefused$"}},
+	},
+	{
+		name:    "bound-admin-keys",
+		holds:   "requests of an admin key are bounded by their bytes only",
+		patches: []patch{{"internal/api/codec.go", `if m.access != aKey {`, `if m.access >= 0 {`}},
+		guards:  []guard{{"internal/api", "^TestRequestOfManyValuesIsRefused$"}},
+	},
+	{
 		name:    "trust-the-inventory",
 		holds:   "an inventory that does not hold what it says is damaged",
 		patches: []patch{{"internal/store/pebblestore/inventory.go", `if !sound {`, `if false {`}},
