@@ -92,7 +92,11 @@ func (c jsonCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend
 func (c jsonCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "answer %T is no message", message)
-	c.inTurn(proto.Size(m), func() { b, err = protojson.MarshalOptions{}.MarshalAppend(dst, m) })
+	c.inTurn(proto.Size(m), func() {
+		if b, ok = wire.AppendPage(dst, m); !ok {
+			b, err = protojson.MarshalOptions{}.MarshalAppend(dst, m)
+		}
+	})
 	return b, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -160,8 +161,8 @@ func (p *pager) part(ctx context.Context, all *items, begin int) error {
 			p.page.More = true
 			return nil
 		}
-		n := min(len(left), p.atOnce())
-		if err := p.ask(ctx, all, left[:n]); err != nil {
+		n, err := p.ask(ctx, all, left[:min(len(left), p.atOnce())])
+		if err != nil {
 			return err
 		}
 		left = left[n:]
@@ -219,8 +220,9 @@ func (p *pager) atOnce() int {
 	return min(n, 1+(pageBytes-p.bytes)/each, 4*p.read)
 }
 
-// ask asks the owners about some conversations.
-func (p *pager) ask(ctx context.Context, all *items, places []int) error {
+// ask asks the owners about some conversations, and adds the first n of them to the page,
+// until it is full. The others come again on the next page.
+func (p *pager) ask(ctx context.Context, all *items, places []int) (n int, err error) {
 	asks := make([]*convpb.Ask, len(places))
 	for i, at := range places {
 		it := all.item(at)
@@ -228,29 +230,35 @@ func (p *pager) ask(ctx context.Context, all *items, places []int) error {
 	}
 	changes, positions, err := p.y.Router.Changes(ctx, p.account, asks, p.newest)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := p.note(ctx, positions); err != nil {
-		return err
+		return 0, err
 	}
-	for _, state := range changes {
-		if state == nil {
-			continue
+	for n < len(changes) && (n == 0 || !p.full()) {
+		if state := changes[n]; state != nil {
+			p.bytes += newestBytes(state)
+			p.page.Convs = append(p.page.Convs, state)
 		}
-		for _, m := range state.Newest {
-			p.bytes += m.SizeVT()
-		}
-		for _, q := range state.Refs {
-			p.bytes += q.SizeVT()
-		}
-		for _, n := range state.Notes {
-			p.bytes += n.SizeVT()
-		}
-		p.page.Convs = append(p.page.Convs, state)
+		n++
 	}
-	p.read += len(places)
-	p.last = all.ids[places[len(places)-1]]
-	return nil
+	p.read += n
+	p.last = all.ids[places[n-1]]
+	return n, nil
+}
+
+// newestBytes is about what the newest messages of a conversation take in an answer in JSON.
+func newestBytes(state *petrelv1.ConvState) (n int) {
+	for _, m := range state.Newest {
+		n += m.SizeVT() + wire.Escapes(m.GetText()) + wire.Escapes(m.GetEdit().GetText())
+	}
+	for _, q := range state.Refs {
+		n += q.SizeVT()
+	}
+	for _, x := range state.Notes {
+		n += x.SizeVT()
+	}
+	return n
 }
 
 // note notes where feeds were before the look at their conversations.

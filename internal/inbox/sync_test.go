@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -477,4 +478,51 @@ func TestTenantsHaveTheirOwnLists(t *testing.T) {
 
 func (w *world) move(u im.User, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
 	return route.Ask(context.Background(), w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: uint64(delivered), Read: uint64(read)})
+}
+
+// A page of a sync is bounded by what it takes in JSON, where a control character has 6
+// bytes: it has about 64 KiB of newest messages and settings, and at most one message that
+// goes beyond. Each conversation is on one page. Spec: P-6.2.
+func TestSyncPageOfControlCharactersIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const body = 48 << 10
+		w := newWorld(t)
+		keys := w.groups(12)
+		for i, key := range keys {
+			text := strings.Repeat("\x01", body)
+			if i%3 == 0 {
+				text = "short"
+			}
+			w.say(key, "bob", text)
+		}
+		for i := range 10 {
+			w.setOne("", fmt.Sprint("name", i), strings.Repeat("\x01", 20_000))
+		}
+		w.settle()
+		seen, settings := map[string]int{}, 0
+		var token []byte
+		for more := true; more; {
+			p, err := w.sync.Sync(t.Context(), alice, token, inbox.Wants{Newest: conv.Newest{Messages: 1}, Personal: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, ok := wire.AppendPage(nil, p)
+			if most := 2*(64<<10) + 6*body + 8<<10; !ok || len(b) > most {
+				t.Errorf("a page has %d bytes, want at most %d", len(b), most)
+			}
+			for _, c := range p.Convs {
+				seen[c.Conv]++
+			}
+			settings += len(p.Personal)
+			more, token = p.More, p.Token
+		}
+		for _, key := range keys {
+			if n := seen[key.Conv.String()]; n != 1 {
+				t.Errorf("%s is on %d pages", key.Conv, n)
+			}
+		}
+		if settings != 10 {
+			t.Errorf("%d settings, want 10", settings)
+		}
+	})
 }

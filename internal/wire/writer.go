@@ -2,9 +2,33 @@ package wire
 
 import (
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
+
+// AppendPage appends the JSON of a page of history or of a sync, which are answers of
+// methods as well as of frames. It returns false, and dst, if m is something else, or has a
+// text that is not UTF-8.
+func AppendPage(dst []byte, m proto.Message) ([]byte, bool) {
+	w := jsonWriter{b: dst}
+	switch m := m.(type) {
+	case *petrelv1.HistoryPage:
+		w.writeHistoryPage(m)
+	case *petrelv1.SyncPage:
+		w.writeSyncPage(m)
+	default:
+		return dst, false
+	}
+	if w.refused {
+		return dst, false
+	}
+	return w.b, true
+}
 
 // jsonWriter writes one frame of the server in JSON without reflection, as protojson
 // writes it, but without spaces. Its functions for messages are in writer_gen.go.
@@ -59,6 +83,9 @@ func (w *jsonWriter) bytes(v []byte) {
 	w.b = append(base64.StdEncoding.AppendEncode(append(w.b, '"'), v), '"')
 }
 
+// longText is from where on it pays to count the escapes of a text before they are written.
+const longText = 1 << 10
+
 func (w *jsonWriter) text(s string) {
 	b := append(w.b, '"')
 	from := 0 // s[:from] is written
@@ -72,6 +99,9 @@ func (w *jsonWriter) text(s string) {
 			w.refused = w.refused || r == utf8.RuneError && n == 1
 			i += n - 1
 			continue
+		}
+		if from == 0 && len(s)-i > longText { // room for all at once: growing step by step copies it ten times
+			b = slices.Grow(b, len(s)+Escapes(s[i:]))
 		}
 		b = appendEscaped(append(b, s[from:i]...), c)
 		from = i + 1

@@ -41,6 +41,24 @@ var inboxRules = []rule{
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
 	{
+		name:    "add-all-that-was-asked",
+		holds:   "a page of a sync ends with the conversation that fills it",
+		patches: []patch{{"internal/inbox/sync.go", `for n < len(changes) && (n == 0 || !p.full()) {`, `for n < len(changes) {`}},
+		guards:  []guard{{"internal/inbox", "^TestSyncPageOfControlCharactersIsBounded$"}},
+	},
+	{
+		name:    "count-messages-without-escapes",
+		holds:   "a page of a sync is bounded by what its messages take in JSON",
+		patches: []patch{{"internal/inbox/sync.go", `n += m.SizeVT() + wire.Escapes(m.GetText()) + wire.Escapes(m.GetEdit().GetText())`, `n += m.SizeVT() + 0*wire.Escapes(m.GetText())`}},
+		guards:  []guard{{"internal/inbox", "^TestSyncPageOfControlCharactersIsBounded$"}},
+	},
+	{
+		name:    "count-settings-without-escapes",
+		holds:   "a page of settings is bounded by what they take in JSON",
+		patches: []patch{{"internal/inbox/personal.go", `return s.bytes() + wire.Escapes(s.name) + wire.Escapes(s.value)`, `return s.bytes() + 0*wire.Escapes(s.name)`}},
+		guards:  []guard{{"internal/inbox", "^TestSyncPageOfControlCharactersIsBounded$"}},
+	},
+	{
 		name:    "left-without-a-title",
 		holds:   "a group that was left has the title of then, also if it alone is asked for",
 		patches: []patch{{"internal/inbox/conversation.go", `title = all.item(i).title`, `_ = i`}},
