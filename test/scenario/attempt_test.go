@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/imtest/standstill"
 )
 
 // Nodes judge each other within 2 s, and a database is given 2 s to answer. If the machine
@@ -16,9 +18,8 @@ import (
 // machine that goes on. If it fails and the machine stood still meanwhile, it tells nothing,
 // and the file is played anew. A fault of the server fails on a machine that goes on.
 const (
-	tries  = 8                      // how often a file is played at most
-	stalls = 300 * time.Millisecond // a machine that does nothing for so long stands still
-	isLost = 20 * time.Second       // what does not come for so long after that is lost
+	tries  = 8                // how often a file is played at most
+	isLost = 20 * time.Second // what does not come for so long after that is lost
 )
 
 // attempt is a test whose failure may tell nothing. It keeps what is logged, and ends what it
@@ -111,47 +112,19 @@ func (a *attempt) Fatalf(format string, args ...any) { a.Errorf(format, args...)
 func (a *attempt) FailNow()                          { a.Fatal("failed") }
 func (a *attempt) Fail()                             { a.Error("failed") }
 
-// machine notes when the machine stood still.
+// machine is what attempts are made on.
 type machine struct {
-	mu    sync.Mutex // tier 0; guards the fields below
-	times int
-	anew  int // attempts that told nothing
-}
-
-// watch looks until ctx ends. A goroutine that wants to run every 20 ms and does not for
-// much longer is on a machine that stands still.
-func (m *machine) watch(ctx context.Context) {
-	const every = 20 * time.Millisecond
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if time.Since(last) > every+stalls {
-			m.mu.Lock()
-			m.times++
-			m.mu.Unlock()
-		}
-		last = time.Now()
-	}
-}
-
-// stood is how often the machine stood still since it is watched.
-func (m *machine) stood() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.times
+	standstill.Machine
+	mu   sync.Mutex // tier 0; guards the field below
+	anew int        // attempts that told nothing
 }
 
 // steadily tries until an attempt succeeds, or fails while the machine did not stand still.
 func (m *machine) steadily(t testing.TB, run func(t testing.TB)) *attempt {
 	for i := 1; ; i++ {
-		before := m.stood()
+		before := m.Stood()
 		a := try(t, run)
-		if !a.Failed() || i == tries || m.stood() == before {
+		if !a.Failed() || i == tries || m.Stood() == before {
 			return a
 		}
 		a.end()
@@ -179,7 +152,7 @@ func TestAnAttemptOnAMachineThatStoodStillTellsNothing(t *testing.T) {
 			t.Cleanup(func() { ended++; t.Fatal("the end goes on after that") })
 			t.Cleanup(func() { ended++ })
 			if runs <= c.stands {
-				m.times++
+				m.Note()
 			}
 			if runs <= c.fails {
 				t.Fatalf("run %d", runs)

@@ -109,7 +109,7 @@ func TestScenarios(t *testing.T) {
 	servers := &shared{t: t, of: map[serverKind]*servers{}}
 	watching := make(chan struct{})
 	ctx, stop := context.WithCancel(context.Background())
-	go func() { defer close(watching); servers.machine.watch(ctx) }()
+	go func() { defer close(watching); servers.machine.Watch(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		<-watching
@@ -171,7 +171,7 @@ func waysOf(lines []line) []way {
 // own, as the "server" lines ask for.
 func newWorld(t testing.TB, together *shared, file string, c combination, way way, lines []line) *world {
 	w := &world{
-		t: t, file: file, way: way, ledger: newLedger(), machine: &together.machine, stood: together.machine.stood(),
+		t: t, file: file, way: way, ledger: newLedger(), machine: &together.machine, stood: together.machine.Stood(),
 		tenants: map[string]*tenant{}, names: map[string]place{}, directs: map[place]string{}, sessions: map[string]*session{},
 	}
 	if needsOwnServers(lines) {

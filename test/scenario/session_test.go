@@ -250,7 +250,7 @@ func (s *session) await(what string, ok func() bool) {
 		select {
 		case <-s.changed:
 		case <-early.C:
-			if s.w.machine.stood() > s.w.stood {
+			if s.w.machine.Stood() > s.w.stood {
 				s.w.fatalf("the machine stood still, and %s does not get: %s", s.name, what)
 			}
 			eventually.Receive(s.w.t, fmt.Sprintf("%s:%d: %s gets %s", s.w.file, s.w.line, s.name, what), s.changed)

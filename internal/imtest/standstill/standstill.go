@@ -1,0 +1,41 @@
+// Package standstill notices that the machine stood still: that it was stopped, or that others
+// had all of it. Processes that talk meanwhile may give each other up, which says nothing of
+// them.
+package standstill
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Least is how long a machine does nothing that stands still.
+const Least = 300 * time.Millisecond
+
+// Machine counts how often the machine stood still while it was watched. The zero value is ready.
+type Machine struct{ times atomic.Int64 }
+
+// Watch looks until ctx ends. A goroutine that wants to run every 20 ms and does not for
+// much longer is on a machine that stands still.
+func (m *Machine) Watch(ctx context.Context) {
+	const every = 20 * time.Millisecond
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(last) > every+Least {
+			m.Note()
+		}
+		last = time.Now()
+	}
+}
+
+// Note counts once more.
+func (m *Machine) Note() { m.times.Add(1) }
+
+// Stood is how often the machine stood still.
+func (m *Machine) Stood() int { return int(m.times.Load()) }
