@@ -17,10 +17,12 @@ interface PanesProps {
 /** The list, the chat beside it, and what is known of it: as many as there is room for. */
 export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const { t } = useTranslation()
-  const { conv, user, info } = useRoute()
+  const { conv, user, info: opened } = useRoute()
   const connection = useConnectionText()
   const some = useOfClient((c) => c.conversations().some(isListed))
   const chat = conv !== '' || user !== ''
+  const known = useOfClient((c) => user !== '' || c.conversation(conv) !== undefined)
+  const info = opened && known
   const key = user ? `@${user}` : conv
   const main = panel || <main className={chat ? 'main' : 'main main-none'} role={part ? 'group' : undefined}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : some && <p>{t('chooseConversation')}</p>}</main>
   return (

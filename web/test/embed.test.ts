@@ -419,6 +419,57 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     await liam.context.close()
   })
 
+  test('an unknown conversation has its line in the middle of the element, and no name, picture or field, also while the connection is lost', async () => {
+    for (const [width, lang, line] of [[390, 'en', 'There is no such chat, or you are not in it.'], [1000, 'en', 'There is no such chat, or you are not in it.'], [390, 'zh', '没有这个会话，或者你不在其中。'], [1000, 'zh', '没有这个会话，或者你不在其中。']] as const) {
+      const context = await profile(browser, { viewport: { width, height: 700 } })
+      let dialled = 0
+      let drop = (): void => {}
+      await context.routeWebSocket(/\/v1\/ws/, (socket) => {
+        if (++dialled > 1) return // the answer never comes
+        const to = socket.connectToServer()
+        drop = () => void to.close().then(() => socket.close())
+      })
+      const p = (await Person.open(context, page('unknown', element('liam', `conv="nothing-there" lang="${lang}"`)))).page
+      const parts = p.locator('petrel-chat').locator('h1, .avatar, textarea, .composer-none, .chat-header:visible')
+      const middle = async (): Promise<void> => {
+        const [said, whole] = await Promise.all([p.getByText(line), p.locator('petrel-chat')].map((l) => l.boundingBox()))
+        assert.ok(said && whole)
+        assert.ok(Math.abs(said.x + said.width / 2 - whole.x - whole.width / 2) <= 1 && Math.abs(said.y + said.height / 2 - whole.y - whole.height / 2) <= 1, `${width} px: ${JSON.stringify({ said, whole })}`)
+        assert.equal(await parts.count(), 0)
+      }
+      await p.getByText(line).waitFor()
+      await middle()
+      drop()
+      await until('the connection is lost', () => dialled > 1)
+      await middle()
+      await context.close()
+    }
+  })
+
+  test('a conversation has no name before one is known', async () => {
+    const context = await profile(browser)
+    await context.routeWebSocket(/\/v1\/ws/, () => {}) // the server says nothing
+    const liam = await Person.open(context, page('early', element('liam', 'conv="not-known-yet"')))
+    await liam.page.getByRole('status', { name: 'Loading' }).waitFor()
+    await liam.field.waitFor() // a group may be new here, and is written to
+    assert.equal(await liam.page.locator('petrel-chat').locator('h1, .avatar, .composer-none').count(), 0)
+    await context.close()
+  })
+
+  test('the place of the field says why nobody writes there: the person has left, or the group was dissolved', async () => {
+    for (const [how, of, line, short] of [['LeaveGroup', 'jack', 'You are not a member of this group any more.', 'Not a member any more'], ['DissolveGroup', 'hank', 'The group was dissolved.', 'Dissolved']] as const) {
+      const { conv } = await server.admin('AdminService/CreateGroup', { title: how, members: [{ user: 'hank', role: 'ROLE_OWNER' }, { user: 'jack' }] }) as { conv: string }
+      const jack = await Person.open(browser, page(how, element('jack', `conv="${conv}"`)))
+      await jack.field.waitFor()
+      const { ok } = await fetch(`${server.url}/petrel.v1.ConversationService/${how}`, { method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.tokens[of]}` }, body: JSON.stringify({ conv }) })
+      assert.ok(ok)
+      await jack.page.locator('.composer-none', { hasText: line }).waitFor()
+      await jack.page.locator('.chat-subtitle', { hasText: short }).waitFor()
+      await jack.page.getByRole('heading', { name: how }).waitFor()
+      await jack.context.close()
+    }
+  })
+
   test('a token of somebody else shows nobody anything', async () => {
     const p = (await Person.open(browser, page('other', `<petrel-chat server="${server.url}" user="alice" peer="bob" token="${server.tokens['bob']}"></petrel-chat>`))).page
     await p.getByRole('alert').waitFor()

@@ -54,11 +54,12 @@ describe('groups', { timeout: suiteMs, concurrency: 3 }, () => {
     await bert.press('Dissolve the group')
     await bert.press('Dissolve', 'dialog')
     for (const p of [bert, cora]) {
-      await p.page.getByText('You are not a member of this group any more.').waitFor()
+      await p.page.getByText('The group was dissolved.').waitFor()
       await p.message('two are left').waitFor() // what was there can still be read
     }
     await cora.page.reload()
     await cora.message('two are left').waitFor()
+    await cora.page.getByText('The group was dissolved.').waitFor()
     await Promise.all([anna, bert, cora].map((p) => p.context.close()))
   })
 

@@ -8,7 +8,7 @@ import { ConnectionText } from '../connection.js'
 import { shortDate } from '../i18n/dates.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
-import { isListed, isMuted } from '../sidebar/list.js'
+import { isDissolved, isListed, isMuted } from '../sidebar/list.js'
 import { useMembers } from './members.js'
 import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
@@ -24,6 +24,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [pins, setPins] = useState(false)
   const title = peer ? peer === user ? t('notes') : name : v?.title || t('group')
+  if (!v && peer === '') return <UnknownHeader />
   return (
     <header className="chat-header">
       <BackButton chat={v?.id ?? ''} />
@@ -52,8 +53,26 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   )
 }
 
+/** The header before it is known what the conversation is called. */
+function UnknownHeader(): ReactElement {
+  const { t } = useTranslation()
+  const connection = useContext(ConnectionText)
+  return (
+    <header className="chat-header">
+      <BackButton chat="" />
+      <div className="chat-title chat-unknown" role="status" aria-label={t('loading')}>
+        <span className="chat-unknown-picture" />
+        <span className="chat-title-text">
+          <span className="chat-unknown-title" />
+          {connection && <span className="chat-subtitle cut only-narrow">{connection}</span>}
+        </span>
+      </div>
+    </header>
+  )
+}
+
 /** Leads to the list, where there is room for one of both only, and says in how many other conversations something is unread. */
-function BackButton({ chat }: { readonly chat: string }): ReactElement {
+export function BackButton({ chat }: { readonly chat: string }): ReactElement {
   const { t } = useTranslation()
   const { account } = useRoute()
   const go = useGo()
@@ -85,11 +104,11 @@ function PeerAvatar({ id, name, peer }: { readonly id: string; readonly name: st
 function Subtitle({ conversation: v, peer }: { readonly conversation: Conversation | undefined; readonly peer: string }): ReactElement {
   const translation = useTranslation()
   const { t } = translation
+  const client = useClient()
   const presence = usePresence(peer)
   const { state } = useStatus()
   const members = useMembers(v?.kind === 'group' ? v : undefined)
-  if (v?.kind === 'group') return <>{v.left ? t('notMemberShort') : members.length > 0 ? t('memberCount', { n: members.length }) : t('group')}</>
-  if (peer === '') return <></> // a chat of which nothing is known
+  if (v?.kind === 'group') return <>{v.left ? t(isDissolved(client, v) ? 'dissolvedShort' : 'notMemberShort') : members.length > 0 ? t('memberCount', { n: members.length }) : t('group')}</>
   if (state !== 'live' || !presence) return <>@{peer}</>
   if (presence.online) return <span className="online">{t('online')}</span>
   return <>{presence.lastMs > 0 ? lastSeen(presence.lastMs, translation) : `@${peer}`}</>

@@ -6,6 +6,7 @@ import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConfirmDialog } from '../info/GroupInfo.js'
+import { isDissolved } from '../sidebar/list.js'
 import { useChat, usePendingOf } from '../snapshot.js'
 import { type ChatActions, ChatContext } from './actions.js'
 import { BlockedLine } from './BlockedLine.js'
@@ -15,6 +16,7 @@ import { thrownText } from './failure.js'
 import { DateDialog } from './DateDialog.js'
 import { ForwardDialog } from './ForwardDialog.js'
 import { MessageMenu, WaitingMenu } from './MessageMenu.js'
+import { MissingChat } from './MissingChat.js'
 import { arrange, asEdited } from './rows.js'
 import { PinBar } from './PinBar.js'
 import { ReactDialog } from './ReactDialog.js'
@@ -91,7 +93,10 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     const own = client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded)
     return own && asEdited(own, client.pending(id))
   }, [client, id, session.user])
-  const writable = v ? !v.left : conv === '' || !synced // a group may be new here: an own list that is not that of the server says nothing
+  // A group may be new here: a list that is not that of the server says nothing. After that list a lost connection changes nothing.
+  const missing = useRef(false)
+  missing.current = !v && conv !== '' && (synced || missing.current)
+  if (missing.current) return <MissingChat />
   return (
     <ChatContext value={actions}>
       <div className="chat" onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
@@ -99,9 +104,9 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
-        {writable
-          ? <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
-          : <p className="composer-none">{t(v ? 'notMember' : 'noChat')}</p>}
+        {v?.left
+          ? <p className="composer-none">{t(isDissolved(client, v) ? 'dissolved' : 'notMember')}</p>
+          : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}

@@ -120,6 +120,8 @@ export const en = {
   notesBeginning: 'What you write here only you see, on all your devices',
   noChat: 'There is no such chat, or you are not in it.',
   notMember: 'You are not a member of this group any more.',
+  dissolved: 'The group was dissolved.',
+  dissolvedShort: 'Dissolved',
   notMemberShort: 'Not a member any more',
   didCreate: '{name} created the group',
   didRename: '{name} named the group “{title}”',

@@ -120,6 +120,8 @@ export const zh: Texts = {
   notesBeginning: '这里的内容只有你自己能看到，并会同步到你的所有设备',
   noChat: '没有这个会话，或者你不在其中。',
   notMember: '你已不是此群的成员。',
+  dissolved: '此群已解散。',
+  dissolvedShort: '已解散',
   notMemberShort: '已不是成员',
   didCreate: '{name} 创建了群聊',
   didRename: '{name} 将群聊命名为“{title}”',

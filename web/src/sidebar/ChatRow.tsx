@@ -16,7 +16,7 @@ import { useTranslation } from '../i18n/index.js'
 import { onRest } from '../press.js'
 import { usePendingOf } from '../snapshot.js'
 import { useChatName } from './ChatLine.js'
-import { isMuted, lastMs } from './list.js'
+import { isDissolved, isMuted, lastMs } from './list.js'
 
 /** A conversation in the list. */
 export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabStop, onSelect }: { readonly conversation: Conversation; readonly selected: boolean; readonly tabStop: boolean; readonly onSelect: (v: Conversation) => void }): ReactElement {
@@ -83,7 +83,7 @@ function Preview({ conversation: v, last: m, selected, failed, waiting }: Previe
   if (waiting !== undefined) return <Words from={v.kind === 'group' ? t('you') : ''} text={plainText(waiting)} />
   if (!m) {
     const happened = client.messages(v.id).findLast(isShown) // a group in which nobody has written yet
-    return <>{v.left ? t('notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
+    return <>{v.left ? t(isDissolved(client, v) ? 'dissolvedShort' : 'notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
   }
   const from = v.kind !== 'group' ? '' : m.from === user ? t('you') : name
   const text = m.recalledBy > 0 ? t('recalled') : m.text === undefined ? t('otherKind') : plainText(m.text)

@@ -35,3 +35,8 @@ export function chatRoute(account: string, v: Pick<Conversation, 'id' | 'kind' |
 export function isMuted(v: Conversation, now = Date.now()): boolean {
   return v.personal.mutedUntilMs > now || v.personal.notify === 'nothing'
 }
+
+/** Whether the group was dissolved. The newest change of its members says so. */
+export function isDissolved(client: Client, v: Conversation): boolean {
+  return v.left && (client.messages(v.id).findLast((m) => m.members)?.members?.dissolved ?? false)
+}
