@@ -163,7 +163,7 @@ func (s adminService) ListTenants(ctx context.Context, _ *connect.Request[petrel
 	}
 	res := &petrelv1.ListTenantsResponse{}
 	for _, t := range list {
-		res.Tenants = append(res.Tenants, &petrelv1.TenantSummary{Tenant: t.Name, Registration: uint32(t.Set), Effective: uint32(t.Effective)})
+		res.Tenants = append(res.Tenants, &petrelv1.TenantSummary{Tenant: t.Name, Registration: uint32(t.Set), Effective: uint32(t.Effective), StrictIds: t.StrictIDs})
 	}
 	return connect.NewResponse(res), nil
 }

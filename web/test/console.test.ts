@@ -317,6 +317,31 @@ describe('the console', { timeout: suiteMs }, () => {
     await p.context.close()
   })
 
+  test('a tenant refuses ids that read as one that exists, as the console sets it', async () => {
+    await w.server.users('marianne')
+    const register = async (user: string): Promise<number> => (await fetch(`${w.server.url}/petrel.v1.AuthService/Register`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ user, password: 'gannet cormorant auk', device: { id: 'web', kind: 'web' } }),
+    })).status
+    const turn = async (p: Person, change: string, label: string, to: string): Promise<void> => {
+      const row = p.page.getByRole('table').first().getByRole('row', { name: 'default' })
+      await row.getByRole('button', { name: change, exact: true }).click()
+      const dialog = p.page.getByRole('dialog')
+      await dialog.getByRole('switch', { name: label }).click()
+      await dialog.getByRole('row', { name: to }).waitFor()
+      await p.press(change, 'dialog')
+      await dialog.waitFor({ state: 'detached' })
+      await row.getByRole('cell', { name: to, exact: true }).waitFor()
+    }
+    const english = await open('tenants')
+    await turn(english, 'Change', 'Refuse ids that read as one that exists', 'look and read like no other')
+    assert.deepEqual([await register('m4rianne'), await register('m4riette')], [409, 200])
+    assert.ok((await record('SetRegistration'))?.details?.some(({ name, value }) => name === 'strict_ids' && value.includes('true')))
+    const chinese = await open('tenants', { locale: 'zh-CN' })
+    await turn(chinese, '更改', '拒绝读起来与已有 ID 相同的用户 ID', '不得与已有的看起来相同')
+    assert.equal(await register('m4rianne'), 200)
+    await Promise.all([english, chinese].map((p) => p.context.close()))
+  })
+
   test('log, refusals, cluster, tenants and backups show what there is', async () => {
     const p = await open('log?contains=store')
     await cell(p, /store is open/).waitFor()

@@ -3204,8 +3204,9 @@ func (x *ListTenantsResponse) GetTenants() []*TenantSummary {
 type TenantSummary struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Registration  uint32                 `protobuf:"varint,2,opt,name=registration,proto3" json:"registration,omitempty"` // Registration, as it was set
-	Effective     uint32                 `protobuf:"varint,3,opt,name=effective,proto3" json:"effective,omitempty"`       // Registration, that holds now
+	Registration  uint32                 `protobuf:"varint,2,opt,name=registration,proto3" json:"registration,omitempty"`            // Registration, as it was set
+	Effective     uint32                 `protobuf:"varint,3,opt,name=effective,proto3" json:"effective,omitempty"`                  // Registration, that holds now
+	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"` // nobody registers an id that reads as one that exists
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3259,6 +3260,13 @@ func (x *TenantSummary) GetEffective() uint32 {
 		return x.Effective
 	}
 	return 0
+}
+
+func (x *TenantSummary) GetStrictIds() bool {
+	if x != nil {
+		return x.StrictIds
+	}
+	return false
 }
 
 type NoteBackupRequest struct {
@@ -3830,11 +3838,13 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x03(\tR\x05nodes\"\x14\n" +
 	"\x12ListTenantsRequest\"I\n" +
 	"\x13ListTenantsResponse\x122\n" +
-	"\atenants\x18\x01 \x03(\v2\x18.petrel.v1.TenantSummaryR\atenants\"i\n" +
+	"\atenants\x18\x01 \x03(\v2\x18.petrel.v1.TenantSummaryR\atenants\"\x88\x01\n" +
 	"\rTenantSummary\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\"\n" +
 	"\fregistration\x18\x02 \x01(\rR\fregistration\x12\x1c\n" +
-	"\teffective\x18\x03 \x01(\rR\teffective\"B\n" +
+	"\teffective\x18\x03 \x01(\rR\teffective\x12\x1d\n" +
+	"\n" +
+	"strict_ids\x18\x04 \x01(\bR\tstrictIds\"B\n" +
 	"\x11NoteBackupRequest\x12-\n" +
 	"\x06backup\x18\x01 \x01(\v2\x15.petrel.v1.BackupInfoR\x06backup\"\x14\n" +
 	"\x12NoteBackupResponse\"\x14\n" +

@@ -1,8 +1,8 @@
 import { type ReactElement, useState } from 'react'
-import { Button, Choices, Field } from '../../ui/index.js'
+import { Button, Choices, Field, Switch } from '../../ui/index.js'
 import { call, useCall } from '../call.js'
 import { named, useTranslation } from '../i18n/index.js'
-import { Change, Once } from '../parts/Change.js'
+import { Change, type Changed, Once } from '../parts/Change.js'
 import { Link } from '../parts/Facts.js'
 import { Table } from '../parts/Table.js'
 import { Trouble } from '../parts/Trouble.js'
@@ -30,7 +30,7 @@ export function Tenants(): ReactElement {
       {error && <Trouble error={error} />}
       <Table label={t('tenants')} rows={answer?.tenants ?? []} keyOf={(x) => x.tenant ?? ''} empty={t('loading')} columns={[
         { title: t('tenant'), cell: (x) => <Link page="users" query={{ tenant: x.tenant === 'default' ? '' : x.tenant ?? '' }}>{x.tenant}</Link> },
-        { title: t('registrationSet'), cell: (x) => say(x.registration) }, { title: t('registrationNow'), wide: true, cell: (x) => say(x.effective) },
+        { title: t('registrationSet'), cell: (x) => say(x.registration) }, { title: t('registrationNow'), wide: true, cell: (x) => say(x.effective) }, { title: t('newIds'), wide: true, cell: (x) => t(x.strictIds ? 'idsReadAsNoOther' : 'idsLookLikeNoOther') },
         { title: t('action'), action: true, cell: (x) => <><Button small onClick={() => setAsking({ what: 'registration', of: x })}>{t('change')}</Button><Button small onClick={() => setAsking({ what: 'invite', of: x })}>{t('invite')}</Button></> },
       ]} />
       {asking?.what === 'registration' && <Register of={asking.of} onClose={close} />}
@@ -43,10 +43,17 @@ function Register({ of, onClose }: { readonly of: TenantSummaryJson; readonly on
   const tr = useTranslation()
   const { t } = tr
   const before = registrations[of.registration ?? 0] ?? 'REGISTRATION_UNSPECIFIED'
-  const [to, setTo] = useState<Registration>(before === 'REGISTRATION_UNSPECIFIED' ? 'REGISTRATION_CLOSED' : before)
+  const [to, setTo] = useState<Registration>(before)
+  const was = of.strictIds ?? false
+  const [strict, setStrict] = useState(was)
+  const ids = (isStrict: boolean): string => t(isStrict ? 'idsReadAsNoOther' : 'idsLookLikeNoOther')
+  const changes: Changed[] = []
+  if (to !== before) changes.push({ name: t('registrationSet'), from: named(tr, 'registration', before), to: named(tr, 'registration', to) })
+  if (strict !== was) changes.push({ name: t('newIds'), from: ids(was), to: ids(strict) })
   return (
-    <Change title={t('registrationTitle', { tenant: of.tenant ?? '' })} changes={[{ name: t('registrationSet'), from: named(tr, 'registration', before), to: named(tr, 'registration', to) }]} ready={to !== before} action={t('change')} done={t('doneChanged')} run={(requestId) => call('AdminService/SetRegistration', { tenant: of.tenant ?? '', registration: to, requestId })} onClose={onClose}>
-      <Choices label={t('registrationSet')} value={to} of={registrations.slice(1).map((r) => [r, named(tr, 'registration', r)] as const)} onChange={setTo} />
+    <Change title={t('registrationTitle', { tenant: of.tenant ?? '' })} changes={changes} ready={changes.length > 0} action={t('change')} done={t('doneChanged')} run={(requestId) => call('AdminService/SetRegistration', { tenant: of.tenant ?? '', registration: to, ...(strict !== was && { strictIds: strict }), requestId })} onClose={onClose}>
+      <Choices label={t('registrationSet')} value={to} of={registrations.map((r) => [r, named(tr, 'registration', r)] as const)} onChange={setTo} />
+      <Switch on={strict} onChange={setStrict}>{t('strictIds')}</Switch>
     </Change>
   )
 }

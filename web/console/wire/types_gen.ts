@@ -1544,6 +1544,8 @@ export interface TenantSummaryJson {
   readonly registration?: number
   /** Registration, that holds now */
   readonly effective?: number
+  /** nobody registers an id that reads as one that exists */
+  readonly strictIds?: boolean
 }
 
 export interface NoteBackupRequestJson {
