@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "4eeed914faca6e06"
-const files = ["/","/assets/EmojiPicker-CmdtfHea.js","/assets/EmojiPicker-DuQ5JLWt.css","/assets/en-Ba68I1a1.js","/assets/index-2NVF7OCO.js","/assets/index-Dx0KqxZk.css","/assets/zh-CgX5wPb3.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "4dccd086f96f36de"
+const files = ["/","/assets/EmojiPicker-DnRK8v24.js","/assets/EmojiPicker-DuQ5JLWt.css","/assets/en-Ba68I1a1.js","/assets/index-Dx0KqxZk.css","/assets/index-YvMEelFF.js","/assets/zh-CgX5wPb3.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

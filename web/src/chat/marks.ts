@@ -1,3 +1,6 @@
+import { linksIn } from './links.js'
+import { alphanumericAnd, isAlphanumeric, isBlank, isLineEnd, Reading } from './reading.js'
+
 /** A piece of a message: a text, or a mark with pieces in it. */
 export type Piece =
   | string
@@ -6,60 +9,174 @@ export type Piece =
   | { readonly kind: 'link'; readonly text: string; readonly to: string }
   | { readonly kind: 'mention'; readonly user: string }
 
-const block = /\n?```(?:[\w+-]*\n)?([\s\S]+?)\n?```\n?/
-const code = /`([^`\n]+)`/
-const link = /(?:\bhttps?:\/\/|(?<![A-Za-z0-9@./-])www\.[a-z0-9-]+\.)[^\s<>"'“”‘’，。；！？、（）《》【】]+|(?<![A-Za-z0-9.%+@/-])[a-z0-9][\w.%+-]{0,63}@(?:[a-z0-9-]{1,63}\.)+[a-z]{2,}/i
-const mark = /\*\*(?=\S)(.+?\S|\S)\*\*|~~(?=\S)(.+?\S|\S)~~|(?<![\p{L}\p{N}_])_(?=\S)(.+?\S|\S)_(?![\p{L}\p{N}_])/u
-const mention = /(?<![A-Za-z0-9_@.])@([A-Za-z0-9](?:[A-Za-z0-9._+@-]*[A-Za-z0-9])?)/
+const wordSign = /[\p{L}\p{N}_]/u
+const inWord = alphanumericAnd('_')
+const isWordSign = (point: number | undefined): boolean => point !== undefined && (point < 128 ? inWord(point) : wordSign.test(String.fromCodePoint(point)))
+const inLanguage = alphanumericAnd('_+-')
+const beforeMention = alphanumericAnd('_@.')
+const inMention = alphanumericAnd('._+@-')
+const [lineFeed, backtick] = [10, 96]
+
+interface Mark {
+  readonly kind: 'bold' | 'italic' | 'strike'
+  readonly sign: number
+  readonly length: number
+}
+const bold: Mark = { kind: 'bold', sign: 42, length: 2 }
+const strike: Mark = { kind: 'strike', sign: 126, length: 2 }
+const italic: Mark = { kind: 'italic', sign: 95, length: 1 }
+const markOf = (c: number): Mark | undefined => c === bold.sign ? bold : c === strike.sign ? strike : c === italic.sign ? italic : undefined
 
 /**
  * Takes a text apart: ``` and ` for code, ** bold, _ italic, ~~ strike, addresses of pages and of mail, and @ for the
- * users that the message mentions. The pieces are drawn as elements; nothing is HTML.
+ * users that the message mentions. The pieces are drawn as elements; nothing is HTML. It looks at each sign a bounded
+ * number of times.
  */
 export function piecesOf(text: string, mentions: ReadonlySet<string>): readonly Piece[] {
-  return split(text, block, ([, inner = '']) => ({ kind: 'block', text: inner }), (outside) =>
-    split(outside, code, ([, inner = '']) => ({ kind: 'code', text: inner }), (words) => inline(words, mentions)))
+  return new Parser(text, mentions).pieces
 }
 
-function inline(text: string, mentions: ReadonlySet<string>): readonly Piece[] {
-  return split(text, link, ([address]) => linkOf(address), (words) =>
-    split(words, mark, ([, bold, strike, italic], whole) => ({
-      kind: bold !== undefined ? 'bold' : strike !== undefined ? 'strike' : 'italic', of: inline(bold ?? strike ?? italic ?? whole, mentions),
-    }), (rest) => split(rest, mention, ([whole, user = '']) => mentions.has(user) || mentions.has('*') && user === 'all' ? { kind: 'mention', user } : whole, (plain) => [plain])))
+/** How many signs the parser looks at, those that it looks at again counted again. */
+export function stepsOf(text: string, mentions: ReadonlySet<string>): number {
+  return new Parser(text, mentions).steps
 }
 
-/** A link without the signs that end the sentence around it. */
-function linkOf(found: string): Piece | readonly Piece[] {
-  let end = found.length
-  while (end > 0) {
-    const sign = found[end - 1] ?? ''
-    const closes = sign === ')' && count(found.slice(0, end), '(') < count(found.slice(0, end), ')')
-    if (!closes && !/[.,;:!?*_~]/.test(sign)) break
-    end--
+class Parser {
+  readonly pieces: Piece[] = []
+  readonly #mentions: ReadonlySet<string>
+  steps = 0
+
+  constructor(text: string, mentions: ReadonlySet<string>) {
+    this.#mentions = mentions
+    this.#read(text, (r) => this.#blocks(r))
   }
-  const text = found.slice(0, end)
-  const to = /^https?:/i.test(text) ? text : /^www\./i.test(text) ? `https://${text}` : `mailto:${text}`
-  if (!URL.canParse(to)) return found
-  return end === found.length ? { kind: 'link', text, to } : [{ kind: 'link', text, to }, found.slice(end)]
-}
 
-function count(text: string, sign: string): number {
-  return text.split(sign).length - 1
-}
-
-/** The pieces of what matches, and those that rest makes of what is between. */
-function split(text: string, pattern: RegExp, make: (match: readonly [string, ...(string | undefined)[]], whole: string) => Piece | readonly Piece[], rest: (text: string) => readonly Piece[]): readonly Piece[] {
-  const pieces: Piece[] = []
-  let at = 0
-  for (const match of text.matchAll(new RegExp(pattern, `${pattern.flags}g`))) {
-    if (match.index > at) pieces.push(...rest(text.slice(at, match.index)))
-    const made = make(match as unknown as readonly [string, ...(string | undefined)[]], match[0])
-    if (Array.isArray(made)) pieces.push(...made as readonly Piece[])
-    else pieces.push(made as Piece)
-    at = match.index + match[0].length
+  #read(text: string, parse: (r: Reading) => void): void {
+    const r = new Reading(text)
+    parse(r)
+    this.steps += r.steps
   }
-  if (at < text.length) pieces.push(...rest(text.slice(at)))
-  return pieces
+
+  /** ``` around lines, with the name of a language after the first one. A line feed on either side of a mark is part of it. */
+  #blocks(r: Reading): void {
+    let at = 0
+    for (let open = r.find(fence, 0); open >= 0; open = r.find(fence, at)) {
+      const named = r.skip(open + 3, inLanguage)
+      let begin = r.at(named) === lineFeed ? named + 1 : open + 3
+      let close = r.find(fence, begin + 1)
+      if (close < 0) close = r.find(fence, (begin = open + 3) + 1) // the name is what stands in it
+      if (close < 0) break
+      this.#code(r.text.slice(at, open > at && r.at(open - 1) === lineFeed ? open - 1 : open))
+      this.pieces.push({ kind: 'block', text: r.text.slice(begin, close - 1 > begin && r.at(close - 1) === lineFeed ? close - 1 : close) })
+      at = close + 3
+      if (r.at(at) === lineFeed) at++
+    }
+    this.#code(r.text.slice(at))
+  }
+
+  /** ` around a part of a line. */
+  #code(text: string): void {
+    this.#read(text, (r) => {
+      let at = 0
+      for (let open = r.find('`', 0); open >= 0;) {
+        const close = r.skip(open + 1, (c) => c !== backtick && c !== lineFeed)
+        if (close >= r.length) break
+        if (r.at(close) === lineFeed) open = r.find('`', close)
+        else if (close === open + 1) open = close
+        else {
+          this.#inline(r.text.slice(at, open), noMarks, this.pieces)
+          this.pieces.push({ kind: 'code', text: r.text.slice(open + 1, close) })
+          at = close + 1
+          open = r.find('`', at)
+        }
+      }
+      this.#inline(r.text.slice(at), noMarks, this.pieces)
+    })
+  }
+
+  /** Links, and between them marks, but for those that the text stands in: none stands in itself, so they are three deep at most. */
+  #inline(text: string, within: readonly Mark[], to: Piece[]): void {
+    this.#read(text, (r) => {
+      let at = 0
+      for (const { from, end, to: address } of linksIn(r)) {
+        this.#marked(r.text.slice(at, from), within, to)
+        to.push({ kind: 'link', text: r.text.slice(from, end), to: address })
+        at = end
+      }
+      this.#marked(r.text.slice(at), within, to)
+    })
+  }
+
+  #marked(text: string, within: readonly Mark[], to: Piece[]): void {
+    this.#read(text, (r) => {
+      const next = { bold: 0, strike: 0, italic: 0 } // where each mark closes next: this only moves on
+      let lineEnd = 0 // the next one: this only moves on as well
+      let at = 0
+      for (let i = 0; i < r.length; i++) {
+        const m = markOf(r.at(i))
+        if (!m || within.includes(m) || !opens(r, i, m)) continue
+        const close = next[m.kind] = closing(r, m, Math.max(next[m.kind], i + m.length + 1))
+        lineEnd = r.skip(Math.max(lineEnd, i), inLine)
+        if (close >= r.length || lineEnd < close) continue
+        this.#mentioned(r.text.slice(at, i), to)
+        const of: Piece[] = []
+        this.#inline(r.text.slice(i + m.length, close), [...within, m], of)
+        to.push({ kind: m.kind, of })
+        at = close + m.length
+        i = at - 1
+      }
+      this.#mentioned(r.text.slice(at), to)
+    })
+  }
+
+  #mentioned(text: string, to: Piece[]): void {
+    this.#read(text, (r) => {
+      let at = 0
+      for (let i = r.find('@', 0); i >= 0;) {
+        let end = i + 1
+        if (isAlphanumeric(r.at(end)) && !(i > 0 && beforeMention(r.at(i - 1)))) {
+          end = r.skip(end, inMention)
+          while (!isAlphanumeric(r.at(end - 1))) end--
+          const user = r.text.slice(i + 1, end)
+          if (this.#mentions.has(user) || this.#mentions.has('*') && user === 'all') {
+            say(r.text.slice(at, i), to)
+            to.push({ kind: 'mention', user })
+            at = end
+          }
+        }
+        i = r.find('@', end)
+      }
+      say(r.text.slice(at), to)
+    })
+  }
+}
+
+const fence = '```'
+const noMarks: readonly Mark[] = []
+const inLine = (c: number): boolean => !isLineEnd(c)
+
+/** Adds a plain text: to the one before it, so that there is one text between two elements. */
+function say(text: string, to: Piece[]): void {
+  const before = to.at(-1)
+  if (typeof before === 'string') to[to.length - 1] = before + text
+  else if (text !== '') to.push(text)
+}
+
+function isMark(r: Reading, i: number, { sign, length }: Mark): boolean {
+  return r.at(i) === sign && (length === 1 || r.at(i + 1) === sign)
+}
+
+/** Whether a mark begins at i: a sign that is no blank follows; before an _ stands no part of a word. */
+function opens(r: Reading, i: number, m: Mark): boolean {
+  const after = r.at(i + m.length)
+  return isMark(r, i, m) && !Number.isNaN(after) && !isBlank(after) && (m.kind !== 'italic' || !isWordSign(r.pointBefore(i)))
+}
+
+/** The first place from i on where a mark ends: after a sign that is no blank; after an _ stands no part of a word. */
+function closing(r: Reading, m: Mark, from: number): number {
+  let i = from
+  while (i < r.length && !(isMark(r, i, m) && !isBlank(r.at(i - 1)) && (m.kind !== 'italic' || !isWordSign(r.point(i + 1))))) i++
+  return i
 }
 
 const word = /(?!ℹ)\p{L}/u // the one sign that is a letter and an emoji

@@ -1,6 +1,7 @@
 import type { Client, Conversation, MemberRef } from '@petrel-im/sdk'
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { useEffect, useState } from 'react'
+import { alphanumericAnd, Reading } from './reading.js'
 
 const none: readonly MemberRef[] = []
 
@@ -38,6 +39,24 @@ function readMembers(client: Client, conv: string, changed: number): Promise<rea
 
 /** The members whom a text names with @, at most 50, and whether it names all. */
 export function mentionedIn(text: string, members: readonly MemberRef[], me: string): { readonly mentions: readonly string[]; readonly all: boolean } {
-  const named = new Set([...text.matchAll(/(?<![A-Za-z0-9_@.])@([A-Za-z0-9._+@-]+)/g)].flatMap(([, word = '']) => [word, word.replace(/[.-]+$/, '')]))
+  const named = namesIn(new Reading(text))
   return { mentions: members.map((m) => m.user).filter((u) => u !== me && named.has(u)).slice(0, 50), all: named.has('all') }
+}
+
+const beforeName = alphanumericAnd('_@.')
+const inName = alphanumericAnd('._+@-')
+const endsSentence = (c: number): boolean => c === 46 || c === 45 // . and -
+
+/** The words after @, each also without the signs of the sentence after it. */
+export function namesIn(r: Reading): ReadonlySet<string> {
+  const names = new Set<string>()
+  for (let i = r.find('@', 0); i >= 0;) {
+    const begin = i + 1
+    const end = i > 0 && beforeName(r.at(i - 1)) ? begin : r.skip(begin, inName)
+    let last = end
+    while (last > begin && endsSentence(r.at(last - 1))) last--
+    if (end > begin) names.add(r.text.slice(begin, end)).add(r.text.slice(begin, last))
+    i = r.find('@', end)
+  }
+  return names
 }
