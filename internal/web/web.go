@@ -35,6 +35,9 @@ type Options struct {
 	// Registration says who may make an account: open, invitation or closed. It is called for
 	// each page. nil: open.
 	Registration func(context.Context) string
+	// BodyBytes is the largest text of a message, in bytes. It is called for each page; nil: the
+	// page does not say.
+	BodyBytes func() int
 }
 
 // Site serves the files of the web chat.
@@ -157,7 +160,11 @@ func (s *Site) serveIndex(w http.ResponseWriter, r *http.Request) {
 	if s.o.Registration != nil {
 		registration = s.o.Registration(r.Context())
 	}
-	page := strings.NewReplacer("{{name}}", html.EscapeString(s.o.Name), "{{registration}}", html.EscapeString(registration)).Replace(s.index)
+	body := 0
+	if s.o.BodyBytes != nil {
+		body = max(0, s.o.BodyBytes())
+	}
+	page := strings.NewReplacer("{{name}}", html.EscapeString(s.o.Name), "{{registration}}", html.EscapeString(registration), "{{body-bytes}}", strconv.Itoa(body)).Replace(s.index)
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.policy())
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

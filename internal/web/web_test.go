@@ -187,3 +187,12 @@ func TestBuildWithoutAPageIsRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestThePageSaysTheLargestBody(t *testing.T) {
+	for limit, want := range map[int]string{48 << 10: "49152", -1: "0"} {
+		mux := serve(t, Options{Name: "Petrel", BodyBytes: func() int { return limit }})
+		if page := string(body(t, get(mux, "/"))); !strings.Contains(page, `<meta name="petrel-body-bytes" content="`+want+`">`) {
+			t.Errorf("a limit of %d bytes: the page does not say %s", limit, want)
+		}
+	}
+}

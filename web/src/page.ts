@@ -8,6 +8,8 @@ export const page = {
   name: meta('application-name').replace('{{name}}', 'Petrel') || 'Petrel',
   /** Who may make an account: open, invitation or closed. */
   registration: meta('petrel-registration'),
+  /** The largest text of a message, in bytes; 0: not known, as in a page of somebody else. */
+  bodyBytes: Number(meta('petrel-body-bytes')) || 0,
 } as const
 
 /** Whether only this host reaches the page: there a link with a token may log in. */

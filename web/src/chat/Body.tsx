@@ -1,12 +1,27 @@
-import { memo, type ReactElement, useMemo } from 'react'
+import { memo, type ReactElement, useMemo, useState } from 'react'
+import { useTranslation } from '../i18n/index.js'
+import { foldOf, piecesUntil } from './fold.js'
 import { type Piece, piecesOf } from './marks.js'
 import { useSession } from '../account/SessionContext.js'
 import { useChatActions } from './actions.js'
 
-/** The text of a message with its marks. To what can be pressed in it the arrows lead, see roving.ts; only code is a stop of Tab, because it may have to be scrolled. */
+/** The text of a message with its marks, of a long one the beginning until the person asks for more. To what can be pressed in it the arrows lead, see roving.ts; only code is a stop of Tab, because it may have to be scrolled. */
 export const Body = memo(function Body({ text, mentions }: { readonly text: string; readonly mentions: ReadonlySet<string> }): ReactElement {
-  const pieces = useMemo(() => piecesOf(text, mentions), [text, mentions])
-  return <span className="body">{pieces.map(draw)}</span>
+  const { t } = useTranslation()
+  const { grow } = useChatActions()
+  const fold = useMemo(() => foldOf(text), [text])
+  const [whole, setWhole] = useState(false)
+  const pieces = useMemo(() => fold === undefined || whole ? piecesOf(text, mentions) : piecesUntil(text, fold, mentions), [text, mentions, fold, whole])
+  const turn = (): void => {
+    if (!whole) grow()
+    setWhole(!whole)
+  }
+  return (
+    <span className="body">
+      {pieces.map(draw)}
+      {fold !== undefined && <button type="button" tabIndex={-1} className="body-fold" aria-expanded={whole} onClick={turn}>{t(whole ? 'showLess' : 'showAll')}</button>}
+    </span>
+  )
 })
 
 function draw(piece: Piece, i: number): ReactElement | string {

@@ -78,6 +78,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         client.discard(o.id)
       },
       discard: (o) => client.discard(o.id),
+      grow: () => timeline.current?.grow(),
       openUser: (user) => go({ account: session.user, user }),
     }
   }, [client, go, session, t, toast])

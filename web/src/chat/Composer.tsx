@@ -6,9 +6,11 @@ import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
 import { Emojis } from '../emoji/Emojis.js'
 import { useEnvironment } from '../environment.js'
+import { page } from '../page.js'
 import { useTranslation } from '../i18n/index.js'
 import { Completion, type Completed, useCompletion } from './Completion.js'
 import { thrownText } from './failure.js'
+import { lengthOf } from './length.js'
 import { plainText } from './marks.js'
 import { mentionedIn, useMembers } from './members.js'
 import { useName } from '../account/names.js'
@@ -46,6 +48,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const toast = useToast()
   const field = useRef<HTMLTextAreaElement>(null)
   const [empty, setEmpty] = useState(() => draftOf(session.account, chat) === '')
+  const [length, setLength] = useState(() => shownLength(draftOf(session.account, chat)))
   const [emoji, setEmoji] = useState(false)
   const members = useMembers(conversation?.kind === 'group' ? conversation : undefined)
   const completion = useCompletion(members, user, conversation?.role === 'owner' || conversation?.role === 'admin')
@@ -62,6 +65,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     if (!f) return
     f.value = text
     setEmpty(text.trim() === '')
+    setLength(shownLength(text))
     grow()
   }, [grow])
 
@@ -92,6 +96,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     const f = field.current
     if (!f) return
     setEmpty(f.value.trim() === '')
+    setLength(shownLength(f.value))
     grow()
     completion.look(f)
     if (editing) return
@@ -102,7 +107,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const send = (): void => {
     const f = field.current
     const text = f?.value.trim() ?? ''
-    if (!f || text === '') return
+    if (!f || text === '' || length.over > 0) return
     setText('')
     setEmoji(false)
     completion.close()
@@ -177,14 +182,25 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
             onInput={(e) => { setEmoji(false); changed(); completion.typed(e.currentTarget, e.nativeEvent as InputEvent) }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />
-          <button type="button" className="composer-send" aria-label={t(editing ? 'save' : 'send')} title={t(editing ? 'save' : 'send')} disabled={empty} onMouseDown={(e) => e.preventDefault()} onClick={send}>
+          <button type="button" className="composer-send" aria-label={t(editing ? 'save' : 'send')} title={t(editing ? 'save' : 'send')} disabled={empty || length.over > 0} onMouseDown={(e) => e.preventDefault()} onClick={send}>
             <Icon name={editing ? 'check' : 'send'} />
           </button>
         </div>
+        {length.characters > 0 && <p className={length.over > 0 ? 'composer-length composer-over' : 'composer-length'} role={length.over > 0 ? 'status' : undefined}>{length.over > 0 ? t('tooLongBy', { n: length.over }) : t('characters', { n: length.characters })}</p>}
       </div>
       {emoji && <Emojis onPick={insert} onClose={noEmoji} />}
     </div>
   )
+}
+
+const nothing = { characters: 0, over: 0 }
+const longCharacters = 1000 // from here on they are counted
+
+/** What is said of the length of a text: nothing of a short one. */
+function shownLength(text: string): typeof nothing {
+  if (text.length < longCharacters && (page.bodyBytes === 0 || 3 * text.length <= page.bodyBytes)) return nothing
+  const length = lengthOf(text.trim(), page.bodyBytes)
+  return length.over > 0 || length.characters >= longCharacters ? length : nothing
 }
 
 /** What is answered, or edited. */

@@ -102,6 +102,13 @@ export class Scroller {
     this.remember()
   }
 
+  /** With the next change the upper edge of the row at the top of the view stands still, also at the end. */
+  holdTop(): void {
+    this.remember()
+    if (this.#anchor && this.#anchor.isBottom) this.#anchor = { ...this.#anchor, still: this.#anchor.top, isBottom: false }
+    this.#end = false
+  }
+
   toEnd(): void {
     this.#end = true
     this.#view.scrollTop = this.#view.scrollHeight

@@ -24,6 +24,8 @@ export interface TimelineControl {
   /** Brings the first message of a time or later into view. */
   readonly jumpToTime: (ms: number) => Promise<void>
   readonly toEnd: () => void
+  /** A message grows with the next drawing, and downwards, also at the end. */
+  readonly grow: () => void
 }
 
 interface TimelineProps {
@@ -57,7 +59,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
     if (there) setLit(seq)
     return there
   }, [jumpTo])
-  useImperativeHandle(control, () => ({ jumpTo: jump, jumpToTime, toEnd }), [jump, jumpToTime, toEnd])
+  useImperativeHandle(control, () => ({ jumpTo: jump, jumpToTime, toEnd, grow: () => scroller.current?.holdTop() }), [jump, jumpToTime, scroller, toEnd])
   useEffect(() => {
     if (lit === 0) return undefined
     if (content.current) arrive(content.current)

@@ -16,6 +16,7 @@ export interface ChatActions {
   readonly again: (o: Outgoing) => void
   readonly change: (o: Outgoing) => void // its text goes back into the field
   readonly discard: (o: Outgoing) => void
+  readonly grow: () => void // a message grows next, and downwards: what is above stays where it is
   readonly openUser: (user: string) => void
 }
 
