@@ -60,7 +60,7 @@ func changed(ctx context.Context, name, before, after string) {
 
 // serve is around everything that is served on HTTP but the WebSocket: it names
 // the request, refuses secrets in the URL, and gives the errors that Connect
-// finds by itself the form of all others. What is no call goes to rest.
+// finds by itself the form of all others. Other requests go to rest.
 // Spec: P-12.2, P-12.3.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http.Handler) {
 	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: d == Inside}
