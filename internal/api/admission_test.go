@@ -475,3 +475,50 @@ func TestAnswersThatWaitForAWindowCount(t *testing.T) {
 		}
 	})
 }
+
+// Requests of HTTP/2 whose answers wait, also refusals, are bounded for an address and in all;
+// what is over is told by headers, which wait for nobody. Spec: P-12.7.
+func TestStreamsThatNobodyReadsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		free, rest := make(chan struct{}), http.NewServeMux()
+		rest.HandleFunc("/wait", func(http.ResponseWriter, *http.Request) { <-free })
+		doors := map[Door]http.Handler{Public: w.srv.front(Public, rest), Inside: w.srv.front(Inside, rest)}
+		get := func(d Door, addr, path string, major int) *httptest.ResponseRecorder {
+			r, answer := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
+			r.RemoteAddr, r.ProtoMajor = addr, major
+			doors[d].ServeHTTP(answer, r)
+			return answer
+		}
+		most := w.srv.o.UnderWayBytes / partOfHost / streamCost
+		for range most {
+			go get(Public, "192.0.2.1:1", "/wait", 2)
+		}
+		synctest.Wait()
+		over := get(Public, "192.0.2.1:2", "/other", 2)
+		if over.Code != http.StatusServiceUnavailable || over.Header().Get(errorHeader) != string(im.CodeOverloaded) || over.Header().Get("Retry-After") == "" || over.Body.Len() > 0 {
+			t.Errorf("one more: %d %v, %d bytes", over.Code, over.Header(), over.Body.Len())
+		}
+		for what, code := range map[string]int{
+			"of another address": get(Public, "192.0.2.2:1", "/other", 2).Code,
+			"of HTTP/1":          get(Public, "192.0.2.1:3", "/other", 1).Code,
+			"of an operator":     get(Inside, "192.0.2.1:4", "/other", 2).Code,
+		} {
+			if code != http.StatusNotFound {
+				t.Errorf("a request %s: %d", what, code)
+			}
+		}
+		for range most {
+			go get(Public, "192.0.2.2:1", "/wait", 2)
+		}
+		synctest.Wait()
+		if code := get(Public, "192.0.2.3:1", "/other", 2).Code; code != http.StatusServiceUnavailable {
+			t.Errorf("with all there may be: %d", code)
+		}
+		close(free)
+		synctest.Wait()
+		if code := get(Public, "192.0.2.1:2", "/other", 2).Code; code != http.StatusNotFound {
+			t.Errorf("when they have ended: %d", code)
+		}
+	})
+}

@@ -65,6 +65,12 @@ func changed(ctx context.Context, name, before, after string) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http.Handler) {
 	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: d == Inside}
 	w.Header().Set("Request-Id", c.id)
+	leaveStream, ok := s.enterStream(d, r)
+	if !ok {
+		refuseStream(w)
+		return
+	}
+	defer leaveStream()
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	a := &answer{ResponseWriter: w}
 	defer func() {

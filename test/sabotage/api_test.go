@@ -2,6 +2,12 @@ package sabotage
 
 var apiRules = []rule{
 	{
+		name:    "streams-without-end",
+		holds:   "requests of HTTP/2 whose answers nobody reads are bounded, also those that are refused",
+		patches: []patch{{"internal/api/admission.go", `if r.ProtoMajor != 2 {`, `if true {`}},
+		guards:  []guard{{"internal/api", "^TestStreamsThatNobodyReadsAreBounded$"}},
+	},
+	{
 		name:    "encode-all-at-once",
 		holds:   "large requests and answers take turns while they are decoded and encoded",
 		patches: []patch{{"internal/api/codec.go", `if bytes > large {`, `if false {`}},
