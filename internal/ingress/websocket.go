@@ -55,7 +55,7 @@ func (v *visit) checkWebSocket(ctx context.Context) {
 	defer end.Stop()
 	defer func() { _ = link.Close() }() // all was said
 	if err = ws.WriteFrame(link, ws.MaskFrame(ws.NewTextFrame([]byte(hello)))); err == nil {
-		_, err = ws.ReadFrame(link)
+		_, err = ws.ReadHeader(link)
 	}
 	if err != nil {
 		v.note(check, Fail, "look at the log of the proxy: it takes the connection and passes no frames on", "a hello gets no answer: %v", err)
