@@ -23,7 +23,7 @@ export async function eventually(what: string, holds: () => Promise<boolean> | b
 
 /** Lets everything run that waits for no timer and for no other process: then what is not there does not come. */
 export async function idle(): Promise<void> {
-  for (let turn = 0; turn < idleTurns; turn++) await new Promise((resolve) => setImmediate(resolve))
+  for (let turn = 0; turn < idleTurns; turn++) await new Promise((resolve) => setTimeout(resolve)) // also timers that are due at once
 }
 
 /** The end of p, which must come. */
