@@ -205,6 +205,7 @@ func TestSlowBodiesMakeRoom(t *testing.T) {
 		var conns []net.Conn
 		for range maxReadingOfHost {
 			conns = append(conns, slow())
+			synctest.Wait() // the first is the oldest
 		}
 		defer func() {
 			for _, nc := range conns {
