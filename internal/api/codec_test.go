@@ -48,7 +48,7 @@ func TestMisspeltNamesOfValuesAreRefused(t *testing.T) {
 	})
 }
 
-// What is large takes a turn while it is decoded and encoded; what is small does not wait.
+// Large requests and answers take a turn while they are decoded and encoded; small ones do not wait.
 func TestLargeRequestsAndAnswersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := jsonCodec{turns: share.NewTurns(1)}

@@ -56,7 +56,7 @@ func TestFrameOfManyValuesIsNotDecoded(t *testing.T) {
 	}
 }
 
-// What clients write is far from the bound: commas and brackets of a text are no values.
+// The frames that clients write are far from the bound: commas and brackets of a text are no values.
 func TestFrameOfManyBytesIsDecoded(t *testing.T) {
 	ids := make([]string, 1000)
 	for i := range ids {

@@ -1,4 +1,4 @@
-// What others write, of any length and kind, is taken apart in time that grows with its length.
+// Texts of others, of any length and kind, are taken apart in time that grows with their length.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { piecesOf, stepsOf } from './marks.js'
