@@ -13,7 +13,10 @@ import (
 const Least = 300 * time.Millisecond
 
 // Machine counts how often the machine stood still while it was watched. The zero value is ready.
-type Machine struct{ times atomic.Int64 }
+type Machine struct {
+	times   atomic.Int64
+	longest atomic.Int64 // in nanoseconds; Watch alone writes it
+}
 
 // Watch looks until ctx ends. A goroutine that wants to run every 20 ms and does not for
 // much longer is on a machine that stands still.
@@ -27,8 +30,9 @@ func (m *Machine) Watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if time.Since(last) > every+Least {
+		if gap := time.Since(last) - every; gap > Least {
 			m.Note()
+			m.longest.Store(max(m.longest.Load(), int64(gap)))
 		}
 		last = time.Now()
 	}
@@ -39,3 +43,6 @@ func (m *Machine) Note() { m.times.Add(1) }
 
 // Stood is how often the machine stood still.
 func (m *Machine) Stood() int { return int(m.times.Load()) }
+
+// Longest is how long the machine stood still at most, as Watch has seen.
+func (m *Machine) Longest() time.Duration { return time.Duration(m.longest.Load()) }
