@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/share"
 )
 
 // arrived is an accepted connection whose client is not its peer, that has a TLS
@@ -18,7 +20,7 @@ type arrived struct {
 	throttle *throttle     // of a connection of the HTTP server; nil: it is read as fast as it sends
 	stall    time.Duration // of a stream: how long its peer may take nothing of what is written; 0: the deadline counts
 
-	turns  *turns               // while the handshake is under way
+	turns  share.Turns          // while the handshake is under way
 	await  func(time.Time) bool // notes since when the peer has to say something, zero: we have to; false: the connection has to end
 	budget time.Duration        // for the peer, of the handshake
 }
@@ -45,8 +47,8 @@ func (a *arrived) Read(b []byte) (int, error) {
 
 // readShaking is Read of nc during the handshake.
 func (a *arrived) readShaking(nc net.Conn, b []byte) (int, error) {
-	a.turns.end()
-	defer a.turns.begin()
+	a.turns.End()
+	defer a.turns.Begin()
 	begun := time.Now()
 	if err := nc.SetReadDeadline(begun.Add(a.budget)); err != nil {
 		return 0, err
@@ -98,24 +100,17 @@ func ofHTTP(nc net.Conn) (*arrived, bool) {
 	return a, ok
 }
 
-// turns shares out the cores that TLS handshakes may have. When ten thousand clients
+// newTurns shares out the cores that TLS handshakes may have. When ten thousand clients
 // come back at once, a handshake that has begun ends soon, and others begin later.
 // Were all of them under way together, most would miss their time, and begin anew.
-// Whoever waits is served in the order of coming.
-type turns struct {
-	cores chan struct{} // capacity: the cores; a token for each handshake that computes
-}
+// Handshakes are served in the order of coming.
+func newTurns() share.Turns { return share.NewTurns(runtime.NumCPU() - 1) }
 
-func newTurns() turns { return turns{make(chan struct{}, max(1, runtime.NumCPU()-1))} }
-
-func (t *turns) begin() { t.cores <- struct{}{} }
-func (t *turns) end()   { <-t.cores }
-
-// wait waits until those who came before have begun. Nothing is accepted before
+// awaitTurn waits until the handshakes that came before have begun. Nothing is accepted before
 // that: the others are in the queue of the kernel meanwhile, where they cost nothing.
-func (t *turns) wait() {
-	t.begin()
-	t.end()
+func (g *Gateway) awaitTurn() {
+	g.turns.Begin()
+	g.turns.End()
 }
 
 // shake does a TLS handshake, unless there is none to do. The time that it waits for
@@ -129,13 +124,13 @@ func (g *Gateway) shake(nc net.Conn, await func(time.Time) bool) bool {
 	if !ok {
 		return false
 	}
-	a.turns, a.await, a.budget = &g.turns, await, handshakeTimeout
-	g.turns.begin()
+	a.turns, a.await, a.budget = g.turns, await, handshakeTimeout
+	g.turns.Begin()
 	err := a.SetWriteDeadline(time.Now().Add(handshakeTimeout))
 	if err == nil {
 		err = t.Handshake()
 	}
-	g.turns.end()
+	g.turns.End()
 	a.turns, a.await = nil, nil
 	return err == nil && a.SetDeadline(time.Time{}) == nil
 }

@@ -35,7 +35,7 @@ func newDoor(l httpListener, config *tls.Config) *door {
 func (d *door) run() {
 	for {
 		if d.config != nil {
-			d.g.turns.wait()
+			d.g.awaitTurn()
 		}
 		nc, err := d.httpListener.Accept()
 		if err != nil {

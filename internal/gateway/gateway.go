@@ -44,6 +44,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -149,7 +150,7 @@ type Gateway struct {
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
 	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code
 
-	turns  turns
+	turns  share.Turns
 	stats  stats
 	access atomic.Pointer[Access]
 	began  time.Time

@@ -237,7 +237,7 @@ func (g *Gateway) acceptTCP() error {
 	pause := time.Duration(0)
 	for {
 		if g.o.TLS != nil {
-			g.turns.wait()
+			g.awaitTurn()
 		}
 		nc, err := g.tcp.Accept()
 		switch {

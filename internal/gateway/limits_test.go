@@ -470,8 +470,8 @@ func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
 		nc, peer := net.Pipe()
 		var silences []time.Duration
 		turns := newTurns()
-		turns.begin()
-		a := &arrived{turns: &turns, budget: handshakeTimeout, await: func(since time.Time) bool {
+		turns.Begin()
+		a := &arrived{turns: turns, budget: handshakeTimeout, await: func(since time.Time) bool {
 			if !since.IsZero() {
 				silences = append(silences, time.Since(since))
 			}
@@ -491,7 +491,7 @@ func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
 		if _, err := a.readShaking(nc, make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
 			t.Errorf("after 4 s of silence a read ends after %s with %v, want the rest of the 5 s", time.Since(begun), err)
 		}
-		turns.end()
+		turns.End()
 		if want := []time.Duration{0, 2 * time.Second, 4 * time.Second}; !slices.Equal(silences, want) {
 			t.Errorf("silences %v, want %v", silences, want)
 		}

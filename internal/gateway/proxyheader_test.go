@@ -238,13 +238,13 @@ func TestHandshakesTakeTurns(t *testing.T) {
 	s := serve(t, o, noLimits())
 	s.tls = client
 	for _, fr := range []wire.Framing{wire.TCP, wire.WebSocket} {
-		for range 2 * cap(s.turns.cores) {
+		for range 2 * cap(s.turns) {
 			s.behindProxy(fr, nil) // TLS, and silent
 		}
 		s.dial(fr).hello(s.token)
 	}
-	for range cap(s.turns.cores) {
-		s.turns.begin()
+	for range cap(s.turns) {
+		s.turns.Begin()
 	}
 	var given atomic.Bool // the cores are given back
 	done := make(chan error, 2)
@@ -262,15 +262,15 @@ func TestHandshakesTakeTurns(t *testing.T) {
 		all := make([]byte, 1<<20)
 		waiting := 0
 		for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
-			if strings.Contains(stack, "gateway.(*turns).begin(") && strings.Contains(stack, "gateway.(*Gateway).shake(") {
+			if strings.Contains(stack, "share.Turns.Begin(") && strings.Contains(stack, "gateway.(*Gateway).shake(") {
 				waiting++
 			}
 		}
 		return waiting == 2 || len(done) > 0
 	})
 	given.Store(true)
-	for range cap(s.turns.cores) {
-		s.turns.end()
+	for range cap(s.turns) {
+		s.turns.End()
 	}
 	for range 2 {
 		must(t, eventually.Receive(t, "a handshake ends", done))

@@ -32,7 +32,7 @@ var imports = map[string][]string{
 	"internal/app":      {anything},
 	"internal/api":      {"internal/audit", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/rate", "internal/route", "internal/share", "internal/store", "internal/user", "internal/wire"},
 	"internal/console":  {"internal/im", "internal/measure", "internal/wire"},
-	"internal/gateway":  {"internal/fanout", "internal/im", "internal/measure", "internal/rate", "internal/session", "internal/wake", "internal/wire"},
+	"internal/gateway":  {"internal/fanout", "internal/im", "internal/measure", "internal/rate", "internal/session", "internal/share", "internal/wake", "internal/wire"},
 	"internal/session":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/presence", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/share", "internal/wake", "internal/user", "internal/wire"},
 	"internal/inbox":    {"internal/conv", "internal/fanout", "internal/im", "internal/route", "internal/wake", "internal/store", "internal/store/consumer", "internal/wire"},
 	"internal/route":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/route/routepb", "internal/wake", "internal/store", "internal/wire"},
