@@ -276,7 +276,8 @@ func TestRemovedFolderStopsTheAcks(t *testing.T) {
 		"its files removed": func(dir string) error {
 			names, err := os.ReadDir(filepath.Join(dir, "store"))
 			for _, n := range names {
-				err = errors.Join(err, os.Remove(filepath.Join(dir, "store", n.Name())))
+				// RemoveAll, because Pebble removes files that it no longer needs by itself.
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, "store", n.Name())))
 			}
 			return err
 		},
