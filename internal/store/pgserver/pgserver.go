@@ -557,7 +557,11 @@ func (s *Server) Kill() error {
 	if !eventually(func() bool { return !slices.ContainsFunc(pids, alive) }) { // the memory that they share must be free
 		return fmt.Errorf("processes of PostgreSQL %v outlive SIGKILL", pids)
 	}
-	_ = os.Remove(filepath.Join(s.data(), "postmaster.pid")) // names a process that is no more
+	pidFile := filepath.Join(s.data(), "postmaster.pid")
+	if b, err := os.ReadFile(pidFile); err == nil {
+		freeMemory(string(b))
+	}
+	_ = os.Remove(pidFile) // names a process that is no more
 	return nil
 }
 
