@@ -159,7 +159,7 @@ func (w *world) serve() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.closed = append(w.closed, a)
-		if code != im.CodeRevoked {
+		if code != im.CodeRevoked && code != im.CodeUserDisabled {
 			w.t.Errorf("sessions are closed with %s", code)
 		}
 		return 3, nil

@@ -107,7 +107,7 @@ func (s adminService) DisableUser(ctx context.Context, r *connect.Request[petrel
 	i, err := s.users.Disable(ctx, a)
 	changed(ctx, "disabled", yesNo(was.Disabled), yesNo(true))
 	if err == nil {
-		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
+		_, err = s.o.CloseUser(ctx, a, im.CodeUserDisabled)
 	}
 	return s.withDevices(ctx, a, i, err)
 }

@@ -53,7 +53,7 @@ type Record struct {
 // must not know whether it is there.
 func WantsRight(c im.Code) bool {
 	switch c {
-	case im.CodeUnauthenticated, im.CodeForbidden, im.CodeNotMember, im.CodeNoConversation, im.CodeNoKey, im.CodeRevoked, im.CodeReplaced, im.CodeRefreshReused, im.CodeBadCredentials:
+	case im.CodeUnauthenticated, im.CodeForbidden, im.CodeNotMember, im.CodeNoConversation, im.CodeNoKey, im.CodeRevoked, im.CodeReplaced, im.CodeUserDisabled, im.CodeRefreshReused, im.CodeBadCredentials:
 		return true
 	}
 	return false

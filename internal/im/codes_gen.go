@@ -19,6 +19,7 @@ const (
 	CodeSlowConsumer       Code = "slow_consumer"        // the client does not read what the server sends
 	CodeDeadLink           Code = "dead_link"            // the client did not answer the pings
 	CodeRevoked            Code = "revoked"              // the token was revoked
+	CodeUserDisabled       Code = "user_disabled"        // the operator has disabled the user
 	CodeReplaced           Code = "replaced"             // another device of the same kind logged in
 	CodeDraining           Code = "draining"             // this node is going away
 	CodeConflict           Code = "conflict"             // this client message id was used before with another body
@@ -73,6 +74,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeSlowConsumer:       {Text: "the client does not read what the server sends", Hint: "connect again and sync", Settled: false, Retryable: true, HTTP: 429, Close: 4008, Reconnect: true, Clause: "P-6.4"},
 	CodeDeadLink:           {Text: "the client did not answer the pings", Hint: "connect again and sync", Settled: false, Retryable: true, HTTP: 408, Close: 4410, Reconnect: true, Clause: "P-7.2"},
 	CodeRevoked:            {Text: "the token was revoked", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 4403, Reconnect: false, Clause: "P-3.5"},
+	CodeUserDisabled:       {Text: "the operator has disabled the user", Hint: "ask the operator; another login is refused too", Settled: false, Retryable: false, HTTP: 403, Close: 4412, Reconnect: false, Clause: "P-3.5"},
 	CodeReplaced:           {Text: "another device of the same kind logged in", Hint: "ask the person before you log in again", Settled: false, Retryable: false, HTTP: 409, Close: 4411, Reconnect: false, Clause: "P-3.5"},
 	CodeDraining:           {Text: "this node is going away", Hint: "connect again after the announced time", Settled: false, Retryable: true, HTTP: 503, Close: 1001, Reconnect: true, Clause: "P-9.3"},
 	CodeConflict:           {Text: "this client message id was used before with another body", Hint: "use a new id for each message", Settled: true, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.4"},

@@ -239,7 +239,7 @@ func (x *unrest) check(quiet bool) {
 		case c.end != nil:
 			if c.welcomed {
 				x.ended++
-				if c.end.Code != im.CodeReplaced && c.end.Code != im.CodeRevoked {
+				if !slices.Contains([]im.Code{im.CodeReplaced, im.CodeRevoked, im.CodeUserDisabled}, c.end.Code) {
 					x.fail("%s ends with %v", name, c.end)
 				}
 			}

@@ -236,7 +236,7 @@ func (r *rechecker) recheckOne(ctx context.Context, o *fanout.Outbox) bool {
 	switch code := im.CodeOf(err); {
 	case err == nil:
 		o.Confirm(at)
-	case code == im.CodeReplaced || code == im.CodeRevoked:
+	case code == im.CodeReplaced || code == im.CodeRevoked || code == im.CodeUserDisabled:
 		var k fanout.WakeUps
 		if o.End(&im.Error{Code: code}, &k) {
 			r.remember(o)

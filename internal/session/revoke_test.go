@@ -77,7 +77,7 @@ var changes = map[string]struct {
 	"disabled user": {func(us *user.Users, _ *people) error {
 		_, err := us.Disable(context.Background(), account("alice"))
 		return err
-	}, im.CodeRevoked, im.CodeRevoked, im.CodeRevoked},
+	}, im.CodeUserDisabled, im.CodeUserDisabled, im.CodeUserDisabled},
 	"refresh token used twice": {func(us *user.Users, p *people) error {
 		_, _ = us.Refresh(context.Background(), p.login.Refresh, "")
 		if _, err := us.Refresh(context.Background(), p.login.Refresh, ""); im.CodeOf(err) != im.CodeRefreshReused {

@@ -239,7 +239,7 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 }
 
 // Disable voids a user's tokens and lets nobody log in as them. The caller ends
-// the sessions with revoked. Codes: no_user.
+// the sessions with user_disabled. Codes: no_user.
 func (us *Users) Disable(ctx context.Context, a im.Account) (Info, error) {
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Disabled = true

@@ -28,7 +28,8 @@ func (id Identity) Packed() Identity {
 }
 
 // Authenticate tells whose an access token is. A token that belongs to no device
-// costs two reads of the store, another one three. Codes: unauthenticated.
+// costs two reads of the store, another one three. Codes: unauthenticated,
+// user_disabled.
 // Spec: P-12.2.
 func (us *Users) Authenticate(ctx context.Context, token string) (Identity, error) {
 	id, err := us.AuthenticateSession(ctx, token)
@@ -39,8 +40,8 @@ func (us *Users) Authenticate(ctx context.Context, token string) (Identity, erro
 }
 
 // AuthenticateSession is Authenticate for a hello: it says what became of the
-// device that the token was made for. Codes: unauthenticated, replaced, revoked.
-// Spec: P-3.5.
+// device that the token was made for. Codes: unauthenticated, replaced, revoked,
+// user_disabled. Spec: P-3.5.
 func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identity, error) {
 	bad := &im.Error{Code: im.CodeUnauthenticated}
 	a, _, _, ok, err := us.cutToken(ctx, token, tokenPrefix)
@@ -61,8 +62,11 @@ func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identit
 	if err != nil {
 		return Identity{}, err
 	}
-	if u == nil || u.Disabled {
+	if u == nil {
 		return Identity{}, bad
+	}
+	if u.Disabled {
+		return Identity{}, &im.Error{Code: im.CodeUserDisabled}
 	}
 	a.User = im.User(rec.User) // not a piece of the frame
 	id := Identity{Account: a}
@@ -104,8 +108,24 @@ func standing(d *storepb.Device, login uint64) error {
 // Standing tells whether sessions that began with a token may go on; the end of
 // the token's time does not end them. It costs one read of the store: what voids
 // all of a user's tokens, or disables them, voids each device and raises the
-// epoch. Codes: replaced, revoked. Spec: P-3.5.
+// epoch. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
 func (us *Users) Standing(ctx context.Context, id Identity) error {
+	err := us.stands(ctx, id)
+	if im.CodeOf(err) != im.CodeRevoked {
+		return err
+	}
+	u, read := us.read(ctx, id.Account)
+	switch {
+	case read != nil:
+		return read
+	case u != nil && u.Disabled:
+		return &im.Error{Code: im.CodeUserDisabled}
+	}
+	return err
+}
+
+// stands is Standing without the user's record. Codes: replaced, revoked.
+func (us *Users) stands(ctx context.Context, id Identity) error {
 	if id.Device == "" {
 		u, err := us.read(ctx, id.Account)
 		if err == nil && (u == nil || u.Epoch != id.Epoch) {

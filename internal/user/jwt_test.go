@@ -167,7 +167,7 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.users.Exchange(context.Background(), "acme", good, phone(1))
-	w.wantCode("disabled", err, im.CodeBadCredentials)
+	w.wantCode("disabled", err, im.CodeUserDisabled)
 
 	none := people(t)
 	_, err = none.users.Exchange(context.Background(), "", good, phone(1))

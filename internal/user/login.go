@@ -96,10 +96,11 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 
 func checkDisplayName(name string) error { return im.CheckShown("display_name", name, maxDisplayName) }
 
-// LogIn logs a device in with a password. An unknown user, tenant or password
-// and a disabled user get the same answer after the same work. remote is the
-// client's address; the zero value is not limited.
-// Codes: invalid, bad_credentials, rate_limited, overloaded. Spec: P-11.2.
+// LogIn logs a device in with a password. An unknown user, tenant and password get the
+// same answer after the same work: whoever knows the password of a disabled user learns
+// that they are disabled, and nobody else. remote is the client's address; the zero value
+// is not limited.
+// Codes: invalid, bad_credentials, user_disabled, rate_limited, overloaded. Spec: P-11.2.
 func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef, remote netip.Addr) (*Login, error) {
 	if err := ref.check(); err != nil {
 		return nil, err
@@ -121,8 +122,11 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 		return nil, err
 	}
 	return us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, func(_ *change, u *storepb.User) (*storepb.User, error) {
-		if u == nil || u.Disabled || u.Password != stored { // changed meanwhile
+		if u == nil || u.Password != stored { // changed meanwhile
 			return nil, &im.Error{Code: im.CodeBadCredentials}
+		}
+		if u.Disabled {
+			return nil, &im.Error{Code: im.CodeUserDisabled}
 		}
 		if rehash != "" {
 			u.Password = rehash
@@ -134,7 +138,7 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 // checkCredentials returns the hash that the password fits, and, if that was
 // made with less work than new ones, a new one. The zero account is nobody. known:
 // it is asked for on a session or by a device that was logged in before.
-// Codes: bad_credentials, overloaded.
+// Codes: bad_credentials, user_disabled, overloaded.
 func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool, password string) (stored, rehash string, err error) {
 	var u *storepb.User
 	if a.User != "" {
@@ -142,17 +146,19 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 			return "", "", err
 		}
 	}
-	may := u != nil && !u.Disabled && u.Password != ""
+	may := u != nil && u.Password != ""
 	stored = us.hasher.nobodys
 	if may {
 		stored = u.Password
 	}
 	ok, old, err := us.hasher.verify(ctx, known, stored, password)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", "", err
-	}
-	if !ok || !may {
+	case !ok || !may:
 		return "", "", &im.Error{Code: im.CodeBadCredentials}
+	case u.Disabled:
+		return "", "", &im.Error{Code: im.CodeUserDisabled}
 	}
 	if old {
 		rehash, err = us.hasher.hash(ctx, known, password)
@@ -162,7 +168,7 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 
 // Exchange logs a device in with a JWT of the configured identity provider; its
 // sub is the user, who is made if there is none.
-// Codes: unsupported, invalid, bad_credentials, rate_limited. Spec: P-11.2.
+// Codes: unsupported, invalid, bad_credentials, user_disabled, rate_limited. Spec: P-11.2.
 func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef) (*Login, error) {
 	provider := us.jwt.Load() // another key of it may be taken over meanwhile
 	if provider == nil {
@@ -200,8 +206,8 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 
 // Mint logs a device in on the word of the application's back end; tenant and
 // user are made if there are none. ttl is the access token's life, at most 30
-// days; 0: that of the options. Codes: invalid, forbidden (the user is
-// disabled). Spec: P-11.4.
+// days; 0: that of the options. Codes: invalid, user_disabled, forbidden (another
+// source vouches for the user). Spec: P-11.4.
 func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref DeviceRef, ttl time.Duration) (*Login, error) {
 	if ttl < 0 || ttl > maxMintTTL {
 		return nil, im.Errorf(im.CodeInvalid, "ttl_s is at most %d", int(maxMintTTL.Seconds()))
@@ -221,9 +227,9 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil)
 }
 
-// vouched logs a device in for whom a source vouches. A user who is disabled, or belongs
-// to a source that this one was not linked with, is refused with code; so is one for whom
-// void (nil: nothing is) says that what the source gave them is void.
+// vouched logs a device in for whom a source vouches. A user who belongs to a source that
+// this one was not linked with is refused with code; so is one for whom void (nil: nothing
+// is) says that what the source gave them is void. Codes: user_disabled and code.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil {
@@ -231,7 +237,12 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 			u.Source = source
 			return u, c.claim(ctx, a, false, false)
 		}
-		if u.Disabled || !speaksFor(source, u) || void != nil && void(u) {
+		switch {
+		case !speaksFor(source, u):
+			return nil, &im.Error{Code: code}
+		case u.Disabled:
+			return nil, &im.Error{Code: im.CodeUserDisabled}
+		case void != nil && void(u):
 			return nil, &im.Error{Code: code}
 		}
 		return u, nil

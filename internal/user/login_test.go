@@ -191,7 +191,7 @@ func TestEveryWrongLoginGetsTheSameAnswer(t *testing.T) {
 		tenant string
 		user   im.User
 		pw     string
-	}{{"", "alice", "wrong password"}, {"", "alice", ""}, {"", "alice", password + strings.Repeat("x", 2000)}, {"", "dave", password}, {"", "nobody", password},
+	}{{"", "alice", "wrong password"}, {"", "alice", ""}, {"", "alice", password + strings.Repeat("x", 2000)}, {"", "dave", "wrong password"}, {"", "nobody", password},
 		{"", "tokenonly", password}, {"", "tokenonly", ""}, {"nowhere", "alice", password}, {"", "a/b", password}, {"", "", ""}} {
 		l, err := w.users.LogIn(context.Background(), c.tenant, c.user, c.pw, phone(1), home)
 		w.wantCode(fmt.Sprintf("%+v", c), err, im.CodeBadCredentials)
@@ -389,9 +389,9 @@ func TestMintMakesTenantAndUserButNoDisabledOneIn(t *testing.T) {
 	if _, err := w.users.Disable(context.Background(), l.Account); err != nil {
 		t.Fatal(err)
 	}
-	w.wantAccess("disabled", l.Access, im.CodeUnauthenticated)
+	w.wantAccess("disabled", l.Access, im.CodeUserDisabled)
 	_, err = w.users.Mint(context.Background(), "acme", "alice", phone(1), 0)
-	w.wantCode("disabled", err, im.CodeForbidden)
+	w.wantCode("disabled", err, im.CodeUserDisabled)
 	_, err = w.users.Create(context.Background(), "acme", []im.User{"bob", "alice"})
 	w.wantCode("a token without a device, disabled", err, im.CodeForbidden)
 	if b, err := w.users.Create(context.Background(), "acme", []im.User{"bob"}); err != nil || !b[0].Created {
@@ -505,15 +505,29 @@ func TestTriesAreLimitedForEachUserAndEachAddress(t *testing.T) {
 	w.refresh(l.Refresh, "")
 }
 
+// Whoever knows the password of a disabled user is told that they are disabled; whoever does
+// not gets the same answer as for any other user.
+func TestDisabledUserIsToldSoWithTheRightPasswordOnly(t *testing.T) {
+	w := people(t)
+	w.register("alice", phone(1))
+	if _, err := w.users.Disable(context.Background(), alice); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(1), home)
+	w.wantCode("the right password", err, im.CodeUserDisabled)
+	_, err = w.users.LogIn(context.Background(), "", "alice", "a wrong password", phone(1), home)
+	w.wantCode("a wrong password", err, im.CodeBadCredentials)
+}
+
 // Whoever knows only the password of before is not let in behind its change,
 // however long the check of it took.
 func TestLoginWithAPasswordThatIsChangedMeanwhileIsRefused(t *testing.T) {
-	for what, change := range map[string]func(w *world) error{
-		"changed": func(w *world) error {
+	for want, change := range map[im.Code]func(w *world) error{
+		im.CodeBadCredentials: func(w *world) error {
 			_, err := w.users.SetPassword(context.Background(), alice, "a new password")
 			return err
 		},
-		"disabled": func(w *world) error { _, err := w.users.Disable(context.Background(), alice); return err },
+		im.CodeUserDisabled: func(w *world) error { _, err := w.users.Disable(context.Background(), alice); return err },
 	} {
 		w := people(t)
 		w.register("alice", phone(1))
@@ -526,7 +540,7 @@ func TestLoginWithAPasswordThatIsChangedMeanwhileIsRefused(t *testing.T) {
 			}
 		})
 		_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(2), home)
-		w.wantCode(what, err, im.CodeBadCredentials)
+		w.wantCode("changed meanwhile", err, want)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 				if i, err := n.users.Get(context.Background(), alice); err != nil || !i.Disabled || i.DisplayName != "Alice" {
 					n.t.Errorf("%+v, %v", i, err)
 				}
-				n.wantAccess("disabled", n.l.Access, im.CodeUnauthenticated)
+				n.wantAccess("disabled", n.l.Access, im.CodeUserDisabled)
 			}},
 		"a disabling, a name": {store.Devices,
 			func(n *nodes) error { _, err := n.b.UpdateAccount(context.Background(), alice, "Alice"); return err },
@@ -146,7 +146,7 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 			func(n *nodes) error { _, err := n.b.Disable(context.Background(), alice); return err },
 			func(n *nodes) error {
 				_, err := n.users.Refresh(context.Background(), n.l.Refresh, "")
-				n.wantCode("refresh", err, im.CodeUnauthenticated)
+				n.wantCode("refresh", err, im.CodeUserDisabled)
 				_, err = n.users.Enable(context.Background(), alice)
 				return err
 			},

@@ -77,7 +77,7 @@ func (us *Users) cutRefresh(ctx context.Context, token string) (a im.Account, te
 //
 // With refresh_reused the Login is not nil and names the device, whose tokens
 // are void; the caller ends the sessions of Ended with revoked.
-// Codes: unauthenticated, refresh_reused, rate_limited. Spec: P-11.3.
+// Codes: unauthenticated, refresh_reused, user_disabled, rate_limited. Spec: P-11.3.
 func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, error) {
 	bad := &im.Error{Code: im.CodeUnauthenticated}
 	a, tenantName, loginID, ok, err := us.cutRefresh(ctx, token)
@@ -103,7 +103,12 @@ func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, 
 			return err
 		}
 		i := slices.IndexFunc(list, func(d known) bool { return bytes.Equal(d.LoginId, loginID) })
-		if u == nil || u.Disabled || i < 0 || list[i].Revoked {
+		switch {
+		case u == nil || i < 0:
+			return bad
+		case u.Disabled:
+			return &im.Error{Code: im.CodeUserDisabled}
+		case list[i].Revoked:
 			return bad
 		}
 		l = &Login{Account: a, Device: list[i].id, Number: list[i].Login}

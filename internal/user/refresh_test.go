@@ -285,5 +285,5 @@ func TestDisabledUserDoesNotRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := w.users.Refresh(context.Background(), l.Refresh, "")
-	w.wantCode("disabled", err, im.CodeUnauthenticated)
+	w.wantCode("disabled", err, im.CodeUserDisabled)
 }

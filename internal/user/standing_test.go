@@ -13,7 +13,7 @@ import (
 // "" if they stay. Spec: P-3.5, P-11.4.
 func TestStandingOfSessions(t *testing.T) {
 	laptop := user.DeviceRef{ID: "laptop", Kind: "desktop"}
-	const stays, revoked, replaced = im.Code(""), im.CodeRevoked, im.CodeReplaced
+	const stays, revoked, replaced, disabled = im.Code(""), im.CodeRevoked, im.CodeReplaced, im.CodeUserDisabled
 	for what, c := range map[string]struct {
 		change               func(w *world, phone *user.Login)
 		phone, laptop, token im.Code
@@ -32,7 +32,7 @@ func TestStandingOfSessions(t *testing.T) {
 		"disabled": {func(w *world, _ *user.Login) {
 			_, err := w.users.Disable(ctx, alice)
 			w.no(err)
-		}, revoked, revoked, revoked},
+		}, disabled, disabled, disabled},
 		"disabled and enabled": {func(w *world, _ *user.Login) {
 			_, err := w.users.Disable(ctx, alice)
 			w.no(err)

@@ -300,7 +300,8 @@ func TestDisabledUserIsRefused(t *testing.T) {
 	w := newWorld(t)
 	token := w.token("", "alice")
 	w.put(store.Users, []byte("alice"), &storepb.User{Disabled: true})
-	w.wantRefused("disabled", token)
+	_, err := w.users.Authenticate(context.Background(), token)
+	w.wantCode("disabled", err, im.CodeUserDisabled)
 }
 
 // marshaler is a record.

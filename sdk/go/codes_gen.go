@@ -19,6 +19,7 @@ const (
 	CodeSlowConsumer       = "slow_consumer"        // the client does not read what the server sends
 	CodeDeadLink           = "dead_link"            // the client did not answer the pings
 	CodeRevoked            = "revoked"              // the token was revoked
+	CodeUserDisabled       = "user_disabled"        // the operator has disabled the user
 	CodeReplaced           = "replaced"             // another device of the same kind logged in
 	CodeDraining           = "draining"             // this node is going away
 	CodeConflict           = "conflict"             // this client message id was used before with another body
@@ -60,7 +61,7 @@ const (
 // finalClose tells whether coming back after a WebSocket close code cannot help.
 func finalClose(code int) bool {
 	switch code {
-	case 4400, 4401, 4403, 4406, 4411, 4415:
+	case 4400, 4401, 4403, 4406, 4411, 4412, 4415:
 		return true
 	}
 	return false

@@ -109,11 +109,15 @@ export function memoryTokens(): TokenStorage {
 export function browserTokens(account: string, factory: IDBFactory | undefined = here().indexedDB, locks: Locks | undefined = browserLocks()): TokenStorage {
   if (!factory) return memoryTokens()
   const name = `petrel-login:${account}`
-  const db = new Database(name, factory)
+  let db = new Database(name, factory)
   const turn = inTurn()
   return {
     read: async () => (await db.load())[0]?.value as Tokens | undefined,
-    write: (t) => db.write([{ key: 'tokens', value: (t ?? null) as never }], true),
+    write: async (t) => {
+      if (t) return db.write([{ key: 'tokens', value: t as never }], true)
+      await db.wipe() // its name says who was logged in
+      db = new Database(name, factory)
+    },
     // Without locks two tabs may refresh at once; they have the same requestId, and get the same answer.
     alone: (f) => locks ? locked(locks, name, f) : turn(f),
   }

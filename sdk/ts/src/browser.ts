@@ -32,7 +32,7 @@ function share(name: string, { indexedDB, browser }: BrowserParts, seam: Seam): 
         try {
           return await part.store.load()
         } catch (why) { // it is there, and may not be used
-          seam.log(`the database cannot be read: ${String(why)}`)
+          seam.log(`cannot read the database: ${String(why)}`)
           await part.store.close()
           part = alone(seam, ['memory', 'alone'])
           return []

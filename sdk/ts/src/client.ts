@@ -99,7 +99,7 @@ export class Client extends Views {
     this.#shared?.running(true)
     try {
       const why = signal?.aborted ? undefined : await this.turns.run()
-      if (why?.code === 'revoked' && await this.unsent() === 0) await this.forget().catch((e: unknown) => this.#log(`the data cannot be removed: ${String(e)}`))
+      if ((why?.code === 'revoked' || why?.code === 'user_disabled') && await this.unsent() === 0) await this.forget().catch((e: unknown) => this.#log(`the data stays: ${String(e)}`))
       if (why) throw new PetrelError(why)
     } finally {
       signal?.removeEventListener('abort', halt)

@@ -128,7 +128,7 @@ export class HistoryWindow {
     const jump = ++this.#jumps
     let taken: HistoryPage | undefined
     await this.#page(q, options, (page) => {
-      if (!('messages' in page)) throw new Error('the server has answered a jump with a range')
+      if (!('messages' in page)) throw new Error('the server answered a jump with a range')
       if (jump !== this.#jumps) return
       taken = page
       this.#turns.apply((core) => takeAround(core, this.#conv, this.#window, page))

@@ -119,7 +119,7 @@ export class Requests {
   }
 }
 
-const connectionLost = 'the connection ended before the answer'
+const connectionLost = 'the connection has ended'
 
 /** Whether a call ended without its answer: it may have been done. */
 export function isConnectionLost(why: unknown): boolean {

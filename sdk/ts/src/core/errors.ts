@@ -48,7 +48,7 @@ export function invalid(message: string): Failure {
 }
 
 export const silent: Failure = failure('silent', 'the server is silent')
-export const unknowable: Failure = failure('unknowable', 'it will never be known whether the message is stored')
+export const unknowable: Failure = failure('unknowable', 'nobody knows whether the message is stored')
 
 export function fromWire({ damagedFrom, damagedTo, ...e }: WireError): Failure {
   return { kind: 'refused', ...e, ...defined({ damaged: damagedFrom > 0 ? { from: damagedFrom, to: damagedTo } : undefined }) }

@@ -14,19 +14,19 @@ export interface Calls {
    * Login logs a device in with a password. Earlier tokens of the same device
    * become void. If the server allows one device of each kind, another device of
    * the same kind is logged out.
-   * Errors: bad_credentials, rate_limited, overloaded.
+   * Errors: bad_credentials, user_disabled, rate_limited, overloaded.
    */
   readonly 'petrel.v1.AuthService/Login': readonly [wire.LoginRequestJson, wire.LoginResponseJson]
   /**
    * Refresh gives a new pair of tokens for a refresh token, which works once. If a
    * refresh token is used a second time, all tokens of the device become void. A repeat
    * with the same request_id is no second use, until the new refresh token is used.
-   * Errors: unauthenticated, refresh_reused.
+   * Errors: unauthenticated, refresh_reused, user_disabled.
    */
   readonly 'petrel.v1.AuthService/Refresh': readonly [wire.RefreshRequestJson, wire.LoginResponseJson]
   /**
    * Exchange logs a device in with a JWT of the identity provider that the
-   * operator has configured. Errors: bad_credentials, unsupported.
+   * operator has configured. Errors: bad_credentials, user_disabled, unsupported.
    */
   readonly 'petrel.v1.AuthService/Exchange': readonly [wire.ExchangeRequestJson, wire.LoginResponseJson]
   /** GetAccount describes the caller. */

@@ -32,6 +32,8 @@ export type Code =
   | 'dead_link'
   /** the token was revoked */
   | 'revoked'
+  /** the operator has disabled the user */
+  | 'user_disabled'
   /** another device of the same kind logged in */
   | 'replaced'
   /** this node is going away */
@@ -106,4 +108,4 @@ export type Code =
   | 'setup_closed'
 
 /** Whether coming back after a WebSocket close code cannot help. */
-export const finalClose = (code: number): boolean => [4400, 4401, 4403, 4406, 4411, 4415].includes(code)
+export const finalClose = (code: number): boolean => [4400, 4401, 4403, 4406, 4411, 4412, 4415].includes(code)
