@@ -69,6 +69,8 @@ function Page(): ReactElement {
   return <Panes sidebar={<Sidebar search={search} menu={(onNewGroup) => <AccountMenu onNewGroup={onNewGroup} />} />} panel={panel === 'settings' ? <SettingsView /> : panel === 'devices' && <DevicesView />} />
 }
 
+const notes: Readonly<Partial<Record<string, Key>>> = { replaced: 'replacedNote', user_disabled: 'disabledNote' }
+
 /** The account cannot be used any more as it is. */
 function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () => void }): ReactElement {
   const { t } = useTranslation()
@@ -76,7 +78,7 @@ function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () 
   const unsent = useUnsent()
   const known = ended.has(code)
   useEffect(() => {
-    if (code === 'revoked') revoked(session).catch(() => {}) // it is removed when the person logs in again
+    if (code === 'revoked' || code === 'user_disabled') revoked(session).catch(() => {}) // it is removed when the person logs in again
   }, [code, session])
   const again = (): void => {
     if (known) void leave(session).then(() => go({ account: addAccountRoute }, true), () => location.reload())
@@ -86,10 +88,10 @@ function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () 
     <main className="signin">
       <div className="signin-card">
         <Logo size={88} />
-        <h1>{t(known ? 'loggedOut' : 'storeFailed')}</h1>
-        <p className="quiet">{t(!known ? 'storeFailedNote' : code === 'replaced' ? 'replacedNote' : 'loggedOutNote', { name: session.user })}</p>
+        <h1>{t(!known ? 'storeFailed' : code === 'user_disabled' ? 'disabled' : 'loggedOut')}</h1>
+        <p className="quiet">{t(!known ? 'storeFailedNote' : notes[code] ?? 'loggedOutNote', { name: session.user })}</p>
         {known && unsent > 0 && <p className="field-error" role="alert">{t('unsentLost', { n: unsent })}</p>}
-        <Button look="primary" wide onClick={again}>{t(known ? 'signIn' : 'reload')}</Button>
+        <Button look="primary" wide onClick={again}>{t(!known ? 'reload' : code === 'user_disabled' ? 'signInOther' : 'signIn')}</Button>
         {!known && <Button wide onClick={() => void goOnWithoutStore(session).then(onAgain)}>{t('goOnWithoutStore')}</Button>}
       </div>
     </main>

@@ -1,10 +1,13 @@
+import { useStatus } from '@petrel-im/sdk/react'
 import type { ReactElement, ReactNode } from 'react'
 import { ChatView } from './chat/ChatView.js'
 import { ConnectionLine, ConnectionText, useConnectionText } from './connection.js'
 import { useRoute } from './environment.js'
 import { useTranslation } from './i18n/index.js'
 import { InfoPanel } from './info/InfoPanel.js'
+import { useNarrow } from './narrow.js'
 import { isListed } from './sidebar/list.js'
+import { Welcome } from './sidebar/Welcome.js'
 import { useOfClient } from './snapshot.js'
 import './app.css'
 
@@ -20,11 +23,13 @@ export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const { conv, user, info: opened } = useRoute()
   const connection = useConnectionText()
   const some = useOfClient((c) => c.conversations().some(isListed))
+  const { synced } = useStatus() // before that nobody knows whether there are conversations
+  const narrow = useNarrow() // then the list has it
   const chat = conv !== '' || user !== ''
   const known = useOfClient((c) => user !== '' || c.conversation(conv) !== undefined)
   const info = opened && known
   const key = user ? `@${user}` : conv
-  const main = panel || <main className={chat ? 'main' : 'main main-none'} role={part ? 'group' : undefined}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : some && <p>{t('chooseConversation')}</p>}</main>
+  const main = panel || <main className={chat ? 'main' : 'main main-none'} role={part ? 'group' : undefined}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : some ? <p>{t('chooseConversation')}</p> : synced && !narrow && <Welcome />}</main>
   return (
     <ConnectionText value={connection}>
       {!sidebar && <ConnectionLine />}

@@ -1,14 +1,15 @@
 import { useStatus } from '@petrel-im/sdk/react'
 import { createContext, type ReactElement, useContext, useEffect, useState } from 'react'
 import { useTranslation } from './i18n/index.js'
+import { useLasting } from './lasting.js'
+import { isLoopback } from './page.js'
 
-const silentMs = 5000 // a connection that is back within this is not worth a word
+const silentMs = 1500 // a connection that is back within this is not worth a word
 
 /** What there is to say of the connection; '' while there is nothing. One of a page, so that all places say the same. */
 export function useConnectionText(): string {
   const { t } = useTranslation()
   const { state, warnings } = useStatus()
-  const [long, setLong] = useState(false)
   const [online, setOnline] = useState(navigator.onLine)
   useEffect(() => {
     const changed = (): void => setOnline(navigator.onLine)
@@ -20,15 +21,9 @@ export function useConnectionText(): string {
     }
   }, [])
   const live = state === 'live' // between two attempts the state changes often; the time counts from the loss
-  useEffect(() => {
-    if (live) {
-      setLong(false)
-      return undefined
-    }
-    const timer = setTimeout(() => setLong(true), silentMs)
-    return () => clearTimeout(timer)
-  }, [live])
-  return long && !live ? t(online ? 'reconnecting' : 'waitingForNetwork') : warnings.includes('memory') ? t('memoryOnly') : ''
+  const lost = !live || !online && !isLoopback() // without a network this host alone is reached
+  const long = useLasting(lost, silentMs)
+  return long || !live && !online ? t(online ? 'reconnecting' : 'waitingForNetwork') : warnings.includes('memory') ? t('memoryOnly') : ''
 }
 
 export const ConnectionText = createContext('')

@@ -2,8 +2,17 @@ import { useClient } from '@petrel-im/sdk/react'
 import { type RefObject, useEffect } from 'react'
 import { isComposing } from '../ui/index.js'
 import { useSession } from './account/SessionContext.js'
+import { isNarrow } from './narrow.js'
 import { go, route } from './route.js'
 import { chatRoute, inOrder, isListed } from './sidebar/list.js'
+
+/** Closes what stands beside the chat, or in its place. */
+function closeBeside(account: string): void {
+  const at = route()
+  if (at.panel === 'devices') go({ account, panel: 'settings' })
+  else if (at.panel !== '') go({ account })
+  else if (at.info) go({ ...at, info: false }, true)
+}
 
 /** The keys that work everywhere in the page. */
 export function useKeys(search: RefObject<HTMLInputElement | null>): void {
@@ -15,7 +24,7 @@ export function useKeys(search: RefObject<HTMLInputElement | null>): void {
       const writing = e.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)
       if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === 'k' || !writing && e.key === '/') {
         e.preventDefault()
-        if (route().panel !== '' || matchMedia('(width <= 37.5em)').matches) go({ account: user })
+        if (route().panel !== '' || isNarrow()) go({ account: user })
         requestAnimationFrame(() => search.current?.select())
         search.current?.focus()
       } else if (e.altKey && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
@@ -25,7 +34,8 @@ export function useKeys(search: RefObject<HTMLInputElement | null>): void {
         const at = listed.findIndex((v) => v.id === conv || peer !== '' && v.peer === peer)
         const next = listed[e.key === 'ArrowDown' ? Math.min(at + 1, listed.length - 1) : Math.max(0, at - 1)]
         if (next) go(chatRoute(user, next))
-      } else if (!writing && e.key === '?') {
+      } else if (e.key === 'Escape' && !document.querySelector('[popover="auto"]:popover-open')) closeBeside(user)
+      else if (!writing && e.key === '?') {
         e.preventDefault()
         dispatchEvent(new Event('petrel-keys'))
       }

@@ -1,8 +1,10 @@
 import './begin.js'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
+import { toast } from '../ui/index.js'
 import { App } from './App.js'
 import { admitToken, openSession } from './account/session.js'
+import { currentTranslation } from './i18n/index.js'
 import { isLoopback } from './page.js'
 import { addAccountRoute } from './sidebar/AccountMenu.js'
 import { applyTheme, subscribePreferences } from './preferences.js'
@@ -16,7 +18,9 @@ async function takeLink(): Promise<void> {
   const token = /^#t=([\w.@+-]+)$/.exec(location.hash)?.[1]
   if (token === undefined) return
   history.replaceState(null, '', '#/')
-  if (isLoopback()) go({ account: await admitToken(token) }, true)
+  const account = isLoopback() ? await admitToken(token) : ''
+  go({ account }, true)
+  if (account === '') toast(currentTranslation().t('errorLink'))
 }
 
 if ('serviceWorker' in navigator) {

@@ -81,6 +81,91 @@ describe('accounts', { timeout: suiteMs, concurrency: 3 }, () => {
     await p.context.close()
   })
 
+  test('who signs up in another script is told what a user name is, and keeps their name', async () => {
+    const p = await Person.open(shared.browser, shared.server.url)
+    await p.press('Make a new account')
+    await fill(p, { 'User name': '安娜', Password: 'guillemot ledge' }, 'Sign up')
+    await p.page.getByText('Your name in your own script goes into the field below').waitFor()
+    assert.equal(await p.page.getByLabel('Name', { exact: true }).inputValue(), '安娜')
+    const user = shared.name('anna')
+    await fill(p, { 'User name': user }, 'Sign up')
+    await p.ready()
+    await p.go('settings')
+    await p.page.locator('.settings h2', { hasText: '安娜' }).waitFor()
+    await p.context.close()
+  })
+
+  test('an error of a login goes when something else is wrong', async () => {
+    const p = await Person.open(shared.browser, shared.server.url)
+    await fill(p, { 'User name': 'nobody', Password: 'a wrong password' }, 'Log in')
+    const error = p.page.getByText('User name or password is wrong.')
+    await error.waitFor()
+    await p.press('Make a new account')
+    await fill(p, { 'User name': 'adm1n', Password: 'guillemot ledge' }, 'Sign up')
+    await p.page.getByText('This name is reserved').waitFor()
+    await fill(p, { 'User name': '安娜' }, 'Sign up')
+    await p.page.getByText('Your name in your own script').waitFor()
+    assert.equal(await p.page.getByText('This name is reserved').count(), 0)
+    await p.context.close()
+  })
+
+  test('a disabled user is told so, in the page and at the next login', async () => {
+    const user = shared.name('bert')
+    const p = await signUp(user)
+    await p.go(`u/${user}`)
+    await p.say('a note')
+    await p.stored('a note')
+    await shared.server.admin('AdminService/DisableUser', { user })
+    await p.page.getByRole('heading', { name: 'This account is disabled' }).waitFor()
+    await p.page.getByText(`The operator of the server has disabled the account ${user}.`).waitFor()
+    await wiped(p, user)
+    await p.press('Log in with another account')
+    await fill(p, { 'User name': user, Password: `the password of ${user}` }, 'Log in')
+    await p.page.getByText('The operator of the server has disabled this account.').waitFor()
+    await fill(p, { Password: 'another password' }, 'Log in')
+    await p.page.getByText('User name or password is wrong.').waitFor() // nobody else learns it
+    await p.context.close()
+  })
+
+  test('a link neither replaces a login nor leaves one that the server does not take', async () => {
+    const user = shared.name('dina')
+    const p = await signUp(user)
+    for (const link of [`pt1.${user}.garbage`, (await shared.server.users(user))[user]?.split('#t=')[1] ?? '']) {
+      await p.page.goto(`${shared.server.url}/#t=${link}`)
+      await p.page.reload()
+      await p.ready()
+      assert.equal(p.user, user)
+      await p.go('devices')
+      await p.page.locator('.settings .row', { hasText: 'this device' }).waitFor()
+    }
+    const stranger = shared.name('dino')
+    await p.page.goto(`${shared.server.url}/#t=pt1.${stranger}.garbage`)
+    await p.page.reload()
+    await p.page.getByText('This link does not log you in.').waitFor()
+    await p.ready()
+    assert.equal(p.user, user)
+    assert.deepEqual(await kept(p, stranger), [])
+    await p.context.close()
+  })
+
+  // The client gives up a connection that is silent for some seconds. A browser knows before that that it has no network.
+  test('who has no network is told so while the connection still stands', async () => {
+    const user = shared.name('elma')
+    const p = await signUp(user, undefined, shared.server.url.replace('127.0.0.1', 'chat.test'))
+    await p.go(`u/${user}`)
+    const turn = (online: boolean): Promise<void> => p.page.evaluate((is) => {
+      Object.defineProperty(navigator, 'onLine', { get: () => is, configurable: true })
+      dispatchEvent(new Event(is ? 'online' : 'offline'))
+    }, online)
+    await turn(false)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor()
+    await p.say('it stands')
+    await p.stored('it stands')
+    await turn(true)
+    await p.page.locator('.connection', { hasText: 'Waiting for the network' }).waitFor({ state: 'detached' })
+    await p.context.close()
+  })
+
   test('with a new password the old one is void, and other devices are logged out', async () => {
     const user = shared.name('ben')
     const [here, there] = [await signUp(user), await (await logIn(user)).ready()]
@@ -229,19 +314,7 @@ describe('accounts', { timeout: suiteMs, concurrency: 3 }, () => {
       const found = [...Object.keys(localStorage), ...Object.keys(sessionStorage)].filter((k) => k.startsWith(`petrel:${u}:`) || k === 'petrel:accounts' && (localStorage.getItem(k) ?? '').includes(`"${u}"`))
       for (const { name = '' } of await indexedDB.databases()) {
         if (!name.endsWith(`/${u}`)) continue
-        const rows = await new Promise<number>((resolve) => {
-          const open = indexedDB.open(name)
-          open.onupgradeneeded = () => open.transaction?.abort() // it was removed meanwhile, and must not be there again
-          open.onerror = () => resolve(0)
-          open.onsuccess = () => {
-            const count = open.result.transaction('rows').objectStore('rows').count()
-            count.onsuccess = () => {
-              open.result.close()
-              resolve(count.result)
-            }
-          }
-        })
-        if (rows > 0) found.push(`${name}: ${rows} rows`)
+        found.push(name)
       }
       return found
     }, user)

@@ -13,6 +13,8 @@ import './signin.css'
 
 const leastPassword = 8 // P-11.1
 
+const hasOtherLetters = (text: string): boolean => /[^\P{L}A-Za-z]/u.test(text)
+
 /** Where people log in, or make an account if the server lets them. */
 export function SignIn({ note }: { readonly note?: string }): ReactElement {
   const { t, language } = useTranslation()
@@ -22,7 +24,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
   const [displayName, setDisplayName] = useState('')
   const [invitation, setInvitation] = useState('')
   const [error, setError] = useState<string | undefined>(undefined)
-  const [malformed, setMalformed] = useState<'handle' | 'password' | 'weak' | undefined>(undefined)
+  const [malformed, setMalformed] = useState<'handle' | 'script' | 'password' | 'weak' | undefined>(undefined)
   const [busy, setBusy] = useState(false)
   const [other] = allAccounts()
   const first = useRef<HTMLInputElement>(null)
@@ -32,12 +34,13 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
   const submit = (e: FormEvent): void => {
     e.preventDefault()
     const handle = user.trim().replace(/^@/, '')
-    const wrong = !making ? undefined : !isHandle(handle) ? 'handle' : password.length < leastPassword ? 'password' : undefined
+    const wrong = !making ? undefined : !isHandle(handle) ? hasOtherLetters(handle) ? 'script' : 'handle' : password.length < leastPassword ? 'password' : undefined
     setMalformed(wrong)
-    if (wrong) (wrong === 'handle' ? first : second).current?.focus()
+    setError(undefined)
+    if (wrong === 'script' && displayName === '') setDisplayName(user.trim())
+    if (wrong) (wrong === 'password' ? second : first).current?.focus()
     if (busy || wrong) return
     setBusy(true)
-    setError(undefined)
     const entering = making ? register({ user: handle, password, displayName: displayName.trim(), invitation: invitation.trim() }) : logIn({ user: handle, password })
     entering.then(() => go({ account: handle }, true), (why: unknown) => {
       setBusy(false)
@@ -62,7 +65,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
         <h1>{page.name}</h1>
         <p className="quiet">{note ?? t(making ? 'signUpNote' : 'signInNote')}</p>
         <div className="signin-fields">
-          <Field ref={first} label={t('handle')} hint={making ? t('handleHint') : undefined} error={malformed === 'handle' ? t('errorHandle') : undefined} name="username" autoComplete="username" autoCapitalize="none" spellCheck={false} required maxLength={64} value={user} onChange={(e) => setUser(making ? e.target.value.toLowerCase() : e.target.value)} autoFocus />
+          <Field ref={first} label={t('handle')} hint={making ? t('handleHint') : undefined} error={malformed === 'handle' ? t('errorHandle') : malformed === 'script' ? t('errorHandleScript') : undefined} name="username" autoComplete="username" autoCapitalize="none" spellCheck={false} required maxLength={64} value={user} onChange={(e) => setUser(making ? e.target.value.toLowerCase() : e.target.value)} autoFocus />
           {making && <Field label={t('displayName')} hint={t('displayNameHint')} autoComplete="name" maxLength={64} value={displayName} onChange={(e) => setDisplayName(e.target.value)} />}
           <Field ref={second} label={t('password')} hint={making ? t('passwordHint') : undefined} error={malformed === 'password' ? t('passwordHint') : malformed === 'weak' ? t('errorPassword') : undefined} name="password" type="password" autoComplete={making ? 'new-password' : 'current-password'} required value={password} onChange={(e) => setPassword(e.target.value)} />
           {making && page.registration === 'invitation' && <Field label={t('invitation')} required value={invitation} onChange={(e) => setInvitation(e.target.value)} />}

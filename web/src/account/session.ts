@@ -69,6 +69,10 @@ export function openedSession(user: string): Session | undefined {
 }
 
 async function makeSession(user: string): Promise<Session | undefined> {
+  if (!allAccounts().includes(user)) { // whoever asks for the tokens of an account makes a database for them
+    absent.add(user)
+    return undefined
+  }
   const kept = saved(user)
   const make = (of: string): Client => new Client({
     url: location.origin, token: async (old, signal) => (await kept).tokens.token(old, signal), deviceKind: 'web', client: version,
@@ -77,10 +81,10 @@ async function makeSession(user: string): Promise<Session | undefined> {
   // The tokens say which device this is. While they are read, so is what is kept of the account:
   // as a rule the device is the one that is kept by itself.
   const device = recall(`${user}:device`)
-  let client = allAccounts().includes(user) ? make(device) : undefined
-  client?.open().catch(() => {}) // it is asked again below
+  let client: Client | undefined = make(device)
+  client.open().catch(() => {}) // it is asked again below
   const { have } = await kept
-  if (client && have?.device !== device) {
+  if (have?.device !== device) {
     await client.close().catch(() => {}) // nothing was changed
     client = undefined
   }
@@ -126,12 +130,22 @@ async function admit(tokens: Tokens): Promise<void> {
 
 const forEver = Number.MAX_SAFE_INTEGER
 
-/** Logs in with a token of the operator, as the links of `petrel demo` have it. It names its user. */
+/**
+ * Logs in with a token of the operator, as the links of `petrel demo` have it, and returns its
+ * user; '': the server does not take it. Somebody who has logged in to the account stays so.
+ */
 export async function admitToken(token: string): Promise<string> {
   const user = token.split('.')[1] ?? ''
-  if (user === '') return ''
+  if (allAccounts().includes(user) && (await saved(user)).have?.refresh) return user
+  if (await userOf(token).catch(() => '') !== user) return ''
   await admit({ user, device: '', access: token, accessExpiresMs: forEver, refresh: '', refreshExpiresMs: 0, requestId: '' })
   return user
+}
+
+/** Asks the server whose an access token is. */
+async function userOf(token: string): Promise<string> {
+  const answer = await fetch('/petrel.v1.AccountService/GetAccount', { method: 'POST', headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: '{}' })
+  return answer.ok ? (await answer.json() as { readonly user?: string }).user ?? '' : ''
 }
 
 /** The id of this installation for an account is made once, and kept until the account leaves. */

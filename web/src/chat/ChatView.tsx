@@ -22,6 +22,7 @@ import { PinBar } from './PinBar.js'
 import { ReactDialog } from './ReactDialog.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
+import { newestWaiting, WaitLine } from './WaitLine.js'
 import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
@@ -107,7 +108,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
         {v?.left
           ? <p className="composer-none">{t(isDissolved(client, v) ? 'dissolved' : 'notMember')}</p>
-          : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
+          : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
@@ -136,7 +137,7 @@ function Beginning({ peer, pending }: { readonly peer: string; readonly pending:
       <div className="timeline-view">
         <div className="timeline-content">
           {synced && peer !== '' && rows.length === 0 && <div className="service beginning"><span>{t(peer === user ? 'notesBeginning' : 'beginning', { name: peer })}</span></div>}
-          <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} /></li>)}</ol>
+          <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} />{row.outgoing === newestWaiting(pending) && <WaitLine pending={pending} />}</li>)}</ol>
         </div>
       </div>
     </div>

@@ -1,4 +1,4 @@
-import type { Conversation, Message } from '@petrel-im/sdk'
+import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
 import { activeIn, enterSends, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
@@ -14,6 +14,7 @@ import { lengthOf } from './length.js'
 import { plainText } from './marks.js'
 import { mentionedIn, useMembers } from './members.js'
 import { useName } from '../account/names.js'
+import { usePutOff } from './WaitLine.js'
 
 export type Intent = { readonly kind: 'reply' | 'edit'; readonly message: Message } | undefined
 
@@ -28,6 +29,7 @@ interface ComposerProps {
   readonly conv: string
   readonly peer: string
   readonly conversation: Conversation | undefined
+  readonly pending: readonly Outgoing[]
   readonly intent: Intent
   readonly onIntent: (intent: Intent) => void
   readonly lastOwn: () => Message | undefined
@@ -39,7 +41,7 @@ interface ComposerProps {
  * while the person writes, so no input method is disturbed. Only an emoji takes the place of
  * its name, when no input method composes.
  */
-export function Composer({ chat, conv, peer, conversation, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
+export function Composer({ chat, conv, peer, conversation, pending, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useStatus()
@@ -186,6 +188,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
             <Icon name={editing ? 'check' : 'send'} />
           </button>
         </div>
+        <RateLine pending={pending} />
         {length.characters > 0 && <p className={length.over > 0 ? 'composer-length composer-over' : 'composer-length'} role={length.over > 0 ? 'status' : undefined}>{length.over > 0 ? t('tooLongBy', { n: length.over }) : t('characters', { n: length.characters })}</p>}
       </div>
       {emoji && <Emojis onPick={insert} onClose={noEmoji} />}
@@ -201,6 +204,14 @@ function shownLength(text: string): typeof nothing {
   if (text.length < longCharacters && (page.bodyBytes === 0 || 3 * text.length <= page.bodyBytes)) return nothing
   const length = lengthOf(text.trim(), page.bodyBytes)
   return length.over > 0 || length.characters >= longCharacters ? length : nothing
+}
+
+/** Says how many messages wait because the person writes faster than the server takes messages. */
+function RateLine({ pending }: { readonly pending: readonly Outgoing[] }): ReactElement | null {
+  const { t } = useTranslation()
+  const limited = usePutOff(pending) === 'rate_limited'
+  const n = limited ? pending.filter((o) => o.state === 'sending').length : 0
+  return n > 0 ? <p className="composer-length" role="status">{t('rateWaiting', { n })}</p> : null
 }
 
 /** What is answered, or edited. */

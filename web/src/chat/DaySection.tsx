@@ -6,6 +6,7 @@ import { useChatActions } from './actions.js'
 import { MessageBubble, PendingBubble } from './MessageBubble.js'
 import { asEdited, type Day, type Row } from './rows.js'
 import { ServiceLine } from './ServiceLine.js'
+import { newestWaiting, WaitLine } from './WaitLine.js'
 
 /** What the rows of a timeline need besides themselves. */
 interface Rest {
@@ -40,7 +41,7 @@ function content(row: Row, { me, many, pending, conv, lit }: Rest): ReactElement
     case 'service':
       return <ServiceLine message={row.message} />
     case 'pending':
-      return <PendingBubble outgoing={row.outgoing} conv={conv} first={row.first} last={row.last} />
+      return <><PendingBubble outgoing={row.outgoing} conv={conv} first={row.first} last={row.last} />{row.outgoing === newestWaiting(pending) && <WaitLine pending={pending} />}</>
     case 'message': {
       const { first, last } = row
       const m = asEdited(row.message, pending)

@@ -4,8 +4,8 @@ import type { Key, Translation } from '../i18n/index.js'
 /** What a person is told, by the code of the catalogue. Codes that are missing here are not about what a person does. */
 export const reasons = {
   not_member: 'errorNotMember', forbidden: 'errorForbidden', too_large: 'errorTooLarge', no_target: 'errorNoTarget', no_user: 'errorNoUser', no_conversation: 'errorNotMember',
-  rate_limited: 'errorRateLimited', bad_credentials: 'errorBadCredentials', user_exists: 'errorUserExists', weak_password: 'errorPassword', invalid: 'errorInvalid', disk_full: 'errorServerBusy', overloaded: 'errorServerBusy',
-  store_stalled: 'errorServerBusy', draining: 'errorServerBusy', frame_too_large: 'errorTooLarge', too_late: 'errorTooLate', frozen: 'errorFrozen', no_device: 'errorNoDevice', unavailable: 'errorOffline',
+  rate_limited: 'errorRateLimited', bad_credentials: 'errorBadCredentials', user_exists: 'errorUserExists', weak_password: 'errorPassword', invalid: 'errorInvalid', disk_full: 'errorDiskFull', overloaded: 'errorServerBusy',
+  store_stalled: 'errorServerBusy', draining: 'errorServerBusy', user_disabled: 'errorDisabled', frame_too_large: 'errorTooLarge', too_late: 'errorTooLate', frozen: 'errorFrozen', no_device: 'errorNoDevice', unavailable: 'errorOffline',
   internal: 'errorServer', damaged: 'errorServer', unsupported: 'errorUnsupported', conflict: 'errorUnknown', too_old: 'unknowable',
 } satisfies Readonly<Partial<Record<Code, Key>>>
 
@@ -21,6 +21,11 @@ export function thrownText(why: unknown, t: Translation['t']): string {
   if (!isPetrelError(why)) return t('errorUnknown')
   if (why.kind === 'store') return t('errorStore')
   return why.kind === 'link' || why.kind === 'silent' ? t('errorOffline') : errorText(why.code, t)
+}
+
+/** Why a message that goes out by itself is not stored yet, by the code of the refusal that put it off. */
+export function waitText(code: string, t: Translation['t']): string {
+  return t(code === 'disk_full' ? 'waitDiskFull' : code === 'rate_limited' ? 'waitRate' : 'waitBusy')
 }
 
 /** Why a message is not stored, or that nobody knows. */

@@ -91,10 +91,10 @@ const final = new Set([...ended, 'replaced', 'invalid', 'version_unsupported'])
 function Refused({ error, user = '', onAgain }: { readonly error: unknown; readonly user?: string; readonly onAgain: () => void }): ReactElement {
   const { t } = useTranslation()
   const code = codeOf(error)
-  const text = code === 'replaced' ? t('replacedNote', { name: user }) : ended.has(code) ? '' : thrownText(error, t)
+  const text = code === 'user_disabled' ? t('disabledNote', { name: user }) : code === 'replaced' ? t('replacedNote', { name: user }) : ended.has(code) ? '' : thrownText(error, t)
   return (
     <div className="embed-refused" role="alert">
-      <h1>{t(ended.has(code) || code === 'replaced' ? 'loggedOut' : 'failed')}</h1>
+      <h1>{t(code === 'user_disabled' ? 'disabled' : ended.has(code) || code === 'replaced' ? 'loggedOut' : 'failed')}</h1>
       {text && <p className="quiet">{text}</p>}
       <Button look="primary" onClick={onAgain}>{t('retry')}</Button>
     </div>

@@ -1,6 +1,6 @@
 import { useClient, usePresence } from '@petrel-im/sdk/react'
-import { type ReactElement, useState } from 'react'
-import { Avatar, Button, Dialog, Field, IconButton, RowButton, Switch, useToast } from '../../ui/index.js'
+import { type KeyboardEvent, type ReactElement, useState } from 'react'
+import { Avatar, Button, Dialog, Field, IconButton, isComposing, RowButton, Switch, useToast } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
@@ -22,11 +22,17 @@ export function InfoPanel({ conv, peer }: { readonly conv: string; readonly peer
   const v = useChat(conv, peer)
   const [renaming, setRenaming] = useState(false)
   const said = (why: unknown): void => toast(thrownText(why, t))
+  const close = (): void => go({ ...route, info: false }, true)
+  const closed = (e: KeyboardEvent): void => {
+    if (e.key !== 'Escape' || isComposing(e) || e.defaultPrevented || (e.target as Element).closest('dialog, [role="menu"]')) return
+    e.preventDefault()
+    close()
+  }
   const leads = v?.kind === 'group' && !v.left && (v.role === 'owner' || v.role === 'admin')
   return (
-    <aside className="info" aria-label={t('info')}>
+    <aside className="info" aria-label={t('info')} onKeyDown={closed}>
       <header className="info-header">
-        <IconButton icon="close" label={t('close')} onClick={() => go({ ...route, info: false }, true)} />
+        <IconButton icon="close" label={t('close')} onClick={close} />
         <h2>{t('info')}</h2>
         {leads && <IconButton icon="write" label={t('rename')} onClick={() => setRenaming(true)} />}
       </header>

@@ -3,6 +3,7 @@ import { useClient } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useState } from 'react'
 import { Avatar } from '../../ui/index.js'
 import { findUser } from '../account/find.js'
+import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
@@ -12,14 +13,14 @@ const restMs = 400 // after the last key, before the server is asked
 export const isHandle = (text: string): boolean => /^[A-Za-z0-9._@+-]{1,64}$/.test(text)
 
 /** The user whose handle the person has typed. Users are found by the exact handle only. */
-export function PeopleResult({ wanted, known, onOpen }: { readonly wanted: string; readonly known: readonly Conversation[]; readonly onOpen: () => void }): ReactElement | null {
+export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly wanted: string; readonly known: readonly Conversation[]; readonly shown?: readonly string[]; readonly onOpen: () => void }): ReactElement | null {
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
   const go = useGo()
   const handle = wanted.trim().replace(/^@/, '')
   const [found, setFound] = useState<Account | string | undefined>(undefined) // a text: why there is none
-  const has = known.some((v) => v.peer === handle)
+  const has = known.some((v) => v.peer === handle) || shown.includes(handle)
   useEffect(() => {
     if (!isHandle(handle) || has) return undefined
     const over = new AbortController()
@@ -38,18 +39,28 @@ export function PeopleResult({ wanted, known, onOpen }: { readonly wanted: strin
   }, [client, handle, has, names, t])
   if (has) return null
   if (found === undefined || typeof found === 'string') {
-    if (known.length > 0) return null
+    if (known.length > 0 || shown.length > 0) return null
     return <p className="sidebar-empty">{found ?? t(isHandle(handle) ? 'searching' : 'noSuchUser')}</p>
   }
-  if (known.some((v) => v.peer === found.user)) return null
-  const name = found.user === user ? t('notes') : found.displayName || found.user
+  if (known.some((v) => v.peer === found.user) || shown.includes(found.user)) return null
   return (
     <>
       <h2 className="sidebar-part">{t('people')}</h2>
-      <button type="button" className="chat-row people-row" onClick={() => { onOpen(); go({ account: user, user: found.user }) }}>
-        <Avatar id={found.user} name={name} />
-        <span className="chat-row-text"><span className="chat-row-name cut" dir="auto">{name}</span><span className="chat-row-last cut">@{found.user}</span></span>
-      </button>
+      <PersonRow user={found.user} onOpen={() => { onOpen(); go({ account: user, user: found.user }) }} />
     </>
+  )
+}
+
+/** Somebody with whom the person may begin to talk. */
+export function PersonRow({ user, onOpen }: { readonly user: string; readonly onOpen: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const known = useName(user)
+  const self = useSession().user === user
+  const name = self ? t('notes') : known
+  return (
+    <button type="button" className="chat-row people-row" onClick={onOpen}>
+      <Avatar id={user} name={name} icon={self ? 'bookmark' : undefined} />
+      <span className="chat-row-text"><span className="chat-row-name cut" dir="auto">{name}</span><span className="chat-row-last cut">@{user}</span></span>
+    </button>
   )
 }

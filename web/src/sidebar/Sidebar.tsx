@@ -6,11 +6,17 @@ import { useSession } from '../account/SessionContext.js'
 import { ConnectionLine } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
+import { useNarrow } from '../narrow.js'
 import { ChatRow } from './ChatRow.js'
 import { chatRoute, inOrder, isListed, isMuted, matches } from './list.js'
+import { NewChatDialog } from './NewChatDialog.js'
 import { NewGroupDialog } from './NewGroupDialog.js'
-import { PeopleResult } from './PeopleResult.js'
+import { isNamed, usePeople } from './people.js'
+import { PeopleResult, PersonRow } from './PeopleResult.js'
+import { Welcome } from './Welcome.js'
 import './sidebar.css'
+
+const mostPeople = 20 // who are found beside the conversations
 
 interface SidebarProps {
   readonly search: RefObject<HTMLInputElement | null>
@@ -28,13 +34,15 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const { synced } = useStatus()
   const [wanted, setWanted] = useState('')
   const [archive, setArchive] = useState(false)
-  const [creating, setCreating] = useState(false)
+  const [creating, setCreating] = useState<'chat' | 'group' | undefined>(undefined)
   const listed = useMemo(() => inOrder(client, all.filter(isListed)), [client, all])
   useWatch(listed)
 
   const searching = wanted.trim() !== ''
   const archived = listed.filter((v) => v.personal.archived)
   const chats = searching ? listed.filter((v) => matches(v, wanted, names)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
+  const known = usePeople(searching)
+  const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, names)).slice(0, mostPeople) : []
   const choose = (v: Conversation): void => {
     setWanted('')
     if (isOpen(v, route)) (search.current?.getRootNode() as ParentNode | undefined)?.querySelector<HTMLElement>('.composer-field')?.focus() // as a chat that opens does
@@ -60,7 +68,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   return (
     <nav className="sidebar" aria-label={t('conversations')} onKeyDown={pressed}>
       <header className="sidebar-header">
-        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : menu(() => setCreating(true))}
+        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : menu(() => setCreating('group'))}
         <SearchField ref={search} label={t('searchOrStart')} clearLabel={t('clear')} value={wanted} onValue={setWanted} />
       </header>
       <ConnectionLine />
@@ -68,19 +76,22 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
         {archive && !searching && <h2 className="sidebar-part">{t('archive')}</h2>}
         {!searching && !archive && archived.length > 0 && <ArchiveRow chats={archived} onOpen={() => setArchive(true)} />}
         <ul>{chats.map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} tabStop={v === tabStop} onSelect={choose} /></li>)}</ul>
-        {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} onOpen={() => setWanted('')} />}
+        {people.length > 0 && <h2 className="sidebar-part">{t('people')}</h2>}
+        {people.map((u) => <PersonRow key={u} user={u} onOpen={() => { setWanted(''); go({ account: user, user: u }) }} />)}
+        {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} shown={people} onOpen={() => setWanted('')} />}
         {!searching && chats.length === 0 && (synced ? <Empty archive={archive} /> : <FirstLoad />)}
       </div>
-      {creating && <NewGroupDialog onClose={() => setCreating(false)} />}
+      <button type="button" className="new-chat-button" aria-label={t('newChat')} title={t('newChat')} onClick={() => setCreating('chat')}><Icon name="write" /></button>
+      {creating === 'chat' && <NewChatDialog onGroup={() => setCreating('group')} onClose={() => setCreating(undefined)} />}
+      {creating === 'group' && <NewGroupDialog onClose={() => setCreating(undefined)} />}
     </nav>
   )
 }
 
 function Empty({ archive }: { readonly archive: boolean }): ReactElement {
   const { t } = useTranslation()
-  const { user } = useSession()
-  if (archive) return <p className="sidebar-empty">{t('archiveEmpty')}</p>
-  return <div className="sidebar-empty"><p>{t('noConversations')}</p><p>{t('findMe')} <b className="sidebar-handle">@{user}</b></p></div>
+  const narrow = useNarrow() // else it has the other pane
+  return !archive && narrow ? <Welcome /> : <p className="sidebar-empty">{t(archive ? 'archiveEmpty' : 'noConversations')}</p>
 }
 
 /** Stands for conversations that have not come yet. It shows only if they take a moment. */

@@ -1,0 +1,31 @@
+import type { Outgoing } from '@petrel-im/sdk'
+import { useStatus } from '@petrel-im/sdk/react'
+import { type ReactElement, useContext } from 'react'
+import { ConnectionText } from '../connection.js'
+import { useTranslation } from '../i18n/index.js'
+import { useHeld, useLasting } from '../lasting.js'
+import { waitText } from './failure.js'
+
+const silentMs = 1000 // a message that waits for less than this needs no words
+const heldMs = 2000 // refusals of the messages of a queue come one by one
+
+/** Says below the newest message that waits why it does. */
+export function WaitLine({ pending }: { readonly pending: readonly Outgoing[] }): ReactElement | null {
+  const { t } = useTranslation()
+  const { state } = useStatus()
+  const connection = useContext(ConnectionText)
+  const code = usePutOff(pending)
+  const text = state !== 'live' && connection ? t('waitOffline') : code ? waitText(code, t) : ''
+  return text ? <div className="wait-line" role="status"><span>{text}</span></div> : null
+}
+
+/** The code for which the server puts messages off, if that lasts; ''. */
+export function usePutOff(pending: readonly Outgoing[]): string {
+  const code = useHeld(pending.find((o) => o.state === 'sending' && o.error)?.error?.code ?? '', heldMs)
+  return useLasting(code !== '', silentMs) ? code : ''
+}
+
+/** The newest message that waits, which has the words. */
+export function newestWaiting(pending: readonly Outgoing[]): Outgoing | undefined {
+  return pending.findLast((o) => o.state === 'sending' && !o.draft.edit && !o.draft.recall)
+}

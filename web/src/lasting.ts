@@ -1,0 +1,29 @@
+import { useEffect, useState } from 'react'
+
+/** Whether something has lasted for so long. */
+export function useLasting(is: boolean, ms: number): boolean {
+  const [long, setLong] = useState(false)
+  useEffect(() => {
+    if (!is) return undefined
+    const timer = setTimeout(() => setLong(true), ms)
+    return () => {
+      clearTimeout(timer)
+      setLong(false)
+    }
+  }, [is, ms])
+  return is && long
+}
+
+/** A text that comes and goes, without gaps shorter than this. */
+export function useHeld(text: string, ms: number): string {
+  const [held, setHeld] = useState('')
+  useEffect(() => {
+    if (text !== '') setHeld(text)
+    else {
+      const timer = setTimeout(() => setHeld(''), ms)
+      return () => clearTimeout(timer)
+    }
+    return undefined
+  }, [text, ms])
+  return text || held
+}
