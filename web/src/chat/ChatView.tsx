@@ -22,7 +22,7 @@ import { PinBar } from './PinBar.js'
 import { ReactDialog } from './ReactDialog.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
-import { newestWaiting, WaitLine } from './WaitLine.js'
+import { newestWaiting, PutOff, usePutOff, WaitLine } from './WaitLine.js'
 import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
@@ -38,6 +38,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const toast = useToast()
   const v = useChat(conv, peer)
   const pending = usePendingOf(conv, peer)
+  const putOff = usePutOff(pending)
   const { state, synced } = useStatus()
   const [intent, setIntent] = useState<Intent>(undefined)
   const [open, setOpen] = useState<Open>(undefined)
@@ -100,7 +101,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   missing.current = !v && conv !== '' && (synced || missing.current)
   if (missing.current) return <MissingChat />
   return (
-    <ChatContext value={actions}>
+    <ChatContext value={actions}><PutOff value={putOff}>
       <div className="chat" onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
@@ -117,7 +118,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}
       </div>
-    </ChatContext>
+    </PutOff></ChatContext>
   )
 }
 
@@ -137,7 +138,7 @@ function Beginning({ peer, pending }: { readonly peer: string; readonly pending:
       <div className="timeline-view">
         <div className="timeline-content">
           {synced && peer !== '' && rows.length === 0 && <div className="service beginning"><span>{t(peer === user ? 'notesBeginning' : 'beginning', { name: peer })}</span></div>}
-          <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} />{row.outgoing === newestWaiting(pending) && <WaitLine pending={pending} />}</li>)}</ol>
+          <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} />{row.outgoing === newestWaiting(pending) && <WaitLine />}</li>)}</ol>
         </div>
       </div>
     </div>

@@ -1,6 +1,6 @@
 import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
-import { type KeyboardEvent, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, type ReactElement, type RefObject, useCallback, useContext, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
 import { activeIn, enterSends, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
@@ -14,7 +14,7 @@ import { lengthOf } from './length.js'
 import { plainText } from './marks.js'
 import { mentionedIn, useMembers } from './members.js'
 import { useName } from '../account/names.js'
-import { usePutOff } from './WaitLine.js'
+import { PutOff } from './WaitLine.js'
 
 export type Intent = { readonly kind: 'reply' | 'edit'; readonly message: Message } | undefined
 
@@ -209,7 +209,7 @@ function shownLength(text: string): typeof nothing {
 /** Says how many messages wait because the person writes faster than the server takes messages. */
 function RateLine({ pending }: { readonly pending: readonly Outgoing[] }): ReactElement | null {
   const { t } = useTranslation()
-  const limited = usePutOff(pending) === 'rate_limited'
+  const limited = useContext(PutOff) === 'rate_limited'
   const n = limited ? pending.filter((o) => o.state === 'sending').length : 0
   return n > 0 ? <p className="composer-length" role="status">{t('rateWaiting', { n })}</p> : null
 }

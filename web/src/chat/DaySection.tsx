@@ -41,7 +41,7 @@ function content(row: Row, { me, many, pending, conv, lit }: Rest): ReactElement
     case 'service':
       return <ServiceLine message={row.message} />
     case 'pending':
-      return <><PendingBubble outgoing={row.outgoing} conv={conv} first={row.first} last={row.last} />{row.outgoing === newestWaiting(pending) && <WaitLine pending={pending} />}</>
+      return <><PendingBubble outgoing={row.outgoing} conv={conv} first={row.first} last={row.last} />{row.outgoing === newestWaiting(pending) && <WaitLine />}</>
     case 'message': {
       const { first, last } = row
       const m = asEdited(row.message, pending)

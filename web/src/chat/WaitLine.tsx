@@ -1,6 +1,6 @@
 import type { Outgoing } from '@petrel-im/sdk'
 import { useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useContext } from 'react'
+import { createContext, type ReactElement, useContext } from 'react'
 import { ConnectionText } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
 import { useHeld, useLasting } from '../lasting.js'
@@ -9,20 +9,23 @@ import { waitText } from './failure.js'
 const silentMs = 1000 // a message that waits for less than this needs no words
 const heldMs = 2000 // refusals of the messages of a queue come one by one
 
-/** Says below the newest message that waits why it does. */
-export function WaitLine({ pending }: { readonly pending: readonly Outgoing[] }): ReactElement | null {
-  const { t } = useTranslation()
-  const { state } = useStatus()
-  const connection = useContext(ConnectionText)
-  const code = usePutOff(pending)
-  const text = state !== 'live' && connection ? t('waitOffline') : code ? waitText(code, t) : ''
-  return text ? <div className="wait-line" role="status"><span>{text}</span></div> : null
-}
-
-/** The code for which the server puts messages off, if that lasts; ''. */
+/** The code for which the server puts the messages of a chat off, if that lasts; ''. */
 export function usePutOff(pending: readonly Outgoing[]): string {
   const code = useHeld(pending.find((o) => o.state === 'sending' && o.error)?.error?.code ?? '', heldMs)
   return useLasting(code !== '', silentMs) ? code : ''
+}
+
+/** The code for which the messages of the chat wait. */
+export const PutOff = createContext('')
+
+/** Says below the newest message that waits why it does. */
+export function WaitLine(): ReactElement | null {
+  const { t } = useTranslation()
+  const { state } = useStatus()
+  const connection = useContext(ConnectionText)
+  const code = useContext(PutOff)
+  const text = state !== 'live' && connection ? t('waitOffline') : code ? waitText(code, t) : ''
+  return text ? <div className="wait-line" role="status"><span>{text}</span></div> : null
 }
 
 /** The newest message that waits, which has the words. */
