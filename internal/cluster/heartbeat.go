@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -24,7 +23,7 @@ func (c *Cluster) recordLocked() *storepb.Node {
 		Slow: c.slow,
 	}
 	if len(c.took) > 0 {
-		rec.StoreMs = uint32(slices.Max(c.took).Milliseconds())
+		rec.StoreMs = uint32(usual(c.took).Milliseconds())
 	}
 	for _, id := range c.feeds {
 		x := &storepb.FeedEpoch{Feed: uint32(id)}

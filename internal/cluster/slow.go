@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/wake"
@@ -17,14 +18,21 @@ const (
 // everybody waiting who writes to its feeds: the first message of each conversation costs
 // several reads one after the other, and all feeds share the connections. If all its
 // reads of the last slowAfter were late, and the quickest of them took slowTimes as long as the
-// slowest of the last keptReads of most of the others, the node is slow: it gives its feeds up. A
-// store that is late for all moves nothing.
+// usual ones of most of the others, the node is slow: it gives its feeds up. A store that is late
+// for all moves nothing.
 
 // late is an unbroken series of late reads.
 type late struct {
 	since time.Time // when the first began
 	reads int
 	least time.Duration
+}
+
+// usual is how long reads took at most, but for the slowest one of several: while a node is
+// slow, a read of another may be late once. A store that is late for slowAfter is late for more.
+func usual(reads []time.Duration) time.Duration {
+	all := slices.Sorted(slices.Values(reads))
+	return all[max(0, len(all)-2)]
 }
 
 // noteSlowLocked finds whether this node is slow, after a read of the rows that took so long

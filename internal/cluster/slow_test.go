@@ -56,6 +56,27 @@ func TestSlowNodeGivesItsFeedsUp(t *testing.T) {
 	}
 }
 
+// One read of another that is late does not keep a slow node from giving its feeds up.
+func TestReadOfAnotherThatIsLateOnceDelaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.three()
+		far(300*time.Millisecond, b)
+		began := time.Now()
+		for _, n := range []*node{a, c} {
+			far(100*time.Millisecond, n)
+			time.Sleep(lookEvery)
+			far(0, n)
+		}
+		for (!isSlow(b) || b.has() > 0) && time.Since(began) < time.Minute {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if took, limit := time.Since(began), slowAfter+2*lookEvery; took > limit {
+			t.Errorf("it gave its feeds up after %v, want %v", took, limit)
+		}
+	})
+}
+
 func TestNobodyIsSlowBesideOthersThatAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -2569,7 +2569,7 @@ type Node struct {
 	Released      []*FeedEpoch           `protobuf:"bytes,12,rep,name=released,proto3" json:"released,omitempty"`               // it serves none of these up to the epoch
 	Hearing       *Hearing               `protobuf:"bytes,13,opt,name=hearing,proto3" json:"hearing,omitempty"`                 // whom it hears on the bus; not there: it does not say
 	Seen          *Seen                  `protobuf:"bytes,14,opt,name=seen,proto3" json:"seen,omitempty"`                       // what it knows of the databases; positions over the bus only
-	StoreMs       uint32                 `protobuf:"varint,15,opt,name=store_ms,json=storeMs,proto3" json:"store_ms,omitempty"` // how long the store took to answer it at most, of the last reads; 0: not known
+	StoreMs       uint32                 `protobuf:"varint,15,opt,name=store_ms,json=storeMs,proto3" json:"store_ms,omitempty"` // how long the store took to answer it at most, of the last reads without the slowest; 0: not known
 	Slow          bool                   `protobuf:"varint,16,opt,name=slow,proto3" json:"slow,omitempty"`                      // the store answers it late, and most of the others soon
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
