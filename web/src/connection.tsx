@@ -1,5 +1,5 @@
 import { useStatus } from '@petrel-im/sdk/react'
-import { createContext, type ReactElement, useContext, useEffect, useState } from 'react'
+import { createContext, type ReactElement, useContext, useEffect, useRef, useState } from 'react'
 import { useTranslation } from './i18n/index.js'
 import { useLasting } from './lasting.js'
 import { isLoopback } from './page.js'
@@ -21,9 +21,11 @@ export function useConnectionText(): string {
     }
   }, [])
   const live = state === 'live' // between two attempts the state changes often; the time counts from the loss
+  const was = useRef(false)
+  was.current ||= live
   const lost = !live || !online && !isLoopback() // without a network this host alone is reached
   const long = useLasting(lost, silentMs)
-  return long || !live && !online ? t(online ? 'reconnecting' : 'waitingForNetwork') : warnings.includes('memory') ? t('memoryOnly') : ''
+  return long || !live && !online ? t(!online ? 'waitingForNetwork' : was.current ? 'reconnecting' : 'connecting') : warnings.includes('memory') ? t('memoryOnly') : ''
 }
 
 export const ConnectionText = createContext('')

@@ -86,6 +86,14 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await to('*')
       await p.locator('.signin-card .button').last().click()
     },
+    'signup-script': async ({ p, to, t }) => {
+      await to('*')
+      await p.locator('.signin-card .button').last().click()
+      await p.getByLabel(t('handle'), { exact: true }).fill('安娜')
+      await p.getByLabel(t('password'), { exact: true }).fill('guillemot ledge')
+      await button(p, t('signUp')).click()
+      await p.getByRole('alert').waitFor()
+    },
     'list': ({ to }) => to('alice'),
     'list-bottom': async ({ p, to }) => {
       await to('alice')
@@ -122,6 +130,17 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await to('alice')
       await p.locator('.chat-row').first().waitFor()
       await p.keyboard.press('?')
+    },
+    'new-chat': async ({ p, to, t }) => {
+      await to('alice')
+      await button(p, t('newChat')).click()
+      await p.getByRole('dialog').locator('.people-row').first().waitFor()
+    },
+    'new-chat-found': async ({ p, to, t, olga }) => {
+      await to('alice')
+      await button(p, t('newChat')).click()
+      await p.getByRole('dialog').getByRole('searchbox').fill(olga)
+      await p.getByRole('dialog').locator('.people-row').waitFor()
     },
     'new-group': async ({ p, to, t }) => {
       await to('alice')
