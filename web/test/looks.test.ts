@@ -32,14 +32,14 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
     await ann.page.clock.install()
     await ann.page.reload()
     await ann.row('فريد').waitFor()
-    const line = ann.page.locator('.connection').getByText('Reconnecting…')
+    const line = ann.page.locator('.connection').getByText('Connecting…')
     await ann.page.clock.pauseAt(await ann.page.evaluate(() => Date.now() + 100))
     for (let ms = 0; ms < 5000; ms += 100) await ann.page.clock.runFor(100)
     await line.waitFor()
     await ann.page.clock.resume()
     await ann.page.setViewportSize({ width: 390, height: 780 }) // there the list is not seen beside a chat
     await ann.page.goto(`${server.url}/#/ann/u/ben`)
-    await ann.page.locator('.chat-header').getByText('Reconnecting…').waitFor()
+    await ann.page.locator('.chat-header').getByText('Connecting…').waitFor()
     await ann.context.close()
   })
 

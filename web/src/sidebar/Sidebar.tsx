@@ -71,6 +71,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
         {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : menu(() => setCreating('group'))}
         <SearchField ref={search} label={t('searchOrStart')} clearLabel={t('clear')} value={wanted} onValue={setWanted} />
       </header>
+      <button type="button" className="new-chat-button" aria-label={t('newChat')} title={t('newChat')} onClick={() => setCreating('chat')}><Icon name="write" /></button>
       <ConnectionLine />
       <div className="sidebar-list">
         {archive && !searching && <h2 className="sidebar-part">{t('archive')}</h2>}
@@ -81,7 +82,6 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
         {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} shown={people} onOpen={() => setWanted('')} />}
         {!searching && chats.length === 0 && (synced ? <Empty archive={archive} /> : <FirstLoad />)}
       </div>
-      <button type="button" className="new-chat-button" aria-label={t('newChat')} title={t('newChat')} onClick={() => setCreating('chat')}><Icon name="write" /></button>
       {creating === 'chat' && <NewChatDialog onGroup={() => setCreating('group')} onClose={() => setCreating(undefined)} />}
       {creating === 'group' && <NewGroupDialog onClose={() => setCreating(undefined)} />}
     </nav>
