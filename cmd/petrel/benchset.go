@@ -146,10 +146,7 @@ func commandLine(cmd *cobra.Command) string {
 			values = all.GetSlice()
 		}
 		for _, v := range values {
-			if strings.ContainsAny(v, " \t\"'$&|;<>()*?\\") {
-				v = "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
-			}
-			words = append(words, "--"+f.Name+"="+v)
+			words = append(words, "--"+f.Name+"="+shellWord(v))
 		}
 	})
 	return strings.Join(words, " ")

@@ -185,6 +185,30 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 	return t, nil
 }
 
+// shellWord is a text as one word of a shell.
+func shellWord(text string) string {
+	if text != "" && !strings.ContainsAny(text, " \t\n\"'`$&|;<>()*?[]{}!#~\\") {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// sameWay is the program as it was called, with the command and the flags by which this one
+// found the server: so that what it prints finds the same server.
+func sameWay(cmd *cobra.Command, command string) string {
+	program := "petrel"
+	if filepath.Base(os.Args[0]) == program {
+		program = shellWord(os.Args[0])
+	}
+	line := program + " " + command
+	for _, name := range []string{"config", "data", "server"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			line += " --" + name + " " + shellWord(f.Value.String())
+		}
+	}
+	return line
+}
+
 // sameServer tells whether two URLs lead to the same server of this host, or are
 // the same.
 func sameServer(a, b string) bool {

@@ -48,6 +48,9 @@ func newDemo(c *cli) *cobra.Command {
 				return err
 			}
 			s.link(cmd.Context(), api.public)
+			for _, u := range s.Users[:2] {
+				s.chats = append(s.chats, sameWay(cmd, "chat --as "+u.User))
+			}
 			return c.print(s, s.write)
 		}),
 	}
@@ -67,6 +70,7 @@ type seeded struct {
 	Convs    []demoConv `json:"convs"`
 	Messages int        `json:"messages"`
 	Links    []demoLink `json:"links,omitempty"` // none: the server does not serve the web chat
+	chats    []string   // commands that join as the first two users
 }
 
 // demoLink opens the web chat as a user. The token stands behind the #, which browsers send
@@ -113,7 +117,7 @@ func (s *seeded) write(w io.Writer) {
 			fmt.Fprintf(w, "  %-6s %s\n", l.User, l.URL)
 		}
 	}
-	fmt.Fprintf(w, "join in two terminals, side by side:\n  petrel chat --as %s\n  petrel chat --as %s\n", names[0], names[1])
+	fmt.Fprintf(w, "join in two terminals, side by side:\n  %s\n  %s\n", s.chats[0], s.chats[1])
 }
 
 // demoConv is one conversation of the demo.

@@ -262,6 +262,30 @@ func TestDemoIsForAnEmptyServerOfThisHost(t *testing.T) {
 	petrel(t, s.env(), "user", "show", "alice").want(t, exitFailed, "error no_user")
 }
 
+// TestCommandsOfTheDemoWork runs what the demo prints, in an environment that names no server.
+func TestCommandsOfTheDemoWork(t *testing.T) {
+	t.Parallel()
+	s := serveHere(t, filepath.Join(t.TempDir(), "data of ours"), "127.0.0.1:0")
+	made := petrel(t, nil, "demo", "--data", s.data)
+	made.want(t, exitOK)
+	commands := 0
+	for line := range strings.Lines(made.out) {
+		words, ok := strings.CutPrefix(strings.TrimSpace(line), "petrel chat ")
+		if !ok {
+			continue
+		}
+		commands++
+		as, rest, _ := strings.Cut(strings.TrimPrefix(words, "--as "), " ")
+		if want := "--data '" + s.data + "'"; rest != want {
+			t.Errorf("%q: got %s, want %s", line, rest, want)
+		}
+		petrel(t, nil, "chat", "--as", as, "--data", s.data, "--plain").want(t, exitOK)
+	}
+	if commands != 2 {
+		t.Errorf("the demo prints %d commands, want 2:\n%s", commands, made.out)
+	}
+}
+
 func TestDemoTextIsWellFormed(t *testing.T) {
 	for _, bad := range []string{"alice: hi", "= group x | y", "= direct a b\nhello"} {
 		if _, err := parseDemo(bad); err == nil {
