@@ -32,12 +32,10 @@ const (
 // answers, where memory is not short.
 const maxUnderWay = 64 << 20
 
-// Parts of that which one admin key, one user, and the requests of HTTP/2 of one address may
-// have.
+// Parts of that which one admin key, and one user, may have.
 const (
-	partOfKey  = 2
-	partOfOne  = 8
-	partOfHost = 2
+	partOfKey = 2
+	partOfOne = 8
 )
 
 // admission bounds what bodies of requests cost before and while they are
@@ -49,8 +47,8 @@ type admission struct {
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
 	hosts   map[netip.Prefix]int // of these
 
-	bodies, answers underWay    // of the other calls
-	streams         [2]underWay // requests of HTTP/2, by door
+	bodies, answers underWay   // of the other calls
+	streams         [2]streams // by door
 }
 
 // reader is a body that is being read. stop ends that.
@@ -210,31 +208,6 @@ func (u *underWay) shrink(owner string, n int) {
 	if u.owners[owner] -= n; u.owners[owner] <= 0 {
 		delete(u.owners, owner)
 	}
-}
-
-// streamCost is what a request of HTTP/2 takes while it is under way: its goroutine, buffers
-// and headers, also if it is refused.
-const streamCost = 32 << 10
-
-// enterStream counts a request of HTTP/2 until leave is called. One connection may have a
-// hundred of them, and let each wait for a client that reads nothing. Requests of HTTP/1 have
-// connections of their own, which are counted.
-func (s *Server) enterStream(d Door, r *http.Request) (leave func(), ok bool) {
-	if r.ProtoMajor != 2 {
-		return func() {}, true
-	}
-	streams, host := &s.admission.streams[d], rate.Host(addrOf(r.RemoteAddr)).String()
-	if !streams.grow(host, streamCost, s.o.UnderWayBytes, s.o.UnderWayBytes/partOfHost) {
-		return nil, false
-	}
-	return func() { streams.shrink(host, streamCost) }, true
-}
-
-// refuseStream answers by headers alone: they do not wait for a client that reads nothing.
-func refuseStream(w http.ResponseWriter) {
-	w.Header().Set(errorHeader, string(im.CodeOverloaded))
-	w.Header().Set("Retry-After", "1")
-	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
 const (

@@ -54,6 +54,9 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 	if table[procedure(spec)].access != anybody {
 		rate.Vouch(ctx)
 	}
+	if who.key != nil {
+		c.stream.keep()
+	}
 	if who.key != nil && c.inside {
 		ctx = store.ForOperators(ctx)
 	}

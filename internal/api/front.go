@@ -29,6 +29,7 @@ type call struct {
 	remote netip.Addr // of the caller; the zero value: not known
 	inside bool       // it came to the address of operators
 	caller *caller    // set by a session, else by the gate
+	stream *stream    // of HTTP/2; nil: it has none
 	err    *im.Error  // how it ended, if it was refused
 
 	changes []audit.Detail // what it has changed, for the audit log: see changed
@@ -65,7 +66,7 @@ func changed(ctx context.Context, name, before, after string) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http.Handler) {
 	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: d == Inside}
 	w.Header().Set("Request-Id", c.id)
-	leaveStream, ok := s.enterStream(d, r)
+	leaveStream, ok := s.enterStream(d, w, r, c)
 	if !ok {
 		refuseStream(w)
 		return

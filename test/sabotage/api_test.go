@@ -4,8 +4,26 @@ var apiRules = []rule{
 	{
 		name:    "streams-without-end",
 		holds:   "requests of HTTP/2 whose answers nobody reads are bounded, also those that are refused",
-		patches: []patch{{"internal/api/admission.go", `if r.ProtoMajor != 2 {`, `if true {`}},
+		patches: []patch{{"internal/api/streams.go", `if r.ProtoMajor != 2 {`, `if true {`}},
 		guards:  []guard{{"internal/api", "^TestStreamsThatNobodyReadsAreBounded$"}},
+	},
+	{
+		name:    "streams-keep-their-places",
+		holds:   "requests of HTTP/2 whose answers nobody reads keep no other address out",
+		patches: []patch{{"internal/api/streams.go", `!s.endOldestLocked(s.largestLocked())`, `true`}},
+		guards:  []guard{{"internal/api", "^TestStreamsThatNobodyReadsAreBounded$"}},
+	},
+	{
+		name:    "streams-are-not-ended",
+		holds:   "a request of HTTP/2 whose place another takes is ended, whatever its client reads",
+		patches: []patch{{"internal/api/streams.go", `_ = control.SetWriteDeadline(time.Unix(1, 0))`, ``}},
+		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
+	},
+	{
+		name:    "operators-streams-are-ended",
+		holds:   "requests with an admin key are not ended for others",
+		patches: []patch{{"internal/api/callers.go", `c.stream.keep()`, ``}},
+		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
 	},
 	{
 		name:    "encode-all-at-once",

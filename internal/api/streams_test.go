@@ -1,0 +1,196 @@
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// waiting is an answer that its client does not read.
+type waiting struct {
+	*httptest.ResponseRecorder
+	ended chan struct{}
+}
+
+func (a *waiting) SetReadDeadline(time.Time) error { return nil }
+
+func (a *waiting) SetWriteDeadline(time.Time) error {
+	close(a.ended)
+	return nil
+}
+
+// endedOf is the channel that is closed when a request is ended.
+func endedOf(w http.ResponseWriter) <-chan struct{} {
+	for {
+		if x, ok := w.(*waiting); ok {
+			return x.ended
+		}
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = inner.Unwrap()
+	}
+}
+
+// Requests of HTTP/2 whose answers nobody reads are bounded for an address and in all, and
+// keep nobody out: one more ends the oldest of its address, or of the address that has the
+// most. Those of admin keys are not ended: while they have all places, the answer is headers,
+// which wait for nobody. Spec: P-12.7.
+func TestStreamsThatNobodyReadsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		free, rest := make(chan struct{}), http.NewServeMux()
+		var mu sync.Mutex
+		live := map[string]int{} // requests that wait, by address and rights
+		count := func(of string, n int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			live[of] += n
+			return live[of]
+		}
+		wait := func(kind string, keep bool) {
+			rest.HandleFunc("/"+kind, func(a http.ResponseWriter, r *http.Request) {
+				if keep {
+					callOf(r.Context()).stream.keep()
+				}
+				count(r.RemoteAddr+" "+kind, 1)
+				select {
+				case <-free:
+				case <-endedOf(a):
+				}
+				count(r.RemoteAddr+" "+kind, -1)
+			})
+		}
+		wait("wait", false)
+		wait("kept", true)
+		doors := map[Door]http.Handler{Public: w.srv.front(Public, rest), Inside: w.srv.front(Inside, rest)}
+		get := func(d Door, addr, path string, major int) *httptest.ResponseRecorder {
+			r, answer := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
+			r.RemoteAddr, r.ProtoMajor = addr, major
+			doors[d].ServeHTTP(&waiting{answer, make(chan struct{})}, r)
+			return answer
+		}
+		hold := func(n int, addr, path string) {
+			for range n {
+				go get(Public, addr, path, 2)
+			}
+			synctest.Wait()
+		}
+		all := w.srv.o.UnderWayBytes / streamCost
+		most := all / partOfHost
+		expect := func(when string, want map[string]int) {
+			t.Helper()
+			synctest.Wait()
+			for of, n := range want {
+				if have := count(of, 0); have != n {
+					t.Errorf("%s %d of %s wait, want %d", when, have, of, n)
+				}
+			}
+		}
+		answered := func(when, addr string) {
+			t.Helper()
+			if a := get(Public, addr, "/other", 2); a.Code != http.StatusNotFound {
+				t.Errorf("%s: %d", when, a.Code)
+			}
+		}
+		hold(most+3, "192.0.2.1:1", "/wait")
+		expect("of an address", map[string]int{"192.0.2.1:1 wait": most})
+		answered("of the address", "192.0.2.1:2")
+		expect("behind one more", map[string]int{"192.0.2.1:1 wait": most - 1})
+		hold(most, "192.0.2.2:1", "/wait")
+		answered("of another address, while two have all", "192.0.2.3:1")
+		hold(10, "192.0.2.3:1", "/wait")
+		if n, third := count("192.0.2.1:1 wait", 0)+count("192.0.2.2:1 wait", 0), count("192.0.2.3:1 wait", 0); third != 10 || n > all-10 {
+			t.Errorf("%d of the others and %d wait", n, third)
+		}
+		for what, code := range map[string]int{
+			"of HTTP/1":      get(Public, "192.0.2.1:3", "/other", 1).Code,
+			"of an operator": get(Inside, "192.0.2.1:4", "/other", 2).Code,
+		} {
+			if code != http.StatusNotFound {
+				t.Errorf("a request %s: %d", what, code)
+			}
+		}
+		hold(all, "192.0.2.4:1", "/kept")
+		expect("beside those of a key", map[string]int{"192.0.2.4:1 kept": all, "192.0.2.1:1 wait": 0, "192.0.2.3:1 wait": 0})
+		over := get(Public, "192.0.2.1:2", "/other", 2)
+		if over.Code != http.StatusServiceUnavailable || over.Header().Get(errorHeader) != string(im.CodeOverloaded) || over.Header().Get("Retry-After") == "" || over.Body.Len() > 0 {
+			t.Errorf("one more: %d %v, %d bytes", over.Code, over.Header(), over.Body.Len())
+		}
+		close(free)
+		synctest.Wait()
+		answered("when they have ended", "192.0.2.1:2")
+		if s := &w.srv.admission.streams[Public]; s.all != 0 || len(s.hosts) != 0 {
+			t.Errorf("%d requests of %d addresses count in the end", s.all, len(s.hosts))
+		}
+	})
+}
+
+// The refusals of a stranger who opens no window wait for it, until their places are wanted.
+// The first request of this connection, which is that of an admin key, keeps its place.
+func TestStreamsOfAStrangerMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.srv.o.UnderWayBytes = 40 * streamCost
+		nc, err := w.dial(t.Context(), "tcp", "")
+		w.must(err)
+		f := http2.NewFramer(nc, nc)
+		resets := make(chan string, 100)
+		go func() { // it ends with the connection
+			defer close(resets)
+			for {
+				x, err := f.ReadFrame()
+				if err != nil {
+					return
+				}
+				if x, ok := x.(*http2.RSTStreamFrame); ok {
+					resets <- fmt.Sprint(x.StreamID)
+				}
+			}
+		}()
+		_, err = io.WriteString(nc, http2.ClientPreface)
+		w.must(err)
+		w.must(f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+		var block bytes.Buffer
+		for e, i := hpack.NewEncoder(&block), 0; i < 25; i++ {
+			headers := [][2]string{{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/petrel.v1.AccountService/GetSettings"}, {"content-type", "application/json"}}
+			if i == 0 {
+				headers[3][1] = "/petrel.v1.AdminService/GetUser"
+				headers = append(headers, [2]string{"authorization", "Bearer " + w.key})
+			}
+			for _, h := range headers {
+				w.must(e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
+			}
+			w.must(f.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}))
+			block.Reset()
+			synctest.Wait()
+		}
+		if s := &w.srv.admission.streams[Public]; s.all != 21 {
+			t.Errorf("%d requests are under way, want 21", s.all)
+		}
+		w.must(nc.Close())
+		var got []string
+		for id := range resets {
+			got = append(got, id)
+		}
+		if want := "[3 5 7 9]"; fmt.Sprint(got) != want {
+			t.Errorf("the server has ended %v, want %v", got, want)
+		}
+		synctest.Wait()
+		if n := w.srv.admission.streams[Public].all; n != 0 {
+			t.Errorf("behind the end of the connection %d requests count", n)
+		}
+	})
+}
