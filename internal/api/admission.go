@@ -65,7 +65,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
 	if m.access != anybody { // the gate comes before its body
-		b := &boundedBody{ReadCloser: r.Body, s: s, call: callOf(r.Context())}
+		b := &boundedBody{ReadCloser: r.Body, s: s, ctx: r.Context(), call: callOf(r.Context())}
 		r.Body = b
 		return b.release, nil
 	}
@@ -261,12 +261,14 @@ func (s *Server) releaseAnswer(c *call) {
 type boundedBody struct {
 	io.ReadCloser
 	s    *Server
+	ctx  context.Context // of the request
 	call *call
 	held int
 }
 
 var (
 	errTooManyBodies = errors.New("the bodies of all calls under way are too large")
+	errTooManyCalls  = errors.New("too many calls wait")
 	errNobodys       = errors.New("the body of a call that nobody may make is not read")
 )
 
@@ -276,15 +278,16 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		return 0, errNobodys
 	}
 	n, err := b.ReadCloser.Read(p)
-	if n == 0 {
-		return n, err
-	}
 	owner, part := b.call.caller.owner()
-	if !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, b.s.o.UnderWayBytes/part) {
+	if n > 0 && !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, b.s.o.UnderWayBytes/part) {
 		b.call.overdrawn = true
 		return 0, errTooManyBodies
 	}
 	b.held += n
+	if err == io.EOF && b.s.enterQueue(b.ctx) != nil { // what comes next computes
+		b.call.overdrawn = true
+		return 0, errTooManyCalls
+	}
 	return n, err
 }
 

@@ -365,7 +365,7 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 // A request is decoded once: it takes as much memory as it has text, a few times.
 func BenchmarkLargeRequest(b *testing.B) {
 	text := []byte(`{"users":[` + strings.Repeat(`"alice",`, 20_000) + `"bob"],"unknown":[` + strings.Repeat(`{},`, 50_000) + `{}]}`)
-	codec := jsonCodec{"json", share.NewTurns(1), nil}
+	codec := jsonCodec{"json", newCoding(share.NewTurns(1)), nil}
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -20,7 +20,7 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	if !ok || m.access != aUser {
 		return nil, &im.Error{Code: im.CodeNoMethod}
 	}
-	c := &call{id: randomID(), remote: remote, caller: &caller{identity: who}}
+	c := &call{id: randomID(), remote: remote, caller: &caller{identity: who}, leaveQueue: func() {}}
 	r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "/"+name, bytes.NewReader(request))
 	if err != nil {
 		return nil, im.Errorf(im.CodeNoMethod, "there is no method %.64q", name)

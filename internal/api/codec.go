@@ -22,12 +22,15 @@ import (
 // not known are refused: a role that is misspelt is not no role. Spec: P-2.7.
 type jsonCodec struct {
 	name    string
-	turns   share.Turns // of large requests and answers
+	turns   coding // of large requests and answers
 	bounded boundedRequests
 }
 
 // protoCodec is the protobuf of requests and answers.
-type protoCodec struct{ bounded boundedRequests }
+type protoCodec struct {
+	turns   coding // as in jsonCodec
+	bounded boundedRequests
+}
 
 // Name is part of connect.Codec.
 func (protoCodec) Name() string { return "proto" }
@@ -36,20 +39,23 @@ func (protoCodec) Name() string { return "proto" }
 func (c protoCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
 // MarshalAppend saves Connect a copy.
-func (protoCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
+func (c protoCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "answer %T is no message", message)
-	return proto.MarshalOptions{}.MarshalAppend(dst, m)
+	c.turns.do(proto.Size(m), func() { b, err = proto.MarshalOptions{}.MarshalAppend(dst, m) })
+	return b, err
 }
 
 // Unmarshal is part of connect.Codec.
-func (c protoCodec) Unmarshal(b []byte, message any) error {
+func (c protoCodec) Unmarshal(b []byte, message any) (err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "request %T is no message", message)
-	if err := c.bounded.check(wire.Proto, b, m); err != nil {
-		return err
-	}
-	return proto.Unmarshal(b, m)
+	c.turns.do(len(b), func() {
+		if err = c.bounded.check(wire.Proto, b, m); err == nil {
+			err = proto.Unmarshal(b, m)
+		}
+	})
+	return err
 }
 
 // boundedRequests are the messages that users send, and those without a credential: theirs
@@ -92,7 +98,7 @@ func (c jsonCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend
 func (c jsonCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "answer %T is no message", message)
-	c.inTurn(proto.Size(m), func() {
+	c.turns.do(proto.Size(m), func() {
 		if b, ok = wire.AppendPage(dst, m); !ok {
 			b, err = protojson.MarshalOptions{}.MarshalAppend(dst, m)
 		}
@@ -100,13 +106,22 @@ func (c jsonCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) 
 	return b, err
 }
 
-// inTurn calls f, for so many bytes; when it is their turn, if they are many.
-func (c jsonCodec) inTurn(bytes int, f func()) {
-	if bytes > large {
-		c.turns.Do(f)
+// coding has the turns of large requests and answers. They form a line of their own, of which
+// as many as may compute compete with reads of the store. So a read waits for a few of them,
+// however many calls there are.
+type coding struct{ line, turns share.Turns }
+
+func newCoding(turns share.Turns) coding { return coding{share.NewTurns(cap(turns)), turns} }
+
+// do calls f, for so many bytes; when it is their turn, if they are many.
+func (c coding) do(bytes int, f func()) {
+	if bytes <= large {
+		f()
 		return
 	}
-	f()
+	c.line.Begin()
+	defer c.line.End()
+	c.turns.Do(f)
 }
 
 // Unmarshal is part of connect.Codec. It decodes a request once.
@@ -116,7 +131,7 @@ func (c jsonCodec) Unmarshal(b []byte, message any) (err error) {
 	if len(b) == 0 {
 		return errors.New("an empty body is not JSON; for a request without content send {}")
 	}
-	c.inTurn(len(b), func() { err = c.decode(b, m) })
+	c.turns.do(len(b), func() { err = c.decode(b, m) })
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"connectrpc.com/connect"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -48,47 +50,80 @@ func TestMisspeltNamesOfValuesAreRefused(t *testing.T) {
 	})
 }
 
-// Large requests and answers take a turn while they are decoded and encoded; small ones do not wait.
+// Large requests and answers take a turn while they are decoded and encoded, in JSON and in
+// protobuf; small ones do not wait.
 func TestLargeRequestsAndAnswersTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := jsonCodec{turns: share.NewTurns(1)}
-		q := &petrelv1.CreateUsersRequest{Users: []string{"a"}}
-		small, err := c.Marshal(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.Users = slices.Repeat(q.Users, 1000)
-		big, err := c.Marshal(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := map[string]bool{}
-		var mu sync.Mutex
-		run := func(what string, f func() error) {
-			go func() {
-				if err := f(); err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				ended[what] = true
-			}()
-		}
-		c.turns.Do(func() {
-			run("a large request", func() error { return c.Unmarshal(big, &petrelv1.CreateUsersRequest{}) })
-			run("a large answer", func() error { _, err := c.Marshal(q); return err })
-			run("a small request", func() error { return c.Unmarshal(small, &petrelv1.CreateUsersRequest{}) })
-			run("a small answer", func() error { _, err := c.Marshal(&petrelv1.CreateUsersRequest{}); return err })
-			synctest.Wait()
+	for name, codec := range map[string]func(coding) connect.Codec{
+		"JSON":     func(c coding) connect.Codec { return jsonCodec{turns: c} },
+		"protobuf": func(c coding) connect.Codec { return protoCodec{turns: c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				turns := share.NewTurns(1)
+				takesTurns(t, turns, codec(newCoding(turns)))
+			})
+		})
+	}
+}
+
+func takesTurns(t *testing.T, turns share.Turns, c connect.Codec) {
+	q := &petrelv1.CreateUsersRequest{Users: []string{"a"}}
+	small, err := c.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Users = slices.Repeat(q.Users, 1000)
+	big, err := c.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := map[string]bool{}
+	var mu sync.Mutex
+	run := func(what string, f func() error) {
+		go func() {
+			if err := f(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			if want := map[string]bool{"a small request": true, "a small answer": true}; !maps.Equal(ended, want) {
-				t.Errorf("while a turn is taken %v ended, want %v", ended, want)
+			ended[what] = true
+		}()
+	}
+	turns.Do(func() {
+		run("a large request", func() error { return c.Unmarshal(big, &petrelv1.CreateUsersRequest{}) })
+		run("a large answer", func() error { _, err := c.Marshal(q); return err })
+		run("a small request", func() error { return c.Unmarshal(small, &petrelv1.CreateUsersRequest{}) })
+		run("a small answer", func() error { _, err := c.Marshal(&petrelv1.CreateUsersRequest{}); return err })
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if want := map[string]bool{"a small request": true, "a small answer": true}; !maps.Equal(ended, want) {
+			t.Errorf("while a turn is taken %v ended, want %v", ended, want)
+		}
+	})
+	synctest.Wait()
+	if len(ended) != 4 {
+		t.Errorf("%v ended, want all", ended)
+	}
+}
+
+// A read of the store waits for one of the large requests that came before it, not for all.
+func TestReadsWaitForFewRequestsThatAreDecoded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := share.NewTurns(1)
+		c := newCoding(turns)
+		decoded, before := 0, 0
+		turns.Do(func() {
+			for range 20 {
+				go c.do(large+1, func() { decoded++ })
 			}
+			synctest.Wait()
+			go turns.Do(func() { before = decoded })
+			synctest.Wait()
 		})
 		synctest.Wait()
-		if len(ended) != 4 {
-			t.Errorf("%v ended, want all", ended)
+		if decoded != 20 || before > 1 {
+			t.Errorf("of 20 large requests %d were decoded, and %d before the read", decoded, before)
 		}
 	})
 }

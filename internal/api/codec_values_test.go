@@ -60,8 +60,8 @@ func TestRequestOfManyValuesIsRefused(t *testing.T) {
 				}
 			}
 			codecs := map[string]func([]byte, any) error{
-				string(asJSON):  jsonCodec{"json", share.NewTurns(1), newBoundedRequests()}.Unmarshal,
-				string(asProto): protoCodec{newBoundedRequests()}.Unmarshal,
+				string(asJSON):  jsonCodec{"json", newCoding(share.NewTurns(1)), newBoundedRequests()}.Unmarshal,
+				string(asProto): protoCodec{newCoding(share.NewTurns(1)), newBoundedRequests()}.Unmarshal,
 			}
 			for b, decode := range codecs {
 				if allocs := testing.AllocsPerRun(1, func() { err = decode([]byte(b), &petrelv1.CreateGroupRequest{}) }); n > wire.MaxValues && (err == nil || allocs > 10) {

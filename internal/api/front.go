@@ -32,6 +32,8 @@ type call struct {
 	stream *stream    // of HTTP/2; nil: it has none
 	err    *im.Error  // how it ended, if it was refused
 
+	leaveQueue func() // gives its turn among the calls of users to another; nil: it has had none
+
 	changes []audit.Detail // what it has changed, for the audit log: see changed
 
 	refused   *caller // whom the gate did not let past, if it knows; else nil
@@ -73,7 +75,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http
 	}
 	defer leaveStream()
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
-	a := &answer{ResponseWriter: w}
+	a := &answer{ResponseWriter: w, begun: c.leave}
+	defer c.leave()
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
@@ -122,6 +125,7 @@ func (s *Server) invoke(a *answer, r *http.Request) {
 	a.ours, a.read = true, &requestBody{ReadCloser: r.Body}
 	r.Body = a.read
 	s.services.ServeHTTP(a, r)
+	callOf(r.Context()).leave()
 	s.finish(a, r)
 	if r.ProtoMajor == 2 {
 		// The answer waits here for a client that reads nothing, while it counts. An error means
@@ -170,6 +174,7 @@ type answer struct {
 	kept   int          // its status
 	status int          // 0: that of the code
 	body   bytes.Buffer // and its body
+	begun  func()       // called before anything of it leaves; nil: nothing is
 }
 
 // Unwrap gives http.ResponseController what is below.
@@ -196,6 +201,9 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	a.wrote = true
+	if a.begun != nil {
+		a.begun()
+	}
 	a.ResponseWriter.WriteHeader(status)
 }
 

@@ -42,6 +42,7 @@ type Options struct {
 	Stored *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
 
 	Reads *share.Queue // runs what reads a lot, for all users fairly; nil: the caller does
+	Calls *share.Queue // of users over HTTP, in which they wait for their turn; nil: they do not
 	Turns share.Turns  // of large requests and answers, which are decoded and encoded; nil: one at a time
 	Audit *audit.Log   // nil: nothing is recorded
 
@@ -168,11 +169,11 @@ func New(o Options) *Server {
 	if o.Turns == nil {
 		o.Turns = share.NewTurns(1)
 	}
-	bounded := newBoundedRequests()
+	bounded, turns := newBoundedRequests(), newCoding(o.Turns)
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
-		connect.WithCodec(protoCodec{bounded}), connect.WithCodec(jsonCodec{"json", o.Turns, bounded}), connect.WithCodec(jsonCodec{"json; charset=utf-8", o.Turns, bounded}),
+		connect.WithCodec(protoCodec{turns, bounded}), connect.WithCodec(jsonCodec{"json", turns, bounded}), connect.WithCodec(jsonCodec{"json; charset=utf-8", turns, bounded}),
 		connect.WithRequestGate(s.gate),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once), connect.UnaryInterceptorFunc(s.trace)),
 	}

@@ -24,9 +24,15 @@ const (
 // them, and let each wait for a client that reads nothing. Requests of HTTP/1 have connections
 // of their own, which are counted. The zero value is ready.
 type streams struct {
-	mu    sync.Mutex // tier 0; guards the fields below, and those of each stream
+	mu    sync.Mutex // tier 0; guards the fields below, and those of each host and stream
 	all   int
-	hosts map[netip.Prefix]*list.List // of *stream that may be ended, oldest first
+	hosts map[netip.Prefix]*hostStreams
+}
+
+// hostStreams are those of one address.
+type hostStreams struct {
+	n       int
+	waiting list.List // of *stream, oldest first: those that wait for their clients, and may be ended
 }
 
 // stream is one of them.
@@ -34,12 +40,14 @@ type stream struct {
 	of   *streams
 	host netip.Prefix
 	stop func()        // ends it
-	e    *list.Element // nil: it is kept, or has been ended
-	kept bool
+	e    *list.Element // nil: it does not wait for its client
+	kept bool          // it is that of an admin key
+	over bool          // it has been ended, and does not count
 }
 
 // enterStream counts a request of HTTP/2 until leave is called. One that is too many ends the
-// oldest of its address, or of the address that has the most. false: none can be ended.
+// oldest that waits for its client: of its address, or of the address that has the most of them.
+// false: there is none.
 func (s *Server) enterStream(d Door, w http.ResponseWriter, r *http.Request, c *call) (leave func(), ok bool) {
 	if r.ProtoMajor != 2 {
 		return func() {}, true
@@ -57,57 +65,92 @@ func (s *Server) enterStream(d Door, w http.ResponseWriter, r *http.Request, c *
 	return x.leave, true
 }
 
-// enter takes a place, of as many as all and the host may have.
+// enter takes a place, of as many as all and the host may have. The client has to send the body.
 func (x *stream) enter(all, ofHost int) bool {
 	s := x.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.hosts[x.host]; l != nil && l.Len() >= ofHost {
-		s.endOldestLocked(l)
-	} else if s.all >= all && !s.endOldestLocked(s.largestLocked()) {
+	h := s.hosts[x.host]
+	if h != nil && h.n >= ofHost {
+		if !s.endOldestLocked(h) {
+			return false
+		}
+	} else if s.all >= all && !s.endOldestLocked(s.mostWaitingLocked()) {
 		return false
 	}
 	if s.hosts == nil {
-		s.hosts = map[netip.Prefix]*list.List{}
+		s.hosts = map[netip.Prefix]*hostStreams{}
 	}
-	if s.hosts[x.host] == nil {
-		s.hosts[x.host] = list.New()
+	if h = s.hosts[x.host]; h == nil {
+		h = &hostStreams{}
+		s.hosts[x.host] = h
 	}
-	x.e = s.hosts[x.host].PushBack(x)
 	s.all++
+	h.n++
+	x.e = h.waiting.PushBack(x)
 	return true
 }
 
-// largestLocked has the streams of the address that has the most; nil: there are none that
-// may be ended.
-func (s *streams) largestLocked() (most *list.List) {
-	for _, l := range s.hosts {
-		if most == nil || l.Len() > most.Len() {
-			most = l
+// mostWaitingLocked is the address of which most wait; nil: there is none.
+func (s *streams) mostWaitingLocked() (most *hostStreams) {
+	for _, h := range s.hosts {
+		if most == nil || h.waiting.Len() > most.waiting.Len() {
+			most = h
 		}
 	}
 	return most
 }
 
 // endOldestLocked ends a stream whose client has had the most time for it.
-func (s *streams) endOldestLocked(l *list.List) bool {
-	if l == nil {
+func (s *streams) endOldestLocked(h *hostStreams) bool {
+	if h == nil || h.waiting.Len() == 0 {
 		return false
 	}
-	x, ok := l.Front().Value.(*stream)
+	x, ok := h.waiting.Front().Value.(*stream)
 	im.Assert(ok, "no stream in the list of streams")
-	x.unlistLocked()
-	s.all--
+	x.leaveLocked()
 	x.stop() // before the handler has left
 	return true
 }
 
-// unlistLocked leaves a stream alone from now on.
-func (x *stream) unlistLocked() {
-	l := x.of.hosts[x.host]
-	l.Remove(x.e)
-	if x.e = nil; l.Len() == 0 {
+func (x *stream) leaveLocked() {
+	if x.over {
+		return
+	}
+	x.over = true
+	x.of.all--
+	h := x.of.hosts[x.host]
+	if x.e != nil {
+		h.waiting.Remove(x.e)
+		x.e = nil
+	}
+	if h.n--; h.n == 0 {
 		delete(x.of.hosts, x.host)
+	}
+}
+
+// leave gives the place back.
+func (x *stream) leave() {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	x.leaveLocked()
+}
+
+// waits notes whether a stream waits for its client, or for the server. nil: there is none.
+func (x *stream) waits(waits bool) {
+	if x == nil {
+		return
+	}
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	h := x.of.hosts[x.host]
+	switch {
+	case x.over || x.kept:
+	case waits && x.e == nil:
+		x.e = h.waiting.PushBack(x)
+	case !waits && x.e != nil:
+		h.waiting.Remove(x.e)
+		x.e = nil
 	}
 }
 
@@ -116,24 +159,10 @@ func (x *stream) keep() {
 	if x == nil {
 		return
 	}
+	x.waits(false)
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
-	if x.e != nil {
-		x.unlistLocked()
-		x.kept = true
-	}
-}
-
-// leave gives the place back.
-func (x *stream) leave() {
-	x.of.mu.Lock()
-	defer x.of.mu.Unlock()
-	if x.e != nil {
-		x.unlistLocked()
-		x.of.all--
-	} else if x.kept {
-		x.of.all--
-	}
+	x.kept = true
 }
 
 // refuseStream answers by headers alone: they do not wait for a client that reads nothing.

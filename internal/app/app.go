@@ -115,6 +115,7 @@ type App struct {
 	inboxes   *inbox.Consumers
 	sync      *inbox.Syncer
 	reads     *share.Queue
+	calls     *share.Queue
 	turns     share.Turns // of work that computes for milliseconds
 	stored    *rate.Bytes[im.Account]
 	presence  *presence.Presence
@@ -224,11 +225,12 @@ func (a *App) open(ctx context.Context) error {
 	} else {
 		a.reads = session.NewReads(nil) // the databases compute
 	}
+	a.calls = session.NewCalls()
 	a.stored = rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst).Within(l.TenantStoredPerS, im.Account.OfTenant)
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-		Gateways: a.gateways, Reads: a.reads, Stored: a.stored, Refused: a.noteRefusal, Pressed: a.pressed.Load,
+		Gateways: a.gateways, Reads: a.reads, Calls: a.calls, Stored: a.stored, Refused: a.noteRefusal, Pressed: a.pressed.Load,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{

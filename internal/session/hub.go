@@ -55,6 +55,7 @@ type Options struct {
 	Gateways  func(im.Account) []string // addresses where a user should connect, best first; nil: the welcome names none
 	Stored    *rate.Bytes[im.Account]   // bounds what users have stored; nil: nothing does
 	Reads     *share.Queue              // runs what reads the store for sessions; nil: New makes one, by NewReads
+	Calls     *share.Queue              // runs calls of users; nil: New makes one, by NewCalls
 	Hellos    int                       // that are checked at the same time; 8
 	Waiting   int                       // hellos that may wait; 4096
 	Pressed   func() bool               // memory is full: nobody new comes in; nil: it never is
@@ -133,10 +134,13 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	if o.Reads == nil {
 		o.Reads = NewReads(nil)
 	}
+	if o.Calls == nil {
+		o.Calls = NewCalls()
+	}
 	if o.RechecksPerSecond == 0 {
 		o.RechecksPerSecond = 5000
 	}
-	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), hellos: make(chan func(), o.Waiting), reads: o.Reads, calls: newCalls()}
+	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), hellos: make(chan func(), o.Waiting), reads: o.Reads, calls: o.Calls}
 	h.Meter.Refusals, h.Hellos = measure.NewCounts(im.Codes()...), measure.NewCounts(append(im.Codes(), outcomeOK)...)
 	h.Requests = map[string]*measure.Histogram{}
 	for _, name := range []string{"hello", "history", "sync", "focus", "call"} {

@@ -14,8 +14,8 @@ func NewReads(turns share.Turns) *share.Queue {
 	return share.New(share.Options{Workers: 8, PerUser: 2, Waiting: 8192, UserWaiting: 1024, Turns: turns})
 }
 
-// newCalls makes the queue of the calls.
-func newCalls() *share.Queue {
+// NewCalls makes the queue of the calls. The API has the same one, for calls over HTTP.
+func NewCalls() *share.Queue {
 	return share.New(share.Options{Workers: 32, PerUser: 4, Waiting: 4096, UserWaiting: 4 * maxRequests})
 }
 

@@ -165,6 +165,23 @@ func (q *Queue) Do(ctx context.Context, a im.Account, job func()) bool {
 	return true
 }
 
+// Enter waits for a worker, which the caller has until leave is called. ok is false if it
+// has none: too many wait, or ctx ended first.
+func (q *Queue) Enter(ctx context.Context, a im.Account) (leave func(), ok bool) {
+	begun, over := make(chan struct{}), make(chan struct{})
+	leave = sync.OnceFunc(func() { close(over) })
+	if !q.Add(a, func() { close(begun); <-over }) {
+		return nil, false
+	}
+	select {
+	case <-begun:
+		return leave, true
+	case <-ctx.Done():
+		leave() // the worker that comes to it goes on at once
+		return nil, false
+	}
+}
+
 // Waiting is how many jobs wait.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()

@@ -10,7 +10,7 @@ var apiRules = []rule{
 	{
 		name:    "streams-keep-their-places",
 		holds:   "requests of HTTP/2 whose answers nobody reads keep no other address out",
-		patches: []patch{{"internal/api/streams.go", `!s.endOldestLocked(s.largestLocked())`, `true`}},
+		patches: []patch{{"internal/api/streams.go", `!s.endOldestLocked(s.mostWaitingLocked())`, `true`}},
 		guards:  []guard{{"internal/api", "^TestStreamsThatNobodyReadsAreBounded$"}},
 	},
 	{
@@ -28,8 +28,32 @@ var apiRules = []rule{
 	{
 		name:    "encode-all-at-once",
 		holds:   "large requests and answers take turns while they are decoded and encoded",
-		patches: []patch{{"internal/api/codec.go", `if bytes > large {`, `if false {`}},
+		patches: []patch{{"internal/api/codec.go", `if bytes <= large {`, `if true {`}},
 		guards:  []guard{{"internal/api", "^TestLargeRequestsAndAnswersTakeTurns$"}},
+	},
+	{
+		name:    "decode-before-reads",
+		holds:   "a read of the store waits for few large requests that are decoded",
+		patches: []patch{{"internal/api/codec.go", `share.NewTurns(cap(turns))`, `share.NewTurns(1000)`}},
+		guards:  []guard{{"internal/api", "^TestReadsWaitForFewRequestsThatAreDecoded$"}},
+	},
+	{
+		name:    "calls-over-http-all-at-once",
+		holds:   "calls of users over HTTP take turns with those over connections, by the end of their bodies",
+		patches: []patch{{"internal/api/admission.go", `if err == io.EOF && b.s.enterQueue(b.ctx) != nil {`, `if false {`}},
+		guards:  []guard{{"internal/api", "^TestCallsOfUsersOverHTTPTakeTurns$"}},
+	},
+	{
+		name:    "turns-for-slow-clients",
+		holds:   "an answer that waits for its client has no turn among the calls of users",
+		patches: []patch{{"internal/api/front.go", `begun: c.leave`, `begun: nil`}},
+		guards:  []guard{{"internal/api", "^TestAnswersThatWaitForAClientHaveNoTurn$"}},
+	},
+	{
+		name:    "busy-streams-are-ended",
+		holds:   "a request of HTTP/2 that waits for the server is not ended for others",
+		patches: []patch{{"internal/api/queue.go", `c.stream.waits(false)`, ``}},
+		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
 	},
 	{
 		name:    "answers-behind-the-call",
