@@ -86,6 +86,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 		return nil, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	if callOf(r.Context()).inside {
+		rate.Vouch(r.Context()) // it waits for the server: a flood does not end an operator's login
+	}
 	return func() {}, nil
 }
 

@@ -411,6 +411,33 @@ func TestNobodyIsVouchedForBeforeTheirTokenIsChecked(t *testing.T) {
 	})
 }
 
+// A connection to listen.admin whose login has come whole waits for the server: it keeps its
+// place, whatever connections come meanwhile. One of a client at listen.http is a stranger's.
+func TestLoginsAtTheAddressOfOperatorsKeepTheirPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, c := range []struct {
+			what, path, body string
+			door             Door
+			want             int
+		}{
+			{"a login of an operator", "/petrel.v1.OperatorService/LogIn", `{"name":"root","password":"wrong","code":"123456"}`, Inside, 1},
+			{"one that is too large", "/petrel.v1.OperatorService/LogIn", strings.Repeat(" ", maxStrangerBytes+1), Inside, 0},
+			{"a call without a key", getUser, `{"user":"alice"}`, Inside, 0},
+			{"a login of a user", "/petrel.v1.AuthService/Login", `{"user":"alice","password":"wrong"}`, Public, 0},
+		} {
+			v := &vouched{}
+			r := httptest.NewRequest("POST", c.path, strings.NewReader(c.body)).WithContext(rate.WithVoucher(t.Context(), v))
+			r.Header.Set("Content-Type", "application/json")
+			a := httptest.NewRecorder()
+			w.srv.front(c.door, http.NotFoundHandler()).ServeHTTP(a, r)
+			if v.n != c.want {
+				t.Errorf("%s: it keeps its place %d times, want %d; the answer is %d %s", c.what, v.n, c.want, a.Code, a.Body)
+			}
+		}
+	})
+}
+
 // Small answers go whatever others have under way, and those of one caller are bounded, too:
 // each takes the goroutines and buffers of its call.
 func TestSmallAnswersOfOneCallerAreBounded(t *testing.T) {

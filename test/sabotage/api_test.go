@@ -22,7 +22,7 @@ var apiRules = []rule{
 	{
 		name:    "operators-streams-are-ended",
 		holds:   "requests with an admin key are not ended for others",
-		patches: []patch{{"internal/api/callers.go", `c.stream.keep()`, ``}},
+		patches: []patch{{"internal/api/streams.go", `x.kept = true`, ``}},
 		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
 	},
 	{
@@ -48,6 +48,14 @@ var apiRules = []rule{
 		holds:   "an answer that waits for its client has no turn among the calls of users",
 		patches: []patch{{"internal/api/front.go", `begun: c.leave`, `begun: nil`}},
 		guards:  []guard{{"internal/api", "^TestAnswersThatWaitForAClientHaveNoTurn$"}},
+	},
+	{
+		name:  "logins-of-operators-are-ended",
+		holds: "connections that say nothing do not end the login of an operator that the server works on",
+		patches: []patch{{"internal/api/admission.go", `if callOf(r.Context()).inside {
+		rate.Vouch`, `if false {
+		rate.Vouch`}},
+		guards: []guard{{"internal/api", "^TestLoginsAtTheAddressOfOperatorsKeepTheirPlaces$"}},
 	},
 	{
 		name:    "busy-streams-are-ended",
