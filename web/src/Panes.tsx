@@ -3,9 +3,9 @@ import type { ReactElement, ReactNode } from 'react'
 import { ChatView } from './chat/ChatView.js'
 import { ConnectionLine, ConnectionText, useConnectionText } from './connection.js'
 import { useRoute } from './environment.js'
-import { useTranslation } from './i18n/index.js'
 import { InfoPanel } from './info/InfoPanel.js'
 import { useNarrow } from './narrow.js'
+import { NoChat } from './NoChat.js'
 import { isListed } from './sidebar/list.js'
 import { Welcome } from './sidebar/Welcome.js'
 import { useOfClient } from './snapshot.js'
@@ -19,7 +19,6 @@ interface PanesProps {
 
 /** The list, the chat beside it, and what is known of it: as many as there is room for. */
 export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
-  const { t } = useTranslation()
   const { conv, user, info: opened } = useRoute()
   const connection = useConnectionText()
   const some = useOfClient((c) => c.conversations().some(isListed))
@@ -29,7 +28,7 @@ export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const known = useOfClient((c) => user !== '' || c.conversation(conv) !== undefined)
   const info = opened && known
   const key = user ? `@${user}` : conv
-  const main = panel || <main className={chat ? 'main' : 'main main-none'} role={part ? 'group' : undefined}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : some ? <p>{t('chooseConversation')}</p> : synced && !narrow && <Welcome />}</main>
+  const main = panel || <main className={chat ? 'main' : 'main main-none'} role={part ? 'group' : undefined}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : some ? <NoChat /> : synced && !narrow && <Welcome />}</main>
   return (
     <ConnectionText value={connection}>
       {!sidebar && <ConnectionLine />}

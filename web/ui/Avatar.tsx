@@ -7,22 +7,23 @@ interface AvatarProps {
   readonly size?: number // px
   readonly online?: boolean
   readonly icon?: IconName | undefined // stands for the sign
+  readonly group?: boolean
 }
 
-/** The picture of a user or a group: the first sign of the name on a colour that follows from the id. */
-export function Avatar({ id, name, size = 54, online = false, icon }: AvatarProps): ReactElement {
+/** The picture of a user, a circle, or of a group, a square with round corners: the initials of the name on a colour that follows from the id. */
+export function Avatar({ id, name, size = 54, online = false, icon, group = false }: AvatarProps): ReactElement {
   return (
-    <span className={online ? 'avatar avatar-online' : 'avatar'} style={{ '--size': `${size}px`, '--hue': hueOf(id) } as CSSProperties} aria-hidden="true">
-      {icon ? <Icon name={icon} /> : initial(name)}
+    <span className={`avatar${online ? ' avatar-online' : ''}${group ? ' avatar-group' : ''}`} style={{ '--size': `${size}px`, '--hue': hueOf(id) } as CSSProperties} aria-hidden="true">
+      {icon ? <Icon name={icon} /> : initials(name)}
     </span>
   )
 }
 
-const hues = [5, 25, 48, 68, 150, 172, 205, 235, 260, 285, 310, 340] // without those of mud
+const hues = [12, 45, 72, 145, 185, 230, 262, 298, 340] // without those of mud, and so far from each other that two of them are told apart
 
 /** An angle of the colour circle, the same for the same id everywhere. */
 export function hueOf(id: string): number {
-  let hash = 0x811ca139 // with this one the users of `petrel demo` differ well
+  let hash = 0x811ca1ed // with this one the users of `petrel demo` differ well
   for (const c of id) hash = Math.imul(hash ^ (c.codePointAt(0) ?? 0), 0x01000193)
   hash = Math.imul(hash ^ hash >>> 15, 0x2c1b3c6d) // so that ids that differ little do not look alike
   hash = Math.imul(hash ^ hash >>> 12, 0x297a2d39)
@@ -32,8 +33,18 @@ export function hueOf(id: string): number {
 const letter = /^[\p{L}\p{N}](?!\p{M})/u // one that has no marks
 let signs: Intl.Segmenter | undefined // made when it is needed: a page that opens would wait for it
 
-function initial(name: string): string {
-  const text = name.trim()
-  const first = letter.exec(text)?.[0] ?? (signs ??= new Intl.Segmenter()).segment(text)[Symbol.iterator]().next().value?.segment ?? '?'
-  return first.toLocaleUpperCase()
+/** The first letters of the first two words, in scripts with small and large letters; else the first sign as a reader sees it. */
+export function initials(name: string): string {
+  const words = name.trim().split(/\s+/)
+  const first = signOf(words[0] ?? '')
+  const second = isCased(first) ? words.slice(1).map((word) => letter.exec(word)?.[0] ?? '').find(isCased) ?? '' : ''
+  return (first + second).toLocaleUpperCase()
+}
+
+function signOf(word: string): string {
+  return letter.exec(word)?.[0] ?? (signs ??= new Intl.Segmenter()).segment(word)[Symbol.iterator]().next().value?.segment ?? '?'
+}
+
+function isCased(sign: string): boolean {
+  return sign.toLowerCase() !== sign.toUpperCase()
 }

@@ -1,4 +1,4 @@
-import { type ButtonHTMLAttributes, type InputHTMLAttributes, type ReactElement, type ReactNode, type Ref, useId } from 'react'
+import { type ButtonHTMLAttributes, type InputHTMLAttributes, type ReactElement, type ReactNode, type Ref, useId, useState } from 'react'
 import { Icon, type IconName } from './Icon.js'
 
 type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { readonly look?: 'primary' | 'plain' | 'danger' | 'danger-primary'; readonly wide?: boolean; readonly small?: boolean }
@@ -15,15 +15,20 @@ export function IconButton({ icon, label, small, className = '', ...more }: Icon
   return <button type="button" aria-label={label} title={label} {...more} className={`icon-button${small ? ' icon-button-small' : ''} ${className}`}><Icon name={icon} small={small ?? false} /></button>
 }
 
-type FieldProps = InputHTMLAttributes<HTMLInputElement> & { readonly label: string; readonly hint?: string | undefined; readonly error?: string | undefined; readonly ref?: Ref<HTMLInputElement> }
+type FieldProps = InputHTMLAttributes<HTMLInputElement> & { readonly label: string; readonly hint?: string | undefined; readonly error?: string | undefined; readonly reveal?: string; readonly ref?: Ref<HTMLInputElement> }
 
-export function Field({ label, hint, error, ...input }: FieldProps): ReactElement {
+/** A field with its label. `reveal` names the button that shows what is typed into a field of a password. */
+export function Field({ label, hint, error, reveal, ...input }: FieldProps): ReactElement {
   const id = useId()
+  const [shown, setShown] = useState(false)
   const note = error ?? hint
   return (
     <div className="field">
       <label className="field-label" htmlFor={id}>{label}</label>
-      <input className="field-input" id={id} aria-invalid={error !== undefined} aria-describedby={note === undefined ? undefined : `${id}-note`} {...input} />
+      <span className="field-line">
+        <input className="field-input" id={id} aria-invalid={error !== undefined} aria-describedby={note === undefined ? undefined : `${id}-note`} {...input} type={shown ? 'text' : input.type} {...(reveal === undefined ? {} : { spellCheck: false, autoCapitalize: 'none' })} />
+        {reveal !== undefined && <button type="button" className="icon-button field-reveal" title={reveal} aria-pressed={shown} aria-controls={id} onClick={() => setShown(!shown)}><Icon name={shown ? 'eyeOff' : 'eye'} small /><span className="unseen">{reveal}</span></button>}
+      </span>
       {note !== undefined && <span className={`field-hint${error === undefined ? '' : ' field-error'}`} id={`${id}-note`} role={error === undefined ? undefined : 'alert'}>{note}</span>}
     </div>
   )

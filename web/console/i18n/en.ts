@@ -81,6 +81,7 @@ export const en = {
   operatorName: 'Name',
   operatorNameHint: '1 to 64 of a to z, 0 to 9, . _ -',
   password: 'Password',
+  showTyped: 'Show what is typed',
   newPassword: 'New password',
   digits: 'Six digits from your app',
   adminKey: 'Admin key',

@@ -82,6 +82,7 @@ export const zh: Texts = {
   operatorName: '用户名',
   operatorNameHint: '1 到 64 个字符：a–z、0–9、. _ -',
   password: '密码',
+  showTyped: '显示输入的内容',
   newPassword: '新密码',
   digits: '应用中的六位数字',
   adminKey: '管理密钥',

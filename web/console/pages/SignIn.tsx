@@ -45,10 +45,10 @@ export function SignIn(): ReactElement {
         {how === 'person' ? (
           <>
             <Field label={t('operatorName')} autoComplete="username" autoCapitalize="none" spellCheck={false} autoFocus value={name} onChange={(e) => setName(e.target.value)} />
-            <Field label={t('password')} type="password" autoComplete="current-password" value={password} onChange={(e) => setPassword(e.target.value)} />
+            <Field label={t('password')} type="password" reveal={t('showTyped')} autoComplete="current-password" value={password} onChange={(e) => setPassword(e.target.value)} />
             <Field label={t('digits')} {...digitsOnly} value={digits} onChange={(e) => setDigits(e.target.value.replace(/\D/g, ''))} />
           </>
-        ) : <Field label={t('adminKey')} type="password" autoComplete="off" autoFocus value={key} hint={t('adminKeyHint')} onChange={(e) => setKey(e.target.value)} />}
+        ) : <Field label={t('adminKey')} type="password" reveal={t('showTyped')} autoComplete="off" autoFocus value={key} hint={t('adminKeyHint')} onChange={(e) => setKey(e.target.value)} />}
         {error && <Trouble error={error} />}
         <Button look="primary" wide type="submit" disabled={busy || !ready}>{busy ? t('working') : t('logIn')}</Button>
       </form>
@@ -101,7 +101,7 @@ export function Enroll({ code, onDone }: { readonly code: string; readonly onDon
       <p className="quiet">{offer.name ? t('enrollInvited', { scopes: (offer.scopes ?? []).join(', ') }) : t('enrollFirst')}</p>
       <form onSubmit={submit}>
         {!offer.name && <Field label={t('operatorName')} hint={t('operatorNameHint')} autoComplete="username" autoCapitalize="none" spellCheck={false} autoFocus pattern="[a-z0-9._\-]{1,64}" maxLength={64} value={name} onChange={(e) => setName(e.target.value.toLowerCase())} />}
-        <Field label={t('newPassword')} type="password" autoComplete="new-password" value={password} onChange={(e) => setPassword(e.target.value)} />
+        <Field label={t('newPassword')} type="password" reveal={t('showTyped')} autoComplete="new-password" value={password} onChange={(e) => setPassword(e.target.value)} />
         <div className="factor">
           <p>{t('factorText')}</p>
           {offer.secretPng && <img src={`data:image/png;base64,${offer.secretPng}`} alt={t('factorCode')} width="180" height="180" />}

@@ -146,7 +146,7 @@ function Ask({ asking, info, tenant, user, onClose }: { readonly asking: Asking;
     case 'logOutAll': return <Change danger title={t('logOutAllTitle', { user })} text={t('logOutAllText')} changes={[out]} action={t('logOutAll')} done={t('doneLoggedOut')} run={() => call('AdminService/RevokeTokens', { tenant, user })} onClose={onClose} />
     case 'password': return (
       <Change danger title={t('setPasswordTitle', { user })} text={t('setPasswordText')} changes={[{ name: t('password'), from: info.hasPassword ? t('present') : t('none'), to: t('asTyped') }, out]} action={t('setPassword')} done={t('donePassword')} ready={password !== ''} run={(requestId) => call('AdminService/SetPassword', { tenant, user, password, requestId })} onClose={() => { setPassword(''); onClose() }}>
-        <Field label={t('newPassword')} type="password" autoComplete="new-password" value={password} onChange={(e) => setPassword(e.target.value)} />
+        <Field label={t('newPassword')} type="password" reveal={t('showTyped')} autoComplete="new-password" value={password} onChange={(e) => setPassword(e.target.value)} />
       </Change>
     )
     default: return <></>

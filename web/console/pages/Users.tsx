@@ -80,7 +80,7 @@ function Create({ tenant, onClose }: { readonly tenant: string; readonly onClose
       changes={user.trim() === '' ? [] : [{ name: t('userId'), from: '–', to: user.trim() }, { name: t('password'), from: '–', to: password === '' ? t('none') : t('asTyped') }]}
     >
       <Field label={t('userId')} autoComplete="off" autoCapitalize="none" spellCheck={false} value={user} onChange={(e) => setUser(e.target.value)} />
-      {withPassword && <Field label={t('passwordOptional')} hint={t('passwordOptionalHint')} type="password" autoComplete="new-password" value={password} onChange={(e) => setPassword(e.target.value)} />}
+      {withPassword && <Field label={t('passwordOptional')} hint={t('passwordOptionalHint')} type="password" reveal={t('showTyped')} autoComplete="new-password" value={password} onChange={(e) => setPassword(e.target.value)} />}
     </Change>
   )
 }

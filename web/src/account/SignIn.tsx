@@ -67,7 +67,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
         <div className="signin-fields">
           <Field ref={first} label={t('handle')} hint={making ? t('handleHint') : undefined} error={malformed === 'handle' ? t('errorHandle') : malformed === 'script' ? t('errorHandleScript') : undefined} name="username" autoComplete="username" autoCapitalize="none" spellCheck={false} required maxLength={64} value={user} onChange={(e) => setUser(making ? e.target.value.toLowerCase() : e.target.value)} autoFocus />
           {making && <Field label={t('displayName')} hint={t('displayNameHint')} autoComplete="name" maxLength={64} value={displayName} onChange={(e) => setDisplayName(e.target.value)} />}
-          <Field ref={second} label={t('password')} hint={making ? t('passwordHint') : undefined} error={malformed === 'password' ? t('passwordHint') : malformed === 'weak' ? t('errorPassword') : undefined} name="password" type="password" autoComplete={making ? 'new-password' : 'current-password'} required value={password} onChange={(e) => setPassword(e.target.value)} />
+          <Field ref={second} label={t('password')} hint={making ? t('passwordHint') : undefined} error={malformed === 'password' ? t('passwordHint') : malformed === 'weak' ? t('errorPassword') : undefined} name="password" type="password" reveal={t('showPassword')} autoComplete={making ? 'new-password' : 'current-password'} required value={password} onChange={(e) => setPassword(e.target.value)} />
           {making && page.registration === 'invitation' && <Field label={t('invitation')} required value={invitation} onChange={(e) => setInvitation(e.target.value)} />}
         </div>
         {error !== undefined && <p className="field-error" role="alert">{error}</p>}

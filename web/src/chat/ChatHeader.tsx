@@ -1,14 +1,14 @@
 import type { Conversation } from '@petrel-im/sdk'
-import { useClient, useConversations, usePresence, useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useContext, useState } from 'react'
+import { useClient, useConversations, useMessages, usePresence, useStatus } from '@petrel-im/sdk/react'
+import { type ReactElement, useContext, useEffect, useReducer, useState } from 'react'
 import { Avatar, Badge, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConnectionText } from '../connection.js'
-import { shortDate } from '../i18n/dates.js'
-import { type Translation, useTranslation } from '../i18n/index.js'
+import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
 import { isDissolved, isListed, isMuted } from '../sidebar/list.js'
+import { lastSeen } from './lastSeen.js'
 import { useMembers } from './members.js'
 import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
@@ -29,7 +29,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
     <header className="chat-header">
       <BackButton chat={v?.id ?? ''} />
       <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, info: !route.info }, route.info)}>
-        <PeerAvatar id={v?.kind === 'group' ? v.id : peer} name={title} peer={peer} />
+        {v?.kind === 'group' ? <Avatar id={v.id} name={title} size={42} group /> : <PeerAvatar name={title} peer={peer} />}
         <span className="chat-title-text">
           <h1 className="cut" dir="auto">{title}</h1>
           {connection && <span className="chat-subtitle cut only-narrow" role="status">{connection}</span>}
@@ -95,15 +95,14 @@ function MuteItem({ conversation: v }: { readonly conversation: Conversation }):
 /** "Until the person ends it", in Unix ms. */
 export const muteForEver = Date.UTC(2100, 0)
 
-function PeerAvatar({ id, name, peer }: { readonly id: string; readonly name: string; readonly peer: string }): ReactElement {
+function PeerAvatar({ name, peer }: { readonly name: string; readonly peer: string }): ReactElement {
   const presence = usePresence(peer)
   const self = useSession().user === peer
-  return <Avatar id={id} name={name} icon={self ? 'bookmark' : undefined} size={42} online={!self && (presence?.online ?? false)} />
+  return <Avatar id={peer} name={name} icon={self ? 'bookmark' : undefined} size={42} online={!self && (presence?.online ?? false)} />
 }
 
 function Subtitle({ conversation: v, peer }: { readonly conversation: Conversation | undefined; readonly peer: string }): ReactElement {
-  const translation = useTranslation()
-  const { t } = translation
+  const { t } = useTranslation()
   const client = useClient()
   const presence = usePresence(peer)
   const { state } = useStatus()
@@ -111,9 +110,18 @@ function Subtitle({ conversation: v, peer }: { readonly conversation: Conversati
   if (v?.kind === 'group') return <>{v.left ? t(isDissolved(client, v) ? 'dissolvedShort' : 'notMemberShort') : members.length > 0 ? t('memberCount', { n: members.length }) : t('group')}</>
   if (state !== 'live' || !presence) return <>@{peer}</>
   if (presence.online) return <span className="online">{t('online')}</span>
-  return <>{presence.lastMs > 0 ? lastSeen(presence.lastMs, translation) : `@${peer}`}</>
+  return presence.lastMs > 0 ? <LastSeen ms={presence.lastMs} peer={peer} conv={v?.id ?? ''} /> : <>@{peer}</>
 }
 
-function lastSeen(ms: number, translation: Translation): string {
-  return translation.t('lastSeen', { when: shortDate(ms, translation) })
+const wordsMs = 60_000 // for which the words hold
+
+function LastSeen({ ms, peer, conv }: { readonly ms: number; readonly peer: string; readonly conv: string }): ReactElement {
+  const translation = useTranslation()
+  const said = useMessages(conv).findLast((m) => m.from === peer)?.timeMs ?? 0
+  const [, again] = useReducer((n: number) => n + 1, 0)
+  useEffect(() => {
+    const timer = setInterval(again, wordsMs)
+    return () => clearInterval(timer)
+  }, [])
+  return <>{lastSeen(ms, said, translation)}</>
 }

@@ -46,6 +46,12 @@ export function shortDate(ms: number, translation: Translation, now = Date.now()
   return format(translation.tag, sameYear ? { month: 'short', day: 'numeric' } : { year: 'numeric', month: 'numeric', day: 'numeric' }).format(ms)
 }
 
+/** A day in a sentence. */
+export function dayIn(ms: number, { tag }: Pick<Translation, 'tag'>, now = Date.now()): string {
+  const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
+  return format(tag, { month: 'long', day: 'numeric', ...(sameYear ? {} : { year: 'numeric' }) }).format(ms)
+}
+
 /** Date and time. */
 export function fullDate(ms: number, translation: Translation): string {
   return `${format(translation.tag, { dateStyle: 'medium' }).format(ms)}${translation.language === 'en' ? ', ' : ' '}${timeOf(ms, translation)}`

@@ -66,7 +66,7 @@ function PersonHead({ user }: { readonly user: string }): ReactElement {
 }
 
 function GroupHead({ id, title }: { readonly id: string; readonly title: string }): ReactElement {
-  return <div className="info-head"><Avatar id={id} name={title} size={112} /><h3 dir="auto">{title}</h3></div>
+  return <div className="info-head"><Avatar id={id} name={title} size={112} group /><h3 dir="auto">{title}</h3></div>
 }
 
 function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {

@@ -1,11 +1,11 @@
 import type { Device } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ReactElement, useCallback, useEffect, useState } from 'react'
-import { Button, Dialog, Field, Icon, IconButton, RowButton, Spinner, toast } from '../../ui/index.js'
+import { Button, Dialog, Field, Icon, IconButton, type IconName, RowButton, Spinner, toast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { fullDate } from '../i18n/dates.js'
-import { useTranslation } from '../i18n/index.js'
+import { type Key, useTranslation } from '../i18n/index.js'
 import { ConfirmDialog } from '../info/GroupInfo.js'
 import { go } from '../route.js'
 import './settings.css'
@@ -18,7 +18,7 @@ export function DevicesView(): ReactElement {
   const { state } = useStatus()
   const [devices, setDevices] = useState<readonly Device[] | undefined>(undefined)
   const [naming, setNaming] = useState<Device | undefined>(undefined)
-  const [asking, setAsking] = useState(false)
+  const [asking, setAsking] = useState<Device | 'others' | undefined>(undefined)
   const read = useCallback(() => {
     client.devices().then((all) => setDevices(all.filter((d) => !d.revoked)), (why: unknown) => toast(thrownText(why, t)))
   }, [client, t])
@@ -41,30 +41,44 @@ export function DevicesView(): ReactElement {
         {state !== 'live' && !devices && <p className="quiet">{t('errorOffline')}</p>}
         {devices && (
           <section className="card">
-            <ul>{devices.map((d) => <li key={d.id} className="row"><DeviceLine device={d} onName={() => setNaming(d)} onRevoke={() => void revoke([d]).catch((why: unknown) => toast(thrownText(why, t)))} /></li>)}</ul>
+            <ul>{devices.map((d) => <li key={d.id} className="row"><DeviceLine device={d} onName={() => setNaming(d)} onRevoke={() => setAsking(d)} /></li>)}</ul>
             {devices.length === 0 && <p className="info-note">{t('noDevices')}</p>}
-            {others.length > 0 && <RowButton icon="exit" danger onClick={() => setAsking(true)}>{t('logOutOthers')}</RowButton>}
+            {others.length > 0 && <RowButton icon="exit" danger onClick={() => setAsking('others')}>{t('logOutOthers')}</RowButton>}
           </section>
         )}
       </div>
-      {asking && <ConfirmDialog text={t('logOutOthersQuestion', { n: others.length })} yes="logOutOthers" act={() => revoke(others)} onClose={() => setAsking(false)} />}
+      {asking === 'others' && <ConfirmDialog text={t('logOutOthersQuestion', { n: others.length })} yes="logOutOthers" act={() => revoke(others)} onClose={() => setAsking(undefined)} />}
+      {asking && asking !== 'others' && <ConfirmDialog text={t('logOutDeviceQuestion', { name: nameOf(asking) })} yes="logOut" act={() => revoke([asking])} onClose={() => setAsking(undefined)} />}
       {naming && <NameDialog device={naming} onClose={() => { setNaming(undefined); read() }} />}
     </main>
   )
 }
 
+function nameOf({ name, kind, id }: Device): string {
+  return name || kind || id
+}
+
+/** What is told of kinds of devices. Developers choose their names: others are told as they are. */
+const kinds: readonly (readonly [RegExp, IconName, Key])[] = [
+  [/tablet|ipad/i, 'tablet', 'kindTablet'], [/phone|ios|android|mobile/i, 'phone', 'kindPhone'], [/web|browser/i, 'globe', 'kindWeb'], [/desktop|mac|windows|linux|pc/i, 'device', 'kindDesktop'], [/cli|terminal|bot|server/i, 'terminal', 'kindProgram'],
+]
+
 function DeviceLine({ device: d, onName, onRevoke }: { readonly device: Device; readonly onName: () => void; readonly onRevoke: () => void }): ReactElement {
   const translation = useTranslation()
   const { t } = translation
+  const [, icon, kind] = kinds.find(([pattern]) => pattern.test(d.kind)) ?? [undefined, 'device', undefined] as const
   return (
     <>
-      <Icon name={/phone|ios|android/i.test(d.kind) ? 'phone' : 'device'} />
+      <span className="device-icon"><Icon name={icon} /></span>
       <span className="row-text">
-        <span className="cut">{d.name || d.kind || d.id}{d.current && <span className="this-device"> {t('thisDevice')}</span>}</span>
-        <span className="row-note cut">{d.sessions > 0 ? <span className="online">{t('online')}</span> : t('loggedInAt', { when: fullDate(d.loginMs, translation) })} · {d.client || d.kind}</span>
+        <span className="cut device-name">{nameOf(d)}{d.current && <span className="this-device"> {t('thisDevice')}</span>}</span>
+        <span className="row-note cut">{kind ? t(kind) : d.kind}{d.client && ` · ${d.client}`}</span>
+        <span className="row-note cut">{d.sessions > 0 ? <span className="online">{t('online')}</span> : t('loggedInAt', { when: fullDate(d.loginMs, translation) })}</span>
+        <span className="device-tools">
+          <Button small onClick={onName}>{t('rename')}</Button>
+          {!d.current && <Button small look="danger" onClick={onRevoke}>{t('logOut')}</Button>}
+        </span>
       </span>
-      {!d.current && <IconButton icon="exit" label={t('logOut')} onClick={onRevoke} />}
-      <IconButton icon="write" label={t('rename')} onClick={onName} />
     </>
   )
 }

@@ -148,8 +148,8 @@ function PasswordDialog({ onClose }: { readonly onClose: () => void }): ReactEle
   return (
     <Dialog title={t('changePassword')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="password" disabled={next.length < 8}>{t('save')}</Button>}>
       <form id="password" className="dialog-body" onSubmit={save}>
-        <Field label={t('oldPassword')} type="password" autoComplete="current-password" value={old} error={wrong.old} onChange={(e) => setOld(e.target.value)} />
-        <Field label={t('newPassword')} type="password" autoComplete="new-password" hint={t('passwordHint')} value={next} error={wrong.next} onChange={(e) => setNext(e.target.value)} />
+        <Field label={t('oldPassword')} type="password" reveal={t('showPassword')} autoComplete="current-password" value={old} error={wrong.old} onChange={(e) => setOld(e.target.value)} />
+        <Field label={t('newPassword')} type="password" reveal={t('showPassword')} autoComplete="new-password" hint={t('passwordHint')} value={next} error={wrong.next} onChange={(e) => setNext(e.target.value)} />
         <p className="quiet">{t('passwordNote')}</p>
       </form>
     </Dialog>

@@ -22,7 +22,7 @@ export function ChatLine({ conversation: v, onSelect }: { readonly conversation:
   const { user } = useSession()
   return (
     <button type="button" className="row" onClick={onSelect}>
-      <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} size={40} />
+      <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} group={v.kind === 'group'} size={40} />
       <span className="row-text cut" dir="auto">{name}</span>
     </button>
   )

@@ -38,7 +38,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
         type="button" tabIndex={tabStop ? 0 : -1} className={selected ? 'chat-row selected' : 'chat-row'} aria-current={selected ? 'page' : undefined} aria-haspopup="menu" onClick={() => onSelect(v)}
         onContextMenu={(e) => { e.preventDefault(); setMenu({ x: e.clientX, y: e.clientY }) }} {...onRest(setMenu)}
       >
-        <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} online={v.peer !== user && (presence?.online ?? false)} />
+        <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} group={v.kind === 'group'} online={v.peer !== user && (presence?.online ?? false)} />
         <span className="chat-row-text">
           <span className="chat-row-line">
             <span className="chat-row-name cut" dir="auto">{name}</span>
