@@ -3,6 +3,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { emojiModule } from '../../emojiModule.js'
 import { type EmojiData, unpack } from './search.js'
+import { toned } from './tone.js'
 
 /** What is in the bundle. */
 function read(language: 'en' | 'zh'): EmojiData {
@@ -30,4 +31,15 @@ test('in Chinese they are found by their Chinese names, and by the short ones th
 test('only a whole name names an emoji', () => {
   const { named } = read('en')
   assert.deepEqual(['smile', '+1', 'Red_Heart', 'smil', 'laugh', '30'].map((name) => plain(named(name)?.sign)), ['😄', '👍', '❤', '', '', ''])
+})
+
+test('people and hands come in five skin tones, and are called the same in each', () => {
+  const { groups, labelOf } = read('en')
+  const all = groups.flatMap(({ emojis }) => emojis)
+  const tonable = new Set(all.filter((e) => e.toned).map((e) => plain(e.sign)))
+  for (const sign of ['👍', '👋', '☝', '🧑‍🚒', '🏃‍♀']) assert.ok(tonable.has(sign), sign)
+  for (const sign of ['😀', '🤝', '👪', '⛵', '🐶']) assert.ok(!tonable.has(sign), sign)
+  assert.ok(tonable.size > 200, `${tonable.size} emojis have tones`)
+  assert.deepEqual([toned('👍', 0), toned('👍', 1), toned('☝️', 5), toned('🧑‍🚒', 3)], ['👍', '👍🏻', '☝🏿', '🧑🏽‍🚒'])
+  assert.deepEqual([labelOf('👍🏻'), labelOf('⛵')], ['thumbs up', 'sailboat'])
 })

@@ -1,6 +1,9 @@
+import { plainSign } from './tone.js'
+
 export interface Emoji {
   readonly sign: string
   readonly label: string
+  readonly toned: boolean // it comes in skin tones
 }
 
 /** Emojis by group, in the order of Unicode, and a search in their names. Blanks in names may be written as _. */
@@ -10,10 +13,12 @@ export interface EmojiData {
   readonly search: (words: string) => readonly Emoji[]
   /** The emoji that is called so. */
   readonly named: (name: string) => Emoji | undefined
+  /** What an emoji is called, in whichever skin tone. */
+  readonly labelOf: (sign: string) => string
 }
 
 /** What emojiModule.ts makes of emojibase-data. */
-export type Packed = readonly (readonly [sign: string, label: string, names: string, tags: string, group: number])[]
+export type Packed = readonly (readonly [sign: string, label: string, names: string, tags: string, group: number, toned?: 1])[]
 
 const most = 80 // that a search finds
 
@@ -21,8 +26,8 @@ const most = 80 // that a search finds
 export function unpack(packed: Packed): EmojiData {
   const groups = new Map<number, Emoji[]>()
   const known: { readonly emoji: Emoji; readonly names: string; readonly words: string }[] = [] // each name, and each word, between lines and blanks
-  for (const [sign, label, more, tags, group] of packed) {
-    const emoji = { sign, label }
+  for (const [sign, label, more, tags, group, skins] of packed) {
+    const emoji = { sign, label, toned: skins === 1 }
     groups.set(group, [...groups.get(group) ?? [], emoji])
     const names = [label, ...more.split(' ')].map(plain)
     known.push({ emoji, names: `\n${names.join('\n')}\n`, words: ` ${names.join(' ')} ${tags.toLowerCase()} ` })
@@ -41,6 +46,7 @@ export function unpack(packed: Packed): EmojiData {
       return found.flat().slice(0, most)
     },
     named: (name) => known.find(({ names }) => names.includes(`\n${plain(name)}\n`))?.emoji,
+    labelOf: (sign) => known.find(({ emoji }) => plainSign(emoji.sign) === plainSign(sign))?.emoji.label ?? sign,
   }
 }
 
