@@ -19,13 +19,13 @@ describe('a finger that rests', () => {
       tell(name, event = {}) {
         const called: string[] = []
         const handle = handlers[name] as (e: object) => void
-        handle({ pointerType: 'touch', isPrimary: true, pointerId: 7, clientX: 10, clientY: 20, isTrusted: true, preventDefault: () => called.push('prevented'), stopPropagation: () => called.push('stopped'), ...event })
+        handle({ pointerType: 'touch', isPrimary: true, pointerId: 7, clientX: 10, clientY: 20, currentTarget: 'the message', isTrusted: true, preventDefault: () => called.push('prevented'), stopPropagation: () => called.push('stopped'), ...event })
         return called
       },
       wait: (ms) => t.mock.timers.tick(ms),
     }
   }
-  const place = { x: 10, y: 20, pointer: 7 }
+  const place = { x: 10, y: 20, pointer: 7, of: 'the message' }
 
   test('opens a menu after half a second, and its end is no tap', (t) => {
     const { opened, tell, wait } = finger(t)

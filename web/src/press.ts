@@ -22,11 +22,11 @@ type Handlers = Required<Pick<DOMAttributes<HTMLElement>, 'onPointerDown' | 'onP
  */
 export function onRest(open: (at: MenuPlace) => void): Handlers {
   return {
-    onPointerDown({ pointerType, isPrimary, pointerId, clientX, clientY }: PointerEvent) {
+    onPointerDown({ pointerType, isPrimary, pointerId, clientX, clientY, currentTarget }: PointerEvent) {
       end()
       opened = false
       if (pointerType !== 'touch' || !isPrimary) return // also the second of two fingers: it is no rest
-      from = { x: clientX, y: clientY, pointer: pointerId }
+      from = { x: clientX, y: clientY, pointer: pointerId, of: currentTarget as Element }
       timer = setTimeout(() => {
         opened = true
         open(from)

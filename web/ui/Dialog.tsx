@@ -1,6 +1,7 @@
 import { type ReactElement, type ReactNode, useEffect, useId, useLayoutEffect, useRef } from 'react'
 import { IconButton } from './controls.js'
 import { isComposing } from './composing.js'
+import { pullable } from './sheet.js'
 
 interface DialogProps {
   readonly title: string
@@ -8,13 +9,14 @@ interface DialogProps {
   readonly onClose: () => void
   readonly children: ReactNode
   readonly foot?: ReactNode
+  readonly sheet?: boolean // on a phone it stands at the lower edge
 }
 
 const writable = 'input:not([type="radio"])'
 const writableOnPhone = `${writable}:not([type="search"])` // whose keyboard would cover what is searched
 
 /** A window over the page. The focus stays in it, in the first field if there is one, and goes back where it was. */
-export function Dialog({ title, closeLabel, onClose, children, foot }: DialogProps): ReactElement {
+export function Dialog({ title, closeLabel, onClose, children, foot, sheet = false }: DialogProps): ReactElement {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
@@ -22,13 +24,14 @@ export function Dialog({ title, closeLabel, onClose, children, foot }: DialogPro
     if (dialog && !dialog.open) dialog.showModal()
     dialog?.querySelector<HTMLElement>(matchMedia('(pointer: fine)').matches ? writable : writableOnPhone)?.focus() // autoFocus of React comes before it is open, so it is lost
   }, [])
+  useEffect(() => sheet && ref.current ? pullable(ref.current, onClose) : undefined, [sheet, onClose])
   useLayoutEffect(() => {
     const dialog = ref.current
     return () => dialog?.close() // while it is in the page still: out of it the browser does not give the focus back
   }, [])
   return (
     <dialog
-      className="dialog" ref={ref} aria-labelledby={id} onCancel={(e) => { e.preventDefault(); onClose() }}
+      className={sheet ? 'dialog dialog-sheet' : 'dialog'} ref={ref} aria-labelledby={id} onCancel={(e) => { e.preventDefault(); onClose() }}
       onKeyDown={(e) => { if (e.key === 'Escape' && isComposing(e)) e.stopPropagation() }}
       onMouseDown={(e) => { if (e.target === e.currentTarget) onClose() }}
     >

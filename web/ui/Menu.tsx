@@ -2,6 +2,7 @@ import { type KeyboardEvent, type ReactElement, type ReactNode, useEffect, useLa
 import { isComposing } from './composing.js'
 import { Icon, type IconName } from './Icon.js'
 import { activeIn } from './roots.js'
+import { areSheets, pullable, shielded } from './sheet.js'
 
 /** Where a menu opens, in px of the view. */
 export interface MenuPlace {
@@ -10,13 +11,24 @@ export interface MenuPlace {
   readonly isEnd?: boolean // x is where it ends
   /** The finger that still rests there. */
   readonly pointer?: number
+  /** What it is of. */
+  readonly of?: Element
 }
 
 const edge = 8 // px between a menu and the edge of the view
 const gap = 8 // px between a menu and the pointer below it, which would stand on its last item, often one that deletes
 
-/** A menu at a place, with the focus in it until it is closed. */
-export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace; readonly label: string; readonly onClose: () => void; readonly children: ReactNode }): ReactElement {
+interface MenuProps {
+  readonly at: MenuPlace
+  readonly label: string
+  readonly onClose: () => void
+  /** Is told where the menu begins that covers the lower part of the view. What it returns is called when the menu goes. */
+  readonly onSheet?: (topPx: number) => () => void
+  readonly children: ReactNode
+}
+
+/** A menu at a place, on a phone at the lower edge, with the focus in it until it is closed. */
+export function Menu({ at, label, onClose, onSheet, children }: MenuProps): ReactElement {
   const ref = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => {
     const menu = ref.current
@@ -27,20 +39,27 @@ export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace;
     const { width, height } = menu.getBoundingClientRect()
     menu.style.left = `${Math.max(edge, Math.min(at.isEnd ? at.x - width : at.x, innerWidth - width - edge))}px`
     menu.style.top = `${Math.max(edge, at.y + height + edge > innerHeight ? at.y - height - gap : at.y)}px`
-    menu.querySelector<HTMLElement>('[role^="menuitem"]')?.focus()
+    menu.querySelector<HTMLElement>('[role^="menuitem"]')?.focus({ preventScroll: true })
+    const sunk = areSheets() ? onSheet?.(innerHeight - menu.offsetHeight) : undefined
     return () => {
+      sunk?.()
       const active = activeIn(menu)
       const inside = menu.contains(active) || active === null || active === document.body
       if (inside && before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true })
     }
-  }, [at])
+  }, [at]) // where it is decides; what it tells of that is of the same place
   useEffect(() => {
     const menu = ref.current
     const toggled = (e: Event): void => {
       if ((e as ToggleEvent).newState === 'closed') onClose()
     }
-    menu?.addEventListener('toggle', toggled)
-    return () => menu?.removeEventListener('toggle', toggled)
+    if (!menu) return undefined
+    menu.addEventListener('toggle', toggled)
+    const ends = [pullable(menu, onClose), shielded(menu)]
+    return () => {
+      menu.removeEventListener('toggle', toggled)
+      for (const end of ends) end()
+    }
   }, [onClose])
   return (
     <div className="menu" ref={ref} role="menu" aria-label={label} popover="auto" onKeyDown={(e) => move(e, onClose)} onClick={onClose}>

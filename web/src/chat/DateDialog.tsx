@@ -6,7 +6,7 @@ import { useTranslation } from '../i18n/index.js'
 export function DateDialog({ ms, onChoose, onClose }: { readonly ms: number; readonly onChoose: (ms: number) => void; readonly onClose: () => void }): ReactElement {
   const { t, tag } = useTranslation()
   return (
-    <Dialog title={t('jumpToDate')} closeLabel={t('close')} onClose={onClose}>
+    <Dialog sheet title={t('jumpToDate')} closeLabel={t('close')} onClose={onClose}>
       <div className="dialog-body">
         <Calendar value={new Date(ms)} last={new Date()} tag={tag} previousLabel={t('previousMonth')} nextLabel={t('nextMonth')} onChoose={(day) => onChoose(day.getTime())} />
       </div>

@@ -21,7 +21,7 @@ export function ForwardDialog({ message: m, onClose }: { readonly message: Messa
   const notes: Choosable = { id: '', kind: 'direct', peer: user, title: t('notes') }
   const chats = [...all.some((v) => v.peer === user) ? [] : [notes], ...all].filter((v) => matches(v, wanted, names))
   return (
-    <Dialog title={t('forwardTo')} closeLabel={t('close')} onClose={onClose}>
+    <Dialog sheet title={t('forwardTo')} closeLabel={t('close')} onClose={onClose}>
       <div className="dialog-search"><SearchField label={t('search')} clearLabel={t('clear')} value={wanted} onValue={setWanted} /></div>
       <div className="dialog-body dialog-list dialog-tall">
         {chats.map((v) => (

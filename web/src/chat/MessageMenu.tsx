@@ -6,6 +6,7 @@ import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { thrownText } from './failure.js'
+import { lift } from './lift.js'
 import { quickReactions } from './Reactions.js'
 
 interface MenuProps {
@@ -29,7 +30,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onReact,
   const leads = v.role === 'owner' || v.role === 'admin'
   const said = (why: unknown): void => toast(thrownText(why, t))
   return (
-    <Menu at={at} label={t('messageMenu')} onClose={onClose}>
+    <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}>
       {!v.left && (
         <div className="menu-reactions" role="group" aria-label={t('react')}>
           {quickReactions.map((emoji) => {
@@ -54,7 +55,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onReact,
 /** The same of a message that is not stored. One that waits may be on the server already, or be sent at any moment: nobody can take it back before it is stored. */
 export function WaitingMenu({ text, at, onClose }: { readonly text: string; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
-  return <Menu at={at} label={t('messageMenu')} onClose={onClose}><CopyItem text={text} /></Menu>
+  return <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}><CopyItem text={text} /></Menu>
 }
 
 function CopyItem({ text }: { readonly text: string }): ReactElement {

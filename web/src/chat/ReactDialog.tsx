@@ -14,5 +14,5 @@ export function ReactDialog({ message: m, onClose }: { readonly message: Message
     react(m, sign, m.reactions.some((r) => r.emoji === sign && r.mine))
     onClose()
   }
-  return <Dialog title={t('react')} closeLabel={t('close')} onClose={onClose}><Emojis onPick={picked} onClose={onClose} /></Dialog>
+  return <Dialog sheet title={t('react')} closeLabel={t('close')} onClose={onClose}><Emojis onPick={picked} onClose={onClose} /></Dialog>
 }
