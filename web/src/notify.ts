@@ -1,7 +1,8 @@
 import { type Client, type Conversation, mentionsUser, type Message } from '@petrel-im/sdk'
 import type { Session } from './account/session.js'
 import { currentTranslation } from './i18n/index.js'
-import { plainText } from './chat/marks.js'
+import { plainOf } from './chat/plain.js'
+import type { Names } from './account/names.js'
 import { page } from './page.js'
 import { preferences } from './preferences.js'
 import { address } from './route.js'
@@ -31,7 +32,7 @@ export function watchMessages({ client, user, names }: Session): () => void {
     const first = !told.has(conv) && !begun
     told.set(conv, m.seq)
     if (first || !isWorthTelling(client, v, m, user)) return
-    void onceInAllTabs(`${user}/${conv}/${m.seq}`, () => tell(v, m, user, names.of(m.from)))
+    void onceInAllTabs(`${user}/${conv}/${m.seq}`, () => tell(v, m, user, names))
   }
   let shown: number | undefined
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -80,12 +81,13 @@ async function onceInAllTabs(name: string, f: () => void): Promise<void> {
   })
 }
 
-function tell(v: Conversation, m: Message, user: string, from: string): void {
+function tell(v: Conversation, m: Message, user: string, names: Names): void {
   const { notify, sound } = preferences()
   if (sound) chime()
   if (!notify || permission() !== 'granted') return
   const { t } = currentTranslation()
-  const text = m.text === undefined ? t('otherKind') : plainText(m.text).slice(0, longest)
+  const text = m.text === undefined ? t('otherKind') : plainOf(m.text, m.rel?.mentions ?? [], names).slice(0, longest)
+  const from = names.of(m.from)
   void navigator.serviceWorker.ready.then((worker) => worker.showNotification(v.kind === 'group' ? v.title : from, {
     body: v.kind === 'group' ? `${from}: ${text}` : text, tag: `${user}/${v.id}`, icon: '/icon.svg', silent: true, data: { address: address(chatRoute(user, v)) },
   }))

@@ -17,6 +17,7 @@ describe('long texts', { timeout: suiteMs, concurrency: 3 }, () => {
     const height = async (): Promise<number> => (await body.boundingBox())?.height ?? 0
     const top = async (): Promise<number> => (await body.boundingBox())?.y ?? 0
     assert.ok(await height() < 700)
+    await more?.scrollIntoViewIfNeeded() // as the click would
     const before = await top()
     await more?.click()
     await less?.waitFor()
@@ -25,6 +26,23 @@ describe('long texts', { timeout: suiteMs, concurrency: 3 }, () => {
     await less?.click()
     await more?.waitFor()
     assert.ok(await height() < 700)
+    await p.context.close()
+  })
+
+  test('a long message that is unfolded while it waits stays so when it is stored', async () => {
+    const [one = '', two = ''] = await shared.users('qi', 'rut')
+    const p = await shared.open(one, { route: `u/${two}` })
+    await p.say('before it')
+    await p.stored('before it')
+    await p.context.setOffline(true)
+    await p.say(Array.from({ length: 100 }, (_, i) => `line ${i}`).join('\n'))
+    await p.press('Show more')
+    await p.page.getByRole('button', { name: 'Show less' }).waitFor()
+    const bubble = p.page.locator('.message').last()
+    await bubble.getByRole('img', { name: 'On its way' }).waitFor()
+    await p.context.setOffline(false)
+    await bubble.getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    assert.deepEqual(await bubble.locator('.body-fold').allTextContents(), ['Show less'])
     await p.context.close()
   })
 

@@ -2,18 +2,23 @@ import { memo, type ReactElement, useMemo, useState } from 'react'
 import { useTranslation } from '../i18n/index.js'
 import { foldOf, piecesUntil } from './fold.js'
 import { type Piece, piecesOf } from './marks.js'
+import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { useChatActions } from './actions.js'
 
-/** The text of a message with its marks, of a long one the beginning until the person asks for more. To what can be pressed in it the arrows lead, see roving.ts; only code is a stop of Tab, because it may have to be scrolled. */
-export const Body = memo(function Body({ text, mentions }: { readonly text: string; readonly mentions: ReadonlySet<string> }): ReactElement {
+/** The text of a message with its marks, of a long one the beginning until the person asks for more. To what can be pressed in it the arrows lead, see roving.ts; only code is a stop of Tab, because it may have to be scrolled. `of` is the key of the message: one that is unfolded stays so when it is stored, and when it is drawn again. */
+export const Body = memo(function Body({ text, mentions, of }: { readonly text: string; readonly mentions: ReadonlySet<string>; readonly of: string }): ReactElement {
   const { t } = useTranslation()
-  const { grow } = useChatActions()
+  const { grow, unfolded } = useChatActions()
   const fold = useMemo(() => foldOf(text), [text])
-  const [whole, setWhole] = useState(false)
+  const [whole, setWhole] = useState(() => unfolded.has(of))
   const pieces = useMemo(() => fold === undefined || whole ? piecesOf(text, mentions) : piecesUntil(text, fold, mentions), [text, mentions, fold, whole])
   const turn = (): void => {
-    if (!whole) grow()
+    if (whole) unfolded.delete(of)
+    else {
+      unfolded.add(of)
+      grow()
+    }
     setWhole(!whole)
   }
   return (
@@ -47,6 +52,7 @@ function draw(piece: Piece, i: number): ReactElement | string {
 function Mention({ user }: { readonly user: string }): ReactElement {
   const { openUser } = useChatActions()
   const { user: me } = useSession()
+  const name = useName(user === 'all' ? '' : user)
   if (user === 'all') return <span className="mention mention-me">@all</span>
-  return <button type="button" tabIndex={-1} className={user === me ? 'mention mention-me' : 'mention'} onClick={() => openUser(user)}>@{user}</button>
+  return <button type="button" tabIndex={-1} className={user === me ? 'mention mention-me' : 'mention'} title={name === user ? undefined : `@${user}`} onClick={() => openUser(user)}>@<bdi>{name}</bdi></button>
 }

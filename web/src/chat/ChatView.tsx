@@ -81,6 +81,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       },
       discard: (o) => client.discard(o.id),
       grow: () => timeline.current?.grow(),
+      unfolded: new Set(),
       openUser: (user) => go({ account: session.user, user }),
     }
   }, [client, go, session, t, toast])
@@ -102,7 +103,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   if (missing.current) return <MissingChat />
   return (
     <ChatContext value={actions}><PutOff value={putOff}>
-      <div className="chat" onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open) composer.current?.focus() }}>
+      <div className="chat" onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open && !(e.target as Element).closest('[role="menu"]')) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}

@@ -11,8 +11,8 @@ import { useTranslation } from '../i18n/index.js'
 import { Completion, type Completed, useCompletion } from './Completion.js'
 import { thrownText } from './failure.js'
 import { lengthOf } from './length.js'
-import { plainText } from './marks.js'
 import { mentionedIn, useMembers } from './members.js'
+import { usePlain } from './plain.js'
 import { useName } from '../account/names.js'
 import { PutOff } from './WaitLine.js'
 
@@ -217,13 +217,15 @@ function RateLine({ pending }: { readonly pending: readonly Outgoing[] }): React
 /** What is answered, or edited. */
 function IntentBar({ intent: { kind, message: m }, onCancel }: { readonly intent: NonNullable<Intent>; readonly onCancel: () => void }): ReactElement {
   const { t } = useTranslation()
+  const { user } = useSession()
   const name = useName(m.from)
+  const text = usePlain(m.text, m.rel)
   return (
     <div className="intent">
       <Icon name={kind === 'edit' ? 'write' : 'reply'} />
       <div className="intent-text">
-        <div className="intent-name cut" dir="auto">{kind === 'edit' ? t('editing') : name}</div>
-        <div className="cut" dir="auto">{plainText(m.text ?? '')}</div>
+        <div className="intent-name cut" dir="auto">{kind === 'edit' ? t('editing') : m.from === user ? t('you') : name}</div>
+        <div className="cut" dir="auto">{text}</div>
       </div>
       <IconButton icon="close" label={t('cancel')} onClick={onCancel} />
     </div>

@@ -11,6 +11,7 @@ import { failureText, isTooLong } from './failure.js'
 import { isEmojiOnly } from './marks.js'
 import { QuoteBlock } from './QuoteBlock.js'
 import { Reactions } from './Reactions.js'
+import { keyOf, ownKey } from './rows.js'
 import { type Fate, fateOf, Ticks } from './Ticks.js'
 
 const nobody: ReadonlySet<string> = new Set()
@@ -36,7 +37,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
   const clicked = (e: MouseEvent<HTMLElement>): void => {
     if (recalled || selectedText(e.currentTarget) !== '') return
     e.preventDefault()
-    open({ x: e.clientX, y: e.clientY })
+    open({ x: e.clientX, y: e.clientY, of: e.currentTarget })
   }
   const meta = <Meta ms={m.timeMs} edited={(m.editedBy > 0 || changing === 'edit') && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
@@ -77,12 +78,17 @@ function Forwarded({ from }: { readonly from: string }): ReactElement {
   return <div className="forwarded cut"><Icon name="forward" small /><span dir="auto">{from ? t('forwardedFrom', { name }) : t('forwarded')}</span></div>
 }
 
+/** Whom a message mentions; '*' stands for all. */
+function mentionsIn(users: readonly string[] | undefined, all: boolean | undefined): ReadonlySet<string> {
+  return users?.length || all ? new Set([...users ?? [], ...all ? ['*'] : []]) : nobody
+}
+
 function Said({ message: m, own }: { readonly message: Message; readonly own: boolean }): ReactElement {
   const { t } = useTranslation()
   const rel = m.rel
-  const mentions = useMemo(() => rel && (rel.mentions.length > 0 || rel.mentionAll) ? new Set(rel.mentionAll ? [...rel.mentions, '*'] : rel.mentions) : nobody, [rel])
+  const mentions = useMemo(() => mentionsIn(rel?.mentions, rel?.mentionAll), [rel])
   if (m.recalledBy > 0) return <em className="body gone">{t(own ? 'recalledByYou' : 'recalled')}</em>
-  if (m.text !== undefined) return <Body text={m.text} mentions={mentions} />
+  if (m.text !== undefined) return <Body text={m.text} mentions={mentions} of={keyOf(m, own ? m.from : '')} />
   return <em className="body gone">{t(needsNewerVersion(m) ? 'newerVersion' : 'otherKind')}</em>
 }
 
@@ -107,6 +113,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
   const failed = state === 'rejected' || state === 'unknowable'
   const text = draft.text ?? draft.edit?.text
   const large = !failed && text !== undefined && isEmojiOnly(text) && !draft.replyTo
+  const mentions = useMemo(() => mentionsIn(draft.mentions, draft.mentionAll), [draft])
   const [near, setNear] = useState(false)
   const open = (at: MenuPlace): void => {
     if (text !== undefined) actions.waitingMenu(text, at)
@@ -114,7 +121,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
   const clicked = (e: MouseEvent<HTMLElement>): void => {
     if (text === undefined || selectedText(e.currentTarget) !== '') return
     e.preventDefault()
-    open({ x: e.clientX, y: e.clientY })
+    open({ x: e.clientX, y: e.clientY, of: e.currentTarget })
   }
   return (
     <div className={shape(true, first, last, large, false)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...onRest(open)}>
@@ -122,7 +129,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
         {draft.forward && <div className="forwarded"><Icon name="forward" small />{t('forwarded')}</div>}
         {draft.replyTo !== undefined && conv !== '' && <QuoteBlock conv={conv} seq={draft.replyTo} onOpen={actions.jumpTo} />}
         <div className="bubble-text">
-          {text === undefined ? <em className="body gone">{t(draft.recall ? 'recall' : 'forwarding')}</em> : <Body text={text} mentions={nobody} />}
+          {text === undefined ? <em className="body gone">{t(draft.recall ? 'recall' : 'forwarding')}</em> : <Body text={text} mentions={mentions} of={ownKey(o.id)} />}
           <Meta ms={o.composedMs} edited={false} pinned={false} fate={state === 'sent' ? 'stored' : state} />
         </div>
         {failed && (

@@ -3,7 +3,7 @@ import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useState } from 'react'
 import { Icon } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
-import { plainText } from './marks.js'
+import { usePlain } from './plain.js'
 
 /** The pinned messages, read again when the pins of those that are held change. */
 export function usePins(conv: string): readonly PinnedMessage[] {
@@ -26,6 +26,7 @@ export function PinBar({ conversation: v, onJump }: { readonly conversation: Con
   const pins = usePins(v.id)
   const [at, setAt] = useState(0)
   const pin = pins[at % Math.max(1, pins.length)]
+  const text = usePlain(pin?.message.text, pin?.message.rel)
   if (!pin) return null
   const open = (): void => {
     onJump(pin.message.seq)
@@ -36,7 +37,7 @@ export function PinBar({ conversation: v, onJump }: { readonly conversation: Con
       <Icon name="pin" />
       <span className="pin-bar-text">
         <span className="pin-bar-name">{pins.length > 1 ? t('pinnedNth', { n: pins.length - at % pins.length, of: pins.length }) : t('pinnedMessage')}</span>
-        <span className="cut" dir="auto">{plainText(pin.message.text ?? '') || t('otherKind')}</span>
+        <span className="cut" dir="auto">{text || t('otherKind')}</span>
       </span>
     </button>
   )

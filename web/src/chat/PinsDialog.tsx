@@ -4,7 +4,7 @@ import { useName } from '../account/names.js'
 import { Dialog, RowButton } from '../../ui/index.js'
 import { fullDate } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { plainText } from './marks.js'
+import { usePlain } from './plain.js'
 import { usePins } from './PinBar.js'
 
 export function PinsDialog({ conv, onJump, onClose }: { readonly conv: string; readonly onJump: (seq: number) => void; readonly onClose: () => void }): ReactElement {
@@ -20,8 +20,9 @@ export function PinsDialog({ conv, onJump, onClose }: { readonly conv: string; r
   )
 }
 
-function PinLine({ message: m, onJump }: { readonly message: Pick<Message, 'from' | 'seq' | 'text' | 'timeMs'>; readonly onJump: (seq: number) => void }): ReactElement {
+function PinLine({ message: m, onJump }: { readonly message: Pick<Message, 'from' | 'seq' | 'text' | 'timeMs' | 'rel'>; readonly onJump: (seq: number) => void }): ReactElement {
   const translation = useTranslation()
   const name = useName(m.from)
-  return <RowButton icon="pin" note={`${name} · ${fullDate(m.timeMs, translation)}`} onClick={() => onJump(m.seq)}>{plainText(m.text ?? '') || translation.t('otherKind')}</RowButton>
+  const text = usePlain(m.text, m.rel)
+  return <RowButton icon="pin" note={`${name} · ${fullDate(m.timeMs, translation)}`} onClick={() => onJump(m.seq)}>{text || translation.t('otherKind')}</RowButton>
 }

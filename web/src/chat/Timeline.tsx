@@ -8,7 +8,7 @@ import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { DaySection } from './DaySection.js'
-import { plainText } from './marks.js'
+import { usePlain } from './plain.js'
 import { keepPlace, placeIn } from './places.js'
 import { arrive, useRoving } from './roving.js'
 import { arrange, firstUnread, isShown, keyOf } from './rows.js'
@@ -115,7 +115,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
 
   return (
     <div className="timeline">
-      <div className="timeline-view" ref={view} onScroll={(e) => { onScroll(); read(); showDay(e.currentTarget) }}>
+      <div className="timeline-view" ref={view} onScroll={(e) => { onScroll(); read(); showDay(e.currentTarget); if (line !== undefined) clearLine(e.currentTarget) }}>
         <div className="timeline-content" ref={content} {...roving}>
           <BeforeDrawing do={() => scroller.current?.remember()} />
           {days.map((day) => <DaySection key={day.key} day={day} me={user} many={v.kind === 'group'} pending={pending} conv={v.id} lit={lit} />)}
@@ -161,6 +161,15 @@ function showDay(view: HTMLElement): void {
   setTimeout(fade, dayMs)
 }
 
+/** Has the day above the messages give way to the line of unread messages where both would stand in one place. */
+function clearLine(view: HTMLElement): void {
+  const line = view.querySelector('.unread-line')
+  const day = line?.closest('section')?.querySelector<HTMLElement>('.day')
+  if (!line || !day) return
+  const [at, of] = [line.getBoundingClientRect(), day.getBoundingClientRect()]
+  day.classList.toggle('day-gone', at.top < of.bottom && at.bottom > of.top)
+}
+
 /** Does something each time before the page is changed: after that it is too late to see where the view was. */
 class BeforeDrawing extends Component<{ readonly do: () => void }> {
   override getSnapshotBeforeUpdate(): null {
@@ -183,6 +192,7 @@ const noPending: readonly Outgoing[] = []
 const Announcer = memo(function Announcer({ newest, me }: { readonly newest: Message | undefined; readonly me: string }): ReactElement {
   const begun = useRef(newest?.seq ?? 0)
   const name = useName(newest?.from ?? '')
-  const said = newest && newest.seq > begun.current && newest.from !== me && newest.text !== undefined ? `${name}: ${plainText(newest.text)}` : ''
+  const text = usePlain(newest?.text, newest?.rel)
+  const said = newest && newest.seq > begun.current && newest.from !== me && newest.text !== undefined ? `${name}: ${text}` : ''
   return <div className="unseen" aria-live="polite">{said}</div>
 })

@@ -17,6 +17,7 @@ export interface ChatActions {
   readonly change: (o: Outgoing) => void // its text goes back into the field
   readonly discard: (o: Outgoing) => void
   readonly grow: () => void // a message grows next, and downwards: what is above stays where it is
+  readonly unfolded: Set<string> // keys of long messages that are shown whole
   readonly openUser: (user: string) => void
 }
 

@@ -190,7 +190,16 @@ export function isEmojiOnly(text: string): boolean {
   return onlyEmoji.test(text)
 }
 
-/** A text on one line, without its marks. */
-export function plainText(text: string): string {
-  return text.slice(0, 300).replace(/```(?:[\w+-]*\n)?|[`~]{1,3}|\*\*/g, '').replace(/\s+/g, ' ').trim()
+const mostPlain = 300 // code units that are shown on one line
+
+/** A text on one line, without its marks. Users whom it mentions have the name that nameOf gives them; undefined: it mentions nobody who is called so. */
+export function plainText(text: string, nameOf: (user: string) => string | undefined = nobody): string {
+  const named = nameOf === nobody ? text.slice(0, mostPlain) : text.slice(0, mostPlain).replace(/(?<![\w@.])@([A-Za-z0-9][\w.+@-]*)/g, (whole, word: string) => {
+    const user = word.replace(/[^A-Za-z0-9]+$/, '')
+    const name = nameOf(user)
+    return name === undefined ? whole : `@${name}${word.slice(user.length)}`
+  })
+  return named.replace(/```(?:[\w+-]*\n)?|[`~]{1,3}|\*\*/g, '').replace(/\s+/g, ' ').trim()
 }
+
+const nobody = (): undefined => undefined

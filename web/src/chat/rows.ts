@@ -40,7 +40,7 @@ export function keyOf(m: Message, me: string): string {
   return m.from === me && m.clientMsgId ? ownKey(m.clientMsgId) : String(m.seq)
 }
 
-function ownKey(id: string): string {
+export function ownKey(id: string): string {
   return `own ${id}`
 }
 

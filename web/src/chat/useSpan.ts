@@ -8,7 +8,7 @@ import { enterByNewest } from './roving.js'
 import { isShown, keyOf } from './rows.js'
 
 const nearRows = 150 // if less than this is held beyond what is drawn, more is asked for
-const littlePx = 100 // if no more than this is below the view, all of it is shown
+const littlePx = 100 // if no more than this is below the view, all of it is shown, unless the line of unread messages would leave the view
 const dividerBelowPx = 40 // the day stands above it
 const openingMs = 1500 // for which a chat waits for the place where it opens
 const jumpMs = 15_000 // for which a jump waits for the server
@@ -119,7 +119,7 @@ export function useSpan(conv: string, me: string, opening: Opening) {
       if (to?.span !== span) return
       place.current = undefined
       const there = to.key !== '' && s.toRow(to.key, to.below)
-      if (there ? span.to === Infinity && s.below <= littlePx : opens || to.key === '') s.toEnd()
+      if (there ? span.to === Infinity && s.below <= (to.key === unreadKey ? dividerBelowPx : littlePx) : opens || to.key === '') s.toEnd()
     }
     settle.current()
     if (content.current) enterByNewest(content.current)
@@ -207,6 +207,7 @@ export function useSpan(conv: string, me: string, opening: Opening) {
   return { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
 }
 
+const unreadKey = 'unread' // of the row of the line
 const none: readonly Message[] = []
 const sideSlack = 40 // rows beyond the bound that may gather at the end
 
@@ -221,7 +222,7 @@ function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
 
 /** The row at which a chat opens; the end, if the place that was kept could not be read in time. */
 function openingPlace(shown: readonly Message[], me: string, span: Span, opening: Opening, held: HistoryView): Place {
-  if (opening && 'unreadAfter' in opening) return { span, key: 'unread', below: dividerBelowPx }
+  if (opening && 'unreadAfter' in opening) return { span, key: unreadKey, below: dividerBelowPx }
   const first = shown[0]
   const isThere = opening && first && (first.seq <= opening.seq || held.isOldest && first === held.messages[0])
   const row = isThere && shown.find((m) => m.seq >= opening.seq && isShown(m))

@@ -1,4 +1,4 @@
-import type { Conversation, Message } from '@petrel-im/sdk'
+import type { Conversation, Draft, Message } from '@petrel-im/sdk'
 import { useClient, usePresence } from '@petrel-im/sdk/react'
 import { memo, type ReactElement, useState } from 'react'
 import { Avatar, Badge, Icon, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
@@ -6,6 +6,7 @@ import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { muteForEver } from '../chat/ChatHeader.js'
 import { plainText } from '../chat/marks.js'
+import { usePlain } from '../chat/plain.js'
 import { asEdited, isSaid, isShown } from '../chat/rows.js'
 import { ServiceText } from '../chat/ServiceLine.js'
 import { fateOf, Ticks } from '../chat/Ticks.js'
@@ -49,7 +50,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
             </span>
           </span>
           <span className="chat-row-line">
-            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} last={v.last && asEdited(v.last, pending)} selected={selected} failed={pending.some((o) => o.state === 'rejected')} waiting={waiting?.draft.text} /></span>
+            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} last={v.last && asEdited(v.last, pending)} selected={selected} failed={pending.some((o) => o.state === 'rejected')} waiting={waiting?.draft} /></span>
             {v.mentions.length > 0 && <span className="badge badge-round" role="img" aria-label={t('mentionsUnread', { n: v.mentions.length })}>@</span>}
             {v.unread > 0 && <Badge count={v.unread} muted={muted} label={t('unreadCount', { n: v.unread })} />}
             {marked && <span className={muted ? 'badge badge-muted badge-round' : 'badge badge-round'} role="img" aria-label={t('markedUnread')} />}
@@ -67,7 +68,7 @@ interface PreviewProps {
   readonly last: Message | undefined
   readonly selected: boolean
   readonly failed: boolean // a message was refused
-  readonly waiting: string | undefined // the newest message that is not sent yet
+  readonly waiting: Draft | undefined // the newest message that is not sent yet
 }
 
 /** What was said last, or is being said. */
@@ -77,16 +78,17 @@ function Preview({ conversation: v, last: m, selected, failed, waiting }: Previe
   const { user, account } = useSession()
   const draft = useDraft(account, v.kind === 'direct' ? `@${v.peer}` : v.id)
   const name = useName(v.kind === 'group' && m && m.from !== user ? m.from : '')
+  const said = usePlain(waiting ? waiting.text : m?.text, waiting ?? m?.rel)
   if (v.typing.length > 0) return <Typing users={v.typing} many={v.kind === 'group'} />
   if (failed) return <span className="chat-row-failed">{t('fateRejected')}</span>
   if (draft !== '' && !selected) return <><span className="chat-row-draft">{t('draft')} </span>{plainText(draft)}</>
-  if (waiting !== undefined) return <Words from={v.kind === 'group' ? t('you') : ''} text={plainText(waiting)} />
+  if (waiting !== undefined) return <Words from={v.kind === 'group' ? t('you') : ''} text={said} />
   if (!m) {
     const happened = client.messages(v.id).findLast(isShown) // a group in which nobody has written yet
     return <>{v.left ? t(isDissolved(client, v) ? 'dissolvedShort' : 'notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
   }
   const from = v.kind !== 'group' ? '' : m.from === user ? t('you') : name
-  const text = m.recalledBy > 0 ? t('recalled') : m.text === undefined ? t('otherKind') : plainText(m.text)
+  const text = m.recalledBy > 0 ? t('recalled') : m.text === undefined ? t('otherKind') : said
   return <Words from={from} text={text} />
 }
 

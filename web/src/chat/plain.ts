@@ -1,0 +1,24 @@
+import type { Message } from '@petrel-im/sdk'
+import { useEffect, useSyncExternalStore } from 'react'
+import type { Names } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { plainText } from './marks.js'
+
+const mostAsked = 5 // names of those whom a line mentions: it has no room for more
+
+/** What is shown of a message on one line: its text, with those whom it mentions by name. */
+export function plainOf(text: string, mentions: readonly string[], names: Names): string {
+  return mentions.length === 0 ? plainText(text) : plainText(text, (user) => mentions.includes(user) ? names.of(user) : undefined)
+}
+
+const nobody: readonly string[] = []
+
+/** The same, again when a name becomes known. */
+export function usePlain(text: string | undefined, rel: Partial<Pick<NonNullable<Message['rel']>, 'mentions'>> | undefined): string {
+  const { names } = useSession()
+  const mentions = rel?.mentions ?? nobody
+  useEffect(() => {
+    for (const user of mentions.filter((u) => text?.includes(`@${u}`)).slice(0, mostAsked)) names.want(user)
+  }, [mentions, names, text])
+  return useSyncExternalStore(names.subscribe, () => plainOf(text ?? '', mentions, names))
+}
