@@ -14,7 +14,7 @@ export function NoChat(): ReactElement {
       <span className="no-chat-picture"><Icon name="chats" /></span>
       <h2>{t('chooseConversation')}</h2>
       <p className="quiet">{t('chooseNote')}</p>
-      <Button look="primary" onClick={() => setOpen('chat')}>{t('newChat')}</Button>
+      <Button look="primary" onClick={() => setOpen('chat')}>{t('findPerson')}</Button>
       {open === 'chat' && <NewChatDialog onGroup={() => setOpen('group')} onClose={close} />}
       {open === 'group' && <NewGroupDialog onClose={close} />}
     </div>

@@ -122,6 +122,112 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
     await ben.context.close()
   })
 
+  test('presence is a circle with a ring of what is behind it, and is seen on the row that is chosen', async () => {
+    const [ann, ben] = await Promise.all(['ann', 'ben'].map(async (u) => (await Person.open(browser, links[u] ?? '')).ready())) as [Person, Person]
+    await ben.go('u/ann')
+    await ben.page.locator('.chat-header .avatar-online').waitFor()
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await ben.page.emulateMedia({ colorScheme })
+      for (const where of ['.chat-row.selected', '.chat-header']) {
+        const dot = await ben.page.locator(`${where} .avatar-online`).evaluate((a) => {
+          const { width, height, boxShadow, backgroundColor } = getComputedStyle(a, '::after')
+          return { width, height, ring: boxShadow, colour: backgroundColor, behind: getComputedStyle(a.closest('.chat-row, .chat-header') as Element).backgroundColor }
+        })
+        assert.equal(dot.width, dot.height)
+        assert.equal(parseFloat(dot.width) % 1, 0)
+        assert.ok(dot.ring.startsWith(dot.behind), `${where}: a ring of ${dot.ring} on ${dot.behind}`)
+        if (where === '.chat-row.selected') assert.equal(dot.colour, 'rgb(255, 255, 255)')
+      }
+    }
+    await Promise.all([ann.context.close(), ben.context.close()])
+  })
+
+  test('large emojis and their time stand at the side of whoever writes', async () => {
+    const ann = await (await Person.open(browser, links['ann'] ?? '')).ready()
+    await ann.go('u/ann')
+    for (const text of ['👍', '🔥🔥🔥']) {
+      await ann.say(text)
+      await ann.stored(text)
+      const [row, body, meta] = await Promise.all(['', ' .body', ' .meta'].map((part) => ann.page.locator(`.message.large:has-text("${text}")${part}`).last().boundingBox()))
+      assert.ok(row && body && meta)
+      assert.ok(Math.abs(body.x + body.width - row.x - row.width) <= 1 && Math.abs(meta.x + meta.width - row.x - row.width) <= 1, JSON.stringify({ row, body, meta }))
+      assert.ok(meta.y >= body.y + body.height - 1, 'the time is below')
+    }
+    await ann.context.close()
+  })
+
+  test('the day above the messages never stands on the line of unread messages', async () => {
+    const users = await server.users('dick', 'edda')
+    let newest = { conv: '', seq: 0 }
+    for (let i = 0; i < 24; i++) newest = await server.sendAs('edda', { user: 'dick', text: `before ${i}` })
+    const read = await fetch(`${server.url}/petrel.v1.MessageService/MoveCursor`, { method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.tokens['dick'] ?? ''}` }, body: JSON.stringify({ conv: newest.conv, read: String(newest.seq), delivered: String(newest.seq) }) })
+    assert.ok(read.ok)
+    for (let i = 0; i < 14; i++) await server.sendAs('edda', { user: 'dick', text: `after ${i}` })
+    const dick = await (await Person.open(browser, users['dick'] ?? '')).ready()
+    await dick.row('edda').getByText('14 unread messages').waitFor({ state: 'attached' })
+    await dick.page.evaluate(() => { document.hasFocus = () => false })
+    await dick.go('u/edda')
+    await dick.page.locator('.unread-line').waitFor()
+    const touch = (): Promise<string[]> => dick.page.evaluate(async () => {
+      const view = document.querySelector('.timeline-view') as HTMLElement
+      const found: string[] = []
+      for (let at = view.scrollHeight; at >= 0; at -= 7) {
+        view.scrollTo(0, at)
+        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
+        const line = document.querySelector('.unread-line')?.getBoundingClientRect()
+        for (const day of document.querySelectorAll('.day button')) {
+          const { top, bottom } = day.getBoundingClientRect()
+          if (line && getComputedStyle(day).visibility === 'visible' && top < line.bottom && bottom > line.top) found.push(`${at}: the day ${top}–${bottom}, the line ${line.top}–${line.bottom}`)
+        }
+      }
+      return found
+    })
+    assert.deepEqual(await touch(), [])
+    await dick.context.close()
+  })
+
+  test('a password can be shown, and is hidden again', async () => {
+    const p = await Person.open(browser, server.url)
+    const password = p.page.getByLabel('Password')
+    await password.fill('a long password')
+    const show = p.page.getByRole('button', { name: 'Show the password' })
+    assert.equal(await password.getAttribute('type'), 'password')
+    await show.press('Enter')
+    assert.deepEqual([await password.getAttribute('type'), await show.getAttribute('aria-pressed'), await password.inputValue()], ['text', 'true', 'a long password'])
+    await show.click()
+    assert.equal(await password.getAttribute('type'), 'password')
+    await p.context.close()
+  })
+
+  test('beside a list in which nothing is chosen stands what to do', async () => {
+    const ben = await (await Person.open(browser, links['ben'] ?? '')).ready()
+    await ben.page.getByRole('heading', { name: 'Choose a conversation' }).waitFor()
+    await ben.page.getByRole('main').getByRole('button', { name: 'Find a person' }).click()
+    await ben.page.getByRole('dialog', { name: 'New chat' }).waitFor()
+    await ben.context.close()
+  })
+
+  test('sizes are those that people know from other chats', async () => {
+    const ben = await (await Person.open(browser, links['ben'] ?? '', { viewport: { width: 1440, height: 900 } })).ready()
+    await server.sendAs('ann', { user: 'ben', text: 'a long text '.repeat(30).trim() })
+    await server.sendAs('ben', { user: 'ann', text: 'an own long text '.repeat(30).trim() })
+    await ben.go('u/ann/info')
+    await ben.page.locator('.message.own').first().waitFor()
+    const wide = (selector: string, side: 'width' | 'height' = 'width'): Promise<number> => ben.page.locator(selector).last().evaluate((e, s) => Math.round(e.getBoundingClientRect()[s]), side)
+    assert.deepEqual({
+      info: await wide('.info'), header: await wide('.chat-header', 'height'), row: await wide('.chat-row', 'height'),
+    }, { info: 424, header: 56, row: 72 })
+    await ben.go('u/ann')
+    await ben.page.locator('.info').waitFor({ state: 'detached' })
+    assert.deepEqual({ column: await wide('.timeline-content'), others: await wide('.message:not(.own) .bubble:has-text("a long text a long")'), own: await wide('.message.own .bubble:has-text("own long")') }, { column: 728, others: 464, own: 480 })
+    const style = await ben.page.locator('.message.own .bubble').last().evaluate((b) => {
+      const { padding, borderTopLeftRadius, fontSize, lineHeight } = getComputedStyle(b)
+      return { padding, radius: borderTopLeftRadius, fontSize, lineHeight }
+    })
+    assert.deepEqual(style, { padding: '5px 8px 6px', radius: '12px', fontSize: '16px', lineHeight: '21px' })
+    await ben.context.close()
+  })
+
   test('by keyboard: Tab leaves the list, Alt and an arrow open the next chat, and Enter on the open one goes to its field', async () => {
     for (const from of ['ann', 'cleo']) await server.sendAs(from, { user: 'ben', text: `of ${from}` })
     const ben = await (await Person.open(browser, links['ben'] ?? '')).ready()
