@@ -223,6 +223,16 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await button(p, t('emoji')).click()
       await p.locator('.emoji').first().waitFor()
     },
+    'emoji-tones': async ({ p, to, t }) => {
+      await to('alice/u/carol')
+      await button(p, t('emoji')).click()
+      for (const at of [40, 3]) await p.locator('.emoji').nth(at).click()
+      await button(p, t('emoji')).click()
+      await button(p, t('emoji')).click()
+      await p.locator(`section[aria-label="${t('emojiRecent')}"]`).waitFor()
+      await button(p, t('skinTone')).click()
+      await p.locator('.tones').waitFor()
+    },
     'react': async ({ p, to, t }) => {
       await to(mixed)
       await messageMenu(p, '收到，明天见', t('reactOther'))

@@ -49,6 +49,7 @@ function Components(): ReactElement {
       </Part>
       <Part title="Pictures of users, badges, waiting">
         <div>{['alice', 'bob', 'carol', 'dave', '海燕', 'فريد', '🦊'].map((id) => <Avatar key={id} id={id} name={id} online={id === 'bob'} />)}</div>
+        <div>{['Weekend boat trip', '周四晚饭', 'Ольга Петрова', 'अनिता शर्मा'].map((name) => <Avatar key={name} id={name} name={name} group />)}</div>
         <div>{[112, 54, 42, 34, 24].map((size) => <Avatar key={size} id="alice" name="Alice" size={size} />)}</div>
         <div><Badge count={3} label="3 unread" /><Badge count={42} label="42 unread" /><Badge count={1234} muted label="1234 unread" /><Spinner label="Loading" /><Logo size={40} /></div>
       </Part>
