@@ -517,7 +517,7 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     assert.equal(info?.width, whole?.width) // as on a phone, in a window of 1000 px
     await person.page.locator('petrel-chat').evaluate((e) => { (e as HTMLElement).style.width = '800px' })
     const [beside, wide] = await Promise.all(['.info', 'petrel-chat'].map((s) => person.page.locator(s).boundingBox()))
-    assert.deepEqual([beside?.width, (beside?.x ?? 0) + 400, beside?.height], [400, (wide?.x ?? 0) + 800, wide?.height]) // over the chat, and not beyond the element
+    assert.deepEqual([beside?.width, (beside?.x ?? 0) + 424, beside?.height], [424, (wide?.x ?? 0) + 800, wide?.height]) // over the chat, and not beyond the element
     await person.context.close()
   })
 })
