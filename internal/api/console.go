@@ -81,6 +81,7 @@ func (c *Console) fill() {
 // Refusal is a call that was refused.
 type Refusal struct {
 	Who     user.Identity // the zero value: nobody; of a login the user who was named, if there is one
+	Named   bool          // it is of a login
 	Address netip.Addr
 	What    string
 	Code    im.Code
@@ -107,7 +108,7 @@ func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect
 			r.Send = m
 		case proto.Message:
 			if table[procedure(spec)].login != "" {
-				r.Who.Account = s.namedUser(ctx, m)
+				r.Who.Account, r.Named = s.namedUser(ctx, m), true
 			}
 		}
 	}

@@ -78,7 +78,9 @@ func (s adminService) ListUsers(ctx context.Context, r *connect.Request[petrelv1
 func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserInfo) {
 	for _, i := range list {
 		u := userInfo(i)
-		u.Online = s.o.Console.Online(im.Account{Tenant: t, User: i.User})
+		a := im.Account{Tenant: t, User: i.User}
+		u.Online = s.o.Console.Online(a)
+		s.addTaken(u, a)
 		all = append(all, u)
 	}
 	return all
@@ -153,6 +155,12 @@ func (s adminService) LinkUser(ctx context.Context, r *connect.Request[petrelv1.
 	return s.withDevices(ctx, a, i, err)
 }
 
+// addTaken says what of their bound a user has stored lately.
+func (s *Server) addTaken(u *petrelv1.UserInfo, a im.Account) {
+	taken, bound := s.o.Stored.Taken(time.Now(), a)
+	u.TakenBytes, u.BoundBytes = uint64(taken), uint64(bound)
+}
+
 func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err error) (*connect.Response[petrelv1.UserInfo], error) {
 	if err != nil {
 		return nil, err
@@ -163,6 +171,7 @@ func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err
 		return nil, err
 	}
 	res.Devices, res.Sessions, res.Online = list, uint32(n), n > 0
+	s.addTaken(res, a)
 	return connect.NewResponse(res), nil
 }
 

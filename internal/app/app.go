@@ -463,6 +463,7 @@ func (a *App) Run(ctx context.Context) error {
 	})
 	r.start(r.work, "watch of commits", a.watchCommits)
 	r.start(r.work, "samples", a.takeSamples)
+	r.start(r.work, "totals", a.countTotals)
 	r.start(r.serve, "announcement", a.announceWhenReady)
 	select {
 	case <-ctx.Done():

@@ -1,13 +1,16 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -52,12 +55,16 @@ type watch struct {
 	mine     []*petrelv1.Incident
 	answered map[im.Node]time.Time // when nodes answered last
 	minute   minute
+
+	refusedSends atomic.Uint64
+	totals       totals
 }
 
 // attachConsole answers what is asked of this node. It is called once, before the bus runs.
 func (a *App) attachConsole() {
 	a.watch.samples.Acks, a.watch.samples.Commits = &a.hub.Meter.Acks, a.convs.CommitTimes()
 	a.watch.answered = map[im.Node]time.Time{}
+	a.watch.totals.wanted = make(chan struct{}, 1)
 	handle(a.node.bus, overviewSubject, a.overviewHere)
 	handle(a.node.bus, refusalsSubject, a.refusalsHere)
 	handle(a.node.bus, logSubject, a.linesHere)
@@ -146,12 +153,13 @@ func (a *App) takeSample(now time.Time) {
 	c := console.Counters{
 		Accepted: a.convs.Accepted(), Repeated: a.convs.Repeats(), Delivered: a.convs.Fanned().Delivered,
 		RefusedFrames: total(a.hub.Meter.Refusals), RefusedCalls: total(a.api.Refusals), CPU: cpuTime(),
-		Connections: int(a.gateway.Stats().Connections), Waiting: a.waiting(),
+		Connections: int(a.gateway.Stats().Connections), Waiting: a.waiting(), RefusedSends: a.watch.refusedSends.Load(),
 	}
-	a.watch.samples.Take(now, &c)
 	a.watch.mu.Lock()
 	a.watch.minute.take(a, now)
+	c.RefusedLogins = a.watch.minute.counted[a.watch.minute.at].wrong
 	a.watch.mu.Unlock()
+	a.watch.samples.Take(now, &c)
 	mine := a.ownIncidents(now)
 	a.watch.own.Note(now, mine)
 	a.watch.mu.Lock()
@@ -179,7 +187,7 @@ func (a *App) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	r := &petrelv1.NodeReport{
 		Node: string(a.node.bus.Self()), Answered: true, Alive: true, Version: a.o.Version, StartedMs: uint64(a.begun.UnixMilli()),
 		Draining: a.draining.Load() || a.away.Load(), Partitions: uint32(len(a.convs.Owners())), Now: a.watch.samples.Last(),
-		RssBytes: residentBytes(), Storage: a.storageHere(),
+		RssBytes: residentBytes(), Storage: a.storageHere(), Accepted: a.convs.Accepted(), Online: uint32(a.table.Users()), Past: a.watch.own.Past(q.AfterMs),
 	}
 	if a.node.cluster == nil {
 		r.Partitions = im.Partitions
@@ -285,13 +293,13 @@ func (a *App) overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *pet
 	if a.node.cluster == nil { // there is nobody else to ask
 		o := a.overviewHere(q)
 		o.AnsweredBy, o.Partitions = o.Nodes[0].Node, im.Partitions
-		o.Incidents = o.Nodes[0].Incidents
+		o.Incidents, o.Past, o.Totals = o.Nodes[0].Incidents, o.Nodes[0].Past, a.wantTotals(time.Now())
 		return a.conclude(o, q)
 	}
 	answers, silent := askNodes[petrelv1.Overview](ctx, a, overviewSubject, q)
 	st := a.node.cluster.Status()
 	now := time.Now()
-	o := &petrelv1.Overview{AnsweredBy: string(a.node.cluster.Self()), Partitions: uint32(st.Feeds), Misplaced: uint32(st.Misplaced)}
+	o := &petrelv1.Overview{AnsweredBy: string(a.node.cluster.Self()), Partitions: uint32(st.Feeds), Misplaced: uint32(st.Misplaced), Totals: a.wantTotals(now)}
 	for _, f := range st.Unowned {
 		o.Unowned = append(o.Unowned, uint32(f))
 	}
@@ -313,6 +321,7 @@ func (a *App) overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *pet
 		waiting = waiting || len(x.Samples) == 0 && isDue(q.AfterMs, x.Nodes[0].Now)
 		o.Nodes = append(o.Nodes, x.Nodes[0])
 		o.Incidents = append(o.Incidents, x.Nodes[0].Incidents...)
+		o.Past = append(o.Past, x.Nodes[0].Past...)
 	}
 	if !waiting {
 		o.Samples = console.Together(samples)
@@ -320,6 +329,7 @@ func (a *App) overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *pet
 	common := a.clusterIncidents(now, &st, silent)
 	a.watch.all.Note(now, common)
 	o.Incidents = append(o.Incidents, common...)
+	o.Past = append(o.Past, a.watch.all.Past(q.AfterMs)...)
 	a.watch.mu.Lock()
 	for _, n := range silent {
 		r := &petrelv1.NodeReport{Node: n, Alive: slices.ContainsFunc(st.Nodes, func(x nodeStatus) bool { return string(x.Node) == n && x.Alive })}
@@ -362,6 +372,7 @@ func (a *App) noteRefusal(r session.Refusal) {
 	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account, Device: r.Who.Device, Address: r.Remote}
 	if r.Send != nil {
 		x.Conv, x.ClientMsgID = r.Send.Conv, r.Send.ClientMsgId
+		a.watch.refusedSends.Add(1)
 	}
 	a.watch.refusals.Note(x)
 	if !audit.WantsRight(r.Code) || r.Send != nil {
@@ -379,6 +390,7 @@ func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 	if s.Entry.From == "" {
 		return // the server itself tries again
 	}
+	a.watch.refusedSends.Add(1)
 	x := &console.Refusal{
 		At: time.Now(), What: "send", Code: e.Code, Text: e.Message, Account: im.Account{Tenant: s.Conv.Tenant, User: im.User(s.Entry.From)}, ClientMsgID: s.Entry.ClientMsgId,
 	}
@@ -394,7 +406,7 @@ func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 
 // noteCallRefused keeps what a call was refused.
 func (a *App) noteCallRefused(r api.Refusal) {
-	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account, Device: r.Who.Device, Address: r.Address}
+	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account, Device: r.Who.Device, Address: r.Address, Named: r.Named}
 	if r.Send != nil {
 		x.Conv, x.ClientMsgID = r.Send.Conv, r.Send.ClientMsgId
 	}
@@ -423,10 +435,18 @@ func (a *App) refusalsHere(q *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusa
 			return &petrelv1.ListRefusalsResponse{}
 		}
 	}
-	list := a.watch.refusals.List(time.Now(), limit, func(x *console.Refusal) bool {
+	most := limit
+	if q.Grouped {
+		most = math.MaxInt
+	}
+	list := a.watch.refusals.List(time.Now(), most, func(x *console.Refusal) bool {
 		return (q.User == "" || string(x.Account.User) == q.User) && (q.Code == "" || string(x.Code) == q.Code) && (q.ClientMsgId == "" || x.ClientMsgID == q.ClientMsgId) &&
 			uint64(x.At.UnixMilli()) > q.SinceMs && (tenant == 0 || x.Account.Tenant == tenant)
 	})
+	if q.Grouped {
+		list = console.Groups(list)
+		list = list[:min(len(list), limit)]
+	}
 	r := &petrelv1.ListRefusalsResponse{}
 	for i := range list {
 		x := &list[i]
@@ -436,6 +456,9 @@ func (a *App) refusalsHere(q *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusa
 		}
 		if x.Address.IsValid() {
 			m.Address = x.Address.String()
+		}
+		if q.Grouped {
+			m.FirstMs = uint64(x.First.UnixMilli())
 		}
 		r.Refusals = append(r.Refusals, m)
 	}
@@ -456,7 +479,12 @@ func (a *App) refused(ctx context.Context, q *petrelv1.ListRefusalsRequest) *pet
 	for _, x := range answers {
 		r.Refusals = append(r.Refusals, x.Refusals...)
 	}
-	slices.SortStableFunc(r.Refusals, func(x, y *petrelv1.Refusal) int { return int(int64(y.TimeMs) - int64(x.TimeMs)) })
+	slices.SortStableFunc(r.Refusals, func(x, y *petrelv1.Refusal) int {
+		if q.Grouped { // a group stays with its node
+			return cmp.Compare(y.Count, x.Count)
+		}
+		return cmp.Compare(y.TimeMs, x.TimeMs)
+	})
 	r.Refusals = r.Refusals[:min(len(r.Refusals), refusalLimit(q))]
 	return r
 }

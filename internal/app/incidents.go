@@ -28,13 +28,24 @@ const (
 	auditTime   = 10 * time.Minute    // after a loss of records
 	certificate = 14 * 24 * time.Hour // before its end
 	skewed      = time.Second         // between clocks
+
+	wrongLogins  = 60  // in a minute
+	wrongPart    = 5   // of so many logins one has to be wrong: many people make many mistakes
+	manyRefusals = 600 // with one code in a minute
+	refusedPart  = 20  // of so many sends and calls one has to be refused
+
+	inboxesLate  = 10 * time.Second // of the lists of conversations
+	backupsEvery = time.Minute
+	earlyBackup  = 2 * 24 * time.Hour // no backup is late before
+	lateBackup   = 8 * 24 * time.Hour // the first one is late then
 )
 
 // minute is what happened in the last minute or so, by counters that are read each second, and
 // what was free on the disk in the last five minutes.
 type minute struct {
-	busy     [60]uint64 // refusals because there is too much to do, as they were counted
+	counted  [60]counted
 	at       int
+	backups  backups
 	free     []freeSpace // every freeEvery, oldest first
 	auditWas uint64
 	auditAt  time.Time // when records of the audit log were lost last
@@ -79,27 +90,19 @@ func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 // take reads the counters.
 func (m *minute) take(a *App, now time.Time) {
 	m.noteFree(now, a.freeBytes())
-	m.at = (m.at + 1) % len(m.busy)
-	m.busy[m.at] = a.busyRefusals()
+	m.at = (m.at + 1) % len(m.counted)
+	m.counted[m.at] = a.count()
+	if a.databases == nil {
+		m.backups.look(a.store, now)
+	}
 	if lost := a.audit.Dropped.Load() + a.audit.Failed.Load(); lost > m.auditWas {
 		m.auditWas, m.auditAt = lost, now
 	}
 }
 
-// turnedDown is how many refusals there were in a minute.
-func (m *minute) turnedDown() uint64 { return m.busy[m.at] - m.busy[(m.at+1)%len(m.busy)] }
-
-// busyRefusals are those that say that the server cannot keep up.
-func (a *App) busyRefusals() (n uint64) {
-	count := func(code string, k uint64) {
-		switch im.Code(code) {
-		case im.CodeOverloaded, im.CodeStoreStalled:
-			n += k
-		}
-	}
-	a.hub.Meter.Refusals.Each(count)
-	a.api.Refusals.Each(count)
-	return n
+// last is what was counted in the minute.
+func (m *minute) last() counted {
+	return m.counted[m.at].since(&m.counted[(m.at+1)%len(m.counted)])
 }
 
 // freeBytes is what is free on the disk of store.dir; 0: not known.
@@ -132,7 +135,12 @@ func (l *incidentList) add(v petrelv1.Verdict, code, text string, details ...str
 func (a *App) ownIncidents(now time.Time) []*petrelv1.Incident {
 	l := &incidentList{node: string(a.node.bus.Self())}
 	a.storeIncidents(l)
-	a.loadIncidents(l, now)
+	a.watch.mu.Lock()
+	inMinute, backups := a.watch.minute.last(), a.watch.minute.backups
+	a.watch.mu.Unlock()
+	a.refusalIncidents(l, now, &inMinute)
+	a.loadIncidents(l, &inMinute)
+	a.backupIncidents(l, now, &backups)
 	if a.draining.Load() || a.away.Load() {
 		l.add(degraded, "node_draining", "the node is drained: it takes no clients and owns no partitions until somebody resumes or restarts it")
 	}
@@ -198,21 +206,55 @@ func (a *App) storeIncidents(l *incidentList) {
 	}
 }
 
-func (a *App) loadIncidents(l *incidentList, now time.Time) {
-	for _, x := range a.watch.refusals.Loudest(now, 1) {
-		if x.Count < greedy {
+// refusalIncidents are about what clients do.
+func (a *App) refusalIncidents(l *incidentList, now time.Time, t *counted) {
+	loudest := a.watch.refusals.Loudest(now, 20)
+	if t.guessing() {
+		wrong, all := strconv.FormatUint(t.wrong, 10), strconv.FormatUint(t.wrong+t.right, 10)
+		from, most := "–", uint64(0)
+		for _, x := range loudest {
+			if x.Address.IsValid() && x.Code == im.CodeBadCredentials && x.Count > most {
+				from, most = x.Address.String(), x.Count
+			}
+		}
+		l.add(degraded, "logins_wrong", fmt.Sprintf("%s of %s logins of a minute were wrong or too many; the most wrong ones of one address: %d, of %s", wrong, all, most, from), wrong, all, strconv.FormatUint(most, 10), from)
+	}
+	blamed := im.Code("")
+	for _, x := range loudest[:min(len(loudest), 1)] {
+		if x.Count < greedy || x.Code == im.CodeBadCredentials {
 			break
 		}
+		blamed = x.Code
 		who := string(x.Account.User)
 		if who == "" && x.Address.IsValid() {
 			who = x.Address.String()
 		}
 		l.add(degraded, "greedy_user", fmt.Sprintf("%s was refused %d times in a minute with %s", who, x.Count, x.Code), who, strconv.FormatUint(x.Count, 10), string(x.Code))
 	}
-	a.watch.mu.Lock()
-	n := a.watch.minute.turnedDown()
-	a.watch.mu.Unlock()
-	if n >= turnedDown {
+	if code, n := t.spike(); n > 0 && code != blamed {
+		l.add(degraded, "refusals_many", fmt.Sprintf("%d frames and calls were refused in a minute with %s", n, code), strconv.FormatUint(n, 10), string(code))
+	}
+}
+
+// backupIncidents are about the backups of an embedded store.
+func (a *App) backupIncidents(l *incidentList, now time.Time, b *backups) {
+	if b.due.IsZero() {
+		return
+	}
+	day := b.made.UTC().Format(time.DateOnly)
+	switch {
+	case b.fault != "":
+		l.add(degraded, "backup_unsound", "the newest backup, of "+day+", is not sound: "+b.fault, day, b.fault)
+	case now.Before(b.due):
+	case b.made.IsZero():
+		l.add(degraded, "backup_none", "there has never been a backup of the store")
+	default:
+		l.add(degraded, "backup_old", "the newest backup is of "+day, day)
+	}
+}
+
+func (a *App) loadIncidents(l *incidentList, t *counted) {
+	if n := t.turnedDown(); n >= turnedDown {
 		l.add(degraded, "overloaded", fmt.Sprintf("%d frames and calls were refused in a minute because the server cannot keep up", n), strconv.FormatUint(n, 10))
 	}
 	for _, p := range a.parts() {
@@ -235,8 +277,11 @@ func (a *App) loadIncidents(l *incidentList, now time.Time) {
 			l.add(degraded, code, fmt.Sprintf("%s: %d of %d", p.name, p.value, p.limit), details...)
 		}
 	}
-	if lag, limit := a.convs.InboxLag(); lag > limit {
+	switch lag, limit := a.convs.InboxLag(); {
+	case lag > limit:
 		l.add(degraded, "inboxes_behind", fmt.Sprintf("the lists of conversations are %.0f s behind, so no conversation begins", lag.Seconds()), fmt.Sprintf("%.0f", lag.Seconds()))
+	case lag > min(inboxesLate, limit/2):
+		l.add(degraded, "inboxes_late", fmt.Sprintf("the lists of conversations are %.0f s behind: new conversations show late", lag.Seconds()), fmt.Sprintf("%.0f", lag.Seconds()))
 	}
 }
 

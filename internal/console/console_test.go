@@ -27,6 +27,8 @@ func fill(s *Samples, from time.Time, n int, rate uint64, ack time.Duration) tim
 		from = from.Add(time.Second)
 		c.Accepted += rate
 		c.RefusedFrames += 2
+		c.RefusedSends++
+		c.RefusedLogins += 3
 		c.Connections = 7
 		for range 10 {
 			s.Acks.Observe(ack)
@@ -63,7 +65,7 @@ func TestSamplesAreOfTheLastHour(t *testing.T) {
 		t.Fatalf("%d samples from %d to %d, want %d to %d", len(all), all[0].TimeMs, all[len(all)-1].TimeMs, Kept, at.UnixMilli())
 	}
 	x := all[5]
-	if x.Accepted != 50 || x.Offered != 52 || x.Refused != 2 || x.Connections != 7 {
+	if x.Accepted != 50 || x.Offered != 51 || x.Refused != 2 || x.RefusedSends != 1 || x.RefusedLogins != 3 || x.Connections != 7 {
 		t.Errorf("a second: %+v", x)
 	}
 	if x.AckP50Ms < 1.6 || x.AckP99Ms > 3.2 { // the bucket from 1.6 to 3.2 ms
@@ -212,5 +214,73 @@ func BenchmarkSince(b *testing.B) {
 				s.Since(after, 10)
 			}
 		})
+	}
+}
+
+func TestIncidentsThatEndedAreKeptForADay(t *testing.T) {
+	var i Incidents
+	now := time.UnixMilli(1_800_000_000_000)
+	note := func(after time.Duration, codes ...string) {
+		var list []*petrelv1.Incident
+		for _, c := range codes {
+			list = append(list, &petrelv1.Incident{Code: c, Node: "n1", Text: c})
+		}
+		now = now.Add(after)
+		i.Note(now, list)
+	}
+	begin := now
+	note(0, "a", "b")
+	note(time.Second, "b")
+	if l := i.Past(0); len(l) != 1 || l[0].Code != "a" || l[0].EndedMs-l[0].SinceMs != 1000 {
+		t.Fatalf("past: %v", l)
+	}
+	note(time.Second, "a", "b")
+	note(time.Second) // a is back within a minute: it lasted
+	l := i.Past(0)
+	if len(l) != 2 || l[0].SinceMs != uint64(begin.UnixMilli()) || l[1].SinceMs != uint64(begin.UnixMilli()) {
+		t.Errorf("an incident that came back: %v", l)
+	}
+	if l := i.Past(uint64(now.Add(time.Minute).UnixMilli())); len(l) != 0 {
+		t.Errorf("behind their end: %v", l)
+	}
+	for n := range 3 * keptPast {
+		note(2*backTime, "c")
+		note(time.Second)
+		if n%50 == 0 && len(i.Past(0)) > keptPast {
+			t.Fatalf("%d are kept", len(i.Past(0)))
+		}
+	}
+	note(25 * time.Hour)
+	if l := i.Past(0); len(l) != 0 {
+		t.Errorf("after a day: %d", len(l))
+	}
+}
+
+func TestRefusalsAreGroupedByWhoAndCode(t *testing.T) {
+	var r Refusals
+	now := time.Unix(1_795_262_400, 0)
+	for range 30 {
+		r.Note(refusal(now, "alice", "a"))
+		r.Note(refusal(now.Add(2*time.Second), "alice", "a"))
+	}
+	r.Note(refusal(now.Add(time.Second), "bob", "b"))
+	all := Groups(r.List(now.Add(time.Minute), 1000, func(*Refusal) bool { return true }))
+	if len(all) != 2 || all[0].Account.User != "alice" || all[0].Count != 60 || !all[0].First.Equal(now) || !all[0].At.Equal(now.Add(2*time.Second)) || all[1].Count != 1 {
+		t.Errorf("groups: %+v", all)
+	}
+}
+
+// Who names somebody in a wrong login is no reason to blame them.
+func TestWrongLoginsAreOfTheirAddress(t *testing.T) {
+	var r Refusals
+	now := time.Unix(1_795_262_400, 0)
+	x := refusal(now, "alice", "")
+	x.Named = true
+	r.Note(x)
+	if l := r.Loudest(now, 1); len(l) != 1 || l[0].Account.User != "" || l[0].Address != x.Address {
+		t.Errorf("loudest: %+v", l)
+	}
+	if l := r.List(now, 1, func(*Refusal) bool { return true }); l[0].Account.User != "alice" {
+		t.Errorf("listed: %+v", l)
 	}
 }

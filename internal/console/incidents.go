@@ -6,36 +6,84 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // guide is the page that says what to do about an incident, by its code.
 const guide = "guide/console#"
 
-// Incidents knows since when each incident lasts. The zero value is empty; any goroutine may
-// use it.
+// Bounds of the incidents that are over. One that is back within a minute has never ended:
+// what comes and goes must not wash out the others.
+const (
+	keptPast = 100
+	pastTime = 24 * time.Hour
+	backTime = time.Minute
+	pastLate = 5 * time.Second // clocks of nodes, and the time that they have for an answer
+)
+
+// Incidents knows since when each incident lasts, and what is over since a day. The zero value
+// is empty; any goroutine may use it.
 type Incidents struct {
-	mu    sync.Mutex // tier 0; guards since
-	since map[incidentKey]uint64
+	mu   sync.Mutex // tier 0; guards the fields below
+	last map[incidentKey]*petrelv1.Incident
+	past []*petrelv1.Incident // by their end, at most keptPast; what they point to does not change
 }
 
 type incidentKey struct{ code, node string }
 
 // Note takes the incidents of now. It sets since when they last, as far as they have no time,
-// and forgets those that are over.
+// and keeps those that are over.
 func (i *Incidents) Note(now time.Time, list []*petrelv1.Incident) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	was := i.since
-	i.since = make(map[incidentKey]uint64, len(list))
+	was := i.last
+	i.last = make(map[incidentKey]*petrelv1.Incident, len(list))
 	for _, x := range list {
 		k := incidentKey{x.Code, x.Node}
 		if x.SinceMs == 0 {
-			x.SinceMs = cmp.Or(was[k], uint64(now.UnixMilli()))
+			x.SinceMs = cmp.Or(was[k].GetSinceMs(), uint64(now.UnixMilli()))
 		}
-		i.since[k] = x.SinceMs
+		i.last[k] = x
 		x.Link = guide + x.Code
 	}
+	for k, x := range was {
+		if i.last[k] == nil {
+			i.endLocked(now, x)
+		}
+	}
+	old := uint64(now.Add(-pastTime).UnixMilli())
+	from := max(0, len(i.past)-keptPast)
+	for from < len(i.past) && i.past[from].EndedMs < old {
+		from++
+	}
+	i.past = i.past[:copy(i.past, i.past[from:])]
+}
+
+// endLocked keeps an incident that is over.
+func (i *Incidents) endLocked(now time.Time, x *petrelv1.Incident) {
+	x = proto.CloneOf(x)
+	x.EndedMs = uint64(now.UnixMilli())
+	same := func(p *petrelv1.Incident) bool {
+		return p.Code == x.Code && p.Node == x.Node && p.EndedMs+uint64(backTime.Milliseconds()) >= x.SinceMs
+	}
+	if at := slices.IndexFunc(i.past, same); at >= 0 {
+		x.SinceMs = i.past[at].SinceMs
+		i.past = slices.Delete(i.past, at, at+1)
+	}
+	i.past = append(i.past, x)
+}
+
+// Past are the incidents that ended behind a time, in Unix milliseconds, by their end. As clocks
+// of nodes differ, there may be some from shortly before.
+func (i *Incidents) Past(afterMs uint64) []*petrelv1.Incident {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(i.past, afterMs, func(x *petrelv1.Incident, ms uint64) int {
+		return cmp.Compare(x.EndedMs+uint64(pastLate.Milliseconds()), ms)
+	})
+	return slices.Clone(i.past[at:])
 }
 
 // Worst orders incidents, the worst first, and returns the verdict on all of them.

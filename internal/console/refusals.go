@@ -29,11 +29,21 @@ type Refusal struct {
 	Code        im.Code
 	Text        string
 	Account     im.Account // the zero value: nobody was logged in
+	Named       bool       // of a login: Account is who was named, and may know nothing of it
 	Device      string
 	Address     netip.Addr
-	Conv        string // of a send
-	ClientMsgID string // of a send
-	Count       uint64 // 0: once
+	Conv        string    // of a send
+	ClientMsgID string    // of a send
+	Count       uint64    // 0: once
+	First       time.Time // of the oldest of a group
+}
+
+// loud is whom to blame: of a login its address.
+func (x *Refusal) loud() who {
+	if x.Account.User == "" || x.Named {
+		return who{host: x.Address, code: x.Code}
+	}
+	return who{account: im.Account{Tenant: x.Account.Tenant, User: im.User(strings.Clone(string(x.Account.User)))}, code: x.Code}
 }
 
 // Refusals are the refusals of a node in the last hour. The zero value is empty; any
@@ -74,7 +84,7 @@ func (r *Refusals) Note(x *Refusal) {
 	if r.burst == nil {
 		r.burst, r.loud = map[who]*burst{}, map[who]*[2]uint64{}
 	}
-	r.countLocked(k, x.At)
+	r.countLocked(x.loud(), x.At)
 	b := r.burst[k]
 	if b != nil && b.second == x.At.Unix() {
 		if b.n++; b.n > apart {
@@ -142,6 +152,35 @@ func (r *Refusals) List(now time.Time, limit int, fits func(*Refusal) bool) (lis
 		}
 	}
 	return list
+}
+
+// Groups are the refusals of a list, which is newest first, by user, or address of nobody, and
+// code: each their newest one with the sum of all, the greatest sum first.
+func Groups(list []Refusal) []Refusal {
+	at := map[who]int{}
+	var all []Refusal
+	for i := range list {
+		x := &list[i]
+		k := x.group()
+		n, known := at[k]
+		if !known {
+			n = len(all)
+			at[k] = n
+			all = append(all, *x)
+			all[n].Count = 0
+		}
+		all[n].Count += max(x.Count, 1)
+		all[n].First = x.At
+	}
+	slices.SortStableFunc(all, func(a, b Refusal) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
+func (x *Refusal) group() who {
+	if x.Account.User == "" {
+		return who{host: x.Address, code: x.Code}
+	}
+	return who{account: x.Account, code: x.Code}
 }
 
 // Loud is who was refused how often in the last minute or two.

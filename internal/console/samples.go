@@ -24,6 +24,7 @@ const MaxStep = 300
 type Counters struct {
 	Accepted, Repeated, Delivered uint64
 	RefusedFrames, RefusedCalls   uint64
+	RefusedSends, RefusedLogins   uint64 // of them
 	CPU                           time.Duration
 	Connections, Waiting          int
 }
@@ -32,6 +33,7 @@ type Counters struct {
 type second struct {
 	end                                    int64 // Unix seconds
 	offered, accepted, delivered, refused  float32
+	refusedSends, refusedLogins            float32
 	ack50, ack99, commit50, commit99, cpus float32
 	commit                                 float32 // mean
 	connections, waiting                   uint32
@@ -78,9 +80,10 @@ func (s *Samples) Take(now time.Time, c *Counters) {
 	per := func(now, was uint64) float32 { return float32(now-was) / took }
 	x := second{
 		end: end, accepted: per(c.Accepted, was.Accepted), delivered: per(c.Delivered, was.Delivered),
-		refused: per(c.RefusedFrames+c.RefusedCalls, was.RefusedFrames+was.RefusedCalls),
-		offered: per(c.Accepted+c.Repeated+c.RefusedFrames, was.Accepted+was.Repeated+was.RefusedFrames),
-		ack50:   ack50, ack99: ack99, commit50: commit50, commit99: commit99, commit: commit, cpus: float32((c.CPU - was.CPU).Seconds()) / took,
+		refused:      per(c.RefusedFrames+c.RefusedCalls, was.RefusedFrames+was.RefusedCalls),
+		offered:      per(c.Accepted+c.Repeated+c.RefusedSends, was.Accepted+was.Repeated+was.RefusedSends),
+		refusedSends: per(c.RefusedSends, was.RefusedSends), refusedLogins: per(c.RefusedLogins, was.RefusedLogins),
+		ack50: ack50, ack99: ack99, commit50: commit50, commit99: commit99, commit: commit, cpus: float32((c.CPU - was.CPU).Seconds()) / took,
 		connections: uint32(c.Connections), waiting: uint32(c.Waiting),
 	}
 	s.mu.Lock()
@@ -139,6 +142,7 @@ func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 	end := func() {
 		if sum != nil && sum.TimeMs <= uint64(newest)*1000 {
 			sum.Offered, sum.Accepted, sum.Delivered, sum.Refused, sum.Cpu = sum.Offered/n, sum.Accepted/n, sum.Delivered/n, sum.Refused/n, sum.Cpu/n
+			sum.RefusedSends, sum.RefusedLogins = sum.RefusedSends/n, sum.RefusedLogins/n
 			all = append(all, sum)
 		}
 	}
@@ -157,6 +161,8 @@ func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 		sum.Accepted += x.accepted
 		sum.Delivered += x.delivered
 		sum.Refused += x.refused
+		sum.RefusedSends += x.refusedSends
+		sum.RefusedLogins += x.refusedLogins
 		sum.Cpu += x.cpus
 		slowest(sum, x.sample())
 		sum.Connections, sum.Waiting = x.connections, float32(x.waiting)
@@ -191,6 +197,7 @@ func (s *Samples) CommitMean(seconds int) float32 {
 func (x *second) sample() *petrelv1.Sample {
 	return &petrelv1.Sample{
 		TimeMs: uint64(x.end) * 1000, Offered: x.offered, Accepted: x.accepted, Delivered: x.delivered, Refused: x.refused, Connections: x.connections,
+		RefusedSends: x.refusedSends, RefusedLogins: x.refusedLogins,
 		AckP50Ms: x.ack50, AckP99Ms: x.ack99, CommitP50Ms: x.commit50, CommitP99Ms: x.commit99, Waiting: float32(x.waiting), Cpu: x.cpus, Nodes: 1,
 	}
 }
@@ -226,6 +233,8 @@ func Together(nodes [][]*petrelv1.Sample) []*petrelv1.Sample {
 			sum.Accepted += x.Accepted
 			sum.Delivered += x.Delivered
 			sum.Refused += x.Refused
+			sum.RefusedSends += x.RefusedSends
+			sum.RefusedLogins += x.RefusedLogins
 			sum.Connections += x.Connections
 			sum.Waiting += x.Waiting
 			sum.Cpu += x.Cpu

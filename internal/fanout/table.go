@@ -159,6 +159,17 @@ func (t *Table) Each(f func(*Outbox) bool) {
 	}
 }
 
+// Users is how many users are online here.
+func (t *Table) Users() (n int) {
+	for i := range t.parts {
+		p := &t.parts[i]
+		p.mu.RLock()
+		n += len(p.online)
+		p.mu.RUnlock()
+	}
+	return n
+}
+
 // withHash returns the outboxes of all users that have a hash.
 func (t *Table) withHash(hash uint64) []*Outbox {
 	p := &t.parts[hash%tableParts]

@@ -22,6 +22,9 @@ const (
 	byConv  = 'c'
 )
 
+// TitlesByConv is what the key of one record of each group begins with.
+var TitlesByConv = []byte{byConv}
+
 func titleKey(searched string, c im.ConvID) []byte {
 	return append(append(append([]byte{byTitle}, searched...), 0), c[:]...)
 }

@@ -31,6 +31,31 @@ func (b *Bytes[K]) Within(perSecond int64, group func(K) K) *Bytes[K] {
 	return b
 }
 
+// Taken is what of its bound a key has taken and not got back yet, in bytes, and that bound; 0, 0:
+// there is none.
+func (b *Bytes[K]) Taken(now time.Time, k K) (taken, bound int64) {
+	if b == nil {
+		return 0, 0
+	}
+	return b.takenOf(now, k, b.kib)
+}
+
+// TakenBy is the same of the group of k.
+func (b *Bytes[K]) TakenBy(now time.Time, k K) (taken, bound int64) {
+	if b == nil || b.group == nil {
+		return 0, 0
+	}
+	return b.takenOf(now, b.group(k), b.groupKiB)
+}
+
+func (b *Bytes[K]) takenOf(now time.Time, k K, l Limit) (taken, bound int64) {
+	if l.Every <= 0 || l.Burst <= 0 {
+		return 0, 0
+	}
+	left := b.table.Wait(now, 0, Claim[K]{Key: k, Limit: l, Tokens: l.Burst}) // until it has got everything back
+	return int64(left/l.Every) << 10, int64(l.Burst) << 10
+}
+
 // Take counts n bytes of k, and of its group. If they are too many it counts nothing, and returns how long to
 // wait.
 func (b *Bytes[K]) Take(now time.Time, k K, n int) (wait time.Duration) {

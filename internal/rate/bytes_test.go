@@ -5,6 +5,28 @@ import (
 	"time"
 )
 
+func TestTakenBytesAreGivenBack(t *testing.T) {
+	b := NewBytes[string](64<<10, 1<<20).Within(1<<10, func(string) string { return "all" })
+	now := time.Unix(2_000_000_000, 0)
+	for _, x := range []struct {
+		after               time.Duration
+		n                   int
+		taken, bound, group int64
+	}{{0, 0, 0, 1 << 20, 0}, {0, 128 << 10, 128 << 10, 1 << 20, 128 << 10}, {time.Second, 0, 64 << 10, 1 << 20, 127 << 10}, {time.Hour, 0, 0, 1 << 20, 0}} {
+		now = now.Add(x.after)
+		b.Take(now, "ann", x.n)
+		taken, bound := b.Taken(now, "ann")
+		group, most := b.TakenBy(now, "ann")
+		if taken != x.taken || bound != x.bound || group != x.group || most != 3600<<10 {
+			t.Errorf("after %v: %d of %d, and %d of %d together; want %+v", x.after, taken, bound, group, most, x)
+		}
+	}
+	var none *Bytes[string]
+	if taken, bound := none.Taken(now, "ann"); taken != 0 || bound != 0 {
+		t.Errorf("no bound: %d of %d", taken, bound)
+	}
+}
+
 func TestBytesOfAGroupAreLimited(t *testing.T) {
 	type key struct{ group, name string }
 	b := NewBytes[key](64<<10, 1<<20).Within(1<<10, func(k key) key { return key{group: k.group} })

@@ -1551,11 +1551,13 @@ type UserInfo struct {
 	CreatedMs     uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	Disabled      bool                   `protobuf:"varint,4,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	HasPassword   bool                   `protobuf:"varint,5,opt,name=has_password,json=hasPassword,proto3" json:"has_password,omitempty"`
-	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`    // by GetUser, DisableUser, EnableUser and SetPassword only
-	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"` // connected now, also those without a device; as devices
-	Source        string                 `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`      // who made the user: "operator", "registration", or "jwt ISSUER"
-	Linked        []string               `protobuf:"bytes,9,rep,name=linked,proto3" json:"linked,omitempty"`      // further sources that may log the user in, by LinkUser
-	Online        bool                   `protobuf:"varint,10,opt,name=online,proto3" json:"online,omitempty"`    // has a session on some node, as far as the node that answers knows
+	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                           // by GetUser, DisableUser, EnableUser and SetPassword only
+	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"`                        // connected now, also those without a device; as devices
+	Source        string                 `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`                             // who made the user: "operator", "registration", or "jwt ISSUER"
+	Linked        []string               `protobuf:"bytes,9,rep,name=linked,proto3" json:"linked,omitempty"`                             // further sources that may log the user in, by LinkUser
+	Online        bool                   `protobuf:"varint,10,opt,name=online,proto3" json:"online,omitempty"`                           // has a session on some node, as far as the node that answers knows
+	TakenBytes    uint64                 `protobuf:"varint,11,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"` // what of limits.stored_burst is taken at the node that answers; limits.stored_per_s gives it back
+	BoundBytes    uint64                 `protobuf:"varint,12,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no such limit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1658,6 +1660,20 @@ func (x *UserInfo) GetOnline() bool {
 		return x.Online
 	}
 	return false
+}
+
+func (x *UserInfo) GetTakenBytes() uint64 {
+	if x != nil {
+		return x.TakenBytes
+	}
+	return 0
+}
+
+func (x *UserInfo) GetBoundBytes() uint64 {
+	if x != nil {
+		return x.BoundBytes
+	}
+	return 0
 }
 
 type DisableUserRequest struct {
@@ -4457,7 +4473,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\fR\x05token\"A\n" +
 	"\x13AdminGetUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"\xb0\x02\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\"\xf2\x02\n" +
 	"\bUserInfo\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -4470,7 +4486,11 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x06source\x18\b \x01(\tR\x06source\x12\x16\n" +
 	"\x06linked\x18\t \x03(\tR\x06linked\x12\x16\n" +
 	"\x06online\x18\n" +
-	" \x01(\bR\x06online\"_\n" +
+	" \x01(\bR\x06online\x12\x1f\n" +
+	"\vtaken_bytes\x18\v \x01(\x04R\n" +
+	"takenBytes\x12\x1f\n" +
+	"\vbound_bytes\x18\f \x01(\x04R\n" +
+	"boundBytes\"_\n" +
 	"\x12DisableUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +

@@ -332,6 +332,8 @@ type Overview struct {
 	Partitions    uint32                 `protobuf:"varint,7,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	Unowned       []uint32               `protobuf:"varint,8,rep,packed,name=unowned,proto3" json:"unowned,omitempty"` // partitions that no node is known to serve
 	Misplaced     uint32                 `protobuf:"varint,9,opt,name=misplaced,proto3" json:"misplaced,omitempty"`    // partitions that are about to move to another node
+	Past          []*Incident            `protobuf:"bytes,10,rep,name=past,proto3" json:"past,omitempty"`              // that ended in the last day, of those behind after_ms only; one may come twice
+	Totals        *Totals                `protobuf:"bytes,11,opt,name=totals,proto3" json:"totals,omitempty"`          // absent until they have been counted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +431,150 @@ func (x *Overview) GetMisplaced() uint32 {
 	return 0
 }
 
+func (x *Overview) GetPast() []*Incident {
+	if x != nil {
+		return x.Past
+	}
+	return nil
+}
+
+func (x *Overview) GetTotals() *Totals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+// Totals is how much there is. One node counts at a time, at most each ten
+// minutes, and only while somebody looks: no call waits for it.
+type Totals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CountedMs     uint64                 `protobuf:"varint,1,opt,name=counted_ms,json=countedMs,proto3" json:"counted_ms,omitempty"`
+	Tenants       []*TenantTotals        `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"` // by name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Totals) Reset() {
+	*x = Totals{}
+	mi := &file_petrel_v1_console_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Totals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Totals) ProtoMessage() {}
+
+func (x *Totals) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_console_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Totals.ProtoReflect.Descriptor instead.
+func (*Totals) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Totals) GetCountedMs() uint64 {
+	if x != nil {
+		return x.CountedMs
+	}
+	return 0
+}
+
+func (x *Totals) GetTenants() []*TenantTotals {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+type TenantTotals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Users         uint64                 `protobuf:"varint,2,opt,name=users,proto3" json:"users,omitempty"`
+	Groups        uint64                 `protobuf:"varint,3,opt,name=groups,proto3" json:"groups,omitempty"`
+	TakenBytes    uint64                 `protobuf:"varint,4,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"` // what of limits.tenant_stored_per_s, of an hour, is taken at the nodes; it is given back as time passes
+	BoundBytes    uint64                 `protobuf:"varint,5,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no such limit
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantTotals) Reset() {
+	*x = TenantTotals{}
+	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantTotals) ProtoMessage() {}
+
+func (x *TenantTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantTotals.ProtoReflect.Descriptor instead.
+func (*TenantTotals) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TenantTotals) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantTotals) GetUsers() uint64 {
+	if x != nil {
+		return x.Users
+	}
+	return 0
+}
+
+func (x *TenantTotals) GetGroups() uint64 {
+	if x != nil {
+		return x.Groups
+	}
+	return 0
+}
+
+func (x *TenantTotals) GetTakenBytes() uint64 {
+	if x != nil {
+		return x.TakenBytes
+	}
+	return 0
+}
+
+func (x *TenantTotals) GetBoundBytes() uint64 {
+	if x != nil {
+		return x.BoundBytes
+	}
+	return 0
+}
+
 // Incident is something that a person should look at.
 type Incident struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -439,13 +585,14 @@ type Incident struct {
 	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`                                 // for people, in English, with numbers
 	Details       []string               `protobuf:"bytes,6,rep,name=details,proto3" json:"details,omitempty"`                           // the values in text, for texts in other languages; docs/guide/console.md says which
 	Link          string                 `protobuf:"bytes,7,opt,name=link,proto3" json:"link,omitempty"`                                 // what to do: a path under the documentation, such as guide/console#disk_full
+	EndedMs       uint64                 `protobuf:"varint,8,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`           // 0: it lasts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_petrel_v1_console_proto_msgTypes[2]
+	mi := &file_petrel_v1_console_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +604,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[2]
+	mi := &file_petrel_v1_console_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +617,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{2}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Incident) GetSeverity() Verdict {
@@ -522,6 +669,13 @@ func (x *Incident) GetLink() string {
 	return ""
 }
 
+func (x *Incident) GetEndedMs() uint64 {
+	if x != nil {
+		return x.EndedMs
+	}
+	return 0
+}
+
 // NodeReport is a node as it says itself, or that it says nothing.
 type NodeReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -542,13 +696,16 @@ type NodeReport struct {
 	RssBytes      uint64                 `protobuf:"varint,15,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"`
 	Loud          []*Loud                `protobuf:"bytes,16,rep,name=loud,proto3" json:"loud,omitempty"`                                           // who was refused most in the last minute, at most 5
 	SilentSinceMs uint64                 `protobuf:"varint,17,opt,name=silent_since_ms,json=silentSinceMs,proto3" json:"silent_since_ms,omitempty"` // with answered false: when it answered last, as far as known
+	Accepted      uint64                 `protobuf:"varint,18,opt,name=accepted,proto3" json:"accepted,omitempty"`                                  // entries that became durable since the start
+	Online        uint32                 `protobuf:"varint,19,opt,name=online,proto3" json:"online,omitempty"`                                      // users who are connected; one who is connected to two nodes counts at both
+	Past          []*Incident            `protobuf:"bytes,20,rep,name=past,proto3" json:"past,omitempty"`                                           // its own that have ended, as in Overview
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeReport) Reset() {
 	*x = NodeReport{}
-	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	mi := &file_petrel_v1_console_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +717,7 @@ func (x *NodeReport) String() string {
 func (*NodeReport) ProtoMessage() {}
 
 func (x *NodeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	mi := &file_petrel_v1_console_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +730,7 @@ func (x *NodeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReport.ProtoReflect.Descriptor instead.
 func (*NodeReport) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{3}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeReport) GetNode() string {
@@ -695,6 +852,27 @@ func (x *NodeReport) GetSilentSinceMs() uint64 {
 	return 0
 }
 
+func (x *NodeReport) GetAccepted() uint64 {
+	if x != nil {
+		return x.Accepted
+	}
+	return 0
+}
+
+func (x *NodeReport) GetOnline() uint32 {
+	if x != nil {
+		return x.Online
+	}
+	return 0
+}
+
+func (x *NodeReport) GetPast() []*Incident {
+	if x != nil {
+		return x.Past
+	}
+	return nil
+}
+
 // Sample is a second, or step_s of them, of one node or of all.
 type Sample struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -711,16 +889,18 @@ type Sample struct {
 	AckP99Ms      float32 `protobuf:"fixed32,8,opt,name=ack_p99_ms,json=ackP99Ms,proto3" json:"ack_p99_ms,omitempty"`
 	CommitP50Ms   float32 `protobuf:"fixed32,9,opt,name=commit_p50_ms,json=commitP50Ms,proto3" json:"commit_p50_ms,omitempty"`
 	CommitP99Ms   float32 `protobuf:"fixed32,10,opt,name=commit_p99_ms,json=commitP99Ms,proto3" json:"commit_p99_ms,omitempty"`
-	Waiting       float32 `protobuf:"fixed32,11,opt,name=waiting,proto3" json:"waiting,omitempty"` // sends without an answer, at the end
-	Cpu           float32 `protobuf:"fixed32,12,opt,name=cpu,proto3" json:"cpu,omitempty"`         // cores; of several nodes their sum
-	Nodes         uint32  `protobuf:"varint,13,opt,name=nodes,proto3" json:"nodes,omitempty"`      // that it is of
+	Waiting       float32 `protobuf:"fixed32,11,opt,name=waiting,proto3" json:"waiting,omitempty"`                                  // sends without an answer, at the end
+	Cpu           float32 `protobuf:"fixed32,12,opt,name=cpu,proto3" json:"cpu,omitempty"`                                          // cores; of several nodes their sum
+	Nodes         uint32  `protobuf:"varint,13,opt,name=nodes,proto3" json:"nodes,omitempty"`                                       // that it is of
+	RefusedSends  float32 `protobuf:"fixed32,14,opt,name=refused_sends,json=refusedSends,proto3" json:"refused_sends,omitempty"`    // of refused: sends, on connections and by calls
+	RefusedLogins float32 `protobuf:"fixed32,15,opt,name=refused_logins,json=refusedLogins,proto3" json:"refused_logins,omitempty"` // of refused: logins with a wrong name or password, and those after too many of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_petrel_v1_console_proto_msgTypes[4]
+	mi := &file_petrel_v1_console_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +912,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[4]
+	mi := &file_petrel_v1_console_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +925,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{4}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Sample) GetTimeMs() uint64 {
@@ -839,6 +1019,20 @@ func (x *Sample) GetNodes() uint32 {
 	return 0
 }
 
+func (x *Sample) GetRefusedSends() float32 {
+	if x != nil {
+		return x.RefusedSends
+	}
+	return 0
+}
+
+func (x *Sample) GetRefusedLogins() float32 {
+	if x != nil {
+		return x.RefusedLogins
+	}
+	return 0
+}
+
 // Gauge is how much of something there is.
 type Gauge struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -851,7 +1045,7 @@ type Gauge struct {
 
 func (x *Gauge) Reset() {
 	*x = Gauge{}
-	mi := &file_petrel_v1_console_proto_msgTypes[5]
+	mi := &file_petrel_v1_console_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1057,7 @@ func (x *Gauge) String() string {
 func (*Gauge) ProtoMessage() {}
 
 func (x *Gauge) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[5]
+	mi := &file_petrel_v1_console_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1070,7 @@ func (x *Gauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gauge.ProtoReflect.Descriptor instead.
 func (*Gauge) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{5}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Gauge) GetName() string {
@@ -911,7 +1105,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_petrel_v1_console_proto_msgTypes[6]
+	mi := &file_petrel_v1_console_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1117,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[6]
+	mi := &file_petrel_v1_console_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1130,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{6}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Refused) GetCode() string {
@@ -974,7 +1168,7 @@ type Loud struct {
 
 func (x *Loud) Reset() {
 	*x = Loud{}
-	mi := &file_petrel_v1_console_proto_msgTypes[7]
+	mi := &file_petrel_v1_console_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1180,7 @@ func (x *Loud) String() string {
 func (*Loud) ProtoMessage() {}
 
 func (x *Loud) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[7]
+	mi := &file_petrel_v1_console_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1193,7 @@ func (x *Loud) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loud.ProtoReflect.Descriptor instead.
 func (*Loud) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{7}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Loud) GetTenant() string {
@@ -1057,7 +1251,7 @@ type Storage struct {
 
 func (x *Storage) Reset() {
 	*x = Storage{}
-	mi := &file_petrel_v1_console_proto_msgTypes[8]
+	mi := &file_petrel_v1_console_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1263,7 @@ func (x *Storage) String() string {
 func (*Storage) ProtoMessage() {}
 
 func (x *Storage) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[8]
+	mi := &file_petrel_v1_console_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1276,7 @@ func (x *Storage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Storage.ProtoReflect.Descriptor instead.
 func (*Storage) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{8}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Storage) GetKind() string {
@@ -1173,7 +1367,7 @@ type DatabaseReport struct {
 
 func (x *DatabaseReport) Reset() {
 	*x = DatabaseReport{}
-	mi := &file_petrel_v1_console_proto_msgTypes[9]
+	mi := &file_petrel_v1_console_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1379,7 @@ func (x *DatabaseReport) String() string {
 func (*DatabaseReport) ProtoMessage() {}
 
 func (x *DatabaseReport) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[9]
+	mi := &file_petrel_v1_console_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1392,7 @@ func (x *DatabaseReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatabaseReport.ProtoReflect.Descriptor instead.
 func (*DatabaseReport) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{9}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DatabaseReport) GetNumber() uint32 {
@@ -1230,13 +1424,14 @@ type ListRefusalsRequest struct {
 	SinceMs       uint64                 `protobuf:"varint,4,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	Limit         uint32                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                                 // at most 1000; 0: 200
 	ClientMsgId   string                 `protobuf:"bytes,6,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"` // empty: all
+	Grouped       bool                   `protobuf:"varint,7,opt,name=grouped,proto3" json:"grouped,omitempty"`                             // one entry for each user, or address of nobody, and code: their sum with its newest refusal, the greatest sum first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListRefusalsRequest) Reset() {
 	*x = ListRefusalsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[10]
+	mi := &file_petrel_v1_console_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1443,7 @@ func (x *ListRefusalsRequest) String() string {
 func (*ListRefusalsRequest) ProtoMessage() {}
 
 func (x *ListRefusalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[10]
+	mi := &file_petrel_v1_console_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1456,7 @@ func (x *ListRefusalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefusalsRequest.ProtoReflect.Descriptor instead.
 func (*ListRefusalsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{10}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRefusalsRequest) GetTenant() string {
@@ -1306,6 +1501,13 @@ func (x *ListRefusalsRequest) GetClientMsgId() string {
 	return ""
 }
 
+func (x *ListRefusalsRequest) GetGrouped() bool {
+	if x != nil {
+		return x.Grouped
+	}
+	return false
+}
+
 type ListRefusalsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusals      []*Refusal             `protobuf:"bytes,1,rep,name=refusals,proto3" json:"refusals,omitempty"` // newest first
@@ -1316,7 +1518,7 @@ type ListRefusalsResponse struct {
 
 func (x *ListRefusalsResponse) Reset() {
 	*x = ListRefusalsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[11]
+	mi := &file_petrel_v1_console_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1530,7 @@ func (x *ListRefusalsResponse) String() string {
 func (*ListRefusalsResponse) ProtoMessage() {}
 
 func (x *ListRefusalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[11]
+	mi := &file_petrel_v1_console_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1543,7 @@ func (x *ListRefusalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefusalsResponse.ProtoReflect.Descriptor instead.
 func (*ListRefusalsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRefusalsResponse) GetRefusals() []*Refusal {
@@ -1375,13 +1577,14 @@ type Refusal struct {
 	Conv          string                 `protobuf:"bytes,10,opt,name=conv,proto3" json:"conv,omitempty"`                                    // of a send
 	ClientMsgId   string                 `protobuf:"bytes,11,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"` // of a send
 	Count         uint64                 `protobuf:"varint,12,opt,name=count,proto3" json:"count,omitempty"`                                 // 0: once
+	FirstMs       uint64                 `protobuf:"varint,13,opt,name=first_ms,json=firstMs,proto3" json:"first_ms,omitempty"`              // with grouped: of the oldest; time_ms is of the newest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_petrel_v1_console_proto_msgTypes[12]
+	mi := &file_petrel_v1_console_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1596,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[12]
+	mi := &file_petrel_v1_console_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1609,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Refusal) GetNode() string {
@@ -1493,6 +1696,13 @@ func (x *Refusal) GetCount() uint64 {
 	return 0
 }
 
+func (x *Refusal) GetFirstMs() uint64 {
+	if x != nil {
+		return x.FirstMs
+	}
+	return 0
+}
+
 type ReadLogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                       // empty: all
@@ -1506,7 +1716,7 @@ type ReadLogRequest struct {
 
 func (x *ReadLogRequest) Reset() {
 	*x = ReadLogRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[13]
+	mi := &file_petrel_v1_console_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1728,7 @@ func (x *ReadLogRequest) String() string {
 func (*ReadLogRequest) ProtoMessage() {}
 
 func (x *ReadLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[13]
+	mi := &file_petrel_v1_console_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1741,7 @@ func (x *ReadLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReadLogRequest) GetNode() string {
@@ -1579,7 +1789,7 @@ type ReadLogResponse struct {
 
 func (x *ReadLogResponse) Reset() {
 	*x = ReadLogResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[14]
+	mi := &file_petrel_v1_console_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1801,7 @@ func (x *ReadLogResponse) String() string {
 func (*ReadLogResponse) ProtoMessage() {}
 
 func (x *ReadLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[14]
+	mi := &file_petrel_v1_console_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1814,7 @@ func (x *ReadLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReadLogResponse) GetLines() []*LogLine {
@@ -1636,7 +1846,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_petrel_v1_console_proto_msgTypes[15]
+	mi := &file_petrel_v1_console_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1858,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[15]
+	mi := &file_petrel_v1_console_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1871,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogLine) GetNode() string {
@@ -1710,7 +1920,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[16]
+	mi := &file_petrel_v1_console_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1932,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[16]
+	mi := &file_petrel_v1_console_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1945,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListSessionsRequest) GetTenant() string {
@@ -1769,7 +1979,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[17]
+	mi := &file_petrel_v1_console_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1991,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[17]
+	mi := &file_petrel_v1_console_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2004,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*SessionInfo {
@@ -1828,7 +2038,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_petrel_v1_console_proto_msgTypes[18]
+	mi := &file_petrel_v1_console_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +2050,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[18]
+	mi := &file_petrel_v1_console_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2063,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SessionInfo) GetNode() string {
@@ -1925,7 +2135,7 @@ type ListConversationsRequest struct {
 
 func (x *ListConversationsRequest) Reset() {
 	*x = ListConversationsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[19]
+	mi := &file_petrel_v1_console_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2147,7 @@ func (x *ListConversationsRequest) String() string {
 func (*ListConversationsRequest) ProtoMessage() {}
 
 func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[19]
+	mi := &file_petrel_v1_console_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2160,7 @@ func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListConversationsRequest) GetTenant() string {
@@ -1998,7 +2208,7 @@ type ListConversationsResponse struct {
 
 func (x *ListConversationsResponse) Reset() {
 	*x = ListConversationsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[20]
+	mi := &file_petrel_v1_console_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2220,7 @@ func (x *ListConversationsResponse) String() string {
 func (*ListConversationsResponse) ProtoMessage() {}
 
 func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[20]
+	mi := &file_petrel_v1_console_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2233,7 @@ func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListConversationsResponse) GetConversations() []*ConversationInfo {
@@ -2065,7 +2275,7 @@ type ConversationInfo struct {
 
 func (x *ConversationInfo) Reset() {
 	*x = ConversationInfo{}
-	mi := &file_petrel_v1_console_proto_msgTypes[21]
+	mi := &file_petrel_v1_console_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2287,7 @@ func (x *ConversationInfo) String() string {
 func (*ConversationInfo) ProtoMessage() {}
 
 func (x *ConversationInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[21]
+	mi := &file_petrel_v1_console_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2300,7 @@ func (x *ConversationInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationInfo.ProtoReflect.Descriptor instead.
 func (*ConversationInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConversationInfo) GetConv() string {
@@ -2215,7 +2425,7 @@ type AdminGetConversationRequest struct {
 
 func (x *AdminGetConversationRequest) Reset() {
 	*x = AdminGetConversationRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[22]
+	mi := &file_petrel_v1_console_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2227,7 +2437,7 @@ func (x *AdminGetConversationRequest) String() string {
 func (*AdminGetConversationRequest) ProtoMessage() {}
 
 func (x *AdminGetConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[22]
+	mi := &file_petrel_v1_console_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2240,7 +2450,7 @@ func (x *AdminGetConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminGetConversationRequest.ProtoReflect.Descriptor instead.
 func (*AdminGetConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdminGetConversationRequest) GetTenant() string {
@@ -2269,7 +2479,7 @@ type FreezeConversationRequest struct {
 
 func (x *FreezeConversationRequest) Reset() {
 	*x = FreezeConversationRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[23]
+	mi := &file_petrel_v1_console_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2491,7 @@ func (x *FreezeConversationRequest) String() string {
 func (*FreezeConversationRequest) ProtoMessage() {}
 
 func (x *FreezeConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[23]
+	mi := &file_petrel_v1_console_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2504,7 @@ func (x *FreezeConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeConversationRequest.ProtoReflect.Descriptor instead.
 func (*FreezeConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FreezeConversationRequest) GetTenant() string {
@@ -2343,7 +2553,7 @@ type TraceMessageRequest struct {
 
 func (x *TraceMessageRequest) Reset() {
 	*x = TraceMessageRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[24]
+	mi := &file_petrel_v1_console_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2565,7 @@ func (x *TraceMessageRequest) String() string {
 func (*TraceMessageRequest) ProtoMessage() {}
 
 func (x *TraceMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[24]
+	mi := &file_petrel_v1_console_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2578,7 @@ func (x *TraceMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceMessageRequest.ProtoReflect.Descriptor instead.
 func (*TraceMessageRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TraceMessageRequest) GetTenant() string {
@@ -2442,7 +2652,7 @@ type TraceMessageResponse struct {
 
 func (x *TraceMessageResponse) Reset() {
 	*x = TraceMessageResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[25]
+	mi := &file_petrel_v1_console_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2664,7 @@ func (x *TraceMessageResponse) String() string {
 func (*TraceMessageResponse) ProtoMessage() {}
 
 func (x *TraceMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[25]
+	mi := &file_petrel_v1_console_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2677,7 @@ func (x *TraceMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceMessageResponse.ProtoReflect.Descriptor instead.
 func (*TraceMessageResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TraceMessageResponse) GetOutcome() TraceOutcome {
@@ -2539,7 +2749,7 @@ type TracedEntry struct {
 
 func (x *TracedEntry) Reset() {
 	*x = TracedEntry{}
-	mi := &file_petrel_v1_console_proto_msgTypes[26]
+	mi := &file_petrel_v1_console_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2761,7 @@ func (x *TracedEntry) String() string {
 func (*TracedEntry) ProtoMessage() {}
 
 func (x *TracedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[26]
+	mi := &file_petrel_v1_console_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2774,7 @@ func (x *TracedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedEntry.ProtoReflect.Descriptor instead.
 func (*TracedEntry) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TracedEntry) GetConv() string {
@@ -2666,7 +2876,7 @@ type TracedRecipient struct {
 
 func (x *TracedRecipient) Reset() {
 	*x = TracedRecipient{}
-	mi := &file_petrel_v1_console_proto_msgTypes[27]
+	mi := &file_petrel_v1_console_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2888,7 @@ func (x *TracedRecipient) String() string {
 func (*TracedRecipient) ProtoMessage() {}
 
 func (x *TracedRecipient) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[27]
+	mi := &file_petrel_v1_console_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2901,7 @@ func (x *TracedRecipient) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRecipient.ProtoReflect.Descriptor instead.
 func (*TracedRecipient) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TracedRecipient) GetUser() string {
@@ -2781,7 +2991,7 @@ type TracedSession struct {
 
 func (x *TracedSession) Reset() {
 	*x = TracedSession{}
-	mi := &file_petrel_v1_console_proto_msgTypes[28]
+	mi := &file_petrel_v1_console_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +3003,7 @@ func (x *TracedSession) String() string {
 func (*TracedSession) ProtoMessage() {}
 
 func (x *TracedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[28]
+	mi := &file_petrel_v1_console_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +3016,7 @@ func (x *TracedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedSession.ProtoReflect.Descriptor instead.
 func (*TracedSession) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TracedSession) GetSession() *SessionInfo {
@@ -2833,7 +3043,7 @@ type TraceUserRequest struct {
 
 func (x *TraceUserRequest) Reset() {
 	*x = TraceUserRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[29]
+	mi := &file_petrel_v1_console_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3055,7 @@ func (x *TraceUserRequest) String() string {
 func (*TraceUserRequest) ProtoMessage() {}
 
 func (x *TraceUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[29]
+	mi := &file_petrel_v1_console_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3068,7 @@ func (x *TraceUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceUserRequest.ProtoReflect.Descriptor instead.
 func (*TraceUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TraceUserRequest) GetTenant() string {
@@ -2894,7 +3104,7 @@ type TraceUserResponse struct {
 
 func (x *TraceUserResponse) Reset() {
 	*x = TraceUserResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[30]
+	mi := &file_petrel_v1_console_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +3116,7 @@ func (x *TraceUserResponse) String() string {
 func (*TraceUserResponse) ProtoMessage() {}
 
 func (x *TraceUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[30]
+	mi := &file_petrel_v1_console_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +3129,7 @@ func (x *TraceUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceUserResponse.ProtoReflect.Descriptor instead.
 func (*TraceUserResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TraceUserResponse) GetOutcome() TraceUserOutcome {
@@ -3003,7 +3213,7 @@ type PreviewLimitsResponse struct {
 
 func (x *PreviewLimitsResponse) Reset() {
 	*x = PreviewLimitsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[31]
+	mi := &file_petrel_v1_console_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3225,7 @@ func (x *PreviewLimitsResponse) String() string {
 func (*PreviewLimitsResponse) ProtoMessage() {}
 
 func (x *PreviewLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[31]
+	mi := &file_petrel_v1_console_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3238,7 @@ func (x *PreviewLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewLimitsResponse.ProtoReflect.Descriptor instead.
 func (*PreviewLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PreviewLimitsResponse) GetChanges() []*LimitChange {
@@ -3058,7 +3268,7 @@ type LimitChange struct {
 
 func (x *LimitChange) Reset() {
 	*x = LimitChange{}
-	mi := &file_petrel_v1_console_proto_msgTypes[32]
+	mi := &file_petrel_v1_console_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3280,7 @@ func (x *LimitChange) String() string {
 func (*LimitChange) ProtoMessage() {}
 
 func (x *LimitChange) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[32]
+	mi := &file_petrel_v1_console_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3293,7 @@ func (x *LimitChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
 func (*LimitChange) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LimitChange) GetName() string {
@@ -3129,7 +3339,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[33]
+	mi := &file_petrel_v1_console_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3351,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[33]
+	mi := &file_petrel_v1_console_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3364,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{35}
 }
 
 type ListTenantsResponse struct {
@@ -3166,7 +3376,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[34]
+	mi := &file_petrel_v1_console_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3388,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[34]
+	mi := &file_petrel_v1_console_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3401,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*TenantSummary {
@@ -3213,7 +3423,7 @@ type TenantSummary struct {
 
 func (x *TenantSummary) Reset() {
 	*x = TenantSummary{}
-	mi := &file_petrel_v1_console_proto_msgTypes[35]
+	mi := &file_petrel_v1_console_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3435,7 @@ func (x *TenantSummary) String() string {
 func (*TenantSummary) ProtoMessage() {}
 
 func (x *TenantSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[35]
+	mi := &file_petrel_v1_console_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3448,7 @@ func (x *TenantSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSummary.ProtoReflect.Descriptor instead.
 func (*TenantSummary) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TenantSummary) GetTenant() string {
@@ -3278,7 +3488,7 @@ type NoteBackupRequest struct {
 
 func (x *NoteBackupRequest) Reset() {
 	*x = NoteBackupRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[36]
+	mi := &file_petrel_v1_console_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3500,7 @@ func (x *NoteBackupRequest) String() string {
 func (*NoteBackupRequest) ProtoMessage() {}
 
 func (x *NoteBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[36]
+	mi := &file_petrel_v1_console_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3513,7 @@ func (x *NoteBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteBackupRequest.ProtoReflect.Descriptor instead.
 func (*NoteBackupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NoteBackupRequest) GetBackup() *BackupInfo {
@@ -3321,7 +3531,7 @@ type NoteBackupResponse struct {
 
 func (x *NoteBackupResponse) Reset() {
 	*x = NoteBackupResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[37]
+	mi := &file_petrel_v1_console_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3543,7 @@ func (x *NoteBackupResponse) String() string {
 func (*NoteBackupResponse) ProtoMessage() {}
 
 func (x *NoteBackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[37]
+	mi := &file_petrel_v1_console_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3556,7 @@ func (x *NoteBackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteBackupResponse.ProtoReflect.Descriptor instead.
 func (*NoteBackupResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{39}
 }
 
 type ListBackupsRequest struct {
@@ -3357,7 +3567,7 @@ type ListBackupsRequest struct {
 
 func (x *ListBackupsRequest) Reset() {
 	*x = ListBackupsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[38]
+	mi := &file_petrel_v1_console_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3579,7 @@ func (x *ListBackupsRequest) String() string {
 func (*ListBackupsRequest) ProtoMessage() {}
 
 func (x *ListBackupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[38]
+	mi := &file_petrel_v1_console_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3592,7 @@ func (x *ListBackupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBackupsRequest.ProtoReflect.Descriptor instead.
 func (*ListBackupsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{40}
 }
 
 type ListBackupsResponse struct {
@@ -3395,7 +3605,7 @@ type ListBackupsResponse struct {
 
 func (x *ListBackupsResponse) Reset() {
 	*x = ListBackupsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[39]
+	mi := &file_petrel_v1_console_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3617,7 @@ func (x *ListBackupsResponse) String() string {
 func (*ListBackupsResponse) ProtoMessage() {}
 
 func (x *ListBackupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[39]
+	mi := &file_petrel_v1_console_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3630,7 @@ func (x *ListBackupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBackupsResponse.ProtoReflect.Descriptor instead.
 func (*ListBackupsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListBackupsResponse) GetBackups() []*BackupInfo {
@@ -3457,7 +3667,7 @@ type BackupInfo struct {
 
 func (x *BackupInfo) Reset() {
 	*x = BackupInfo{}
-	mi := &file_petrel_v1_console_proto_msgTypes[40]
+	mi := &file_petrel_v1_console_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3679,7 @@ func (x *BackupInfo) String() string {
 func (*BackupInfo) ProtoMessage() {}
 
 func (x *BackupInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[40]
+	mi := &file_petrel_v1_console_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3692,7 @@ func (x *BackupInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupInfo.ProtoReflect.Descriptor instead.
 func (*BackupInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *BackupInfo) GetName() string {
@@ -3569,7 +3779,7 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x17petrel/v1/console.proto\x12\tpetrel.v1\x1a\x17petrel/v1/message.proto\"F\n" +
 	"\x12GetOverviewRequest\x12\x19\n" +
 	"\bafter_ms\x18\x01 \x01(\x04R\aafterMs\x12\x15\n" +
-	"\x06step_s\x18\x02 \x01(\rR\x05stepS\"\xd7\x02\n" +
+	"\x06step_s\x18\x02 \x01(\rR\x05stepS\"\xab\x03\n" +
 	"\bOverview\x12,\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x12.petrel.v1.VerdictR\averdict\x121\n" +
 	"\tincidents\x18\x02 \x03(\v2\x13.petrel.v1.IncidentR\tincidents\x12+\n" +
@@ -3582,7 +3792,22 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"partitions\x18\a \x01(\rR\n" +
 	"partitions\x12\x18\n" +
 	"\aunowned\x18\b \x03(\rR\aunowned\x12\x1c\n" +
-	"\tmisplaced\x18\t \x01(\rR\tmisplaced\"\xbf\x01\n" +
+	"\tmisplaced\x18\t \x01(\rR\tmisplaced\x12'\n" +
+	"\x04past\x18\n" +
+	" \x03(\v2\x13.petrel.v1.IncidentR\x04past\x12)\n" +
+	"\x06totals\x18\v \x01(\v2\x11.petrel.v1.TotalsR\x06totals\"Z\n" +
+	"\x06Totals\x12\x1d\n" +
+	"\n" +
+	"counted_ms\x18\x01 \x01(\x04R\tcountedMs\x121\n" +
+	"\atenants\x18\x02 \x03(\v2\x17.petrel.v1.TenantTotalsR\atenants\"\x96\x01\n" +
+	"\fTenantTotals\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05users\x18\x02 \x01(\x04R\x05users\x12\x16\n" +
+	"\x06groups\x18\x03 \x01(\x04R\x06groups\x12\x1f\n" +
+	"\vtaken_bytes\x18\x04 \x01(\x04R\n" +
+	"takenBytes\x12\x1f\n" +
+	"\vbound_bytes\x18\x05 \x01(\x04R\n" +
+	"boundBytes\"\xda\x01\n" +
 	"\bIncident\x12.\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x12.petrel.v1.VerdictR\bseverity\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x19\n" +
@@ -3590,7 +3815,8 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x12\n" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12\x18\n" +
 	"\adetails\x18\x06 \x03(\tR\adetails\x12\x12\n" +
-	"\x04link\x18\a \x01(\tR\x04link\"\xcd\x04\n" +
+	"\x04link\x18\a \x01(\tR\x04link\x12\x19\n" +
+	"\bended_ms\x18\b \x01(\x04R\aendedMs\"\xaa\x05\n" +
 	"\n" +
 	"NodeReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
@@ -3613,7 +3839,10 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x03cpu\x18\x0e \x01(\x01R\x03cpu\x12\x1b\n" +
 	"\trss_bytes\x18\x0f \x01(\x04R\brssBytes\x12#\n" +
 	"\x04loud\x18\x10 \x03(\v2\x0f.petrel.v1.LoudR\x04loud\x12&\n" +
-	"\x0fsilent_since_ms\x18\x11 \x01(\x04R\rsilentSinceMs\"\xf7\x02\n" +
+	"\x0fsilent_since_ms\x18\x11 \x01(\x04R\rsilentSinceMs\x12\x1a\n" +
+	"\baccepted\x18\x12 \x01(\x04R\baccepted\x12\x16\n" +
+	"\x06online\x18\x13 \x01(\rR\x06online\x12'\n" +
+	"\x04past\x18\x14 \x03(\v2\x13.petrel.v1.IncidentR\x04past\"\xc3\x03\n" +
 	"\x06Sample\x12\x17\n" +
 	"\atime_ms\x18\x01 \x01(\x04R\x06timeMs\x12\x18\n" +
 	"\aoffered\x18\x02 \x01(\x02R\aoffered\x12\x1a\n" +
@@ -3630,7 +3859,9 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	" \x01(\x02R\vcommitP99Ms\x12\x18\n" +
 	"\awaiting\x18\v \x01(\x02R\awaiting\x12\x10\n" +
 	"\x03cpu\x18\f \x01(\x02R\x03cpu\x12\x14\n" +
-	"\x05nodes\x18\r \x01(\rR\x05nodes\"G\n" +
+	"\x05nodes\x18\r \x01(\rR\x05nodes\x12#\n" +
+	"\rrefused_sends\x18\x0e \x01(\x02R\frefusedSends\x12%\n" +
+	"\x0erefused_logins\x18\x0f \x01(\x02R\rrefusedLogins\"G\n" +
 	"\x05Gauge\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x14\n" +
@@ -3666,17 +3897,18 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x02up\x18\x02 \x01(\bR\x02up\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x03 \x01(\rR\n" +
-	"partitions\"\xaa\x01\n" +
+	"partitions\"\xc4\x01\n" +
 	"\x13ListRefusalsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
 	"\x04code\x18\x03 \x01(\tR\x04code\x12\x19\n" +
 	"\bsince_ms\x18\x04 \x01(\x04R\asinceMs\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\rR\x05limit\x12\"\n" +
-	"\rclient_msg_id\x18\x06 \x01(\tR\vclientMsgId\"^\n" +
+	"\rclient_msg_id\x18\x06 \x01(\tR\vclientMsgId\x12\x18\n" +
+	"\agrouped\x18\a \x01(\bR\agrouped\"^\n" +
 	"\x14ListRefusalsResponse\x12.\n" +
 	"\brefusals\x18\x01 \x03(\v2\x12.petrel.v1.RefusalR\brefusals\x12\x16\n" +
-	"\x06silent\x18\x02 \x03(\tR\x06silent\"\x9e\x02\n" +
+	"\x06silent\x18\x02 \x03(\tR\x06silent\"\xb9\x02\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x12\n" +
@@ -3690,7 +3922,8 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\x04conv\x18\n" +
 	" \x01(\tR\x04conv\x12\"\n" +
 	"\rclient_msg_id\x18\v \x01(\tR\vclientMsgId\x12\x14\n" +
-	"\x05count\x18\f \x01(\x04R\x05count\"\x87\x01\n" +
+	"\x05count\x18\f \x01(\x04R\x05count\x12\x19\n" +
+	"\bfirst_ms\x18\r \x01(\x04R\afirstMs\"\x87\x01\n" +
 	"\x0eReadLogRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x1a\n" +
@@ -3916,7 +4149,7 @@ func file_petrel_v1_console_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_console_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_petrel_v1_console_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_petrel_v1_console_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_petrel_v1_console_proto_goTypes = []any{
 	(Verdict)(0),                        // 0: petrel.v1.Verdict
 	(TraceOutcome)(0),                   // 1: petrel.v1.TraceOutcome
@@ -3924,88 +4157,94 @@ var file_petrel_v1_console_proto_goTypes = []any{
 	(TraceUserOutcome)(0),               // 3: petrel.v1.TraceUserOutcome
 	(*GetOverviewRequest)(nil),          // 4: petrel.v1.GetOverviewRequest
 	(*Overview)(nil),                    // 5: petrel.v1.Overview
-	(*Incident)(nil),                    // 6: petrel.v1.Incident
-	(*NodeReport)(nil),                  // 7: petrel.v1.NodeReport
-	(*Sample)(nil),                      // 8: petrel.v1.Sample
-	(*Gauge)(nil),                       // 9: petrel.v1.Gauge
-	(*Refused)(nil),                     // 10: petrel.v1.Refused
-	(*Loud)(nil),                        // 11: petrel.v1.Loud
-	(*Storage)(nil),                     // 12: petrel.v1.Storage
-	(*DatabaseReport)(nil),              // 13: petrel.v1.DatabaseReport
-	(*ListRefusalsRequest)(nil),         // 14: petrel.v1.ListRefusalsRequest
-	(*ListRefusalsResponse)(nil),        // 15: petrel.v1.ListRefusalsResponse
-	(*Refusal)(nil),                     // 16: petrel.v1.Refusal
-	(*ReadLogRequest)(nil),              // 17: petrel.v1.ReadLogRequest
-	(*ReadLogResponse)(nil),             // 18: petrel.v1.ReadLogResponse
-	(*LogLine)(nil),                     // 19: petrel.v1.LogLine
-	(*ListSessionsRequest)(nil),         // 20: petrel.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),        // 21: petrel.v1.ListSessionsResponse
-	(*SessionInfo)(nil),                 // 22: petrel.v1.SessionInfo
-	(*ListConversationsRequest)(nil),    // 23: petrel.v1.ListConversationsRequest
-	(*ListConversationsResponse)(nil),   // 24: petrel.v1.ListConversationsResponse
-	(*ConversationInfo)(nil),            // 25: petrel.v1.ConversationInfo
-	(*AdminGetConversationRequest)(nil), // 26: petrel.v1.AdminGetConversationRequest
-	(*FreezeConversationRequest)(nil),   // 27: petrel.v1.FreezeConversationRequest
-	(*TraceMessageRequest)(nil),         // 28: petrel.v1.TraceMessageRequest
-	(*TraceMessageResponse)(nil),        // 29: petrel.v1.TraceMessageResponse
-	(*TracedEntry)(nil),                 // 30: petrel.v1.TracedEntry
-	(*TracedRecipient)(nil),             // 31: petrel.v1.TracedRecipient
-	(*TracedSession)(nil),               // 32: petrel.v1.TracedSession
-	(*TraceUserRequest)(nil),            // 33: petrel.v1.TraceUserRequest
-	(*TraceUserResponse)(nil),           // 34: petrel.v1.TraceUserResponse
-	(*PreviewLimitsResponse)(nil),       // 35: petrel.v1.PreviewLimitsResponse
-	(*LimitChange)(nil),                 // 36: petrel.v1.LimitChange
-	(*ListTenantsRequest)(nil),          // 37: petrel.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),         // 38: petrel.v1.ListTenantsResponse
-	(*TenantSummary)(nil),               // 39: petrel.v1.TenantSummary
-	(*NoteBackupRequest)(nil),           // 40: petrel.v1.NoteBackupRequest
-	(*NoteBackupResponse)(nil),          // 41: petrel.v1.NoteBackupResponse
-	(*ListBackupsRequest)(nil),          // 42: petrel.v1.ListBackupsRequest
-	(*ListBackupsResponse)(nil),         // 43: petrel.v1.ListBackupsResponse
-	(*BackupInfo)(nil),                  // 44: petrel.v1.BackupInfo
-	(ConvKind)(0),                       // 45: petrel.v1.ConvKind
-	(Role)(0),                           // 46: petrel.v1.Role
+	(*Totals)(nil),                      // 6: petrel.v1.Totals
+	(*TenantTotals)(nil),                // 7: petrel.v1.TenantTotals
+	(*Incident)(nil),                    // 8: petrel.v1.Incident
+	(*NodeReport)(nil),                  // 9: petrel.v1.NodeReport
+	(*Sample)(nil),                      // 10: petrel.v1.Sample
+	(*Gauge)(nil),                       // 11: petrel.v1.Gauge
+	(*Refused)(nil),                     // 12: petrel.v1.Refused
+	(*Loud)(nil),                        // 13: petrel.v1.Loud
+	(*Storage)(nil),                     // 14: petrel.v1.Storage
+	(*DatabaseReport)(nil),              // 15: petrel.v1.DatabaseReport
+	(*ListRefusalsRequest)(nil),         // 16: petrel.v1.ListRefusalsRequest
+	(*ListRefusalsResponse)(nil),        // 17: petrel.v1.ListRefusalsResponse
+	(*Refusal)(nil),                     // 18: petrel.v1.Refusal
+	(*ReadLogRequest)(nil),              // 19: petrel.v1.ReadLogRequest
+	(*ReadLogResponse)(nil),             // 20: petrel.v1.ReadLogResponse
+	(*LogLine)(nil),                     // 21: petrel.v1.LogLine
+	(*ListSessionsRequest)(nil),         // 22: petrel.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),        // 23: petrel.v1.ListSessionsResponse
+	(*SessionInfo)(nil),                 // 24: petrel.v1.SessionInfo
+	(*ListConversationsRequest)(nil),    // 25: petrel.v1.ListConversationsRequest
+	(*ListConversationsResponse)(nil),   // 26: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),            // 27: petrel.v1.ConversationInfo
+	(*AdminGetConversationRequest)(nil), // 28: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),   // 29: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),         // 30: petrel.v1.TraceMessageRequest
+	(*TraceMessageResponse)(nil),        // 31: petrel.v1.TraceMessageResponse
+	(*TracedEntry)(nil),                 // 32: petrel.v1.TracedEntry
+	(*TracedRecipient)(nil),             // 33: petrel.v1.TracedRecipient
+	(*TracedSession)(nil),               // 34: petrel.v1.TracedSession
+	(*TraceUserRequest)(nil),            // 35: petrel.v1.TraceUserRequest
+	(*TraceUserResponse)(nil),           // 36: petrel.v1.TraceUserResponse
+	(*PreviewLimitsResponse)(nil),       // 37: petrel.v1.PreviewLimitsResponse
+	(*LimitChange)(nil),                 // 38: petrel.v1.LimitChange
+	(*ListTenantsRequest)(nil),          // 39: petrel.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),         // 40: petrel.v1.ListTenantsResponse
+	(*TenantSummary)(nil),               // 41: petrel.v1.TenantSummary
+	(*NoteBackupRequest)(nil),           // 42: petrel.v1.NoteBackupRequest
+	(*NoteBackupResponse)(nil),          // 43: petrel.v1.NoteBackupResponse
+	(*ListBackupsRequest)(nil),          // 44: petrel.v1.ListBackupsRequest
+	(*ListBackupsResponse)(nil),         // 45: petrel.v1.ListBackupsResponse
+	(*BackupInfo)(nil),                  // 46: petrel.v1.BackupInfo
+	(ConvKind)(0),                       // 47: petrel.v1.ConvKind
+	(Role)(0),                           // 48: petrel.v1.Role
 }
 var file_petrel_v1_console_proto_depIdxs = []int32{
 	0,  // 0: petrel.v1.Overview.verdict:type_name -> petrel.v1.Verdict
-	6,  // 1: petrel.v1.Overview.incidents:type_name -> petrel.v1.Incident
-	7,  // 2: petrel.v1.Overview.nodes:type_name -> petrel.v1.NodeReport
-	8,  // 3: petrel.v1.Overview.samples:type_name -> petrel.v1.Sample
-	0,  // 4: petrel.v1.Incident.severity:type_name -> petrel.v1.Verdict
-	8,  // 5: petrel.v1.NodeReport.now:type_name -> petrel.v1.Sample
-	9,  // 6: petrel.v1.NodeReport.queues:type_name -> petrel.v1.Gauge
-	9,  // 7: petrel.v1.NodeReport.budgets:type_name -> petrel.v1.Gauge
-	10, // 8: petrel.v1.NodeReport.refused:type_name -> petrel.v1.Refused
-	6,  // 9: petrel.v1.NodeReport.incidents:type_name -> petrel.v1.Incident
-	12, // 10: petrel.v1.NodeReport.storage:type_name -> petrel.v1.Storage
-	11, // 11: petrel.v1.NodeReport.loud:type_name -> petrel.v1.Loud
-	13, // 12: petrel.v1.Storage.databases:type_name -> petrel.v1.DatabaseReport
-	16, // 13: petrel.v1.ListRefusalsResponse.refusals:type_name -> petrel.v1.Refusal
-	19, // 14: petrel.v1.ReadLogResponse.lines:type_name -> petrel.v1.LogLine
-	22, // 15: petrel.v1.ListSessionsResponse.sessions:type_name -> petrel.v1.SessionInfo
-	25, // 16: petrel.v1.ListConversationsResponse.conversations:type_name -> petrel.v1.ConversationInfo
-	45, // 17: petrel.v1.ConversationInfo.kind:type_name -> petrel.v1.ConvKind
-	1,  // 18: petrel.v1.TraceMessageResponse.outcome:type_name -> petrel.v1.TraceOutcome
-	16, // 19: petrel.v1.TraceMessageResponse.refusals:type_name -> petrel.v1.Refusal
-	30, // 20: petrel.v1.TraceMessageResponse.entry:type_name -> petrel.v1.TracedEntry
-	31, // 21: petrel.v1.TraceMessageResponse.recipients:type_name -> petrel.v1.TracedRecipient
-	46, // 22: petrel.v1.TracedRecipient.role:type_name -> petrel.v1.Role
-	2,  // 23: petrel.v1.TracedRecipient.state:type_name -> petrel.v1.TraceState
-	32, // 24: petrel.v1.TracedRecipient.sessions:type_name -> petrel.v1.TracedSession
-	22, // 25: petrel.v1.TracedSession.session:type_name -> petrel.v1.SessionInfo
-	2,  // 26: petrel.v1.TracedSession.state:type_name -> petrel.v1.TraceState
-	3,  // 27: petrel.v1.TraceUserResponse.outcome:type_name -> petrel.v1.TraceUserOutcome
-	22, // 28: petrel.v1.TraceUserResponse.sessions:type_name -> petrel.v1.SessionInfo
-	16, // 29: petrel.v1.TraceUserResponse.refusals:type_name -> petrel.v1.Refusal
-	36, // 30: petrel.v1.PreviewLimitsResponse.changes:type_name -> petrel.v1.LimitChange
-	39, // 31: petrel.v1.ListTenantsResponse.tenants:type_name -> petrel.v1.TenantSummary
-	44, // 32: petrel.v1.NoteBackupRequest.backup:type_name -> petrel.v1.BackupInfo
-	44, // 33: petrel.v1.ListBackupsResponse.backups:type_name -> petrel.v1.BackupInfo
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	8,  // 1: petrel.v1.Overview.incidents:type_name -> petrel.v1.Incident
+	9,  // 2: petrel.v1.Overview.nodes:type_name -> petrel.v1.NodeReport
+	10, // 3: petrel.v1.Overview.samples:type_name -> petrel.v1.Sample
+	8,  // 4: petrel.v1.Overview.past:type_name -> petrel.v1.Incident
+	6,  // 5: petrel.v1.Overview.totals:type_name -> petrel.v1.Totals
+	7,  // 6: petrel.v1.Totals.tenants:type_name -> petrel.v1.TenantTotals
+	0,  // 7: petrel.v1.Incident.severity:type_name -> petrel.v1.Verdict
+	10, // 8: petrel.v1.NodeReport.now:type_name -> petrel.v1.Sample
+	11, // 9: petrel.v1.NodeReport.queues:type_name -> petrel.v1.Gauge
+	11, // 10: petrel.v1.NodeReport.budgets:type_name -> petrel.v1.Gauge
+	12, // 11: petrel.v1.NodeReport.refused:type_name -> petrel.v1.Refused
+	8,  // 12: petrel.v1.NodeReport.incidents:type_name -> petrel.v1.Incident
+	14, // 13: petrel.v1.NodeReport.storage:type_name -> petrel.v1.Storage
+	13, // 14: petrel.v1.NodeReport.loud:type_name -> petrel.v1.Loud
+	8,  // 15: petrel.v1.NodeReport.past:type_name -> petrel.v1.Incident
+	15, // 16: petrel.v1.Storage.databases:type_name -> petrel.v1.DatabaseReport
+	18, // 17: petrel.v1.ListRefusalsResponse.refusals:type_name -> petrel.v1.Refusal
+	21, // 18: petrel.v1.ReadLogResponse.lines:type_name -> petrel.v1.LogLine
+	24, // 19: petrel.v1.ListSessionsResponse.sessions:type_name -> petrel.v1.SessionInfo
+	27, // 20: petrel.v1.ListConversationsResponse.conversations:type_name -> petrel.v1.ConversationInfo
+	47, // 21: petrel.v1.ConversationInfo.kind:type_name -> petrel.v1.ConvKind
+	1,  // 22: petrel.v1.TraceMessageResponse.outcome:type_name -> petrel.v1.TraceOutcome
+	18, // 23: petrel.v1.TraceMessageResponse.refusals:type_name -> petrel.v1.Refusal
+	32, // 24: petrel.v1.TraceMessageResponse.entry:type_name -> petrel.v1.TracedEntry
+	33, // 25: petrel.v1.TraceMessageResponse.recipients:type_name -> petrel.v1.TracedRecipient
+	48, // 26: petrel.v1.TracedRecipient.role:type_name -> petrel.v1.Role
+	2,  // 27: petrel.v1.TracedRecipient.state:type_name -> petrel.v1.TraceState
+	34, // 28: petrel.v1.TracedRecipient.sessions:type_name -> petrel.v1.TracedSession
+	24, // 29: petrel.v1.TracedSession.session:type_name -> petrel.v1.SessionInfo
+	2,  // 30: petrel.v1.TracedSession.state:type_name -> petrel.v1.TraceState
+	3,  // 31: petrel.v1.TraceUserResponse.outcome:type_name -> petrel.v1.TraceUserOutcome
+	24, // 32: petrel.v1.TraceUserResponse.sessions:type_name -> petrel.v1.SessionInfo
+	18, // 33: petrel.v1.TraceUserResponse.refusals:type_name -> petrel.v1.Refusal
+	38, // 34: petrel.v1.PreviewLimitsResponse.changes:type_name -> petrel.v1.LimitChange
+	41, // 35: petrel.v1.ListTenantsResponse.tenants:type_name -> petrel.v1.TenantSummary
+	46, // 36: petrel.v1.NoteBackupRequest.backup:type_name -> petrel.v1.BackupInfo
+	46, // 37: petrel.v1.ListBackupsResponse.backups:type_name -> petrel.v1.BackupInfo
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_console_proto_init() }
@@ -4020,7 +4259,7 @@ func file_petrel_v1_console_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_console_proto_rawDesc), len(file_petrel_v1_console_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

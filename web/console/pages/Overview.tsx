@@ -47,8 +47,9 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
   )
 }
 
+/** The page to look at, of each incident that has one. */
 const placeOf: Readonly<Record<string, readonly [string, Key]>> = {
-  greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
+  logins_wrong: ['refusals', 'refusals'], refusals_many: ['refusals', 'refusals'], backup_none: ['backups', 'backups'], backup_old: ['backups', 'backups'], backup_unsound: ['backups', 'backups'], greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
   node_apart: ['cluster', 'cluster'], node_slow: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], not_ready: ['log', 'log'],
 }
 

@@ -1088,6 +1088,30 @@ export interface OverviewJson {
   readonly unowned?: readonly number[]
   /** partitions that are about to move to another node */
   readonly misplaced?: number
+  /** that ended in the last day, of those behind after_ms only; one may come twice */
+  readonly past?: readonly IncidentJson[]
+  /** absent until they have been counted */
+  readonly totals?: TotalsJson
+}
+
+/**
+ * Totals is how much there is. One node counts at a time, at most each ten
+ * minutes, and only while somebody looks: no call waits for it.
+ */
+export interface TotalsJson {
+  readonly countedMs?: Decimal
+  /** by name */
+  readonly tenants?: readonly TenantTotalsJson[]
+}
+
+export interface TenantTotalsJson {
+  readonly tenant?: string
+  readonly users?: Decimal
+  readonly groups?: Decimal
+  /** what of limits.tenant_stored_per_s, of an hour, is taken at the nodes; it is given back as time passes */
+  readonly takenBytes?: Decimal
+  /** 0: there is no such limit */
+  readonly boundBytes?: Decimal
 }
 
 /** Incident is something that a person should look at. */
@@ -1106,6 +1130,8 @@ export interface IncidentJson {
   readonly details?: readonly string[]
   /** what to do: a path under the documentation, such as guide/console#disk_full */
   readonly link?: string
+  /** 0: it lasts */
+  readonly endedMs?: Decimal
 }
 
 /** NodeReport is a node as it says itself, or that it says nothing. */
@@ -1138,6 +1164,12 @@ export interface NodeReportJson {
   readonly loud?: readonly LoudJson[]
   /** with answered false: when it answered last, as far as known */
   readonly silentSinceMs?: Decimal
+  /** entries that became durable since the start */
+  readonly accepted?: Decimal
+  /** users who are connected; one who is connected to two nodes counts at both */
+  readonly online?: number
+  /** its own that have ended, as in Overview */
+  readonly past?: readonly IncidentJson[]
 }
 
 /** Sample is a second, or step_s of them, of one node or of all. */
@@ -1169,6 +1201,10 @@ export interface SampleJson {
   readonly cpu?: number
   /** that it is of */
   readonly nodes?: number
+  /** of refused: sends, on connections and by calls */
+  readonly refusedSends?: number
+  /** of refused: logins with a wrong name or password, and those after too many of them */
+  readonly refusedLogins?: number
 }
 
 /** Gauge is how much of something there is. */
@@ -1242,6 +1278,8 @@ export interface ListRefusalsRequestJson {
   readonly limit?: number
   /** empty: all */
   readonly clientMsgId?: string
+  /** one entry for each user, or address of nobody, and code: their sum with its newest refusal, the greatest sum first */
+  readonly grouped?: boolean
 }
 
 export interface ListRefusalsResponseJson {
@@ -1275,6 +1313,8 @@ export interface RefusalJson {
   readonly clientMsgId?: string
   /** 0: once */
   readonly count?: Decimal
+  /** with grouped: of the oldest; time_ms is of the newest */
+  readonly firstMs?: Decimal
 }
 
 export interface ReadLogRequestJson {
@@ -1930,6 +1970,10 @@ export interface UserInfoJson {
   readonly linked?: readonly string[]
   /** has a session on some node, as far as the node that answers knows */
   readonly online?: boolean
+  /** what of limits.stored_burst is taken at the node that answers; limits.stored_per_s gives it back */
+  readonly takenBytes?: Decimal
+  /** 0: there is no such limit */
+  readonly boundBytes?: Decimal
 }
 
 export interface DisableUserRequestJson {

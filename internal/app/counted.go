@@ -1,0 +1,73 @@
+package app
+
+import (
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// counted is what this node has counted since its start, as far as incidents are about it.
+type counted struct {
+	accepted    uint64 // entries
+	right       uint64 // logins
+	wrong       uint64 // logins that were refused because of a name, a password or too many of them
+	refused     uint64 // calls and frames
+	refusedWith map[im.Code]uint64
+}
+
+// count reads the counters.
+func (a *App) count() counted {
+	t := counted{accepted: a.convs.Accepted(), refusedWith: map[im.Code]uint64{}}
+	refused := func(code string, n uint64) {
+		t.refused += n
+		t.refusedWith[im.Code(code)] += n
+	}
+	a.hub.Meter.Refusals.Each(refused)
+	a.api.Refusals.Each(refused)
+	for way, counts := range a.api.Logins {
+		counts.Each(func(outcome string, n uint64) {
+			switch {
+			case outcome == "ok" && way != "minted" && way != "refresh":
+				t.right += n
+			case outcome == string(im.CodeBadCredentials), outcome == string(im.CodeRateLimited) && (way == "password" || way == "operator"):
+				t.wrong += n
+			}
+		})
+	}
+	return t
+}
+
+// since is what came to an earlier counted.
+func (t *counted) since(was *counted) counted {
+	d := counted{t.accepted - was.accepted, t.right - was.right, t.wrong - was.wrong, t.refused - was.refused, map[im.Code]uint64{}}
+	for code, n := range t.refusedWith {
+		d.refusedWith[code] = n - was.refusedWith[code]
+	}
+	return d
+}
+
+// guessing tells whether somebody tries passwords: many logins are wrong, and not just a few
+// of them all.
+func (t *counted) guessing() bool {
+	return t.wrong >= wrongLogins && t.wrong*wrongPart >= t.wrong+t.right
+}
+
+// turnedDown is how many refusals say that the server cannot keep up.
+func (t *counted) turnedDown() uint64 {
+	return t.refusedWith[im.CodeOverloaded] + t.refusedWith[im.CodeStoreStalled]
+}
+
+// spike is the code with which much is refused, if it has no incident of its own.
+func (t *counted) spike() (code im.Code, n uint64) {
+	for c, k := range t.refusedWith {
+		switch c {
+		case im.CodeOverloaded, im.CodeStoreStalled, im.CodeDiskFull, im.CodeBadCredentials:
+			continue
+		}
+		if k > n || k == n && c < code {
+			code, n = c, k
+		}
+	}
+	if n < manyRefusals || n*refusedPart < t.refused+t.accepted {
+		return "", 0
+	}
+	return code, n
+}
