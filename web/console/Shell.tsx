@@ -1,4 +1,4 @@
-import { type ReactElement, useEffect, useRef } from 'react'
+import { type ReactElement, useEffect, useRef, useState } from 'react'
 import { Icon, IconButton, isComposing, Logo } from '../ui/index.js'
 import { useAddress } from './address.js'
 import { call } from './call.js'
@@ -10,6 +10,8 @@ import { Link } from './parts/Facts.js'
 import { Looks } from './parts/Looks.js'
 import { end, may, type Session } from './session.js'
 
+const wideWindow = '(min-width: 701px)' // console.css has this number too
+
 /** The frame of all pages: where one can go, and how the servers are. */
 export function Shell({ session }: { readonly session: Session }): ReactElement {
   const { t } = useTranslation()
@@ -17,9 +19,26 @@ export function Shell({ session }: { readonly session: Session }): ReactElement 
   const allowed = pages.filter((p) => may(p.scope, session))
   const shown = pages.find((p) => p.page === page)
   const main = useRef<HTMLElement>(null)
+  const opener = useRef<HTMLDivElement>(null)
+  const side = useRef<HTMLElement>(null)
+  const [open, setOpen] = useState(false) // in a narrow window: the navigation lies over the page
+  const shut = (): void => {
+    setOpen(false)
+    opener.current?.querySelector('button')?.focus()
+  }
+  useEffect(() => {
+    if (open) side.current?.querySelector<HTMLElement>('[aria-current="page"], a')?.focus()
+  }, [open])
+  useEffect(() => {
+    const wide = matchMedia(wideWindow)
+    const leave = (): void => setOpen(false)
+    wide.addEventListener('change', leave)
+    return () => wide.removeEventListener('change', leave)
+  }, [])
   const logOut = (): void => void call('OperatorService/LogOut', {}).catch(() => {}).finally(() => end('everywhere')) // without an answer it ends by itself within half an hour
   useEffect(() => {
     main.current?.scrollTo(0, 0)
+    setOpen(false)
   }, [page, id])
   useEffect(() => {
     const key = (e: KeyboardEvent): void => {
@@ -33,10 +52,16 @@ export function Shell({ session }: { readonly session: Session }): ReactElement 
     return () => removeEventListener('keydown', key)
   }, [])
   return (
-    <div className="shell">
+    <div className={open ? 'shell shell-open' : 'shell'} onKeyDown={(e) => { if (open && e.key === 'Escape' && !isComposing(e)) shut() }}>
       <a className="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current?.focus() }}>{t('skip')}</a>
-      <aside className="side">
-        <div className="brand"><Logo size={28} /><span>{t('consoleTitle')}</span></div>
+      <div className="top" ref={opener} inert={open}>
+        <IconButton icon="menu" label={t('pages')} aria-expanded={open} onClick={() => setOpen(true)} />
+        <b className="cut">{t(shown?.title ?? 'consoleTitle')}</b>
+        {may('server', session) && <Health />}
+      </div>
+      {open && <div className="over" onClick={shut} />}
+      <aside className="side" ref={side}>
+        <div className="brand"><Logo size={28} /><span>{t('consoleTitle')}</span><span className="shut"><IconButton icon="close" label={t('close')} onClick={shut} /></span></div>
         <nav aria-label={t('pages')}>
           {allowed.map((p) => (
             <Link key={p.page} page={p.page} current={p.page === page} className="nav"><Icon name={p.icon} small /><span>{t(p.title)}</span>{p.page === '' && <Health />}</Link>
@@ -47,7 +72,7 @@ export function Shell({ session }: { readonly session: Session }): ReactElement 
           <div className="who"><Icon name="person" small /><span className="cut"><b>{session.name}</b><br /><span className="quiet">{(session.scopes ?? []).join(', ')}</span></span><IconButton small icon="exit" label={t('logOut')} onClick={logOut} /></div>
         </div>
       </aside>
-      <main className="main" id="main" ref={main} tabIndex={-1}>
+      <main className="main" id="main" ref={main} tabIndex={-1} inert={open}>
         {may('server', session) && <Silence />}
         {shown && may(shown.scope, session) ? <shown.View key={page} /> : shown ? (page === '' && allowed[0] ? <First page={allowed[0].page} /> : <Nothing text={t('mayNot', { scope: shown.scope })} />) : <Nothing text={t('noPage')} />}
       </main>

@@ -1,4 +1,4 @@
-// Makes pictures of all pages of the console: light and dark, English and Chinese, wide and 768 px.
+// Makes pictures of all pages of the console: light and dark, English and Chinese, wide, 768 px and a phone, there with the navigation as well.
 // `node scripts/run.mjs test/consoleShots.ts FOLDER [parts of names …]`
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
@@ -10,8 +10,8 @@ const [folder = 'shots', ...only] = process.argv.slice(2)
 mkdirSync(folder, { recursive: true })
 const browser = await launch()
 const world = await makeConsoleWorld(browser)
-const pages = { overview: '', overviewNode: '?node=' + world.node, users: 'users', user: 'users/bob', userAway: 'users/dave', conversations: 'conversations', conversation: `conversations/${world.conv}`, trace: `trace?conv=${world.conv}&seq=${world.seq}`, traceRefused: `trace?user=alice&clientMsgId=${world.refused}`, traceUser: 'trace?of=user&user=dave', refusals: 'refusals', log: 'log', audit: 'audit', limits: 'limits', tenants: 'tenants', operators: 'operators', keys: 'keys', cluster: 'cluster', backups: 'backups' } as const
-const sizes = { wide: { width: 1440, height: 900 }, narrow: { width: 768, height: 1024 } } as const
+const pages = { overview: '', overviewNode: '?node=' + world.node, users: 'users', user: 'users/bob', userAway: 'users/dave', conversations: 'conversations', conversationsOf: 'conversations?user=alice', conversation: `conversations/${world.conv}`, trace: `trace?conv=${world.conv}&seq=${world.seq}`, traceRefused: `trace?user=alice&clientMsgId=${world.refused}`, traceUser: 'trace?of=user&user=dave', refusals: 'refusals', refusalsEach: 'refusals?each=1', log: 'log', audit: 'audit', limits: 'limits', tenants: 'tenants', operators: 'operators', keys: 'keys', cluster: 'cluster', backups: 'backups' } as const
+const sizes = { wide: { width: 1440, height: 900 }, narrow: { width: 768, height: 1024 }, phone: { width: 390, height: 844 } } as const
 for (const [size, viewport] of Object.entries(sizes)) {
   for (const colorScheme of ['light', 'dark'] as const) {
     for (const locale of ['en-US', 'zh-CN']) {
@@ -22,7 +22,11 @@ for (const [size, viewport] of Object.entries(sizes)) {
         await person.page.goto(`${world.server.operators}/admin/${page}`)
         await person.page.locator('main h1').waitFor()
         await person.page.waitForTimeout(900) // the calls of the page have been answered
-        await person.page.screenshot({ path: path.join(folder, `${file}.png`) })
+        await person.page.screenshot({ path: path.join(folder, `${file}.png`), fullPage: true })
+        if (size !== 'phone' || page !== '') continue
+        await person.page.locator('.top button').click()
+        await person.page.screenshot({ path: path.join(folder, `navigation-${file}.png`) })
+        await person.page.keyboard.press('Escape')
       }
       for (const trouble of person.trouble) console.error(`${size} ${colorScheme} ${locale}: ${trouble}`)
       await person.context.close()

@@ -34,7 +34,7 @@ export async function openConsole(browser: Browser, server: Server, session: Ses
   const person = await Person.open(browser, `${at}/healthz`, { viewport: { width: 1280, height: 800 }, ...options })
   await person.page.evaluate((s) => sessionStorage.setItem('petrel-console:session', s), JSON.stringify(session))
   await person.page.goto(`${at}/admin/${page}`)
-  await person.page.getByRole('navigation').waitFor()
+  await person.page.getByRole('navigation', { includeHidden: true }).waitFor({ state: 'attached' }) // on a phone it is hidden
   return person
 }
 

@@ -75,7 +75,7 @@ export function Table<Row>({ label, columns, rows, keyOf, empty, order }: TableP
         <caption className="unseen">{label}</caption>
         <thead><tr>{columns.map((c) => <Head key={c.title} title={c.title} className={classOf(c)} by={c.order} order={order} />)}</tr></thead>
         <tbody>
-          {rows.map((row) => <tr key={keyOf(row)}>{columns.map((c) => <td key={c.title} className={classOf(c)}>{c.cell(row)}</td>)}</tr>)}
+          {rows.map((row) => <tr key={keyOf(row)}>{columns.map((c) => <td key={c.title} className={classOf(c)} data-title={c.title}>{c.cell(row)}</td>)}</tr>)}
           {rows.length === 0 && <tr><td colSpan={columns.length} className="empty">{empty}</td></tr>}
         </tbody>
       </table>
