@@ -27,6 +27,11 @@ export function bytes(v: number | string | undefined, { tag }: Translation): str
   return `${format(tag, { maximumFractionDigits: n < 10 && unit > 0 ? 1 : 0 }).format(n)} ${units[unit]}`
 }
 
+/** What of a bound of bytes is taken. */
+export function taken(of: { readonly takenBytes?: string; readonly boundBytes?: string }, tr: Translation): string {
+  return Number(of.boundBytes ?? 0) > 0 ? tr.t('takenOf', { taken: bytes(of.takenBytes, tr), bound: bytes(of.boundBytes, tr) }) : tr.t('noLimit')
+}
+
 export function ms(v: number | undefined, tr: Translation): string {
   return v ? v >= 10_000 ? tr.t('seconds', { n: number(v / 1000, tr) }) : tr.t('milliseconds', { n: number(v, tr) }) : '–'
 }

@@ -1,11 +1,12 @@
 import { useSyncExternalStore } from 'react'
 import { CallError, follow } from './call.js'
-import type { OverviewJson, SampleJson } from './wire/types_gen.js'
+import type { IncidentJson, OverviewJson, SampleJson } from './wire/types_gen.js'
 
 /** What is known of the servers: the last overview, and the samples of the last hour. */
 export interface Live {
   readonly overview: OverviewJson | undefined
   readonly samples: readonly SampleJson[] // oldest first
+  readonly past: readonly IncidentJson[] // that ended in the last day, the last one first
   readonly error: CallError | undefined // the last call was not answered
   readonly sinceMs: number // with error: of this browser's clock, when the first one was not
 }
@@ -14,15 +15,27 @@ const hiddenMs = 10_000 // between two looks while nobody sees the tab
 const patienceMs = 2500 // for the next answer: a node has one each second, and waits a second for the others
 const againMs = [1000, 8000] as const // until the next try: of the first one, and of all later ones at most
 const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const pastMost = 200
 const coarseS = 10 // of the first samples, 360 for the hour
 
-let now: Live = { overview: undefined, samples: [], error: undefined, sinceMs: 0 }
+const nothing: Live = { overview: undefined, samples: [], past: [], error: undefined, sinceMs: 0 }
+let now = nothing
 const listeners = new Set<() => void>()
 let stop: AbortController | undefined
 
 function set(next: Live): void {
   now = next
   for (const f of listeners) f()
+}
+
+/** What has ended, with what is new: an incident may be told again, and one that came back and ended again lasted from its first beginning. */
+export function pastOf(known: readonly IncidentJson[], { past = [], timeMs }: OverviewJson): readonly IncidentJson[] {
+  if (past.length === 0) return known
+  const begin = Number(timeMs ?? 0) - dayMs
+  const same = (a: IncidentJson, b: IncidentJson): boolean => a.code === b.code && a.node === b.node && a.sinceMs === b.sinceMs
+  const all = [...past, ...known.filter((k) => !past.some((p) => same(k, p)))].filter((i) => Number(i.endedMs ?? 0) > begin)
+  return all.sort((a, b) => Number(b.endedMs ?? 0) - Number(a.endedMs ?? 0)).slice(0, pastMost)
 }
 
 /**
@@ -46,7 +59,7 @@ async function listen(signal: AbortSignal): Promise<boolean> {
   try {
     await follow('AdminService/GetOverview', after ? { afterMs: after, stepS: 1 } : { stepS: coarseS }, (overview) => {
       const begin = Number(overview.timeMs ?? 0) - hourMs
-      set({ overview, samples: [...now.samples, ...overview.samples ?? []].filter((s) => Number(s.timeMs) > begin), error: undefined, sinceMs: 0 })
+      set({ overview, samples: [...now.samples, ...overview.samples ?? []].filter((s) => Number(s.timeMs) > begin), past: pastOf(now.past, overview), error: undefined, sinceMs: 0 })
       heard = true
       wait()
       leave()
@@ -86,7 +99,7 @@ function subscribe(f: () => void): () => void {
     if (listeners.size > 0) return
     stop?.abort()
     stop = undefined
-    now = { overview: undefined, samples: [], error: undefined, sinceMs: 0 } // the next operator begins anew
+    now = nothing // the next operator begins anew
   }
 }
 

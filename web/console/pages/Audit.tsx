@@ -27,7 +27,7 @@ function columnsOf(tr: Translation): readonly Column<AuditRecordJson>[] {
   return [
     { title: t('time'), order: '', cell: (r) => time(r.timeMs, tr), text: (r) => new Date(Number(r.timeMs ?? 0)).toISOString() },
     { title: t('event'), cell: (r) => <span title={r.event}>{r.event?.split('/').at(-1)}</span>, text: (r) => r.event ?? '' },
-    { title: t('who'), cell: (r) => whoOf(r) || <span className="quiet">{t('theServer')}</span>, text: whoOf },
+    { title: t('who'), cell: (r) => whoOf(r) || <span className="quiet">{t(r.address ? 'notLoggedIn' : 'theServer')}</span>, text: whoOf },
     { title: t('result'), cell: (r) => r.code ? <Mark look="bad">{r.code}</Mark> : <Mark look="good">{t('done')}</Mark>, text: (r) => r.code ?? '' },
     { title: t('details'), wide: true, cell: (r) => <>{changesOf(r).map((c) => <div key={c}><b>{c}</b></div>)}<code>{detailsOf(r)}</code>{Number(r.count ?? 0) > 1 && ` × ${r.count}`}</>, text: (r) => [...changesOf(r), detailsOf(r)].join('; ') },
     { title: t('address'), cell: (r) => r.address, text: (r) => r.address ?? '' },

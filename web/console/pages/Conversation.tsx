@@ -6,6 +6,7 @@ import { number, time } from '../formats.js'
 import { named, useTranslation } from '../i18n/index.js'
 import { Change } from '../parts/Change.js'
 import { Facts, Link, Part } from '../parts/Facts.js'
+import { Folded } from '../parts/Folded.js'
 import { Table } from '../parts/Table.js'
 import { Trouble } from '../parts/Trouble.js'
 import { may } from '../session.js'
@@ -124,7 +125,7 @@ function History({ tenant, conv }: { readonly tenant: string; readonly conv: str
       {error && <Trouble error={error} />}
       {page && <Table label={t('history')} rows={(page.messages ?? []).toReversed()} keyOf={(m) => m.seq ?? ''} empty={t('noMessages')} columns={[
         { title: t('seq'), end: true, cell: (m) => <Link page="trace" query={{ tenant, conv, seq: m.seq ?? '' }}>{m.seq}</Link> },
-        { title: t('time'), cell: (m) => time(m.timeMs, tr) }, { title: t('from'), cell: (m) => m.from || t('theServer') }, { title: t('text'), wide: true, cell: body },
+        { title: t('time'), cell: (m) => time(m.timeMs, tr) }, { title: t('from'), cell: (m) => m.from || t('theServer') }, { title: t('text'), wide: true, cell: (m) => <Folded text={body(m)} /> },
       ]} />}
       {asking && (
         <Change title={t('readHistory')} text={t('reasonText')} action={t('readHistory')} done={t('reasonKept')} ready={length > 0 && length <= most} run={() => read()} onClose={() => setAsking(false)}>

@@ -1,15 +1,15 @@
 import { type ReactElement, type ReactNode, useMemo } from 'react'
 import { Icon, Spinner } from '../../ui/index.js'
 import { narrow, useAddress } from '../address.js'
-import { bytes, clock, ms, number, span } from '../formats.js'
+import { bytes, clock, ms, number, span, taken, time } from '../formats.js'
 import { type Key, named, type Translation, useTranslation } from '../i18n/index.js'
 import { textOf } from '../incidents.js'
 import { type Live, useLive } from '../live.js'
 import { Chart } from '../parts/Chart.js'
-import { Facts, Link, Mark, Part } from '../parts/Facts.js'
+import { Facts, Guide, Link, Mark, Part } from '../parts/Facts.js'
 import { type Column, Table } from '../parts/Table.js'
 import { useVerdict } from '../Shell.js'
-import type { IncidentJson, NodeReportJson, SampleJson } from '../wire/types_gen.js'
+import type { IncidentJson, NodeReportJson, OverviewJson, SampleJson, TenantTotalsJson } from '../wire/types_gen.js'
 
 /** What an operator leaves open all day: how it is, what to do, and how it was in the last hour. */
 export function Overview(): ReactElement {
@@ -23,7 +23,9 @@ export function Overview(): ReactElement {
       <h1 className="unseen">{tr.t('overview')}</h1>
       <Verdict live={live} />
       {!live.error && <Incidents incidents={overview.incidents ?? []} nodes={overview.nodes?.length ?? 0} now={Number(overview.timeMs ?? Date.now())} />}
+      <Past past={live.past} nodes={overview.nodes ?? []} />
       <Strip last={last} nodes={overview.nodes ?? []} />
+      <Totals overview={overview} />
       <Charts samples={live.samples} />
       <Nodes nodes={overview.nodes ?? []} now={Number(overview.timeMs ?? Date.now())} partitions={overview.partitions ?? 0} unowned={overview.unowned ?? []} misplaced={overview.misplaced ?? 0} />
       <Refused nodes={overview.nodes ?? []} />
@@ -69,13 +71,65 @@ function Incidents({ incidents, nodes, now }: { readonly incidents: readonly Inc
                 <span className="incident-text">{textOf(i, nodes, tr)}</span>
                 <span className="quiet">{tr.t('since', { time: clock(i.sinceMs, tr), span: span(now - Number(i.sinceMs ?? now), tr) })}</span>
               </summary>
-              <p>{named(tr, 'todo', code) === code ? '' : named(tr, 'todo', code)} {place && <Link page={place[0]}>{tr.t(place[1])}</Link>}</p>
+              <p>{named(tr, 'todo', code) === code ? '' : named(tr, 'todo', code)} {place && <><Link page={place[0]}>{tr.t(place[1])}</Link> · </>}<Guide page={`console.md#${code}`}>{tr.t('guide')}</Guide></p>
             </details>
           </li>
         )
       })}
     </ul>
   )
+}
+
+/** What was wrong in the last day. */
+function Past({ past, nodes }: { readonly past: readonly IncidentJson[]; readonly nodes: readonly NodeReportJson[] }): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  if (past.length === 0) return <></>
+  const started = Math.max(0, ...nodes.map((n) => Number(n.startedMs ?? 0)))
+  return (
+    <details className="past">
+      <summary>{t('pastIncidents', { n: past.length })}</summary>
+      <Table label={t('pastTitle')} rows={past} keyOf={(i) => `${i.code} ${i.node} ${i.sinceMs}`} empty="" columns={[
+        { title: t('began'), cell: (i) => time(i.sinceMs, tr) }, { title: t('ended'), cell: (i) => time(i.endedMs, tr) },
+        { title: t('lasted'), cell: (i) => span(Number(i.endedMs ?? 0) - Number(i.sinceMs ?? 0), tr) },
+        { title: t('what'), wide: true, cell: (i) => <><Mark look={i.severity === 'VERDICT_CRITICAL' ? 'bad' : 'warn'}>{t(i.severity === 'VERDICT_CRITICAL' ? 'verdict_critical' : 'verdict_degraded')}</Mark> {textOf(i, nodes.length, tr)}</> },
+      ]} />
+      <p className="quiet">{t('pastSince', { time: time(started, tr) })}</p>
+    </details>
+  )
+}
+
+/** How much there is, of all tenants and of each. */
+function Totals({ overview }: { readonly overview: OverviewJson }): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const nodes = overview.nodes ?? []
+  const tenants = overview.totals?.tenants ?? []
+  const counted = (f: (x: TenantTotalsJson) => string | undefined): string => overview.totals ? number(sum(tenants, f), tr) : '–'
+  const onDisk = nodes.flatMap((n) => n.storage?.kind === 'postgres' ? [] : [n])
+  return (
+    <Part title={t('totals')}>
+      <dl className="strip totals">
+        <Metric name={t('users')} value={counted((x) => x.users)} />
+        <Metric name={t('groups')} value={counted((x) => x.groups)} />
+        <Metric name={t('peopleOnline')} value={number(nodes.reduce((n, x) => n + (x.online ?? 0), 0), tr)} />
+        <Metric name={t('messagesSince')} value={number(sum(nodes, (x) => x.accepted), tr)} />
+        {onDisk.length > 0 && <Metric name={t('diskUsed')} value={bytes(sum(onDisk, (n) => n.storage?.diskBytes), tr)} />}
+      </dl>
+      {tenants.length > 1 && (
+        <Table label={t('byTenant')} rows={tenants} keyOf={(x) => x.tenant ?? ''} empty="" columns={[
+          { title: t('tenant'), wide: true, cell: (x) => <Link page="users" query={{ tenant: x.tenant === 'default' ? '' : x.tenant ?? '' }}>{x.tenant}</Link> },
+          { title: t('users'), end: true, cell: (x) => number(Number(x.users ?? 0), tr) }, { title: t('groups'), end: true, cell: (x) => number(Number(x.groups ?? 0), tr) },
+          { title: t('takenBytes'), end: true, cell: (x) => taken(x, tr) },
+        ]} />
+      )}
+      {overview.totals && <p className="quiet">{t('countedAt', { time: clock(overview.totals.countedMs, tr) })}</p>}
+    </Part>
+  )
+}
+
+function sum<T>(list: readonly T[], f: (x: T) => string | undefined): number {
+  return list.reduce((n, x) => n + Number(f(x) ?? 0), 0)
 }
 
 function Metric({ name, value, note }: { readonly name: string; readonly value: string; readonly note?: string }): ReactElement {
@@ -113,10 +167,12 @@ function Charts({ samples }: { readonly samples: readonly SampleJson[] }): React
   const measured = (f: (s: SampleJson) => number | undefined): (number | null)[] => samples.map((s) => f(s) || null) // 0: nothing was measured
   return (
     <section className="charts" aria-label={t('lastHour')}>
-      <Chart title={t('sends')} unit={t('perSecond')} times={times} lines={[{ name: t('offered'), color: 'chart-2', values: of((s) => s.offered) }, { name: t('accepted'), color: 'chart-1', values: of((s) => s.accepted) }, { name: t('refusedRate'), color: 'chart-3', values: of((s) => s.refused) }]} />
+      <Chart title={t('sends')} unit={t('perSecond')} times={times} lines={[{ name: t('offered'), color: 'chart-2', values: of((s) => s.offered) }, { name: t('accepted'), color: 'chart-1', values: of((s) => s.accepted) }, { name: t('refusedRate'), color: 'chart-3', values: of((s) => s.refusedSends) }]} />
+      <Chart title={t('refusals')} unit={t('perSecond')} times={times} lines={[{ name: t('refusedAll'), color: 'chart-1', values: of((s) => s.refused) }, { name: t('refusedLogins'), color: 'chart-3', values: of((s) => s.refusedLogins) }]} />
       <Chart title={t('delivered')} unit={t('perSecond')} times={times} lines={[{ name: t('delivered'), color: 'chart-1', values: of((s) => s.delivered) }]} />
       <Chart title={t('latency')} unit="ms" times={times} lines={[{ name: t('ackP99'), color: 'chart-2', values: measured((s) => s.ackP99Ms) }, { name: t('commitP99'), color: 'chart-1', values: measured((s) => s.commitP99Ms) }]} />
       <Chart title={t('connections')} unit="" times={times} lines={[{ name: t('connections'), color: 'chart-1', values: of((s) => s.connections) }]} />
+      <p className="quiet chart-note">{t('longerTimes')} <Guide page="observe.md#figures">{t('guide')}</Guide></p>
     </section>
   )
 }

@@ -72,7 +72,6 @@ function Answered({ request }: { readonly request: TraceMessageRequestJson }): R
     <div className="answer" aria-live="polite">
       {error && <Trouble error={error} />}
       <p className="outcome"><Mark look={outcome === 'STORED' ? 'good' : outcome === 'UNKNOWN' ? 'warn' : 'bad'}>{named(tr, 'outcome', outcome)}</Mark> <span>{named(tr, 'outcomeText', outcome)}</span></p>
-      {tr.language === 'en' && answer.text && <p className="quiet">{answer.text}</p>}
       {(answer.silent ?? []).length > 0 && <p className="trouble">{t('silentNodesText', { nodes: answer.silent?.join(', ') ?? '' })}</p>}
       {(answer.refusals ?? []).length > 0 && <Part title={t('refusals')}><RefusalTable refusals={answer.refusals ?? []} /></Part>}
       {answer.entry && <Stored answer={answer} tenant={request.tenant ?? ''} />}

@@ -2,7 +2,7 @@ import { type ReactElement, useState } from 'react'
 import { Avatar, Button, Field, Spinner } from '../../ui/index.js'
 import { useAddress } from '../address.js'
 import { call, useCall } from '../call.js'
-import { bytes, time } from '../formats.js'
+import { bytes, taken, time } from '../formats.js'
 import { named, useTranslation } from '../i18n/index.js'
 import { Change } from '../parts/Change.js'
 import { Facts, Link, Mark, Part } from '../parts/Facts.js'
@@ -47,7 +47,7 @@ export function User({ user }: { readonly user: string }): ReactElement {
           </header>
           <Facts of={[
             [t('state'), u.disabled ? <Mark look="bad">{t('disabled')}</Mark> : u.online ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark>],
-            [t('created'), time(u.createdMs, tr)], [t('madeBy'), [u.source ?? '', ...u.linked ?? []].filter(Boolean).map((s) => named(tr, 'source', s)).join(', ') || '–'], [t('password'), u.hasPassword ? t('yes') : t('none')],
+            [t('created'), time(u.createdMs, tr)], [t('madeBy'), [u.source ?? '', ...u.linked ?? []].filter(Boolean).map((s) => named(tr, 'source', s)).join(', ') || '–'], [t('password'), u.hasPassword ? t('yes') : t('none')], [t('takenBytes'), taken(u, tr)],
           ]} />
           <WhyNot tenant={tenant} user={user} />
           <Sessions sessions={sessions.answer && (sessions.answer.sessions ?? [])} silent={sessions.answer?.silent ?? []} />
@@ -71,9 +71,8 @@ export function WhyNot({ tenant, user }: { readonly tenant: string; readonly use
   const outcome = answer.outcome?.slice('TRACE_USER_OUTCOME_'.length) ?? ''
   const look = outcome === 'CONNECTED' ? 'good' : outcome === 'AWAY' ? 'quiet' : 'bad'
   return (
-    <Part title={t('whyNotConnected')}>
+    <Part title={t(outcome === 'CONNECTED' ? 'connection' : 'whyNotConnected')}>
       <p className="outcome"><Mark look={look}>{named(tr, 'userOutcome', outcome)}</Mark> <span>{named(tr, 'userWhy', outcome)}</span></p>
-      {tr.language === 'en' && answer.text && <p className="quiet">{answer.text}</p>}
       <Facts of={[
         [t('lastSeen'), time(answer.lastSeenMs, tr)], [t('devices'), answer.devices ?? 0], [t('revokedDevices'), answer.revokedDevices ?? 0],
         [t('connectionsLimit'), Number(answer.connectionsLimit ?? 0) < 0 ? t('noLimit') : answer.connectionsLimit ?? '–'],

@@ -34,6 +34,17 @@ function color(name: string): string {
   return c
 }
 
+/** A value beside an axis, with as many digits as tell it from the next one. */
+export function tick(v: number, step: number, { tag }: { readonly tag: string }): string {
+  const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)))
+  return new Intl.NumberFormat(tag, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(v)
+}
+
+/** The samples without a neighbour: no line goes through them, so each is a point. */
+export function lonely(values: ArrayLike<number | null | undefined>): number[] {
+  return Array.from(values).flatMap((v, i) => v != null && values[i - 1] == null && values[i + 1] == null ? [i] : [])
+}
+
 /** Lines over the last hour. It is made anew for another language or theme only; values are put into it. */
 export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
   const tr = useTranslation()
@@ -58,10 +69,10 @@ export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
       chart.current = new uPlot({
         width: element.clientWidth || 300, height: heightPx, ms: 1e-3, padding: [null, labelPx / 2, null, null],
         scales: { y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
-        axes: [{ ...axis, size: timesPx, space: 80, incrs: [...stepsS], values: (u, all) => all.map((v) => ((u.scales['x']?.max ?? 0) - (u.scales['x']?.min ?? 0) < secondsUpToS ? exact : at).format(v * 1000)) }, { ...axis, size: 52, values: (_u, all) => all.map((v) => number(v, tr)) }],
+        axes: [{ ...axis, size: timesPx, space: 80, incrs: [...stepsS], values: (u, all) => all.map((v) => ((u.scales['x']?.max ?? 0) - (u.scales['x']?.min ?? 0) < secondsUpToS ? exact : at).format(v * 1000)) }, { ...axis, size: 52, values: (_u, all, _axis, _space, step) => all.map((v) => tick(v, step, tr)) }],
         series: [
           { value: (_u, v: number | null) => v === null ? '' : exact.format(v * 1000), label: tr.t('time') },
-          ...series.map(([label, token]) => ({ label, stroke: color(token), width: 1.5, points: { show: false }, spanGaps: false, value: (u: uPlot, v: number | null, line: number) => told(v ?? (u.cursor.idx == null ? u.data[line]?.at(-1) : undefined)) })),
+          ...series.map(([label, token]) => ({ label, stroke: color(token), width: 1.5, points: { show: false, size: 5, width: 1.5, fill: color(token), filter: (u: uPlot, line: number) => lonely(u.data[line] ?? []) }, spanGaps: false, value: (u: uPlot, v: number | null, line: number) => told(v ?? (u.cursor.idx == null ? u.data[line]?.at(-1) : undefined)) })),
         ],
         cursor: { y: false, drag: { x: false, y: false } }, legend: { live: true, markers: { fill: (_u, line) => color(series[line - 1]?.[1] ?? 'line') } },
       }, newest.current, element)

@@ -21,6 +21,13 @@ export function Link({ page, id = '', query = {}, current, className, children }
   )
 }
 
+const guide = 'https://github.com/petrel-im/petrel/blob/main/docs/guide/'
+
+/** A link to a page of the guide. */
+export function Guide({ page, children }: { readonly page: string; readonly children: ReactNode }): ReactElement {
+  return <a href={guide + page} target="_blank" rel="noreferrer">{children}</a>
+}
+
 export function Part({ title, actions, children }: { readonly title: string; readonly actions?: ReactNode; readonly children: ReactNode }): ReactElement {
   return <section className="part"><div className="part-head"><h2>{title}</h2>{actions}</div>{children}</section>
 }
