@@ -17,7 +17,7 @@ type backups struct {
 	fault  string    // that a verification has found in the newest one
 }
 
-// look reads the backups once in a minute. What cannot be read leaves it as it was.
+// look reads the backups now and then. What cannot be read leaves it as it was.
 func (b *backups) look(st store.Store, now time.Time) {
 	if now.Sub(b.looked) < backupsEvery && now.After(b.looked) {
 		return

@@ -27,12 +27,17 @@ func (a *App) count() counted {
 			switch {
 			case outcome == "ok" && way != "minted" && way != "refresh":
 				t.right += n
-			case outcome == string(im.CodeBadCredentials), outcome == string(im.CodeRateLimited) && (way == "password" || way == "operator"):
+			case outcome == string(im.CodeBadCredentials), tooMany(outcome) && (way == "password" || way == "operator"):
 				t.wrong += n
 			}
 		})
 	}
 	return t
+}
+
+// tooMany tells whether a login was refused because others came before it.
+func tooMany(outcome string) bool {
+	return outcome == string(im.CodeRateLimited) || outcome == string(im.CodeOverloaded)
 }
 
 // since is what came to an earlier counted.

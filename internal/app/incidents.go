@@ -35,7 +35,7 @@ const (
 	refusedPart  = 20  // of so many sends and calls one has to be refused
 
 	inboxesLate  = 10 * time.Second // of the lists of conversations
-	backupsEvery = time.Minute
+	backupsEvery = 10 * time.Second
 	earlyBackup  = 2 * 24 * time.Hour // no backup is late before
 	lateBackup   = 8 * 24 * time.Hour // the first one is late then
 )

@@ -1,4 +1,5 @@
 import { type ReactElement, useEffect, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
 import { Icon, IconButton, isComposing, Logo } from '../ui/index.js'
 import { useAddress } from './address.js'
 import { call } from './call.js'
@@ -23,7 +24,7 @@ export function Shell({ session }: { readonly session: Session }): ReactElement 
   const side = useRef<HTMLElement>(null)
   const [open, setOpen] = useState(false) // in a narrow window: the navigation lies over the page
   const shut = (): void => {
-    setOpen(false)
+    flushSync(() => setOpen(false)) // nothing of the page takes the focus before
     opener.current?.querySelector('button')?.focus()
   }
   useEffect(() => {

@@ -70,10 +70,10 @@ export function Limits(): ReactElement {
             <tbody>{limits.map((name) => (
               <tr key={name}>
                 <th scope="row" className="wide">{t(`limit_${name}`)}<br /><span className="quiet">{t(`about_${name}` )}</span></th>
-                <td className="end">{values(name).map(([value, nodes], _, { length }) => (
+                <td className="end" data-title={t('now')}>{values(name).map(([value, nodes], _, { length }) => (
                   <div key={value}>{length > 1 && <span className="quiet">{nodes.join(', ')}: </span>}{say(value, tr)}{name.endsWith('Bytes') && Number(value) > 0 && <span className="quiet"> {bytes(value, tr)}</span>}</div>
                 ))}</td>
-                <td><input className="field-input" inputMode="numeric" aria-label={t('newValueOf', { name: t(`limit_${name}`) })} aria-invalid={wrong(name)} value={typed[name] ?? ''} placeholder={values(name)[0]?.[0]} onChange={(e) => setTyped({ ...typed, [name]: e.target.value.trim() || undefined } as typeof typed)} /></td>
+                <td data-title={t('newValue')}><input className="field-input" inputMode="numeric" aria-label={t('newValueOf', { name: t(`limit_${name}`) })} aria-invalid={wrong(name)} value={typed[name] ?? ''} placeholder={values(name)[0]?.[0]} onChange={(e) => setTyped({ ...typed, [name]: e.target.value.trim() || undefined } as typeof typed)} /></td>
               </tr>
             ))}</tbody>
           </table></div>
