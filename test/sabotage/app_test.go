@@ -2,6 +2,24 @@ package sabotage
 
 var appRules = []rule{
 	{
+		name:    "guesses-are-well",
+		holds:   "somebody who guesses passwords is an incident",
+		patches: []patch{{"internal/app/counted.go", `return t.wrong >= wrongLogins`, `return false && t.wrong >= wrongLogins`}},
+		guards:  []guard{{"internal/app", "^TestPasswordAttackIsToldFromMistakes$"}},
+	},
+	{
+		name:    "backups-are-never-late",
+		holds:   "a backup that is late is an incident",
+		patches: []patch{{"internal/app/incidents.go", `case now.Before(b.due):`, `case true:`}},
+		guards:  []guard{{"internal/app", "^TestIncidentsOfLoginsAndBackupsAreInTheOverview$"}},
+	},
+	{
+		name:    "incidents-are-forgotten",
+		holds:   "incidents of the last day stay listed when they are over",
+		patches: []patch{{"internal/console/incidents.go", `i.past = append(i.past, x)`, `_ = x`}},
+		guards:  []guard{{"internal/console", "^TestIncidentsThatEndedAreKeptForADay$"}},
+	},
+	{
 		name:    "same-roots",
 		holds:   "another file of cluster.bus_ca_file is taken over while the server runs",
 		patches: []patch{{"internal/app/reload.go", `if !roots.Equal(a.busRoots) {`, `if false {`}},
