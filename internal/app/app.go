@@ -11,7 +11,8 @@
 //     nobody sends its clients away), stopall.go (a store that has gone back to an earlier
 //     state ends all nodes).
 //   - What is served over HTTP: http.go (the handlers of both addresses), console.go (what
-//     the console asks of all nodes), incidents.go (what is wrong), figures.go (what
+//     the console asks of all nodes), incidents.go (what is wrong),
+//     counted.go, backups.go (by which that is judged), totals.go (how much there is), figures.go (what
 //     /metrics and /version show), audit.go (the audit log).
 //   - While it runs: announce.go (what it says at its start and its end), readiness.go
 //     (whether it should get clients), reload.go (a changed configuration), memory.go (what

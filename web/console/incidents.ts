@@ -2,7 +2,7 @@
 import { bytes, day, number, span } from './formats.js'
 import { en } from './i18n/en.js'
 import type { Key, Translation } from './i18n/index.js'
-import type { IncidentJson } from './wire/types_gen.js'
+import type { IncidentJson, OverviewJson } from './wire/types_gen.js'
 
 type Write = (detail: string, tr: Translation) => string
 
@@ -50,4 +50,16 @@ export function textOf({ code = '', node = '', text: said = '', details = [] }: 
   if (!known || details.length < known.length) return said || code
   const sentence = tr.t(`incident_${code}` as Key, { node, ...Object.fromEntries(known.map(([name, write], i) => [name, write(details[i] ?? '', tr)])) })
   return node === '' || nodes < 2 || sentence.includes(node) ? sentence : tr.t('atNode', { node, text: sentence })
+}
+
+const dayMs = 86_400_000
+const pastMost = 200 // incidents that are over
+
+/** What has ended, with what is new: an incident may be told again, and one that came back and ended again lasted from its first beginning. */
+export function pastOf(known: readonly IncidentJson[], { past = [], timeMs }: OverviewJson): readonly IncidentJson[] {
+  if (past.length === 0) return known
+  const begin = Number(timeMs ?? 0) - dayMs
+  const same = (a: IncidentJson, b: IncidentJson): boolean => a.code === b.code && a.node === b.node && a.sinceMs === b.sinceMs
+  const all = [...past, ...known.filter((k) => !past.some((p) => same(k, p)))].filter((i) => Number(i.endedMs ?? 0) > begin)
+  return all.sort((a, b) => Number(b.endedMs ?? 0) - Number(a.endedMs ?? 0)).slice(0, pastMost)
 }

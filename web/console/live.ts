@@ -1,5 +1,6 @@
 import { useSyncExternalStore } from 'react'
 import { CallError, follow } from './call.js'
+import { pastOf } from './incidents.js'
 import type { IncidentJson, OverviewJson, SampleJson } from './wire/types_gen.js'
 
 /** What is known of the servers: the last overview, and the samples of the last hour. */
@@ -15,8 +16,6 @@ const hiddenMs = 10_000 // between two looks while nobody sees the tab
 const patienceMs = 2500 // for the next answer: a node has one each second, and waits a second for the others
 const againMs = [1000, 8000] as const // until the next try: of the first one, and of all later ones at most
 const hourMs = 3_600_000
-const dayMs = 24 * hourMs
-const pastMost = 200
 const coarseS = 10 // of the first samples, 360 for the hour
 
 const nothing: Live = { overview: undefined, samples: [], past: [], error: undefined, sinceMs: 0 }
@@ -27,15 +26,6 @@ let stop: AbortController | undefined
 function set(next: Live): void {
   now = next
   for (const f of listeners) f()
-}
-
-/** What has ended, with what is new: an incident may be told again, and one that came back and ended again lasted from its first beginning. */
-export function pastOf(known: readonly IncidentJson[], { past = [], timeMs }: OverviewJson): readonly IncidentJson[] {
-  if (past.length === 0) return known
-  const begin = Number(timeMs ?? 0) - dayMs
-  const same = (a: IncidentJson, b: IncidentJson): boolean => a.code === b.code && a.node === b.node && a.sinceMs === b.sinceMs
-  const all = [...past, ...known.filter((k) => !past.some((p) => same(k, p)))].filter((i) => Number(i.endedMs ?? 0) > begin)
-  return all.sort((a, b) => Number(b.endedMs ?? 0) - Number(a.endedMs ?? 0)).slice(0, pastMost)
 }
 
 /**

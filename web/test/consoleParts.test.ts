@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pastOf } from '../console/live.js'
-import { lonely, tick } from '../console/parts/Chart.js'
+import { pastOf } from '../console/incidents.js'
+import { lonely, tick } from '../console/parts/axis.js'
 
 test('values beside an axis differ from each other', () => {
   for (const [step, values, want] of [[0.05, [0, 0.05, 0.1], ['0.00', '0.05', '0.10']], [0.5, [0, 0.5, 1], ['0.0', '0.5', '1.0']], [1, [0, 1], ['0', '1']], [20, [0, 20], ['0', '20']]] as const) {

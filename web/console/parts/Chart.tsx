@@ -4,6 +4,7 @@ import 'uplot/dist/uPlot.min.css'
 import { usePreferences } from '../../src/preferences.js'
 import { number } from '../formats.js'
 import { useTranslation } from '../i18n/index.js'
+import { lonely, tick } from './axis.js'
 
 export interface Line {
   readonly name: string
@@ -32,17 +33,6 @@ function color(name: string): string {
   const c = getComputedStyle(probe).color
   probe.remove()
   return c
-}
-
-/** A value beside an axis, with as many digits as tell it from the next one. */
-export function tick(v: number, step: number, { tag }: { readonly tag: string }): string {
-  const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)))
-  return new Intl.NumberFormat(tag, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(v)
-}
-
-/** The samples without a neighbour: no line goes through them, so each is a point. */
-export function lonely(values: ArrayLike<number | null | undefined>): number[] {
-  return Array.from(values).flatMap((v, i) => v != null && values[i - 1] == null && values[i + 1] == null ? [i] : [])
 }
 
 /** Lines over the last hour. It is made anew for another language or theme only; values are put into it. */
