@@ -1,5 +1,6 @@
 import { type ReactElement, useState } from 'react'
 import { Button } from '../../ui/index.js'
+import { number } from '../formats.js'
 import { useTranslation } from '../i18n/index.js'
 
 const foldedSigns = 600 // of a text that is longer
@@ -7,13 +8,14 @@ const longSigns = 2 * foldedSigns // a text that is a little longer is shown who
 
 /** A text as it is written. Of a long one the beginning is shown until all of it is asked for. */
 export function Folded({ text }: { readonly text: string }): ReactElement {
-  const { t } = useTranslation()
+  const tr = useTranslation()
+  const { t } = tr
   const [open, setOpen] = useState(false)
   if (text.length <= longSigns) return <span className="body">{text}</span>
   return (
     <>
       <span className="body">{open ? text : `${beginning(text)}…`}</span>
-      <Button small onClick={() => setOpen(!open)} aria-expanded={open}>{open ? t('showLess') : t('showAll', { n: text.length })}</Button>
+      <Button small onClick={() => setOpen(!open)} aria-expanded={open}>{open ? t('showLess') : t('showAll', { n: number(text.length, tr) })}</Button>
     </>
   )
 }
