@@ -254,6 +254,11 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await messageMenu(p, 'Decision: we ship', t('whoReacted'))
       await p.locator('dialog .row').first().waitFor()
     },
+    'mute-menu': async ({ p, to, t }) => {
+      await to(mixed)
+      await p.locator('.chat-header .icon-button').last().click()
+      await p.getByRole('menuitem', { name: t('mute'), exact: true }).click()
+    },
     'pins': async ({ p, to, t }) => {
       await to(mixed)
       await p.locator('.chat-header .icon-button').last().click()

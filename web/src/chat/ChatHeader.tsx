@@ -10,6 +10,7 @@ import { useGo, useRoute } from '../environment.js'
 import { isDissolved, isListed, isMuted } from '../sidebar/list.js'
 import { lastSeen } from './lastSeen.js'
 import { useMembers } from './members.js'
+import { MuteItem, MuteMenu, nextUnmuted, useAfter } from './MuteMenu.js'
 import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
 
@@ -22,6 +23,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const name = useName(peer, true)
   const connection = useContext(ConnectionText) // a phone shows the list, which says it too, or the chat
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
+  const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
   const [pins, setPins] = useState(false)
   const title = peer ? peer === user ? t('notes') : name : v?.title || t('group')
   if (!v && peer === '') return <UnknownHeader />
@@ -45,9 +47,10 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
           <MenuItem icon="info" onSelect={() => go({ ...route, info: true })}>{t('info')}</MenuItem>
           <MenuItem icon="pin" onSelect={() => setPins(true)}>{t('pinnedMessages')}</MenuItem>
           <MenuItem icon="calendar" onSelect={onDate}>{t('jumpToDate')}</MenuItem>
-          <MuteItem conversation={v} />
+          <MuteItem conversation={v} onMute={() => setMute(menu)} />
         </Menu>
       )}
+      {mute && v && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
       {pins && v && <PinsDialog conv={v.id} onJump={(seq) => { setPins(false); onJump(seq) }} onClose={() => setPins(false)} />}
     </header>
   )
@@ -76,7 +79,9 @@ export function BackButton({ chat }: { readonly chat: string }): ReactElement {
   const { t } = useTranslation()
   const { account } = useRoute()
   const go = useGo()
-  const unread = useConversations().filter((v) => v.id !== chat && v.unread > 0 && isListed(v) && !isMuted(v) && !v.personal.archived).length
+  const all = useConversations()
+  useAfter(nextUnmuted(all))
+  const unread = all.filter((v) => v.id !== chat && v.unread > 0 && isListed(v) && !isMuted(v) && !v.personal.archived).length
   return (
     <span className="chat-back only-narrow">
       <IconButton icon="back" label={t('back')} onClick={() => go({ account })} />
@@ -84,16 +89,6 @@ export function BackButton({ chat }: { readonly chat: string }): ReactElement {
     </span>
   )
 }
-
-function MuteItem({ conversation: v }: { readonly conversation: Conversation }): ReactElement {
-  const { t } = useTranslation()
-  const client = useClient()
-  const muted = v.personal.mutedUntilMs > Date.now()
-  return <MenuItem icon={muted ? 'bell' : 'mute'} onSelect={() => void client.mute(v.id, muted ? 0 : muteForEver).catch(() => {})}>{t(muted ? 'unmute' : 'mute')}</MenuItem>
-}
-
-/** "Until the person ends it", in Unix ms. */
-export const muteForEver = Date.UTC(2100, 0)
 
 function PeerAvatar({ name, peer }: { readonly name: string; readonly peer: string }): ReactElement {
   const presence = usePresence(peer)

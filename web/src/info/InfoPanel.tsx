@@ -1,13 +1,13 @@
+import type { Conversation } from '@petrel-im/sdk'
 import { useClient, usePresence } from '@petrel-im/sdk/react'
-import { type KeyboardEvent, type ReactElement, useState } from 'react'
-import { Avatar, Button, Dialog, Field, IconButton, isComposing, RowButton, Switch, useToast } from '../../ui/index.js'
+import { type KeyboardEvent, type ReactElement, useRef, useState } from 'react'
+import { Avatar, Button, Dialog, Field, IconButton, isComposing, type MenuPlace, RowButton, Switch, useToast } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
-import { muteForEver } from '../chat/ChatHeader.js'
+import { mutedText, MuteMenu, useMuted } from '../chat/MuteMenu.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
-import { isMuted } from '../sidebar/list.js'
 import { useChat, useOfClient } from '../snapshot.js'
 import { GroupInfo } from './GroupInfo.js'
 import './info.css'
@@ -40,7 +40,7 @@ export function InfoPanel({ conv, peer }: { readonly conv: string; readonly peer
         {v?.kind === 'group' ? <GroupHead id={v.id} title={v.title || t('group')} /> : <PersonHead user={v?.peer || peer} />}
         {v && (
           <section className="info-part">
-            <Switch icon="bell" on={!isMuted(v)} onChange={(on) => void client.mute(v.id, on ? 0 : muteForEver).catch(said)}>{t('notifications')}</Switch>
+            <NotifySwitch conversation={v} />
             <Switch icon="archive" on={v.personal.archived} onChange={(on) => void client.archive(v.id, on).catch(said)}>{t('archived')}</Switch>
           </section>
         )}
@@ -49,6 +49,27 @@ export function InfoPanel({ conv, peer }: { readonly conv: string; readonly peer
       </div>
       {renaming && v && <RenameDialog conv={v.id} title={v.title} onClose={() => setRenaming(false)} />}
     </aside>
+  )
+}
+
+function NotifySwitch({ conversation: v }: { readonly conversation: Conversation }): ReactElement {
+  const translation = useTranslation()
+  const { t } = translation
+  const client = useClient()
+  const toast = useToast()
+  const muted = useMuted(v)
+  const place = useRef<HTMLDivElement>(null)
+  const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
+  const changed = (on: boolean): void => {
+    if (on) return void client.mute(v.id, 0).catch((why: unknown) => toast(thrownText(why, t)))
+    const { right, bottom } = place.current?.getBoundingClientRect() ?? new DOMRect()
+    setMute({ x: right - 8, y: bottom, isEnd: true })
+  }
+  return (
+    <div ref={place}>
+      <Switch icon="bell" on={!muted} onChange={changed}>{t('notifications')}{muted && <span className="row-note note-below">{mutedText(v, translation)}</span>}</Switch>
+      {mute && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
+    </div>
   )
 }
 

@@ -4,7 +4,7 @@ import { memo, type ReactElement, useState } from 'react'
 import { Avatar, Badge, Icon, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
-import { muteForEver } from '../chat/ChatHeader.js'
+import { mutedText, MuteItem, MuteMenu, useMuted } from '../chat/MuteMenu.js'
 import { plainText } from '../chat/marks.js'
 import { usePlain } from '../chat/plain.js'
 import { asEdited, isSaid, isShown } from '../chat/rows.js'
@@ -17,7 +17,7 @@ import { useTranslation } from '../i18n/index.js'
 import { onRest } from '../press.js'
 import { usePendingOf } from '../snapshot.js'
 import { useChatName } from './ChatLine.js'
-import { isDissolved, isMuted, lastMs } from './list.js'
+import { isDissolved, lastMs } from './list.js'
 
 /** A conversation in the list. */
 export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabStop, onSelect }: { readonly conversation: Conversation; readonly selected: boolean; readonly tabStop: boolean; readonly onSelect: (v: Conversation) => void }): ReactElement {
@@ -28,7 +28,8 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
   const name = useChatName(v)
   const presence = usePresence(v.peer)
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
-  const muted = isMuted(v)
+  const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
+  const muted = useMuted(v)
   const ms = lastMs(client, v)
   const marked = v.unread === 0 && v.personal.unread
   const pending = usePendingOf(v.id, v.peer)
@@ -43,7 +44,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
         <span className="chat-row-text">
           <span className="chat-row-line">
             <span className="chat-row-name cut" dir="auto">{name}</span>
-            {muted && <Icon name="mute" small />}
+            {muted && <span className="chat-row-mute" role="img" aria-label={mutedText(v, translation)} title={mutedText(v, translation)}><Icon name="mute" small /></span>}
             <span className="chat-row-time">
               {waiting ? <Ticks fate={waiting.state === 'sent' ? 'stored' : 'sending'} /> : v.last?.from === user && v.last.recalledBy === 0 && <Ticks fate={fateOf(v.last)} />}
               {ms > 0 && <time>{shortDate(ms, translation)}</time>}
@@ -58,7 +59,8 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
           </span>
         </span>
       </button>
-      {menu && <ChatMenu conversation={v} at={menu} onClose={() => setMenu(undefined)} />}
+      {menu && <ChatMenu conversation={v} at={menu} onMute={() => setMute(menu)} onClose={() => setMenu(undefined)} />}
+      {mute && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
     </>
   )
 })
@@ -96,7 +98,7 @@ function Words({ from, text }: { readonly from: string; readonly text: string })
   return <>{from && <span className="chat-row-from">{from}: </span>}{text}</>
 }
 
-function ChatMenu({ conversation: v, at, onClose }: { readonly conversation: Conversation; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
+function ChatMenu({ conversation: v, at, onMute, onClose }: { readonly conversation: Conversation; readonly at: MenuPlace; readonly onMute: () => void; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { pinned, archived } = v.personal
@@ -111,7 +113,7 @@ function ChatMenu({ conversation: v, at, onClose }: { readonly conversation: Con
     <Menu at={at} label={t('chatMenu')} onClose={onClose}>
       <MenuItem icon={looksUnread ? 'check' : 'unread'} onSelect={() => looksUnread ? read() : done(client.markUnread(v.id, true))}>{t(looksUnread ? 'markRead' : 'markUnread')}</MenuItem>
       <MenuItem icon="pin" onSelect={() => done(client.pinConversation(v.id, pinned > 0 ? 0 : nextPin()))}>{t(pinned > 0 ? 'unpin' : 'pin')}</MenuItem>
-      <MenuItem icon={isMuted(v) ? 'bell' : 'mute'} onSelect={() => done(client.mute(v.id, isMuted(v) ? 0 : muteForEver))}>{t(isMuted(v) ? 'unmute' : 'mute')}</MenuItem>
+      <MuteItem conversation={v} onMute={onMute} />
       <MenuItem icon="archive" onSelect={() => done(client.archive(v.id, !archived))}>{t(archived ? 'unarchive' : 'toArchive')}</MenuItem>
     </Menu>
   )

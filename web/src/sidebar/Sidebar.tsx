@@ -4,6 +4,7 @@ import { type KeyboardEvent, type ReactElement, type ReactNode, type RefObject, 
 import { activeIn, Badge, Icon, IconButton, isComposing, SearchField } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConnectionLine } from '../connection.js'
+import { nextUnmuted, useAfter } from '../chat/MuteMenu.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
 import { useNarrow } from '../narrow.js'
@@ -115,6 +116,7 @@ function useWatch(listed: readonly Conversation[]): void {
 
 function ArchiveRow({ chats, onOpen }: { readonly chats: readonly Conversation[]; readonly onOpen: () => void }): ReactElement {
   const { t } = useTranslation()
+  useAfter(nextUnmuted(chats))
   const unread = chats.filter((v) => v.unread > 0 && !isMuted(v)).length
   return (
     <button type="button" className="archive-row" onClick={onOpen}>

@@ -1,0 +1,72 @@
+import type { Conversation } from '@petrel-im/sdk'
+import { useClient } from '@petrel-im/sdk/react'
+import { type ReactElement, useEffect, useState } from 'react'
+import { Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
+import { dayOf, fullDate, timeOf } from '../i18n/dates.js'
+import { type Key, type Translation, useTranslation } from '../i18n/index.js'
+import { isMuted } from '../sidebar/list.js'
+import { thrownText } from './failure.js'
+
+const hourMs = 3_600_000
+const muteForEver = Date.UTC(2100, 0) // "until the person ends it", in Unix ms
+const longestTimerMs = 2 ** 31 - 1 // a browser fires a longer one at once
+
+const times: readonly (readonly [Key, number])[] = [['muteHour', hourMs], ['muteHours', 8 * hourMs], ['muteWeek', 7 * 24 * hourMs], ['muteAlways', Infinity]]
+
+/** For how long nobody is to be disturbed by a conversation. */
+export function MuteMenu({ conv, at, onClose }: { readonly conv: string; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const toast = useToast()
+  const mute = (ms: number): void => void client.mute(conv, ms === Infinity ? muteForEver : Date.now() + ms).catch((why: unknown) => toast(thrownText(why, t)))
+  return (
+    <Menu at={at} label={t('muteFor')} onClose={onClose}>
+      <div className="menu-title" aria-hidden="true">{t('muteFor')}</div>
+      {times.map(([key, ms]) => <MenuItem key={key} icon={ms === Infinity ? 'mute' : 'clock'} onSelect={() => mute(ms)}>{t(key)}</MenuItem>)}
+    </Menu>
+  )
+}
+
+/** What the menu of a conversation has for that: how long is asked next, and the present rest ends at once. */
+export function MuteItem({ conversation: v, onMute }: { readonly conversation: Conversation; readonly onMute: () => void }): ReactElement {
+  const translation = useTranslation()
+  const { t } = translation
+  const client = useClient()
+  const toast = useToast()
+  if (!useMuted(v)) return <MenuItem icon="mute" onSelect={onMute}>{t('mute')}</MenuItem>
+  return (
+    <MenuItem icon="bell" onSelect={() => void client.mute(v.id, 0).catch((why: unknown) => toast(thrownText(why, t)))}>
+      <span>{t('unmute')}<small className="menu-note">{mutedText(v, translation)}</small></span>
+    </MenuItem>
+  )
+}
+
+/** Whether nobody is to be disturbed by a conversation now. It is drawn again when that time is over. */
+export function useMuted(v: Conversation): boolean {
+  useAfter(v.personal.mutedUntilMs)
+  return isMuted(v)
+}
+
+/** Has a component drawn again after a time, in Unix ms. */
+export function useAfter(ms: number): void {
+  const [, draw] = useState(0)
+  useEffect(() => {
+    const left = ms - Date.now()
+    if (left <= 0 || left > longestTimerMs) return undefined
+    const timer = setTimeout(() => draw((n) => n + 1), left)
+    return () => clearTimeout(timer)
+  }, [ms])
+}
+
+/** Until when a conversation is muted, in words. */
+export function mutedText(v: Conversation, translation: Translation): string {
+  const { mutedUntilMs: ms } = v.personal
+  if (ms <= Date.now() || ms >= muteForEver) return translation.t('muted')
+  return translation.t('mutedUntil', { when: dayOf(ms) === dayOf(Date.now()) ? timeOf(ms, translation) : fullDate(ms, translation) })
+}
+
+/** When the next of some conversations is not muted any more, in Unix ms; 0: never. */
+export function nextUnmuted(all: readonly Conversation[], now = Date.now()): number {
+  const until = all.map((v) => v.personal.mutedUntilMs).filter((ms) => ms > now && ms < muteForEver)
+  return until.length > 0 ? Math.min(...until) : 0
+}
