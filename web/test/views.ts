@@ -254,6 +254,11 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await messageMenu(p, 'Decision: we ship', t('whoReacted'))
       await p.locator('dialog .row').first().waitFor()
     },
+    'select': async ({ p, to, t }) => {
+      await to(mixed)
+      await messageMenu(p, '收到，明天见', t('select'))
+      await bubble(p, 'The last thing').click()
+    },
     'mute-menu': async ({ p, to, t }) => {
       await to(mixed)
       await p.locator('.chat-header .icon-button').last().click()

@@ -18,6 +18,8 @@ import { ForwardDialog } from './ForwardDialog.js'
 import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { MissingChat } from './MissingChat.js'
 import { arrange, asEdited } from './rows.js'
+import { type Selection, toggled } from './selection.js'
+import { SelectBar } from './SelectBar.js'
 import { PinBar } from './PinBar.js'
 import { ReactDialog } from './ReactDialog.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
@@ -42,6 +44,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const { state, synced } = useStatus()
   const [intent, setIntent] = useState<Intent>(undefined)
   const [open, setOpen] = useState<Open>(undefined)
+  const [selection, setSelection] = useState<Selection | undefined>(undefined)
   const timeline = useRef<TimelineControl>(null)
   const composer = useRef<ComposerControl>(null)
   const id = v?.id ?? ''
@@ -62,6 +65,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       reply: (message) => setIntent({ kind: 'reply', message }),
       edit: (message) => setIntent({ kind: 'edit', message }),
       forward: (message) => setOpen({ kind: 'forward', message }),
+      select: (message) => setSelection((is) => toggled(is ?? new Map(), message)),
       menu: (message, at) => setOpen({ kind: 'menu', message, at }),
       waitingMenu: (text, at) => setOpen({ kind: 'waiting', text, at }),
       react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed).catch(said),
@@ -93,6 +97,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   }
   const close = useCallback(() => setOpen(undefined), [])
   const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' || is?.kind === 'waiting' ? undefined : is), []) // what it has opened stays
+  const endSelection = useCallback(() => setSelection(undefined), [])
   const lastOwn = useCallback((): Message | undefined => {
     const own = client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded)
     return own && asEdited(own, client.pending(id))
@@ -103,20 +108,21 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   if (missing.current) return <MissingChat />
   return (
     <ChatContext value={actions}><PutOff value={putOff}>
-      <div className="chat" onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open && !(e.target as Element).closest('[role="menu"]')) composer.current?.focus() }}>
+      <div className={selection ? 'chat selecting' : 'chat'} onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open && !(e.target as Element).closest('[role="menu"]')) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
-        {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
+        {v ? <Timeline key={v.id} conversation={v} pending={pending} selection={selection} onSelect={setSelection} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
         {v?.left
           ? <p className="composer-none">{t(isDissolved(client, v) ? 'dissolved' : 'notMember')}</p>
           : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
+        {selection && v && <SelectBar selection={selection} conversation={v} onEnd={endSelection} />}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
         {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
         {open?.kind === 'react' && <ReactDialog message={open.message} onClose={close} />}
-        {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}
+        {open?.kind === 'forward' && <ForwardDialog messages={[open.message]} onClose={close} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}
       </div>
     </PutOff></ChatContext>

@@ -9,8 +9,14 @@ import { chatRoute, inOrder, matches } from '../sidebar/list.js'
 import { type Choosable, ChatLine } from '../sidebar/ChatLine.js'
 import { thrownText } from './failure.js'
 
-/** Where a message is copied to. */
-export function ForwardDialog({ message: m, onClose }: { readonly message: Message; readonly onClose: () => void }): ReactElement {
+interface ForwardProps {
+  readonly messages: readonly Message[] // in the order in which they arrive
+  readonly onClose: () => void
+  readonly onSent?: () => void
+}
+
+/** Where messages are copied to. */
+export function ForwardDialog({ messages, onClose, onSent }: ForwardProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
@@ -20,6 +26,11 @@ export function ForwardDialog({ message: m, onClose }: { readonly message: Messa
   const all = inOrder(client, useConversations()).filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group'))
   const notes: Choosable = { id: '', kind: 'direct', peer: user, title: t('notes') }
   const chats = [...all.some((v) => v.peer === user) ? [] : [notes], ...all].filter((v) => matches(v, wanted, names))
+  const send = async (v: Choosable): Promise<void> => {
+    for (const m of messages) await client.send({ ...(v.kind === 'direct' ? { user: v.peer } : { conv: v.id }), forward: { conv: m.conv, seq: m.seq } }) // the next one waits in the outbox after it
+    onSent?.()
+    go(chatRoute(user, v))
+  }
   return (
     <Dialog sheet title={t('forwardTo')} closeLabel={t('close')} onClose={onClose}>
       <div className="dialog-search"><SearchField label={t('search')} clearLabel={t('clear')} value={wanted} onValue={setWanted} /></div>
@@ -27,7 +38,7 @@ export function ForwardDialog({ message: m, onClose }: { readonly message: Messa
         {chats.map((v) => (
           <ChatLine key={v.id} conversation={v} onSelect={() => {
             onClose()
-            client.send({ ...(v.kind === 'direct' ? { user: v.peer } : { conv: v.id }), forward: { conv: m.conv, seq: m.seq } }).then(() => go(chatRoute(user, v)), (why: unknown) => toast(thrownText(why, t)))
+            void send(v).catch((why: unknown) => toast(thrownText(why, t)))
           }} />
         ))}
         {chats.length === 0 && <p className="quiet row">{t('nothingFound')}</p>}

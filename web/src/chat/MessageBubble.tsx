@@ -24,24 +24,27 @@ interface BubbleProps {
   readonly many: boolean // a group: who writes is shown
   readonly changing: 'edit' | 'recall' | '' // which waits for the server
   readonly lit: boolean // the person was brought here
+  readonly selected: boolean | undefined // undefined: nothing is being selected
 }
 
 /** A message that is stored. */
-export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit }: BubbleProps): ReactElement {
+export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit, selected }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
   const [near, setNear] = useState(false) // the pointer: only then there are tools, which are much of what a message costs to draw
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
   const open = (at: MenuPlace): void => actions.menu(m, at)
+  const selects = selected !== undefined
   const clicked = (e: MouseEvent<HTMLElement>): void => {
-    if (recalled || selectedText(e.currentTarget) !== '') return
+    if (recalled || selects || selectedText(e.currentTarget) !== '') return
     e.preventDefault()
     open({ x: e.clientX, y: e.clientY, of: e.currentTarget })
   }
   const meta = <Meta ms={m.timeMs} edited={(m.editedBy > 0 || changing === 'edit') && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
-    <div className={shape(own, first, last, large, lit)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(recalled ? {} : onRest(open))}>
+    <div className={`${shape(own, first, last, large, lit)}${selected ? ' selected' : ''}`} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(selects ? { onClick: () => actions.select(m) } : recalled ? {} : onRest(open))}>
+      {selects && !recalled && <span className="message-check" role="checkbox" aria-checked={selected} aria-label={t('select')}>{selected && <Icon name="check" small />}</span>}
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
         {many && !own && first && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
@@ -53,7 +56,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
         </div>
         {m.reactions.length > 0 && <Reactions message={m}>{meta}</Reactions>}
       </div>
-      {near && !recalled && (
+      {near && !recalled && !selects && (
         <div className="bubble-tools">
           <IconButton small icon="reply" label={t('reply')} tabIndex={-1} onClick={() => actions.reply(m)} />
           <IconButton small icon="more" label={t('more')} tabIndex={-1} aria-haspopup="menu" onClick={(e) => actions.menu(m, { x: e.clientX, y: e.clientY })} />

@@ -5,6 +5,7 @@ import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.j
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
+import { copy } from './copy.js'
 import { thrownText } from './failure.js'
 import { lift } from './lift.js'
 import { quickReactions } from './Reactions.js'
@@ -47,6 +48,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onReact,
       {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
       {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
       {m.reactions.length > 0 && <MenuItem icon="smile" onSelect={() => actions.whoReacted(m)}>{t('whoReacted')}</MenuItem>}
+      <MenuItem icon="select" onSelect={() => actions.select(m)}>{t('select')}</MenuItem>
       {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => onRecall(m)}>{t('recall')}</MenuItem>}
     </Menu>
   )
@@ -62,16 +64,4 @@ function CopyItem({ text }: { readonly text: string }): ReactElement {
   const { t } = useTranslation()
   const toast = useToast()
   return <MenuItem icon="copy" onSelect={() => void copy(text).then(() => toast(t('copied')), (why: unknown) => toast(thrownText(why, t)))}>{t('copy')}</MenuItem>
-}
-
-/** Copies a text. A page without TLS has no clipboard but that of the selection. */
-async function copy(text: string): Promise<void> {
-  if ('clipboard' in navigator) return navigator.clipboard.writeText(text)
-  const field = document.createElement('textarea')
-  field.value = text
-  document.body.append(field)
-  field.select()
-  const copied = document.execCommand('copy')
-  field.remove()
-  if (!copied) throw new Error('the browser does not copy')
 }

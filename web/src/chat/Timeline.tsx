@@ -12,6 +12,7 @@ import { usePlain } from './plain.js'
 import { keepPlace, placeIn } from './places.js'
 import { arrive, useRoving } from './roving.js'
 import { arrange, firstUnread, isShown, keyOf } from './rows.js'
+import { type Selection, toggled } from './selection.js'
 import { besideOf } from './span.js'
 import { type Opening, useSpan } from './useSpan.js'
 
@@ -31,11 +32,13 @@ export interface TimelineControl {
 interface TimelineProps {
   readonly conversation: Conversation
   readonly pending: readonly Outgoing[]
+  readonly selection: Selection | undefined
+  readonly onSelect: (selection: Selection) => void
   readonly control: RefObject<TimelineControl | null>
 }
 
 /** The messages of a conversation, in a view that stands still while they change. */
-export function Timeline({ conversation: v, pending, control }: TimelineProps): ReactElement {
+export function Timeline({ conversation: v, pending, selection, onSelect, control }: TimelineProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useStatus()
@@ -50,9 +53,19 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const line = unreadAt.current
   const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, line, besideOf(held.messages, span)), [shown, held, span, pending, user, line])
   const [lit, setLit] = useState(0)
-  const roving = useRoving()
   const { isSeen, onSeen } = useEnvironment()
   const { jumpTo: jumpOrSay } = useChatActions()
+
+  const now = useRef({ shown, selection })
+  now.current = { shown, selection }
+  const pick = useCallback((key: string, way: 'toggle' | 'add') => {
+    const { shown: among, selection: was = noSelection } = now.current
+    const m = among.find((one) => keyOf(one, user) === key && isShown(one))
+    if (!m || way === 'add' && was.has(m.seq)) return
+    now.current.selection = toggled(was, m) // the next one of the same key press is added to it
+    onSelect(now.current.selection)
+  }, [onSelect, user])
+  const roving = useRoving(pick)
 
   const jump = useCallback(async (seq: number) => {
     const there = await jumpTo(seq)
@@ -118,7 +131,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
       <div className="timeline-view" ref={view} onScroll={(e) => { onScroll(); read(); showDay(e.currentTarget); if (line !== undefined) clearLine(e.currentTarget) }}>
         <div className="timeline-content" ref={content} {...roving}>
           <BeforeDrawing do={() => scroller.current?.remember()} />
-          {days.map((day) => <DaySection key={day.key} day={day} me={user} many={v.kind === 'group'} pending={pending} conv={v.id} lit={lit} />)}
+          {days.map((day) => <DaySection key={day.key} day={day} me={user} many={v.kind === 'group'} pending={pending} conv={v.id} selection={selection} lit={lit} />)}
         </div>
       </div>
       {(away || v.mentions.length > 0) && (
@@ -187,6 +200,7 @@ class BeforeDrawing extends Component<{ readonly do: () => void }> {
 }
 
 const noPending: readonly Outgoing[] = []
+const noSelection: Selection = new Map()
 
 /** Tells screen readers what others write while the chat is open, once each. */
 const Announcer = memo(function Announcer({ newest, me }: { readonly newest: Message | undefined; readonly me: string }): ReactElement {

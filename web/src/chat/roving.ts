@@ -11,9 +11,10 @@ interface Roving {
  * The messages are one stop of Tab. Arrows move the focus from message to message, also from
  * what is inside one. Enter, and the key for menus, open the menu of the message. The right
  * arrow goes to the links and buttons inside, and from one to the next; Escape and the left
- * arrow go back.
+ * arrow go back. Space selects the message, or takes it out of the selection; Shift and an arrow
+ * select the next one as well.
  */
-export function useRoving(): Roving {
+export function useRoving(pick: (key: string, way: 'toggle' | 'add') => void): Roving {
   return useMemo(() => ({
     onKeyDown(e) {
       const { target } = e
@@ -29,8 +30,13 @@ export function useRoving(): Roving {
       const rows = [...e.currentTarget.querySelectorAll<HTMLElement>('[data-key]')]
       const at = rows.indexOf(row)
       const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1, PageDown: at + 10, PageUp: at - 10 }[e.key]
-      if (to !== undefined) {
-        go(rows[Math.max(0, Math.min(to, rows.length - 1))])
+      if (e.key === ' ' && isRow) {
+        e.preventDefault()
+        pick(row.dataset['key'] ?? '', 'toggle')
+      } else if (to !== undefined) {
+        const next = rows[Math.max(0, Math.min(to, rows.length - 1))]
+        if (e.shiftKey && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) for (const one of [row, next]) pick(one?.dataset['key'] ?? '', 'add')
+        go(next)
       } else if (e.key === 'Enter' && (isRow || isCode)) {
         e.preventDefault()
         const { x, y, height } = row.getBoundingClientRect()
@@ -49,7 +55,7 @@ export function useRoving(): Roving {
     onBlur(e) {
       if (!e.currentTarget.contains(e.relatedTarget)) enterByNewest(e.currentTarget)
     },
-  }), [])
+  }), [pick])
 }
 
 function stopAt(content: HTMLElement, row: HTMLElement): void {

@@ -4,7 +4,7 @@ import { type Key, useTranslation } from '../i18n/index.js'
 
 const keys: readonly (readonly [readonly string[], Key])[] = [
   [['Ctrl K', '/'], 'keySearch'], [['Alt ↑', 'Alt ↓'], 'keyNeighbour'], [['Enter'], 'keySend'], [['Shift Enter'], 'keyLine'], [['↑'], 'keyEdit'], [['Esc'], 'keyEscape'],
-  [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['→', 'Esc'], 'keyInside'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
+  [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['Space', 'Shift ↑ ↓'], 'keySelect'], [['→', 'Esc'], 'keyInside'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
 ]
 
 /** Where Enter begins a new line. */

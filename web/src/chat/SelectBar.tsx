@@ -1,0 +1,67 @@
+import type { Conversation, Message } from '@petrel-im/sdk'
+import { useClient } from '@petrel-im/sdk/react'
+import { type ReactElement, useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { activeIn, IconButton, isComposing, useToast } from '../../ui/index.js'
+import { useSession } from '../account/SessionContext.js'
+import { useTranslation } from '../i18n/index.js'
+import { ConfirmDialog } from '../info/GroupInfo.js'
+import { useOfClient } from '../snapshot.js'
+import { copy } from './copy.js'
+import { thrownText } from './failure.js'
+import { ForwardDialog } from './ForwardDialog.js'
+import { chosenOf, type Selection, textsOf } from './selection.js'
+
+/** What can be done with the messages that are selected. It stands where the person writes otherwise. */
+export function SelectBar({ selection, conversation: v, onEnd }: { readonly selection: Selection; readonly conversation: Conversation; readonly onEnd: () => void }): ReactElement {
+  const translation = useTranslation()
+  const { t } = translation
+  const client = useClient()
+  const { user, names } = useSession()
+  const toast = useToast()
+  const [open, setOpen] = useState<'forward' | 'recall' | undefined>(undefined)
+  const bar = useRef<HTMLDivElement>(null)
+  const chosen = chosenOf(selection, useOfClient((c) => c.messages(v.id)))
+  const leads = v.role === 'owner' || v.role === 'admin'
+  const mayRecall = !v.left && chosen.length > 0 && chosen.every((m) => leads || m.from === user)
+  useEndKey(open === undefined, onEnd)
+  useLayoutEffect(() => { // the field is hidden; a person at the messages stays there
+    const active = bar.current && activeIn(bar.current)
+    if (!(active instanceof Element && active.closest('[data-key]'))) bar.current?.querySelector('button')?.focus()
+  }, [])
+  const copyTexts = (): void => {
+    copy(textsOf(chosen, (of) => names.of(of) || of, translation)).then(() => {
+      toast(t('copied'))
+      onEnd()
+    }, (why: unknown) => toast(thrownText(why, t)))
+  }
+  return (
+    <div className="select-bar" ref={bar} role="toolbar" aria-label={t('selected', { n: chosen.length })}>
+      <IconButton icon="close" label={t('cancel')} onClick={onEnd} />
+      <span className="select-count cut" role="status">{t('selected', { n: chosen.length })}</span>
+      <IconButton icon="copy" label={t('copy')} disabled={!chosen.some((m) => m.text !== undefined)} onClick={copyTexts} />
+      <IconButton icon="forward" label={t('forward')} disabled={chosen.length === 0} onClick={() => setOpen('forward')} />
+      {mayRecall && <IconButton icon="trash" label={t('recall')} className="select-recall" onClick={() => setOpen('recall')} />}
+      {open === 'forward' && <ForwardDialog messages={chosen} onClose={() => setOpen(undefined)} onSent={onEnd} />}
+      {open === 'recall' && <ConfirmDialog text={t('recallSelected', { n: chosen.length })} yes="recall" act={() => recallAll(chosen, (m) => client.recall(m.conv, m.seq)).finally(onEnd)} onClose={() => setOpen(undefined)} />}
+    </div>
+  )
+}
+
+async function recallAll(messages: readonly Message[], recall: (m: Message) => Promise<unknown>): Promise<void> {
+  for (const m of messages) await recall(m)
+}
+
+/** Escape ends the selection, wherever the focus is, but not below a dialog or a menu, which it closes. */
+function useEndKey(on: boolean, end: () => void): void {
+  useEffect(() => {
+    if (!on) return undefined
+    const pressed = (e: KeyboardEvent): void => {
+      if (e.key !== 'Escape' || isComposing(e) || document.querySelector('dialog[open], [popover="auto"]:popover-open')) return
+      e.preventDefault()
+      e.stopPropagation()
+      end()
+    }
+    addEventListener('keydown', pressed, true)
+    return () => removeEventListener('keydown', pressed, true)
+  }, [end, on])
+}

@@ -1,0 +1,11 @@
+/** Copies a text. A page without TLS has no clipboard but that of the selection. */
+export async function copy(text: string): Promise<void> {
+  if ('clipboard' in navigator) return navigator.clipboard.writeText(text)
+  const field = document.createElement('textarea')
+  field.value = text
+  document.body.append(field)
+  field.select()
+  const copied = document.execCommand('copy')
+  field.remove()
+  if (!copied) throw new Error('the browser does not copy')
+}
