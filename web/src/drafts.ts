@@ -31,3 +31,10 @@ function subscribe(f: () => void): () => void {
 export function useDraft(account: string, chat: string): string {
   return useSyncExternalStore(subscribe, () => draftOf(account, chat))
 }
+
+/** Has f called when another tab has written or sent the draft of a chat. */
+export function onDraft(account: string, chat: string, f: () => void): () => void {
+  return onKept((name) => {
+    if (name === '' || name === nameOf(account, chat)) f()
+  })
+}

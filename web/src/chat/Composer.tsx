@@ -3,7 +3,7 @@ import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, type RefObject, useCallback, useContext, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
 import { activeIn, enterSends, Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { draftOf, keepDraft } from '../drafts.js'
+import { draftOf, keepDraft, onDraft } from '../drafts.js'
 import { Emojis } from '../emoji/Emojis.js'
 import { useEnvironment } from '../environment.js'
 import { page } from '../page.js'
@@ -94,6 +94,20 @@ export function Composer({ chat, conv, peer, conversation, pending, intent, onIn
     if (intent) field.current?.focus()
   }, [intent])
 
+  // What another tab has written or sent is here too, once nobody writes in this field: at the latest when the focus leaves it.
+  const missed = useRef(false)
+  const composing = useRef(false)
+  const takeDraft = useCallback((isLeft = false) => {
+    const f = field.current
+    missed.current = !f || composing.current || !isLeft && f === activeIn(f) && document.hasFocus()
+    if (!missed.current && !edited.current && f?.value !== draftOf(session.account, chat)) setText(draftOf(session.account, chat))
+  }, [chat, session.account, setText])
+  useEffect(() => onDraft(session.account, chat, takeDraft), [chat, session.account, takeDraft])
+  const left = (): void => {
+    completion.close()
+    if (missed.current) takeDraft(true)
+  }
+
   const changed = (): void => {
     const f = field.current
     if (!f) return
@@ -102,6 +116,7 @@ export function Composer({ chat, conv, peer, conversation, pending, intent, onIn
     grow()
     completion.look(f)
     if (editing) return
+    missed.current = false // what this person writes is newer
     keepDraft(session.account, chat, f.value)
     if (f.value !== '' && conv !== '') client.typing(conv)
   }
@@ -181,7 +196,7 @@ export function Composer({ chat, conv, peer, conversation, pending, intent, onIn
           <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
           <textarea
             ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint={enterSends() ? 'send' : 'enter'}
-            onInput={(e) => { setEmoji(false); changed(); completion.typed(e.currentTarget, e.nativeEvent as InputEvent) }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
+            onInput={(e) => { setEmoji(false); changed(); completion.typed(e.currentTarget, e.nativeEvent as InputEvent) }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={left} onCompositionStart={() => { composing.current = true }} onCompositionEnd={() => { composing.current = false; if (missed.current) takeDraft() }}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />
           <button type="button" className="composer-send" aria-label={t(editing ? 'save' : 'send')} title={t(editing ? 'save' : 'send')} disabled={empty || length.over > 0} onMouseDown={(e) => e.preventDefault()} onClick={send}>
