@@ -11,7 +11,7 @@ function closeBeside(account: string): void {
   const at = route()
   if (at.panel === 'devices') go({ account, panel: 'settings' })
   else if (at.panel !== '') go({ account })
-  else if (at.info) go({ ...at, info: false }, true)
+  else if (at.info || at.thread > 0) go({ ...at, info: false, thread: 0 }, true)
 }
 
 /** The keys that work everywhere in the page. */

@@ -4,6 +4,7 @@
  *   #/                       where people log in
  *   #/alice                  the list of conversations of the account alice
  *   #/alice/c/CONV           a conversation;   #/alice/c/CONV/info   with what is known of it
+ *   #/alice/c/CONV/t/5       with the thread of the message 5
  *   #/alice/u/bob            the direct conversation with bob, also before there is one
  *   #/alice/settings         settings;   #/alice/devices   devices
  *
@@ -14,15 +15,16 @@ export interface Route {
   readonly conv: string
   readonly user: string
   readonly info: boolean
+  readonly thread: number // seq of its root; 0: none is open
   readonly panel: '' | 'settings' | 'devices'
 }
 
-const nothing: Route = { account: '', conv: '', user: '', info: false, panel: '' }
+const nothing: Route = { account: '', conv: '', user: '', info: false, thread: 0, panel: '' }
 
 export function parseRoute(hash: string): Route {
-  const [account = '', kind = '', id = '', more = ''] = hash.replace(/^#\/?/, '').split('/').map(decode)
+  const [account = '', kind = '', id = '', more = '', root = ''] = hash.replace(/^#\/?/, '').split('/').map(decode)
   if (kind === 'settings' || kind === 'devices') return { ...nothing, account, panel: kind }
-  return { ...nothing, account, conv: kind === 'c' ? id : '', user: kind === 'u' ? id : '', info: more === 'info' }
+  return { ...nothing, account, conv: kind === 'c' ? id : '', user: kind === 'u' ? id : '', info: more === 'info', thread: more === 't' && /^[1-9]\d{0,14}$/.test(root) ? Number(root) : 0 }
 }
 
 function decode(part: string): string {
@@ -35,8 +37,8 @@ function decode(part: string): string {
 
 /** The address of a route, which begins with #/. */
 export function address(to: Partial<Route>): string {
-  const { account, conv, user, info, panel } = { ...nothing, ...to }
-  const parts = [account, ...(conv ? ['c', conv] : user ? ['u', user] : panel ? [panel] : []), ...(info ? ['info'] : [])]
+  const { account, conv, user, info, thread, panel } = { ...nothing, ...to }
+  const parts = [account, ...(conv ? ['c', conv] : user ? ['u', user] : panel ? [panel] : []), ...(info ? ['info'] : thread > 0 ? ['t', String(thread)] : [])]
   return `#/${parts.map(encodeURIComponent).join('/')}`
 }
 

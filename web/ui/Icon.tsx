@@ -15,6 +15,7 @@ const paths = {
   forward: 'M15 6l5 5-5 5M20 11h-9c-4 0-7 2.5-7 7',
   trash: 'M5 7h14M10 7V4.5h4V7M7 7l1 13h8l1-13M10.5 11v5M13.5 11v5',
   pin: 'M9 4h6l-1 6 3 3v2H7v-2l3-3zM12 15v6',
+  thread: 'M4 5h16v11h-9l-4 4v-4H4zM8 9h8M8 12.500h5',
   select: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM8 12.500l3 3 5.500-6',
   copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
   down: 'M5 9l7 7 7-7',

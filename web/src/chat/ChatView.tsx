@@ -3,7 +3,7 @@ import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
-import { useGo } from '../environment.js'
+import { useGo, useRoute } from '../environment.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConfirmDialog } from '../info/GroupInfo.js'
 import { isDissolved } from '../sidebar/list.js'
@@ -22,6 +22,7 @@ import { type Selection, toggled } from './selection.js'
 import { SelectBar } from './SelectBar.js'
 import { PinBar } from './PinBar.js'
 import { ReactDialog } from './ReactDialog.js'
+import { ThreadPanel } from './ThreadPanel.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
 import { newestWaiting, PutOff, usePutOff, WaitLine } from './WaitLine.js'
@@ -37,16 +38,20 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const client = useClient()
   const session = useSession()
   const go = useGo()
+  const route = useRoute()
   const toast = useToast()
   const v = useChat(conv, peer)
   const pending = usePendingOf(conv, peer)
   const putOff = usePutOff(pending)
   const { state, synced } = useStatus()
   const [intent, setIntent] = useState<Intent>(undefined)
+  const [threadIntent, setThreadIntent] = useState<Intent>(undefined)
   const [open, setOpen] = useState<Open>(undefined)
   const [selection, setSelection] = useState<Selection | undefined>(undefined)
   const timeline = useRef<TimelineControl>(null)
   const composer = useRef<ComposerControl>(null)
+  const threadComposer = useRef<ComposerControl>(null)
+  const { thread } = route
   const id = v?.id ?? ''
 
   // What is not pushed by itself, when it is shown.
@@ -59,17 +64,27 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     if (id !== '' && client.conversation(id)?.personal.unread) client.markUnread(id, false).catch(() => {}) // it can be done again
   }, [client, id])
 
+  const openThread = useCallback((root: number) => go({ account: session.user, conv, user: conv ? '' : peer, thread: root }, root === 0), [conv, go, peer, session.user])
+  const closeThread = useCallback(() => {
+    openThread(0)
+    if (matchMedia('(pointer: fine)').matches) requestAnimationFrame(() => composer.current?.focus())
+  }, [openThread])
   const actions = useMemo<ChatActions>(() => {
     const said = (why: unknown): void => toast(thrownText(why, t))
+    const intend = (next: NonNullable<Intent>): void => isOfThread(next.message, thread) ? setThreadIntent(next) : setIntent(next)
     return {
-      reply: (message) => setIntent({ kind: 'reply', message }),
-      edit: (message) => setIntent({ kind: 'edit', message }),
+      reply: (message) => intend({ kind: 'reply', message }),
+      edit: (message) => intend({ kind: 'edit', message }),
       forward: (message) => setOpen({ kind: 'forward', message }),
       select: (message) => setSelection((is) => toggled(is ?? new Map(), message)),
       menu: (message, at) => setOpen({ kind: 'menu', message, at }),
       waitingMenu: (text, at) => setOpen({ kind: 'waiting', text, at }),
       react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed).catch(said),
       whoReacted: (message) => setOpen({ kind: 'reacted', message }),
+      thread: (root) => {
+        setThreadIntent(undefined)
+        openThread(root)
+      },
       jumpTo: (seq) => void timeline.current?.jumpTo(seq).then((there) => {
         if (there === false) toast(t('quoteGone'))
       }, said),
@@ -79,8 +94,9 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         void client.send(o.draft).catch(said)
       },
       change: (o) => {
-        if (!composer.current) return // in a group that the person is no member of any more
-        composer.current.insert(o.draft.text ?? '')
+        const field = o.draft.thread ? threadComposer.current : composer.current
+        if (!field) return // in a group that the person is no member of any more
+        field.insert(o.draft.text ?? '')
         client.discard(o.id)
       },
       discard: (o) => client.discard(o.id),
@@ -88,7 +104,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       unfolded: new Set(),
       openUser: (user) => go({ account: session.user, user }),
     }
-  }, [client, go, session, t, toast])
+  }, [client, go, openThread, session, t, thread, toast])
 
   const refuseFiles = (e: ClipboardEvent | DragEvent): void => {
     if (!isOnlyFiles('clipboardData' in e ? e.clipboardData : e.dataTransfer)) return
@@ -108,7 +124,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   if (missing.current) return <MissingChat />
   return (
     <ChatContext value={actions}><PutOff value={putOff}>
-      <div className={selection ? 'chat selecting' : 'chat'} onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open && !(e.target as Element).closest('[role="menu"]')) composer.current?.focus() }}>
+      <div className={`chat${selection ? ' selecting' : ''}${thread > 0 ? ' chat-thread' : ''}`} onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open && !(e.target as Element).closest('[role="menu"]')) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} selection={selection} onSelect={setSelection} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
@@ -116,8 +132,9 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {v?.left
           ? <p className="composer-none">{t(isDissolved(client, v) ? 'dissolved' : 'notMember')}</p>
           : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
+        {thread > 0 && v && <ThreadPanel key={thread} conversation={v} root={thread} chat={peer ? `@${peer}` : conv} pending={pending} intent={threadIntent} onIntent={setThreadIntent} control={threadComposer} onClose={closeThread} />}
         {selection && v && <SelectBar selection={selection} conversation={v} onEnd={endSelection} />}
-        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
+        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
         {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
@@ -127,6 +144,11 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       </div>
     </PutOff></ChatContext>
   )
+}
+
+/** Whether a message is shown in the thread that is open: as its root, or as an answer. */
+function isOfThread(m: Message, root: number): boolean {
+  return root > 0 && (m.seq === root || m.rel?.thread === root)
 }
 
 /** Whether what is pasted or dropped is a picture or a file. Cells of a table come with a picture of themselves: their text is taken. */

@@ -28,6 +28,8 @@ interface ComposerProps {
   readonly chat: string // the key of the draft
   readonly conv: string
   readonly peer: string
+  readonly thread?: number // seq of the root of the thread in which is written
+  readonly label?: string // of the field
   readonly conversation: Conversation | undefined
   readonly pending: readonly Outgoing[]
   readonly intent: Intent
@@ -41,7 +43,7 @@ interface ComposerProps {
  * while the person writes, so no input method is disturbed. Only an emoji takes the place of
  * its name, when no input method composes.
  */
-export function Composer({ chat, conv, peer, conversation, pending, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
+export function Composer({ chat, conv, peer, thread, label, conversation, pending, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useStatus()
@@ -137,7 +139,7 @@ export function Composer({ chat, conv, peer, conversation, pending, intent, onIn
     const { mentions, all } = mentionedIn(text, members, user)
     client.send({
       ...(conv ? { conv } : { user: peer }), text,
-      ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
+      ...(thread ? { thread } : {}), ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
     }).then((outgoing) => {
       if (draftOf(session.account, chat) === draft) keepDraft(session.account, chat, '')
       sent(outgoing)
@@ -195,7 +197,7 @@ export function Composer({ chat, conv, peer, conversation, pending, intent, onIn
         <div className="composer-line">
           <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
           <textarea
-            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint={enterSends() ? 'send' : 'enter'}
+            ref={field} rows={1} dir="auto" className="composer-field" aria-label={label ?? t('message')} placeholder={label ?? t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint={enterSends() ? 'send' : 'enter'}
             onInput={(e) => { setEmoji(false); changed(); completion.typed(e.currentTarget, e.nativeEvent as InputEvent) }} onPointerDown={() => setEmoji(false)} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={left} onCompositionStart={() => { composing.current = true }} onCompositionEnd={() => { composing.current = false; if (missed.current) takeDraft() }}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />

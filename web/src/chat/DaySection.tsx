@@ -16,29 +16,30 @@ interface Rest {
   readonly pending: readonly Outgoing[]
   readonly conv: string
   readonly selection: Selection | undefined // undefined: nothing is being selected
+  readonly replies: ReadonlyMap<number, number> // in the thread of each root
   readonly lit: number // seq of the message to which the person was brought
 }
 
 /** The messages of a day, below its name, which leads to other days. */
-export const DaySection = memo(function DaySection({ day, selection, ...rest }: { readonly day: Day } & Rest): ReactElement {
+export const DaySection = memo(function DaySection({ day, selection, replies, ...rest }: { readonly day: Day } & Rest): ReactElement {
   const translation = useTranslation()
   const { chooseDay } = useChatActions()
   const label = dateOf(day.ms, translation)
   return (
     <section aria-label={label}>
       <div className="day"><button type="button" tabIndex={-1} title={translation.t('jumpToDate')} onClick={() => chooseDay(day.ms)}>{label}</button></div>
-      <ol>{day.rows.map((row) => <Line key={row.key} row={row} selected={selection && row.kind === 'message' ? selection.has(row.message.seq) : undefined} {...rest} />)}</ol>
+      <ol>{day.rows.map((row) => <Line key={row.key} row={row} selected={selection && row.kind === 'message' ? selection.has(row.message.seq) : undefined} replies={row.kind === 'message' ? replies.get(row.message.seq) ?? 0 : 0} {...rest} />)}</ol>
     </section>
   )
 })
 
-type LineRest = Omit<Rest, 'selection'> & { readonly selected: boolean | undefined }
+type LineRest = Omit<Rest, 'selection' | 'replies'> & { readonly selected: boolean | undefined; readonly replies: number }
 
 const Line = memo(function Line({ row, ...rest }: { readonly row: Row } & LineRest): ReactElement {
   return <li data-key={row.key} tabIndex={-1} className={`line-${row.kind}`}>{content(row, rest)}</li>
 })
 
-function content(row: Row, { me, many, pending, conv, lit, selected }: LineRest): ReactElement {
+function content(row: Row, { me, many, pending, conv, lit, selected, replies }: LineRest): ReactElement {
   switch (row.kind) {
     case 'unread':
       return <UnreadLine />
@@ -51,7 +52,7 @@ function content(row: Row, { me, many, pending, conv, lit, selected }: LineRest)
       const m = asEdited(row.message, pending)
       const own = m.from === me
       const waits = pending.find((o) => o.state === 'sending' && (o.draft.edit?.target === m.seq || o.draft.recall?.target === m.seq))?.draft
-      return <MessageBubble message={m} own={own} first={first} last={last} many={many} changing={waits ? waits.edit ? 'edit' : 'recall' : ''} lit={lit === m.seq} selected={selected} />
+      return <MessageBubble message={m} own={own} first={first} last={last} many={many} changing={waits ? waits.edit ? 'edit' : 'recall' : ''} lit={lit === m.seq} selected={selected} replies={replies} />
     }
   }
 }

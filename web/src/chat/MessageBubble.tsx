@@ -25,10 +25,11 @@ interface BubbleProps {
   readonly changing: 'edit' | 'recall' | '' // which waits for the server
   readonly lit: boolean // the person was brought here
   readonly selected: boolean | undefined // undefined: nothing is being selected
+  readonly replies: number // in its thread
 }
 
 /** A message that is stored. */
-export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit, selected }: BubbleProps): ReactElement {
+export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit, selected, replies }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
   const [near, setNear] = useState(false) // the pointer: only then there are tools, which are much of what a message costs to draw
@@ -49,12 +50,14 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
       <div className="bubble">
         {many && !own && first && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
         {!recalled && m.rel?.forwarded && <Forwarded from={m.rel.forwarded.from} />}
+        {m.rel !== undefined && m.rel.thread > 0 && <button type="button" tabIndex={-1} className="bubble-thread" onClick={() => actions.thread(m.rel?.thread ?? 0)}><Icon name="thread" small />{t('thread')}</button>}
         {!recalled && m.rel && m.rel.replyTo > 0 && <QuoteBlock conv={m.conv} seq={m.rel.replyTo} onOpen={actions.jumpTo} />}
         <div className="bubble-text">
           <Said message={m} own={own} />
           {m.reactions.length === 0 && meta}
         </div>
         {m.reactions.length > 0 && <Reactions message={m}>{meta}</Reactions>}
+        {replies > 0 && <button type="button" tabIndex={-1} className="bubble-replies" onClick={() => actions.thread(m.seq)}><Icon name="thread" small />{t('replies', { n: replies })}</button>}
       </div>
       {near && !recalled && !selects && (
         <div className="bubble-tools">

@@ -14,6 +14,7 @@ interface MenuProps {
   readonly message: Message
   readonly at: MenuPlace
   readonly conversation: Conversation
+  readonly inThread: boolean // the thread of the message is open
   readonly onClose: () => void
   readonly onReact: (m: Message) => void
   readonly onRead: (m: Message) => void
@@ -21,7 +22,7 @@ interface MenuProps {
 }
 
 /** What can be done with a message. Only what the person may do is there. */
-export function MessageMenu({ message: m, at, conversation: v, onClose, onReact, onRead, onRecall }: MenuProps): ReactElement {
+export function MessageMenu({ message: m, at, conversation: v, inThread, onClose, onReact, onRead, onRecall }: MenuProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useSession()
@@ -42,13 +43,14 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onReact,
         </div>
       )}
       {!v.left && <MenuItem icon="reply" onSelect={() => actions.reply(m)}>{t('reply')}</MenuItem>}
+      {!v.left && !inThread && <MenuItem icon="thread" onSelect={() => actions.thread(m.rel?.thread || m.seq)}>{t('replyInThread')}</MenuItem>}
       {own && !v.left && m.text !== undefined && !m.rel?.forwarded && <MenuItem icon="write" onSelect={() => actions.edit(m)}>{t('edit')}</MenuItem>}
       {m.text !== undefined && <CopyItem text={m.text} />}
       <MenuItem icon="forward" onSelect={() => actions.forward(m)}>{t('forward')}</MenuItem>
       {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
       {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
       {m.reactions.length > 0 && <MenuItem icon="smile" onSelect={() => actions.whoReacted(m)}>{t('whoReacted')}</MenuItem>}
-      <MenuItem icon="select" onSelect={() => actions.select(m)}>{t('select')}</MenuItem>
+      {!inThread && <MenuItem icon="select" onSelect={() => actions.select(m)}>{t('select')}</MenuItem>}
       {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => onRecall(m)}>{t('recall')}</MenuItem>}
     </Menu>
   )

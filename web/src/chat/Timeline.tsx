@@ -9,6 +9,8 @@ import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { DaySection } from './DaySection.js'
 import { usePlain } from './plain.js'
+import { repliesOf } from './inTimeline.js'
+import { useAway } from './away.js'
 import { keepPlace, placeIn } from './places.js'
 import { arrive, useRoving } from './roving.js'
 import { arrange, firstUnread, isShown, keyOf } from './rows.js'
@@ -45,13 +47,16 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
   const [unreadAfter] = useState(v.unread > 0 ? v.read : undefined) // fixed while the chat is open
   const { account } = useSession()
   const [opening] = useState<Opening>(() => unreadAfter === undefined ? placeIn(account, v.id) : { unreadAfter })
-  const { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, user, opening)
+  const away = useAway(v)
+  const { whole, held, span, shown, view, content, scroller, reached, away: isAwayFromEnd, hidden, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, user, opening, away)
   const unreadAt = useRef<number | undefined>(undefined)
   if (unreadAt.current === undefined && unreadAfter !== undefined && (held.isOldest || (held.messages[0]?.seq ?? Infinity) <= unreadAfter + 1)) {
     unreadAt.current = firstUnread(held.messages, user, unreadAfter)
   }
   const line = unreadAt.current
-  const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, line, besideOf(held.messages, span)), [shown, held, span, pending, user, line])
+  const inMain = useMemo(() => pending.filter((o) => !o.draft.thread || o.draft.alsoMain), [pending])
+  const days = useMemo(() => arrange(shown, span.to === Infinity ? inMain : noPending, user, line, besideOf(held.messages, span)), [shown, held, span, inMain, user, line])
+  const replies = useReplies(whole.messages, client.messages(v.id))
   const [lit, setLit] = useState(0)
   const { isSeen, onSeen } = useEnvironment()
   const { jumpTo: jumpOrSay } = useChatActions()
@@ -90,12 +95,13 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
 
   // What the person has in view is read; what a page holds that nobody looks at is not.
   const read = useCallback(() => {
-    if ((shown.at(-1)?.seq ?? 0) <= v.read || !isSeen()) return
+    if ((whole.messages.at(-1)?.seq ?? 0) <= v.read || !isSeen()) return
     const key = scroller.current?.lastSeen()
     const seen = shown.findLast((m) => keyOf(m, user) === key)
-    const upTo = seen && seen.seq === shown.findLast(isShown)?.seq ? shown.at(-1)?.seq ?? 0 : seen?.seq ?? 0
+    const among = span.to === Infinity ? whole.messages : shown // what has no row, as one of a thread, is read with the last one that has
+    const upTo = seen?.seq === shown.findLast(isShown)?.seq ? among.at(-1)?.seq ?? 0 : seen?.seq ?? 0
     if (upTo > v.read) client.markRead(v.id, upTo)
-  }, [client, isSeen, scroller, shown, user, v.id, v.read])
+  }, [client, isSeen, scroller, shown, span.to, user, v.id, v.read, whole])
   useEffect(() => {
     if (!hidden) read()
     return onSeen(read)
@@ -119,7 +125,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
   }, [account, reached, scroller, user, v.id])
 
   // What the person sends is seen by them, wherever they were.
-  const newest = pending.at(-1)?.id
+  const newest = inMain.at(-1)?.id
   const sent = useRef(newest)
   useEffect(() => {
     if (newest !== undefined && newest !== sent.current) toEnd()
@@ -131,17 +137,17 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
       <div className="timeline-view" ref={view} onScroll={(e) => { onScroll(); read(); showDay(e.currentTarget); if (line !== undefined) clearLine(e.currentTarget) }}>
         <div className="timeline-content" ref={content} {...roving}>
           <BeforeDrawing do={() => scroller.current?.remember()} />
-          {days.map((day) => <DaySection key={day.key} day={day} me={user} many={v.kind === 'group'} pending={pending} conv={v.id} selection={selection} lit={lit} />)}
+          {days.map((day) => <DaySection key={day.key} day={day} me={user} many={v.kind === 'group'} pending={pending} conv={v.id} selection={selection} replies={replies} lit={lit} />)}
         </div>
       </div>
-      {(away || v.mentions.length > 0) && (
+      {(isAwayFromEnd || v.mentions.length > 0) && (
         <div className="timeline-ways" onFocus={() => { onWay.current = true }} onBlur={() => { onWay.current = false }}>
           {v.mentions.length > 0 && (
             <button type="button" className="way" aria-label={t('toMention')} title={t('toMention')} onClick={() => jumpOrSay(v.mentions[0] ?? 0)}>
               <span aria-hidden="true" className="way-at">@</span><Badge count={v.mentions.length} label={t('mentionsUnread', { n: v.mentions.length })} />
             </button>
           )}
-          {away && (
+          {isAwayFromEnd && (
             <button type="button" className="way" aria-label={t('toNewest')} title={t('toNewest')} onClick={toEnd}>
               <Icon name="down" />{v.unread > 0 && <Badge count={v.unread} label={t('unreadCount', { n: v.unread })} />}
             </button>
@@ -183,6 +189,16 @@ function clearLine(view: HTMLElement): void {
   day.classList.toggle('day-gone', at.top < of.bottom && at.bottom > of.top)
 }
 
+/** How many messages the thread of each root has: the same object while that is the same. */
+function useReplies(whole: readonly Message[], newest: readonly Message[]): ReadonlyMap<number, number> {
+  const last = useRef<ReadonlyMap<number, number>>(noReplies)
+  return useMemo(() => {
+    const now = repliesOf(whole === newest ? whole : [...whole, ...newest])
+    if (now.size !== last.current.size || [...now].some(([root, n]) => last.current.get(root) !== n)) last.current = now
+    return last.current
+  }, [whole, newest])
+}
+
 /** Does something each time before the page is changed: after that it is too late to see where the view was. */
 class BeforeDrawing extends Component<{ readonly do: () => void }> {
   override getSnapshotBeforeUpdate(): null {
@@ -199,6 +215,7 @@ class BeforeDrawing extends Component<{ readonly do: () => void }> {
   }
 }
 
+const noReplies: ReadonlyMap<number, number> = new Map()
 const noPending: readonly Outgoing[] = []
 const noSelection: Selection = new Map()
 

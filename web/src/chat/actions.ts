@@ -7,6 +7,7 @@ export interface ChatActions {
   readonly reply: (m: Message) => void
   readonly edit: (m: Message) => void
   readonly forward: (m: Message) => void
+  readonly thread: (root: number) => void // opens it
   readonly select: (m: Message) => void // or takes it out of the selection
   readonly menu: (m: Message, at: MenuPlace) => void
   readonly waitingMenu: (text: string, at: MenuPlace) => void // of a message that is not stored

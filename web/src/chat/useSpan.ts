@@ -4,6 +4,7 @@ import { useClient } from '@petrel-im/sdk/react'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 import { Scroller } from './Scroller.js'
 import { down, indexOf, mostRows, slice, type Span, spanAt, stepRows, up } from './span.js'
+import { type Away, inTimeline } from './inTimeline.js'
 import { enterByNewest } from './roving.js'
 import { isShown, keyOf } from './rows.js'
 
@@ -25,10 +26,14 @@ interface Place {
 export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
 
 /** What the timeline does with its window: which entries are drawn, and where the view stands. */
-export function useSpan(conv: string, me: string, opening: Opening) {
+export function useSpan(conv: string, me: string, opening: Opening, hides: Away) {
   const client = useClient()
   const [window] = useState(() => new HistoryWindow(client, conv))
-  const held = useSyncExternalStore(window.subscribe, window.view)
+  const whole = useSyncExternalStore(window.subscribe, window.view)
+  const held = inTimeline(whole, hides)
+  const isAwayNow = useRef(hides)
+  isAwayNow.current = hides
+  const viewNow = useCallback(() => inTimeline(window.view(), isAwayNow.current), [window])
   const openAt = opening === undefined ? Infinity : 'seq' in opening ? opening.seq : opening.unreadAfter + 1
   const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
   const [span, setSpan] = useState<Span>(() => spanAt(held, openAt))
@@ -129,12 +134,12 @@ export function useSpan(conv: string, me: string, opening: Opening) {
   const toEnd = useCallback(() => {
     jumps.current++
     window.toNewest()
-    const newest = spanAt(window.view())
+    const newest = spanAt(viewNow())
     place.current = { span: newest, key: '', below: 0 }
     reached.current = true
     setSpan(newest)
     setWaits(false)
-  }, [window])
+  }, [viewNow, window])
 
   /** Has the view stand at a row, which is held. */
   const standAt = useCallback((target: Message, below: number | 'middle') => {
@@ -143,11 +148,11 @@ export function useSpan(conv: string, me: string, opening: Opening) {
     const { span: is } = now.current
     if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target, me), below)) look()
     else {
-      const around = spanAt(window.view(), target.seq)
+      const around = spanAt(viewNow(), target.seq)
       place.current = { span: around, key: keyOf(target, me), below }
       setSpan(around)
     }
-  }, [look, me, window])
+  }, [look, me, viewNow])
 
   const within = useCallback(() => ({ timeoutMs: client.status().state === 'live' ? jumpMs : jumpWithoutMs }), [client])
 
@@ -157,26 +162,26 @@ export function useSpan(conv: string, me: string, opening: Opening) {
     const has = await window.around(seq, undefined, within())
     if (jump !== jumps.current) return undefined
     if (!has) return false
-    const { messages } = window.view()
+    const { messages } = viewNow()
     const target = messages[indexOf(messages, seq)]
     if (target?.seq !== seq || !isShown(target)) return false
     standAt(target, 'middle')
     return true
-  }, [standAt, within, window])
+  }, [standAt, viewNow, within, window])
 
   /** Brings the first message of a time or later to the top, or the last one of all. */
   const jumpToTime = useCallback(async (ms: number): Promise<void> => {
     jumps.current++
-    const { messages, isOldest, isNewest } = window.view()
+    const { messages, isOldest, isNewest } = viewNow()
     const first = messages[0]
     const last = messages.at(-1)
     const here = first && last && (isOldest || first.timeMs < ms) && (isNewest || last.timeMs >= ms)
     const seq = here ? (messages.find((m) => m.timeMs >= ms) ?? last).seq : await window.at(ms, undefined, within())
     if (seq === undefined) return
-    const all = window.view().messages
+    const all = viewNow().messages
     const target = all.find((m) => m.seq >= seq && isShown(m)) ?? all.findLast(isShown)
     if (target) standAt(target, dividerBelowPx)
-  }, [standAt, within, window])
+  }, [standAt, viewNow, within, window])
 
   // The chat opens far back: it waits a moment for what is there, so that nothing jumps.
   useEffect(() => {
@@ -185,7 +190,7 @@ export function useSpan(conv: string, me: string, opening: Opening) {
     const end = (): void => {
       if (over) return
       over = true
-      setSpan(spanAt(window.view(), isHeld(window.view(), openAt) ? openAt : Infinity))
+      setSpan(spanAt(viewNow(), isHeld(viewNow(), openAt) ? openAt : Infinity))
       setWaits(false)
     }
     const timer = setTimeout(() => {
@@ -197,14 +202,14 @@ export function useSpan(conv: string, me: string, opening: Opening) {
       over = true
       clearTimeout(timer)
     }
-  }, [openAt, waits, window])
+  }, [openAt, viewNow, waits, window])
 
   const onScroll = useCallback(() => {
     scroller.current?.remember()
     look()
   }, [look])
 
-  return { held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
+  return { whole, held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
 }
 
 const unreadKey = 'unread' // of the row of the line

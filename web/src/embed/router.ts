@@ -1,6 +1,6 @@
 import type { Route, Router } from '../route.js'
 
-const nothing: Route = { account: '', conv: '', user: '', info: false, panel: '' }
+const nothing: Route = { account: '', conv: '', user: '', info: false, thread: 0, panel: '' }
 
 /** The routes of one element. The address of the page, and its history, are the page's. */
 export class ElementRouter implements Router {

@@ -1,0 +1,113 @@
+import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
+import { useStatus } from '@petrel-im/sdk/react'
+import { type KeyboardEvent, type ReactElement, type RefObject, useLayoutEffect, useMemo, useRef } from 'react'
+import { Button, IconButton, isComposing } from '../../ui/index.js'
+import { useTranslation } from '../i18n/index.js'
+import { Composer, type ComposerControl, type Intent } from './Composer.js'
+import { DaySection } from './DaySection.js'
+import { enterByNewest, useRoving } from './roving.js'
+import { arrange, asEdited } from './rows.js'
+import { Scroller } from './Scroller.js'
+import { useThread } from './thread.js'
+
+interface ThreadProps {
+  readonly conversation: Conversation
+  readonly root: number // seq
+  readonly chat: string // the key of the draft
+  readonly pending: readonly Outgoing[]
+  readonly intent: Intent
+  readonly onIntent: (intent: Intent) => void
+  readonly control: RefObject<ComposerControl | null>
+  readonly onClose: () => void
+}
+
+/** What is said about one message, beside the conversation. */
+export function ThreadPanel({ conversation: v, root, chat, pending: all, intent, onIntent, control, onClose }: ThreadProps): ReactElement {
+  const { t } = useTranslation()
+  const { user } = useStatus()
+  const thread = useThread(v.id, root)
+  const pending = useMemo(() => all.filter((o) => isOf(o, root, [...thread.before, ...thread.after])), [all, root, thread.before, thread.after])
+  const said = [...thread.before, ...thread.after]
+  const count = Math.max(0, ...said.map((m) => m.threadN))
+  const lastOwn = (): Message | undefined => {
+    const own = said.findLast((m) => m.from === user && m.text !== undefined && m.recalledBy === 0)
+    return own && asEdited(own, pending)
+  }
+  const pressed = (e: KeyboardEvent): void => {
+    if (e.key !== 'Escape' || isComposing(e) || e.defaultPrevented || (e.target as Element).closest('dialog, [role="menu"]')) return
+    e.preventDefault()
+    onClose()
+  }
+  return (
+    <aside className="thread" aria-label={t('thread')} onKeyDown={pressed}>
+      <header className="info-header">
+        <IconButton icon="close" label={t('close')} onClick={onClose} />
+        <div className="chat-title-text">
+          <h2>{t('thread')}</h2>
+          <span className="chat-subtitle cut">{count > 0 ? t('replies', { n: count }) : t('noReplies')}</span>
+        </div>
+      </header>
+      <Replies conversation={v} thread={thread} pending={pending} me={user} />
+      {!v.left && <Composer label={t('replyInThread')} chat={`${chat}/${root}`} conv={v.id} peer={v.peer} thread={root} conversation={v} pending={pending} intent={intent} onIntent={onIntent} lastOwn={lastOwn} control={control} />}
+    </aside>
+  )
+}
+
+/** Whether a message on its way belongs to the thread: itself, or as an edit or a recall of one that does. */
+function isOf({ draft }: Outgoing, root: number, said: readonly Message[]): boolean {
+  const target = draft.edit?.target ?? draft.recall?.target
+  return target === undefined ? draft.thread === root : target === root || said.some((m) => m.seq === target)
+}
+
+interface RepliesProps {
+  readonly conversation: Conversation
+  readonly thread: ReturnType<typeof useThread>
+  readonly pending: readonly Outgoing[]
+  readonly me: string
+}
+
+/** The root, and below it what was answered. The view stays at its end while it is there. */
+function Replies({ conversation: v, thread: { root, before, after, more, isWhole }, pending, me }: RepliesProps): ReactElement {
+  const { t } = useTranslation()
+  const view = useRef<HTMLDivElement>(null)
+  const content = useRef<HTMLDivElement>(null)
+  const scroller = useRef<Scroller | undefined>(undefined)
+  const roving = useRoving(noPick)
+  const parts = useMemo(() => [arrange(root ? [root] : [], none, me), arrange(before, isWhole ? pending : none, me), arrange(after, isWhole ? none : pending, me)], [root, before, after, isWhole, pending, me])
+  useLayoutEffect(() => {
+    if (!view.current || !content.current) return undefined
+    const s = new Scroller(view.current, content.current)
+    scroller.current = s
+    const resized = new ResizeObserver(() => s.restore(true))
+    resized.observe(view.current)
+    resized.observe(content.current)
+    return () => resized.disconnect()
+  }, [])
+  useLayoutEffect(() => {
+    scroller.current?.drawn()
+    scroller.current?.restore(true)
+    if (content.current) enterByNewest(content.current)
+  })
+  const newest = pending.at(-1)?.id
+  useLayoutEffect(() => {
+    if (newest !== undefined) scroller.current?.toEnd() // what the person sends is seen by them
+  }, [newest])
+  const section = (part: number): ReactElement[] => (parts[part] ?? []).map((day) => <DaySection key={`${part} ${day.key}`} day={day} me={me} many={v.kind === 'group'} pending={pending} conv={v.id} selection={undefined} replies={noReplies} lit={0} />)
+  return (
+    <div className="timeline">
+      <div className="timeline-view" ref={view} onScroll={() => scroller.current?.remember()}>
+        <div className="timeline-content thread-content" ref={content} {...roving}>
+          {section(0)}
+          <div className="thread-line"><span>{before.length + after.length + pending.length > 0 ? t('threadNote') : t('noReplies')}</span></div>
+          {section(1)}
+          {more && <div className="thread-line"><Button small onClick={more}>{t('showAll')}</Button></div>}
+          {section(2)}
+        </div>
+      </div>
+    </div>
+  )
+}
+
+const none: readonly never[] = []
+const noReplies: ReadonlyMap<number, number> = new Map()
+const noPick = (): void => {}
