@@ -10,7 +10,7 @@ const desktop = { viewport: { width: 1440, height: 900 } } as const
 describe('a selection', { timeout: suiteMs, concurrency: 3 }, () => {
   const shared = Shared.use()
 
-  const count = (p: Person, n: number): Promise<void> => p.page.getByRole('toolbar', { name: `${n} message${n === 1 ? '' : 's'} selected` }).waitFor()
+  const count = (p: Person, n: number): Promise<void> => p.page.getByRole('toolbar', { name: `${n} selected`, exact: true }).waitFor()
 
   /** A person in a chat in which they and the other one have said something. */
   async function talk(name: string, options: typeof phone | typeof desktop): Promise<{ readonly p: Person; readonly user: string; readonly peer: string }> {

@@ -262,12 +262,12 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     'thread': async ({ p, to, t }) => {
       await to(mixed)
       if (await p.locator('.bubble-replies').count() === 0) {
-        await messageMenu(p, '收到，明天见', t('replyInThread'))
+        await messageMenu(p, '收到，明天见', t('thread'))
         const answer = p.getByRole('textbox', { name: t('replyInThread') })
         for (const text of ['Which dock do you mean?', '三号码头，北边那个']) {
           await answer.fill(text)
           await p.locator('.thread .composer-send').click()
-          await p.locator('.thread .message', { hasText: text }).getByRole('img', { name: t('fateStored') }).waitFor()
+          await p.locator('.thread .message', { hasText: text }).last().getByRole('img', { name: t('fateStored') }).waitFor()
         }
       } else await p.locator('.bubble-replies').last().click()
       await p.locator('.thread .message').nth(2).waitFor()

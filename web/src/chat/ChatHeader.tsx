@@ -10,6 +10,7 @@ import { useGo, useRoute } from '../environment.js'
 import { isDissolved, isListed, isMuted } from '../sidebar/list.js'
 import { lastSeen } from './lastSeen.js'
 import { useMembers } from './members.js'
+import { ClearDialog } from './ClearDialog.js'
 import { MuteItem, MuteMenu, nextUnmuted, useAfter } from './MuteMenu.js'
 import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
@@ -24,6 +25,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const connection = useContext(ConnectionText) // a phone shows the list, which says it too, or the chat
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
+  const [clears, setClears] = useState(false)
   const [pins, setPins] = useState(false)
   const title = peer ? peer === user ? t('notes') : name : v?.title || t('group')
   if (!v && peer === '') return <UnknownHeader />
@@ -48,8 +50,10 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
           <MenuItem icon="pin" onSelect={() => setPins(true)}>{t('pinnedMessages')}</MenuItem>
           <MenuItem icon="calendar" onSelect={onDate}>{t('jumpToDate')}</MenuItem>
           <MuteItem conversation={v} onMute={() => setMute(menu)} />
+          <MenuItem icon="trash" danger onSelect={() => setClears(true)}>{t('clearChat')}</MenuItem>
         </Menu>
       )}
+      {clears && v && <ClearDialog conversation={v} onClose={() => setClears(false)} />}
       {mute && v && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
       {pins && v && <PinsDialog conv={v.id} onJump={(seq) => { setPins(false); onJump(seq) }} onClose={() => setPins(false)} />}
     </header>

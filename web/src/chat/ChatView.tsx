@@ -9,6 +9,8 @@ import { ConfirmDialog } from '../info/GroupInfo.js'
 import { isDissolved } from '../sidebar/list.js'
 import { useChat, usePendingOf } from '../snapshot.js'
 import { type ChatActions, ChatContext } from './actions.js'
+import { awayOf, usePutAway } from './away.js'
+import { isAway, isBeside } from './inTimeline.js'
 import { BlockedLine } from './BlockedLine.js'
 import { ChatHeader } from './ChatHeader.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
@@ -30,7 +32,7 @@ import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -46,6 +48,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const { state, synced } = useStatus()
   const [intent, setIntent] = useState<Intent>(undefined)
   const [threadIntent, setThreadIntent] = useState<Intent>(undefined)
+  const { hide } = usePutAway()
   const [open, setOpen] = useState<Open>(undefined)
   const [selection, setSelection] = useState<Selection | undefined>(undefined)
   const timeline = useRef<TimelineControl>(null)
@@ -85,9 +88,13 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         setThreadIntent(undefined)
         openThread(root)
       },
-      jumpTo: (seq) => void timeline.current?.jumpTo(seq).then((there) => {
-        if (there === false) toast(t('quoteGone'))
-      }, said),
+      jumpTo: (seq) => {
+        const m = client.messages(id).find((one) => one.seq === seq)
+        if (m?.rel && isBeside(m)) openThread(m.rel.thread)
+        else void timeline.current?.jumpTo(seq).then((there) => {
+          if (there === false) toast(t('quoteGone'))
+        }, said)
+      },
       chooseDay: (ms) => setOpen({ kind: 'date', ms }),
       again: (o) => {
         client.discard(o.id)
@@ -104,7 +111,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       unfolded: new Set(),
       openUser: (user) => go({ account: session.user, user }),
     }
-  }, [client, go, openThread, session, t, thread, toast])
+  }, [client, go, id, openThread, session, t, thread, toast])
 
   const refuseFiles = (e: ClipboardEvent | DragEvent): void => {
     if (!isOnlyFiles('clipboardData' in e ? e.clipboardData : e.dataTransfer)) return
@@ -115,7 +122,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' || is?.kind === 'waiting' ? undefined : is), []) // what it has opened stays
   const endSelection = useCallback(() => setSelection(undefined), [])
   const lastOwn = useCallback((): Message | undefined => {
-    const own = client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded)
+    const own = client.messages(id).findLast((m) => m.from === session.user && !isBeside(m) && !isAway(m.seq, awayOf(client, id)) && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded)
     return own && asEdited(own, client.pending(id))
   }, [client, id, session.user])
   // A group may be new here: a list that is not that of the server says nothing. After that list a lost connection changes nothing.
@@ -134,10 +141,11 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
           : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
         {thread > 0 && v && <ThreadPanel key={thread} conversation={v} root={thread} chat={peer ? `@${peer}` : conv} pending={pending} intent={threadIntent} onIntent={setThreadIntent} control={threadComposer} onClose={closeThread} />}
         {selection && v && <SelectBar selection={selection} conversation={v} onEnd={endSelection} />}
-        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
+        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onHide={(message) => setOpen({ kind: 'hide', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
         {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
+        {open?.kind === 'hide' && <ConfirmDialog text={t('hideQuestion', { n: 1 })} yes="hide" act={() => hide([open.message])} onClose={close} />}
         {open?.kind === 'react' && <ReactDialog message={open.message} onClose={close} />}
         {open?.kind === 'forward' && <ForwardDialog messages={[open.message]} onClose={close} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}

@@ -18,11 +18,12 @@ interface MenuProps {
   readonly onClose: () => void
   readonly onReact: (m: Message) => void
   readonly onRead: (m: Message) => void
+  readonly onHide: (m: Message) => void
   readonly onRecall: (m: Message) => void
 }
 
 /** What can be done with a message. Only what the person may do is there. */
-export function MessageMenu({ message: m, at, conversation: v, inThread, onClose, onReact, onRead, onRecall }: MenuProps): ReactElement {
+export function MessageMenu({ message: m, at, conversation: v, inThread, onClose, onReact, onRead, onHide, onRecall }: MenuProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useSession()
@@ -43,7 +44,7 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
         </div>
       )}
       {!v.left && <MenuItem icon="reply" onSelect={() => actions.reply(m)}>{t('reply')}</MenuItem>}
-      {!v.left && !inThread && <MenuItem icon="thread" onSelect={() => actions.thread(m.rel?.thread || m.seq)}>{t('replyInThread')}</MenuItem>}
+      {!v.left && !inThread && <MenuItem icon="thread" onSelect={() => actions.thread(m.rel?.thread || m.seq)}>{t('thread')}</MenuItem>}
       {own && !v.left && m.text !== undefined && !m.rel?.forwarded && <MenuItem icon="write" onSelect={() => actions.edit(m)}>{t('edit')}</MenuItem>}
       {m.text !== undefined && <CopyItem text={m.text} />}
       <MenuItem icon="forward" onSelect={() => actions.forward(m)}>{t('forward')}</MenuItem>
@@ -51,6 +52,7 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
       {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
       {m.reactions.length > 0 && <MenuItem icon="smile" onSelect={() => actions.whoReacted(m)}>{t('whoReacted')}</MenuItem>}
       {!inThread && <MenuItem icon="select" onSelect={() => actions.select(m)}>{t('select')}</MenuItem>}
+      <MenuItem icon="eyeOff" danger onSelect={() => onHide(m)}>{t('hide')}</MenuItem>
       {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => onRecall(m)}>{t('recall')}</MenuItem>}
     </Menu>
   )

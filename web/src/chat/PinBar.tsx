@@ -1,8 +1,10 @@
 import type { Conversation, PinnedMessage } from '@petrel-im/sdk'
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useEffect, useState } from 'react'
+import { type ReactElement, useEffect, useMemo, useState } from 'react'
 import { Icon } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
+import { useAway } from './away.js'
+import { isAway } from './inTimeline.js'
 import { usePlain } from './plain.js'
 
 /** The pinned messages, read again when the pins of those that are held change. */
@@ -10,6 +12,7 @@ export function usePins(conv: string): readonly PinnedMessage[] {
   const client = useClient()
   const { state } = useStatus()
   const held = useMessages(conv).filter((m) => m.pinned).map((m) => m.seq).join()
+  const away = useAway(conv)
   const [pins, setPins] = useState<readonly PinnedMessage[]>([])
   useEffect(() => {
     if (state !== 'live') return undefined
@@ -17,7 +20,7 @@ export function usePins(conv: string): readonly PinnedMessage[] {
     client.pins(conv, { signal: over.signal }).then(setPins, () => {}) // without an answer those of before stay
     return () => over.abort()
   }, [client, conv, held, state])
-  return pins
+  return useMemo(() => pins.filter((pin) => !isAway(pin.message.seq, away)), [away, pins])
 }
 
 /** The newest pinned message, above the timeline; each press goes to the one before. */

@@ -5,11 +5,13 @@ import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { hueOf } from '../../ui/index.js'
+import { useIsAway } from './away.js'
 import { usePlain } from './plain.js'
 
 /** What a message answers. */
 export function QuoteBlock({ conv, seq, onOpen }: { readonly conv: string; readonly seq: number; readonly onOpen: (seq: number) => void }): ReactElement {
-  const quote = useQuote(conv, seq)
+  const quoted = useQuote(conv, seq)
+  const quote = useIsAway(conv, seq) ? 'none' : quoted
   const from = typeof quote === 'string' ? '' : quote.from
   const { t } = useTranslation()
   const { user } = useSession()

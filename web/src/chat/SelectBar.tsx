@@ -6,6 +6,7 @@ import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { ConfirmDialog } from '../info/GroupInfo.js'
 import { useOfClient } from '../snapshot.js'
+import { usePutAway } from './away.js'
 import { copy } from './copy.js'
 import { thrownText } from './failure.js'
 import { ForwardDialog } from './ForwardDialog.js'
@@ -18,7 +19,8 @@ export function SelectBar({ selection, conversation: v, onEnd }: { readonly sele
   const client = useClient()
   const { user, names } = useSession()
   const toast = useToast()
-  const [open, setOpen] = useState<'forward' | 'recall' | undefined>(undefined)
+  const { hide } = usePutAway()
+  const [open, setOpen] = useState<'forward' | 'recall' | 'hide' | undefined>(undefined)
   const bar = useRef<HTMLDivElement>(null)
   const chosen = chosenOf(selection, useOfClient((c) => c.messages(v.id)))
   const leads = v.role === 'owner' || v.role === 'admin'
@@ -40,8 +42,10 @@ export function SelectBar({ selection, conversation: v, onEnd }: { readonly sele
       <span className="select-count cut" role="status">{t('selected', { n: chosen.length })}</span>
       <IconButton icon="copy" label={t('copy')} disabled={!chosen.some((m) => m.text !== undefined)} onClick={copyTexts} />
       <IconButton icon="forward" label={t('forward')} disabled={chosen.length === 0} onClick={() => setOpen('forward')} />
+      <IconButton icon="eyeOff" label={t('hide')} disabled={chosen.length === 0} onClick={() => setOpen('hide')} />
       {mayRecall && <IconButton icon="trash" label={t('recall')} className="select-recall" onClick={() => setOpen('recall')} />}
       {open === 'forward' && <ForwardDialog messages={chosen} onClose={() => setOpen(undefined)} onSent={onEnd} />}
+      {open === 'hide' && <ConfirmDialog text={t('hideQuestion', { n: chosen.length })} yes="hide" act={() => hide(chosen).finally(onEnd)} onClose={() => setOpen(undefined)} />}
       {open === 'recall' && <ConfirmDialog text={t('recallSelected', { n: chosen.length })} yes="recall" act={() => recallAll(chosen, (m) => client.recall(m.conv, m.seq)).finally(onEnd)} onClose={() => setOpen(undefined)} />}
     </div>
   )

@@ -2,11 +2,14 @@ import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
 import { useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, type RefObject, useLayoutEffect, useMemo, useRef } from 'react'
 import { Button, IconButton, isComposing } from '../../ui/index.js'
+import { dayOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
+import { useAway } from './away.js'
+import { isAway } from './inTimeline.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { DaySection } from './DaySection.js'
 import { enterByNewest, useRoving } from './roving.js'
-import { arrange, asEdited } from './rows.js'
+import { arrange, asEdited, type Day } from './rows.js'
 import { Scroller } from './Scroller.js'
 import { useThread } from './thread.js'
 
@@ -25,7 +28,12 @@ interface ThreadProps {
 export function ThreadPanel({ conversation: v, root, chat, pending: all, intent, onIntent, control, onClose }: ThreadProps): ReactElement {
   const { t } = useTranslation()
   const { user } = useStatus()
-  const thread = useThread(v.id, root)
+  const found = useThread(v.id, root)
+  const away = useAway(v.id)
+  const thread = useMemo(() => {
+    const seen = (m: Message): boolean => !isAway(m.seq, away)
+    return { ...found, root: found.root && seen(found.root) ? found.root : undefined, before: found.before.filter(seen), after: found.after.filter(seen) }
+  }, [found, away])
   const pending = useMemo(() => all.filter((o) => isOf(o, root, [...thread.before, ...thread.after])), [all, root, thread.before, thread.after])
   const said = [...thread.before, ...thread.after]
   const count = Math.max(0, ...said.map((m) => m.threadN))
@@ -98,7 +106,7 @@ function Replies({ conversation: v, thread: { root, before, after, more, isWhole
       <div className="timeline-view" ref={view} onScroll={() => scroller.current?.remember()}>
         <div className="timeline-content thread-content" ref={content} {...roving}>
           {section(0)}
-          <div className="thread-line"><span>{before.length + after.length + pending.length > 0 ? t('threadNote') : t('noReplies')}</span></div>
+          <div className={sameDay(parts[0]?.at(-1), (parts[1]?.[0] ?? parts[2]?.[0])) ? 'thread-line same-day' : 'thread-line'}><span>{before.length + after.length + pending.length > 0 ? t('threadNote') : t('noReplies')}</span></div>
           {section(1)}
           {more && <div className="thread-line"><Button small onClick={more}>{t('showAll')}</Button></div>}
           {section(2)}
@@ -106,6 +114,11 @@ function Replies({ conversation: v, thread: { root, before, after, more, isWhole
       </div>
     </div>
   )
+}
+
+/** Whether the answers begin on the day of the root, which is named above it. */
+function sameDay(a: Day | undefined, b: Day | undefined): boolean {
+  return a !== undefined && b !== undefined && dayOf(a.ms) === dayOf(b.ms)
 }
 
 const none: readonly never[] = []

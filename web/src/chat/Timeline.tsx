@@ -47,7 +47,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
   const [unreadAfter] = useState(v.unread > 0 ? v.read : undefined) // fixed while the chat is open
   const { account } = useSession()
   const [opening] = useState<Opening>(() => unreadAfter === undefined ? placeIn(account, v.id) : { unreadAfter })
-  const away = useAway(v)
+  const away = useAway(v.id)
   const { whole, held, span, shown, view, content, scroller, reached, away: isAwayFromEnd, hidden, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, user, opening, away)
   const unreadAt = useRef<number | undefined>(undefined)
   if (unreadAt.current === undefined && unreadAfter !== undefined && (held.isOldest || (held.messages[0]?.seq ?? Infinity) <= unreadAfter + 1)) {

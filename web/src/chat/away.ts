@@ -1,11 +1,53 @@
-import type { Conversation } from '@petrel-im/sdk'
-import { useMemo } from 'react'
-import type { Away } from './inTimeline.js'
+import type { Client, Conversation, Message } from '@petrel-im/sdk'
+import { useClient } from '@petrel-im/sdk/react'
+import { useToast } from '../../ui/index.js'
+import { useTranslation } from '../i18n/index.js'
+import { useOfClient } from '../snapshot.js'
+import { type Away, formatHidden, isAway, parseHidden } from './inTimeline.js'
 
-/** What the person has put out of their sight in a conversation; the same object while it is the same. */
-export function useAway(v: Conversation): Away {
-  const { clearedTo } = v.personal
-  return useMemo(() => ({ clearedTo, hidden: nothing }), [clearedTo])
+const hiddenName = 'web.hidden' // the personal setting of a conversation that has them (P-8.10)
+const longestValue = 1024 // bytes, P-8.10
+
+const made = new Map<string, { readonly key: string; readonly away: Away }>() // by conversation: the same object while it is the same
+
+/** What the person has put out of their sight in a conversation, on whichever device. */
+export function awayOf(client: Client, conv: string): Away {
+  const clearedTo = client.conversation(conv)?.personal.clearedTo ?? 0
+  const text = client.setting(conv, '', hiddenName)
+  const key = `${clearedTo} ${text}`
+  const id = `${client.status().user}/${conv}`
+  const old = made.get(id)
+  if (old?.key === key) return old.away
+  const away = { clearedTo, hidden: parseHidden(text) }
+  made.set(id, { key, away })
+  return away
 }
 
-const nothing: ReadonlySet<number> = new Set()
+export function useAway(conv: string): Away {
+  return useOfClient((client) => awayOf(client, conv))
+}
+
+/** Whether the person sees nothing of an entry any more. */
+export function useIsAway(conv: string, seq: number): boolean {
+  return useOfClient((client) => isAway(seq, awayOf(client, conv)))
+}
+
+/** How single messages go out of the person's sight, and how all so far do: on all their devices, and for nobody else. */
+export function usePutAway(): { readonly hide: (messages: readonly Message[]) => Promise<void>; readonly clear: (v: Conversation) => Promise<void> } {
+  const client = useClient()
+  const { t } = useTranslation()
+  const toast = useToast()
+  return {
+    async hide(messages) {
+      const conv = messages[0]?.conv ?? ''
+      const { clearedTo, hidden } = awayOf(client, conv)
+      const value = formatHidden([...hidden, ...messages.map((m) => m.seq)].filter((seq) => seq > clearedTo))
+      if (value.length > longestValue) toast(t('hideFull'))
+      else await client.changeSettings(conv, '', { [hiddenName]: value })
+    },
+    async clear(v) {
+      client.markRead(v.id, v.head)
+      await client.changeSettings(v.id, '', { cleared_to: String(v.head), [hiddenName]: '' })
+    },
+  }
+}

@@ -12,6 +12,28 @@ export function isAway(seq: number, { clearedTo, hidden }: Away): boolean {
   return seq <= clearedTo || hidden.has(seq)
 }
 
+/** The seqs that a text names: 3,7-9 are 3, 7, 8 and 9. What is no such text names none. */
+export function parseHidden(text: string): ReadonlySet<number> {
+  const seqs = new Set<number>()
+  for (const part of text.split(',')) {
+    const [, first, last = first] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(part) ?? []
+    const [from, to] = [Number(first), Number(last)]
+    if (to - from < 100_000) for (let seq = from; seq <= to; seq++) seqs.add(seq)
+  }
+  return seqs
+}
+
+/** The text that names some seqs. */
+export function formatHidden(seqs: Iterable<number>): string {
+  const runs: [number, number][] = []
+  for (const seq of [...seqs].sort((a, b) => a - b)) {
+    const run = runs.at(-1)
+    if (run && seq <= run[1] + 1) run[1] = seq
+    else runs.push([seq, seq])
+  }
+  return runs.map(([from, to]) => from === to ? from : `${from}-${to}`).join()
+}
+
 /** Whether a message shows in its thread only. Spec: P-5.12. */
 export function isBeside(m: Message): boolean {
   return m.rel !== undefined && m.rel.thread > 0 && !m.rel.alsoMain

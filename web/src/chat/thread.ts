@@ -1,6 +1,6 @@
 import { type Client, type Entry, type HistoryPage, type Message } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
-import { useCallback, useEffect, useState, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 'react'
 import { isShown } from './rows.js'
 
 const pageEntries = 200 // of each page of the conversation that is looked through
@@ -125,5 +125,6 @@ export function useThread(conv: string, root: number): ThreadView & { readonly m
     thread.more().catch(() => {}).finally(() => setReads(false)) // the person sees that it is not whole, and asks again
   }, [thread])
   useEffect(more, [more])
-  return { ...view, more: reads || view.isWhole ? undefined : more }
+  const asks = reads || view.isWhole ? undefined : more
+  return useMemo(() => ({ ...view, more: asks }), [view, asks])
 }

@@ -4,6 +4,9 @@ import { memo, type ReactElement, useState } from 'react'
 import { Avatar, Badge, Icon, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
+import { useAway } from '../chat/away.js'
+import { ClearDialog } from '../chat/ClearDialog.js'
+import { isAway } from '../chat/inTimeline.js'
 import { mutedText, MuteItem, MuteMenu, useMuted } from '../chat/MuteMenu.js'
 import { plainText } from '../chat/marks.js'
 import { usePlain } from '../chat/plain.js'
@@ -29,7 +32,10 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
   const presence = usePresence(v.peer)
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
+  const [clears, setClears] = useState(false)
   const muted = useMuted(v)
+  const away = useAway(v.id)
+  const last = v.last && isAway(v.last.seq, away) ? client.messages(v.id).findLast((m) => !isAway(m.seq, away) && isShown(m) && isSaid(m)) : v.last
   const ms = lastMs(client, v)
   const marked = v.unread === 0 && v.personal.unread
   const pending = usePendingOf(v.id, v.peer)
@@ -46,12 +52,12 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
             <span className="chat-row-name cut" dir="auto">{name}</span>
             {muted && <span className="chat-row-mute" role="img" aria-label={mutedText(v, translation)} title={mutedText(v, translation)}><Icon name="mute" small /></span>}
             <span className="chat-row-time">
-              {waiting ? <Ticks fate={waiting.state === 'sent' ? 'stored' : 'sending'} /> : v.last?.from === user && v.last.recalledBy === 0 && <Ticks fate={fateOf(v.last)} />}
+              {waiting ? <Ticks fate={waiting.state === 'sent' ? 'stored' : 'sending'} /> : last?.from === user && last.recalledBy === 0 && <Ticks fate={fateOf(last)} />}
               {ms > 0 && <time>{shortDate(ms, translation)}</time>}
             </span>
           </span>
           <span className="chat-row-line">
-            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} last={v.last && asEdited(v.last, pending)} selected={selected} failed={pending.some((o) => o.state === 'rejected')} waiting={waiting?.draft} /></span>
+            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} last={last && asEdited(last, pending)} cleared={away.clearedTo} selected={selected} failed={pending.some((o) => o.state === 'rejected')} waiting={waiting?.draft} /></span>
             {v.mentions.length > 0 && <span className="badge badge-round" role="img" aria-label={t('mentionsUnread', { n: v.mentions.length })}>@</span>}
             {v.unread > 0 && <Badge count={v.unread} muted={muted} label={t('unreadCount', { n: v.unread })} />}
             {marked && <span className={muted ? 'badge badge-muted badge-round' : 'badge badge-round'} role="img" aria-label={t('markedUnread')} />}
@@ -59,7 +65,8 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
           </span>
         </span>
       </button>
-      {menu && <ChatMenu conversation={v} at={menu} onMute={() => setMute(menu)} onClose={() => setMenu(undefined)} />}
+      {menu && <ChatMenu conversation={v} at={menu} onMute={() => setMute(menu)} onClear={() => setClears(true)} onClose={() => setMenu(undefined)} />}
+      {clears && <ClearDialog conversation={v} onClose={() => setClears(false)} />}
       {mute && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
     </>
   )
@@ -68,13 +75,14 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
 interface PreviewProps {
   readonly conversation: Conversation
   readonly last: Message | undefined
+  readonly cleared: number // nothing up to this seq is shown
   readonly selected: boolean
   readonly failed: boolean // a message was refused
   readonly waiting: Draft | undefined // the newest message that is not sent yet
 }
 
 /** What was said last, or is being said. */
-function Preview({ conversation: v, last: m, selected, failed, waiting }: PreviewProps): ReactElement {
+function Preview({ conversation: v, last: m, cleared, selected, failed, waiting }: PreviewProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user, account } = useSession()
@@ -86,7 +94,7 @@ function Preview({ conversation: v, last: m, selected, failed, waiting }: Previe
   if (draft !== '' && !selected) return <><span className="chat-row-draft">{t('draft')} </span>{plainText(draft)}</>
   if (waiting !== undefined) return <Words from={v.kind === 'group' ? t('you') : ''} text={said} />
   if (!m) {
-    const happened = client.messages(v.id).findLast(isShown) // a group in which nobody has written yet
+    const happened = client.messages(v.id).findLast((one) => one.seq > cleared && isShown(one)) // a group in which nobody has written yet
     return <>{v.left ? t(isDissolved(client, v) ? 'dissolvedShort' : 'notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
   }
   const from = v.kind !== 'group' ? '' : m.from === user ? t('you') : name
@@ -98,7 +106,7 @@ function Words({ from, text }: { readonly from: string; readonly text: string })
   return <>{from && <span className="chat-row-from">{from}: </span>}{text}</>
 }
 
-function ChatMenu({ conversation: v, at, onMute, onClose }: { readonly conversation: Conversation; readonly at: MenuPlace; readonly onMute: () => void; readonly onClose: () => void }): ReactElement {
+function ChatMenu({ conversation: v, at, onMute, onClear, onClose }: { readonly conversation: Conversation; readonly at: MenuPlace; readonly onMute: () => void; readonly onClear: () => void; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { pinned, archived } = v.personal
@@ -115,6 +123,7 @@ function ChatMenu({ conversation: v, at, onMute, onClose }: { readonly conversat
       <MenuItem icon="pin" onSelect={() => done(client.pinConversation(v.id, pinned > 0 ? 0 : nextPin()))}>{t(pinned > 0 ? 'unpin' : 'pin')}</MenuItem>
       <MuteItem conversation={v} onMute={onMute} />
       <MenuItem icon="archive" onSelect={() => done(client.archive(v.id, !archived))}>{t(archived ? 'unarchive' : 'toArchive')}</MenuItem>
+      <MenuItem icon="trash" danger onSelect={onClear}>{t('clearChat')}</MenuItem>
     </Menu>
   )
 }
