@@ -32,7 +32,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   return (
     <header className="chat-header">
       <BackButton chat={v?.id ?? ''} />
-      <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, info: !route.info }, route.info)}>
+      <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, thread: 0, info: !route.info }, route.info)}>
         {v?.kind === 'group' ? <Avatar id={v.id} name={title} size={42} group /> : <PeerAvatar name={title} peer={peer} />}
         <span className="chat-title-text">
           <h1 className="cut" dir="auto">{title}</h1>
@@ -46,7 +46,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
       }} />}
       {menu && v && (
         <Menu at={menu} label={t('more')} onClose={() => setMenu(undefined)}>
-          <MenuItem icon="info" onSelect={() => go({ ...route, info: true })}>{t('info')}</MenuItem>
+          <MenuItem icon="info" onSelect={() => go({ ...route, thread: 0, info: true })}>{t('info')}</MenuItem>
           <MenuItem icon="pin" onSelect={() => setPins(true)}>{t('pinnedMessages')}</MenuItem>
           <MenuItem icon="calendar" onSelect={onDate}>{t('jumpToDate')}</MenuItem>
           <MuteItem conversation={v} onMute={() => setMute(menu)} />
