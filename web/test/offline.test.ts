@@ -262,7 +262,7 @@ describe('a chat that is cut off', { timeout: suiteMs, concurrency: 3 }, () => {
     front.stop()
   })
 
-  for (const [what, file] of [['picker', /\/assets\/EmojiPicker-.*\.js$/], ['data', /\/assets\/en-.*\.js$/]] as const) {
+  for (const [what, file] of [['picker', /\/assets\/parts-.*\.js$/], ['data', /\/assets\/en-.*\.js$/]] as const) {
     test(`a server that has a newer page has no emoji ${what} for the old one: the page says so and goes on`, async () => {
       const [user = ''] = await shared.users('yuri')
       const context = await profile(shared.browser, { serviceWorkers: 'block' })

@@ -4,6 +4,7 @@ import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, us
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
+import { Later } from '../Later.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConfirmDialog } from '../info/GroupInfo.js'
 import { isDissolved } from '../sidebar/list.js'
@@ -21,16 +22,17 @@ import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { MissingChat } from './MissingChat.js'
 import { arrange, asEdited } from './rows.js'
 import { type Selection, toggled } from './selection.js'
-import { SelectBar } from './SelectBar.js'
 import { PinBar } from './PinBar.js'
 import { ReactDialog } from './ReactDialog.js'
-import { ThreadPanel } from './ThreadPanel.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
 import { newestWaiting, PutOff, usePutOff, WaitLine } from './WaitLine.js'
 import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
+
+const loadThread = () => import('../parts.js').then((m) => m.ThreadPanel)
+const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
 type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
@@ -139,8 +141,8 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {v?.left
           ? <p className="composer-none">{t(isDissolved(client, v) ? 'dissolved' : 'notMember')}</p>
           : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
-        {thread > 0 && v && <ThreadPanel key={thread} conversation={v} root={thread} chat={peer ? `@${peer}` : conv} pending={pending} intent={threadIntent} onIntent={setThreadIntent} control={threadComposer} onClose={closeThread} />}
-        {selection && v && <SelectBar selection={selection} conversation={v} onEnd={endSelection} />}
+        {thread > 0 && v && <Later key={thread} load={loadThread} onFailed={closeThread} of={{ conversation: v, root: thread, chat: peer ? `@${peer}` : conv, pending, intent: threadIntent, onIntent: setThreadIntent, control: threadComposer, onClose: closeThread }} />}
+        {selection && v && <Later load={loadBar} onFailed={endSelection} of={{ selection, conversation: v, onEnd: endSelection }} />}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onHide={(message) => setOpen({ kind: 'hide', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}

@@ -12,8 +12,14 @@ import { thrownText } from './failure.js'
 import { ForwardDialog } from './ForwardDialog.js'
 import { chosenOf, type Selection, textsOf } from './selection.js'
 
+interface SelectBarProps {
+  readonly selection: Selection
+  readonly conversation: Conversation
+  readonly onEnd: () => void
+}
+
 /** What can be done with the messages that are selected. It stands where the person writes otherwise. */
-export function SelectBar({ selection, conversation: v, onEnd }: { readonly selection: Selection; readonly conversation: Conversation; readonly onEnd: () => void }): ReactElement {
+export default function SelectBar({ selection, conversation: v, onEnd }: SelectBarProps): ReactElement {
   const translation = useTranslation()
   const { t } = translation
   const client = useClient()

@@ -25,7 +25,7 @@ interface ThreadProps {
 }
 
 /** What is said about one message, beside the conversation. */
-export function ThreadPanel({ conversation: v, root, chat, pending: all, intent, onIntent, control, onClose }: ThreadProps): ReactElement {
+export default function ThreadPanel({ conversation: v, root, chat, pending: all, intent, onIntent, control, onClose }: ThreadProps): ReactElement {
   const { t } = useTranslation()
   const { user } = useStatus()
   const found = useThread(v.id, root)

@@ -14,7 +14,7 @@ export function Emojis({ onPick, onClose }: Pick<EmojiPickerProps, 'onPick' | 'o
     toast(t(navigator.onLine ? 'newVersion' : 'errorOffline'))
   }, [onClose, t, toast])
   useEffect(() => {
-    if (!Picker) import('./EmojiPicker.js').then((m) => setPicker(() => m.default), failed)
+    if (!Picker) import('../parts.js').then((m) => setPicker(() => m.EmojiPicker), failed)
   }, [Picker, failed])
   return Picker ? <Picker onPick={onPick} onClose={onClose} onFailed={failed} /> : null
 }
