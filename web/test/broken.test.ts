@@ -66,7 +66,7 @@ const seen: readonly Rule[] = [
   { file: 'src/chat/roving.ts', old: "before.tabIndex = -1", new: 'before.tabIndex = 0', guard: 'test/everybody.test.ts', by: 'arrows go' },
   { file: 'src/main.tsx', old: 'subscribePreferences(applyTheme)', new: 'void applyTheme', guard: 'test/everybody.test.ts', by: 'the theme' },
   { file: 'src/chat/Body.tsx', old: 'rel="noopener noreferrer nofollow"', new: 'rel="opener"', guard: 'test/chat.test.ts', by: 'what others write is text' },
-  { file: 'src/chat/ChatView.tsx', old: "composer.current.insert(o.draft.text ?? '')", new: '', guard: 'test/chat.test.ts', by: 'the field grows' },
+  { file: 'src/chat/ChatView.tsx', old: "field.insert(o.draft.text ?? '')", new: '', guard: 'test/chat.test.ts', by: 'the field grows' },
   { file: 'src/chat/WhoDialog.tsx', old: 'client.whoReacted(v.id, m.seq).then(setReacted', new: 'client.whoReacted(v.id, m.seq).then(() => {}', guard: 'test/list.test.ts', by: 'reaction, pin' },
   { file: 'src/main.tsx', old: "if (isOurs) location.hash = data.address", new: '', guard: 'test/notify.test.ts', by: 'title and icon' },
   { file: 'src/App.tsx', old: "if (state === 'live') lookForUpdate()", new: 'Promise.resolve()', guard: 'test/offline.test.ts', by: 'a newer one' },

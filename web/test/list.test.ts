@@ -37,6 +37,7 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
     await here.row(otto).click()
     await there.row(otto).getByRole('img', { name: 'Marked as unread' }).waitFor({ state: 'detached' })
     await set(here, max, 'Mute')
+    await here.page.getByRole('menuitem', { name: 'Always' }).click()
     await there.row(max).locator('.badge-muted').waitFor()
     await there.page.getByRole('searchbox').fill('nor') // the archive is found too
     await there.row(nora).click()

@@ -88,6 +88,7 @@ describe('a tab that is not seen', { timeout: suiteMs, concurrency: 3 }, () => {
     await hide(one, false)
     await one.row(peer).click({ button: 'right' })
     await one.page.getByRole('menuitem', { name: 'Mute' }).click()
+    await one.page.getByRole('menuitem', { name: 'Always' }).click()
     await one.row(peer).locator('.badge-muted').waitFor()
     await hide(one)
     await shared.server.sendAs(peer, { user, text: 'muted' })
