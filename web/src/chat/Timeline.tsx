@@ -99,7 +99,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     const key = scroller.current?.lastSeen()
     const seen = shown.findLast((m) => keyOf(m, user) === key)
     const among = span.to === Infinity ? whole.messages : shown // what has no row, as one of a thread, is read with the last one that has
-    const upTo = seen?.seq === shown.findLast(isShown)?.seq ? among.at(-1)?.seq ?? 0 : seen?.seq ?? 0
+    const upTo = seen && seen.seq === shown.findLast(isShown)?.seq ? among.at(-1)?.seq ?? 0 : seen?.seq ?? 0
     if (upTo > v.read) client.markRead(v.id, upTo)
   }, [client, isSeen, scroller, shown, span.to, user, v.id, v.read, whole])
   useEffect(() => {
