@@ -1,6 +1,6 @@
 import { isPetrelError } from '@petrel-im/sdk'
 import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
-import { Component, type ReactElement, type ReactNode, Suspense, use, useEffect, useReducer, useRef } from 'react'
+import { Component, type ReactElement, type ReactNode, Suspense, use, useCallback, useEffect, useReducer, useRef } from 'react'
 import { Button, Logo, Toasts } from '../ui/index.js'
 import { useAccounts } from './account/accounts.js'
 import { goOnWithoutStore, isLeaving, leave, openedSession, openSession, revoked, type Session } from './account/session.js'
@@ -9,11 +9,10 @@ import { SignIn } from './account/SignIn.js'
 import { useRoute } from './environment.js'
 import { type Key, useTranslation } from './i18n/index.js'
 import { useKeys } from './keys.js'
+import { Later } from './Later.js'
 import { watchMessages } from './notify.js'
 import { Panes } from './Panes.js'
 import { go } from './route.js'
-import { DevicesView } from './settings/DevicesView.js'
-import { SettingsView } from './settings/SettingsView.js'
 import { AccountMenu, addAccountRoute } from './sidebar/AccountMenu.js'
 import { Sidebar } from './sidebar/Sidebar.js'
 import { useUnsent } from './snapshot.js'
@@ -62,11 +61,16 @@ function Open({ session, onAgain }: { readonly session: Session; readonly onAgai
   return <Page />
 }
 
+const loadSettings = () => import('./parts.js').then((m) => m.SettingsView)
+const loadDevices = () => import('./parts.js').then((m) => m.DevicesView)
+const noProps = {}
+
 function Page(): ReactElement {
-  const { panel } = useRoute()
+  const { panel, account } = useRoute()
+  const leavePanel = useCallback(() => go({ account }, true), [account])
   const search = useRef<HTMLInputElement>(null)
   useKeys(search)
-  return <Panes sidebar={<Sidebar search={search} menu={(onNewGroup) => <AccountMenu onNewGroup={onNewGroup} />} />} panel={panel === 'settings' ? <SettingsView /> : panel === 'devices' && <DevicesView />} />
+  return <Panes sidebar={<Sidebar search={search} menu={(onNewGroup) => <AccountMenu onNewGroup={onNewGroup} />} />} panel={panel !== '' && <Later key={panel} load={panel === 'settings' ? loadSettings : loadDevices} of={noProps} onFailed={leavePanel} />} />
 }
 
 const notes: Readonly<Partial<Record<string, Key>>> = { replaced: 'replacedNote', user_disabled: 'disabledNote' }

@@ -1,9 +1,9 @@
 import { useStatus } from '@petrel-im/sdk/react'
-import type { ReactElement, ReactNode } from 'react'
+import { type ReactElement, type ReactNode, useCallback } from 'react'
 import { ChatView } from './chat/ChatView.js'
 import { ConnectionLine, ConnectionText, useConnectionText } from './connection.js'
-import { useRoute } from './environment.js'
-import { InfoPanel } from './info/InfoPanel.js'
+import { useGo, useRoute } from './environment.js'
+import { Later } from './Later.js'
 import { useNarrow } from './narrow.js'
 import { NoChat } from './NoChat.js'
 import { isListed } from './sidebar/list.js'
@@ -17,9 +17,14 @@ interface PanesProps {
   readonly part?: boolean // of a page of somebody else, who says what is main in it
 }
 
+const loadInfo = () => import('./parts.js').then((m) => m.InfoPanel)
+
 /** The list, the chat beside it, and what is known of it: as many as there is room for. */
 export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
-  const { conv, user, info: opened } = useRoute()
+  const route = useRoute()
+  const { conv, user, info: opened } = route
+  const go = useGo()
+  const closeInfo = useCallback(() => go({ ...route, info: false }, true), [go, route])
   const connection = useConnectionText()
   const some = useOfClient((c) => c.conversations().some(isListed))
   const { synced } = useStatus() // before that nobody knows whether there are conversations
@@ -35,7 +40,7 @@ export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
       <div className={`panes${chat || panel ? ' panes-main' : ''}${chat && info ? ' panes-info' : ''}${sidebar ? '' : ' panes-alone'}`}>
         {sidebar}
         {main}
-        {chat && info && <InfoPanel key={key} conv={conv} peer={user} />}
+        {chat && info && <Later key={key} load={loadInfo} of={{ conv, peer: user }} onFailed={closeInfo} />}
       </div>
     </ConnectionText>
   )

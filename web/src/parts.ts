@@ -1,4 +1,13 @@
 // What a page does not need to show a chat: one file, which is loaded when the first of it is shown.
+export { DateDialog } from './chat/DateDialog.js'
+export { DevicesView } from './settings/DevicesView.js'
+export { ForwardDialog } from './chat/ForwardDialog.js'
+export { InfoPanel } from './info/InfoPanel.js'
+export { NewChatDialog } from './sidebar/NewChatDialog.js'
+export { NewGroupDialog } from './sidebar/NewGroupDialog.js'
+export { PinsDialog } from './chat/PinsDialog.js'
+export { SettingsView } from './settings/SettingsView.js'
+export { WhoDialog } from './chat/WhoDialog.js'
 export { default as EmojiPicker } from './emoji/EmojiPicker.js'
 export { default as SelectBar } from './chat/SelectBar.js'
 export { default as ThreadPanel } from './chat/ThreadPanel.js'

@@ -41,7 +41,7 @@ const rules: readonly Rule[] = [
 /** What only a browser sees. */
 const seen: readonly Rule[] = [
   { file: 'src/chat/ChatView.tsx', old: 'conv={id || conv}', new: 'conv={id}', guard: 'test/group.test.ts', by: 'of which this browser has not heard yet' },
-  { file: 'src/chat/Body.tsx', old: 'if (!whole) grow()', new: '', guard: 'test/long.test.ts', by: 'a long message is folded' },
+  { file: 'src/chat/Body.tsx', old: 'grow()', new: '', guard: 'test/long.test.ts', by: 'a long message is folded' },
   { file: 'src/chat/Composer.tsx', old: " || length.over > 0) return", new: ') return', guard: 'test/long.test.ts', by: 'characters are counted' },
   { file: 'ui/composing.ts', old: 'return key.isComposing || key.keyCode === 229', new: 'return false', guard: 'test/input.test.ts', by: 'in the composer' },
   { file: 'src/chat/ChatView.tsx', old: ' && !isComposing(e)', new: '', guard: 'test/input.test.ts', by: 'in the composer' },
@@ -60,7 +60,7 @@ const seen: readonly Rule[] = [
   { file: '../sdk/ts/src/tabs/tab.ts', old: 'this.#unanswered++ >= stealAfter', new: 'false', guard: 'test/tabs.test.ts', by: 'is frozen' },
   { file: '../sdk/ts/src/tabs/tab.ts', old: 'if (!this.#running || this.#closed.signal.aborted) return\n    const held', new: 'if (this.#loaded) return\n    const held', guard: 'test/tabs.test.ts', by: 'crashes' },
   { file: 'src/chat/rows.ts', old: 'Math.max(newest, lines.length > 0 ? newest : o.composedMs)', new: 'o.composedMs', guard: 'test/offline.test.ts', by: 'wrong by -30 hours' },
-  { file: 'src/connection.tsx', old: 'setLong(true)', new: 'setLong(false)', guard: 'test/offline.test.ts', by: 'one calm line' },
+  { file: 'src/lasting.ts', old: 'setLong(true)', new: 'setLong(false)', guard: 'test/offline.test.ts', by: 'one calm line' },
   { file: '../sdk/ts/src/core/sync.ts', old: 'c.convs.clear()\n', new: '', guard: 'test/offline.test.ts', by: 'a store that is put back' },
   { file: 'src/chat/Timeline.tsx', old: "newest && newest.seq > begun.current", new: 'newest', guard: 'test/everybody.test.ts', by: 'announced once' },
   { file: 'src/chat/roving.ts', old: "before.tabIndex = -1", new: 'before.tabIndex = 0', guard: 'test/everybody.test.ts', by: 'arrows go' },
@@ -85,7 +85,7 @@ const seen: readonly Rule[] = [
   { file: 'src/chat/ChatHeader.tsx', old: '<h1 className="cut" dir="auto">', new: '<h1 style={{ width: \'max-content\' }}>', guard: 'test/axe.test.ts', by: 'dark' },
   { file: 'src/chat/ChatView.tsx', old: '<Composer chat=', new: '<Composer key={id} chat=', guard: 'test/input.test.ts', by: 'while all else changes' },
   { file: 'src/chat/Completion.tsx', old: '(?<![A-Za-z0-9_@.:：/])', new: '(?<=^|\\s)', guard: 'test/input.test.ts', by: 'without a blank' },
-  { file: 'src/connection.tsx', old: '}, [live])', new: '}, [live, state])', guard: 'test/looks.test.ts', by: 'a line says that there is no connection' },
+  { file: 'src/connection.tsx', old: 'useLasting(lost, silentMs)', new: 'useLasting(lost && state !== \'offline\', silentMs)', guard: 'test/looks.test.ts', by: 'a line says that there is no connection' },
   { file: 'ui/Dialog.tsx', old: 'writableOnPhone)?.focus()', new: 'writableOnPhone)', guard: 'test/looks.test.ts', by: 'a dialog begins in its first field' },
   { file: 'src/account/find.ts', old: 'small === typed || ', new: 'true || ', guard: 'test/looks.test.ts', by: 'a user name is in small letters' },
   { file: 'src/chat/Scroller.ts', old: 'this.#view.scrollTop = this.#at + moved', new: 'void moved', guard: 'test/timeline.test.ts', by: 'no row jumps' },

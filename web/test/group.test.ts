@@ -75,7 +75,7 @@ describe('groups', { timeout: suiteMs, concurrency: 3 }, () => {
     await dialog.getByRole('alert').getByText('There is no such user.').waitFor()
     await typed.fill('two words')
     await p.press('Create', 'dialog')
-    await dialog.getByRole('alert').getByText('A user name has letters').waitFor()
+    await dialog.getByRole('alert').getByText('A user name has Latin letters').waitFor()
     await typed.fill(`@${zeno}`)
     await p.press('Create', 'dialog')
     await dialog.waitFor({ state: 'detached' })

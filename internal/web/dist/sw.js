@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "a7757f976b983d11"
-const files = ["/","/assets/EmojiPicker-CZV5UU5S.js","/assets/EmojiPicker-DuQ5JLWt.css","/assets/en-Ba68I1a1.js","/assets/index-DP1nxLm2.js","/assets/index-hm1NMsE0.css","/assets/zh-CgX5wPb3.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "c313238b1d2ee28d"
+const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-Cnfv1Wwh.css","/assets/index-DeggX9E-.js","/assets/parts-BmC8qKh9.css","/assets/parts-CvrWVD7V.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

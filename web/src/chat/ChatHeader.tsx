@@ -1,19 +1,21 @@
 import type { Conversation } from '@petrel-im/sdk'
 import { useClient, useConversations, useMessages, usePresence, useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useContext, useEffect, useReducer, useState } from 'react'
+import { type ReactElement, useCallback, useContext, useEffect, useReducer, useState } from 'react'
 import { Avatar, Badge, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConnectionText } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
+import { Later } from '../Later.js'
 import { useGo, useRoute } from '../environment.js'
 import { isDissolved, isListed, isMuted } from '../sidebar/list.js'
 import { lastSeen } from './lastSeen.js'
 import { useMembers } from './members.js'
 import { ClearDialog } from './ClearDialog.js'
 import { MuteItem, MuteMenu, nextUnmuted, useAfter } from './MuteMenu.js'
-import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
+
+const loadPins = () => import('../parts.js').then((m) => m.PinsDialog)
 
 /** Who or what the conversation is with. */
 export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly conversation: Conversation | undefined; readonly peer: string; readonly onJump: (seq: number) => void; readonly onDate: () => void }): ReactElement {
@@ -27,6 +29,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
   const [clears, setClears] = useState(false)
   const [pins, setPins] = useState(false)
+  const closePins = useCallback(() => setPins(false), [])
   const title = peer ? peer === user ? t('notes') : name : v?.title || t('group')
   if (!v && peer === '') return <UnknownHeader />
   return (
@@ -55,7 +58,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
       )}
       {clears && v && <ClearDialog conversation={v} onClose={() => setClears(false)} />}
       {mute && v && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
-      {pins && v && <PinsDialog conv={v.id} onJump={(seq) => { setPins(false); onJump(seq) }} onClose={() => setPins(false)} />}
+      {pins && v && <Later load={loadPins} onFailed={closePins} of={{ conv: v.id, onJump: (seq: number) => { setPins(false); onJump(seq) }, onClose: closePins }} />}
     </header>
   )
 }

@@ -6,7 +6,7 @@ import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
 import { Later } from '../Later.js'
 import { useSession } from '../account/SessionContext.js'
-import { ConfirmDialog } from '../info/GroupInfo.js'
+import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { isDissolved } from '../sidebar/list.js'
 import { useChat, usePendingOf } from '../snapshot.js'
 import { type ChatActions, ChatContext } from './actions.js'
@@ -16,8 +16,6 @@ import { BlockedLine } from './BlockedLine.js'
 import { ChatHeader } from './ChatHeader.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { thrownText } from './failure.js'
-import { DateDialog } from './DateDialog.js'
-import { ForwardDialog } from './ForwardDialog.js'
 import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { MissingChat } from './MissingChat.js'
 import { arrange, asEdited } from './rows.js'
@@ -27,11 +25,13 @@ import { ReactDialog } from './ReactDialog.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
 import { newestWaiting, PutOff, usePutOff, WaitLine } from './WaitLine.js'
-import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
 
 const loadThread = () => import('../parts.js').then((m) => m.ThreadPanel)
+const loadForward = () => import('../parts.js').then((m) => m.ForwardDialog)
+const loadDate = () => import('../parts.js').then((m) => m.DateDialog)
+const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
 type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
@@ -145,12 +145,12 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {selection && v && <Later load={loadBar} onFailed={endSelection} of={{ selection, conversation: v, onEnd: endSelection }} />}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onHide={(message) => setOpen({ kind: 'hide', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
-        {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
+        {open?.kind === 'date' && <Later load={loadDate} onFailed={close} of={{ ms: open.ms, onChoose: (ms: number) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }, onClose: close }} />}
         {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
         {open?.kind === 'hide' && <ConfirmDialog text={t('hideQuestion', { n: 1 })} yes="hide" act={() => hide([open.message])} onClose={close} />}
         {open?.kind === 'react' && <ReactDialog message={open.message} onClose={close} />}
-        {open?.kind === 'forward' && <ForwardDialog messages={[open.message]} onClose={close} />}
-        {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}
+        {open?.kind === 'forward' && <Later load={loadForward} onFailed={close} of={{ messages: [open.message], onClose: close }} />}
+        {(open?.kind === 'reacted' || open?.kind === 'read') && v && <Later load={loadWho} onFailed={close} of={{ kind: open.kind, message: open.message, conversation: v, onClose: close }} />}
       </div>
     </PutOff></ChatContext>
   )

@@ -1,7 +1,7 @@
 import type { Conversation } from '@petrel-im/sdk'
 import type { ReactElement } from 'react'
 import { useTranslation } from '../i18n/index.js'
-import { ConfirmDialog } from '../info/GroupInfo.js'
+import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { usePutAway } from './away.js'
 
 /** Asks before all messages so far go out of the person's sight. */

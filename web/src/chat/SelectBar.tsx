@@ -4,7 +4,7 @@ import { type ReactElement, useEffect, useLayoutEffect, useRef, useState } from 
 import { activeIn, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
-import { ConfirmDialog } from '../info/GroupInfo.js'
+import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { useOfClient } from '../snapshot.js'
 import { usePutAway } from './away.js'
 import { copy } from './copy.js'

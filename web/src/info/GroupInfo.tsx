@@ -5,16 +5,11 @@ import { Button, Dialog, Menu, MenuItem, type MenuPlace, RowButton, useToast } f
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useMembers } from '../chat/members.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
+import { ConfirmDialog, type Question } from './ConfirmDialog.js'
 import { MemberList } from './MemberList.js'
 import { useChoice, UserPicker } from './UserPicker.js'
-
-interface Question {
-  readonly text: string
-  readonly yes: Key
-  readonly act: () => Promise<void>
-}
 
 /** The members of a group, and what the person may do with them and with the group. */
 export function GroupInfo({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
@@ -80,24 +75,6 @@ function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly
   return (
     <Dialog title={t('addMembers')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="add-members" disabled={choice.chosen.length === 0 && choice.typed.trim() === ''}>{t('add')}</Button>}>
       <form id="add-members" className="dialog-body" onSubmit={(e) => void add(e)}><UserPicker choice={choice} /></form>
-    </Dialog>
-  )
-}
-
-export function ConfirmDialog({ text, yes, act, onClose }: Question & { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
-  const toast = useToast()
-  const [busy, setBusy] = useState(false)
-  const confirm = (): void => {
-    setBusy(true)
-    act().then(onClose, (why: unknown) => {
-      toast(thrownText(why, t))
-      onClose()
-    })
-  }
-  return (
-    <Dialog title={t(yes)} closeLabel={t('close')} onClose={onClose} foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look="danger-primary" disabled={busy} onClick={confirm}>{t(yes)}</Button></>}>
-      <p className="dialog-body">{text}</p>
     </Dialog>
   )
 }

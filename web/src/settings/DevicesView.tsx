@@ -6,7 +6,7 @@ import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { fullDate } from '../i18n/dates.js'
 import { type Key, useTranslation } from '../i18n/index.js'
-import { ConfirmDialog } from '../info/GroupInfo.js'
+import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { go } from '../route.js'
 import './settings.css'
 

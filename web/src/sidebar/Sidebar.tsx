@@ -10,8 +10,7 @@ import { useGo, useRoute } from '../environment.js'
 import { useNarrow } from '../narrow.js'
 import { ChatRow } from './ChatRow.js'
 import { chatRoute, inOrder, isListed, isMuted, matches } from './list.js'
-import { NewChatDialog } from './NewChatDialog.js'
-import { NewGroupDialog } from './NewGroupDialog.js'
+import { type Beginning, NewDialog } from './NewDialog.js'
 import { isNamed, usePeople } from './people.js'
 import { PeopleResult, PersonRow } from './PeopleResult.js'
 import { Welcome } from './Welcome.js'
@@ -35,7 +34,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const { synced } = useStatus()
   const [wanted, setWanted] = useState('')
   const [archive, setArchive] = useState(false)
-  const [creating, setCreating] = useState<'chat' | 'group' | undefined>(undefined)
+  const [creating, setCreating] = useState<Beginning>(undefined)
   const listed = useMemo(() => inOrder(client, all.filter(isListed)), [client, all])
   useWatch(listed)
 
@@ -83,8 +82,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
         {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} shown={people} onOpen={() => setWanted('')} />}
         {!searching && chats.length === 0 && (synced ? <Empty archive={archive} /> : <FirstLoad />)}
       </div>
-      {creating === 'chat' && <NewChatDialog onGroup={() => setCreating('group')} onClose={() => setCreating(undefined)} />}
-      {creating === 'group' && <NewGroupDialog onClose={() => setCreating(undefined)} />}
+      <NewDialog open={creating} onOpen={setCreating} />
     </nav>
   )
 }

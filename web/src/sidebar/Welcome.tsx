@@ -3,16 +3,14 @@ import { Logo, RowButton } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useGo } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
-import { NewChatDialog } from './NewChatDialog.js'
-import { NewGroupDialog } from './NewGroupDialog.js'
+import { type Beginning, NewDialog } from './NewDialog.js'
 
 /** What to begin with, for somebody who has no conversation yet. */
 export function Welcome(): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()
   const go = useGo()
-  const [open, setOpen] = useState<'chat' | 'group' | undefined>(undefined)
-  const close = (): void => setOpen(undefined)
+  const [open, setOpen] = useState<Beginning>(undefined)
   return (
     <div className="welcome">
       <Logo size={64} />
@@ -23,8 +21,7 @@ export function Welcome(): ReactElement {
         <RowButton icon="people" note={t('newGroupNote')} onClick={() => setOpen('group')}>{t('newGroup')}</RowButton>
         <RowButton icon="bookmark" note={t('notesNote')} onClick={() => go({ account: user, user })}>{t('notes')}</RowButton>
       </div>
-      {open === 'chat' && <NewChatDialog onGroup={() => setOpen('group')} onClose={close} />}
-      {open === 'group' && <NewGroupDialog onClose={close} />}
+      <NewDialog open={open} onOpen={setOpen} />
     </div>
   )
 }

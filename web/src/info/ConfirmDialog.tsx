@@ -1,0 +1,29 @@
+import { type ReactElement, useState } from 'react'
+import { Button, Dialog, useToast } from '../../ui/index.js'
+import { thrownText } from '../chat/failure.js'
+import { type Key, useTranslation } from '../i18n/index.js'
+
+/** What a person is asked before something is done that they cannot undo. */
+export interface Question {
+  readonly text: string
+  readonly yes: Key
+  readonly act: () => Promise<void>
+}
+
+export function ConfirmDialog({ text, yes, act, onClose }: Question & { readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const toast = useToast()
+  const [busy, setBusy] = useState(false)
+  const confirm = (): void => {
+    setBusy(true)
+    act().then(onClose, (why: unknown) => {
+      toast(thrownText(why, t))
+      onClose()
+    })
+  }
+  return (
+    <Dialog title={t(yes)} closeLabel={t('close')} onClose={onClose} foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look="danger-primary" disabled={busy} onClick={confirm}>{t(yes)}</Button></>}>
+      <p className="dialog-body">{text}</p>
+    </Dialog>
+  )
+}

@@ -1,0 +1,16 @@
+import { type ReactElement, useCallback } from 'react'
+import { Later } from '../Later.js'
+
+/** What a person begins: a chat, or a group. */
+export type Beginning = 'chat' | 'group' | undefined
+
+const loadChat = () => import('../parts.js').then((m) => m.NewChatDialog)
+const loadGroup = () => import('../parts.js').then((m) => m.NewGroupDialog)
+
+/** The dialog in which something begins, if it is open. */
+export function NewDialog({ open, onOpen }: { readonly open: Beginning; readonly onOpen: (open: Beginning) => void }): ReactElement | null {
+  const close = useCallback(() => onOpen(undefined), [onOpen])
+  const group = useCallback(() => onOpen('group'), [onOpen])
+  if (open === undefined) return null
+  return open === 'chat' ? <Later key="chat" load={loadChat} onFailed={close} of={{ onGroup: group, onClose: close }} /> : <Later key="group" load={loadGroup} onFailed={close} of={{ onClose: close }} />
+}
