@@ -259,17 +259,9 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await messageMenu(p, '收到，明天见', t('select'))
       await p.locator('.message', { has: p.locator('.body', { hasText: 'The last thing' }) }).last().click()
     },
-    'thread': async ({ p, to, t }) => {
+    'thread': async ({ p, to }) => {
       await to(mixed)
-      if (await p.locator('.bubble-replies').count() === 0) {
-        await messageMenu(p, '收到，明天见', t('thread'))
-        const answer = p.getByRole('textbox', { name: t('replyInThread') })
-        for (const text of ['Which dock do you mean?', '三号码头，北边那个']) {
-          await answer.fill(text)
-          await p.locator('.thread .composer-send').click()
-          await p.locator('.thread .message', { hasText: text }).last().getByRole('img', { name: t('fateStored') }).waitFor()
-        }
-      } else await p.locator('.bubble-replies').last().click()
+      await p.locator('.bubble-replies').last().click()
       await p.locator('.thread .message').nth(2).waitFor()
     },
     'thread-root': async ({ p, to }) => {

@@ -111,7 +111,9 @@ export async function makeWorld(server: Server): Promise<World> {
   await read('alice', own)
   await read('bob', own)
   await read('carol', own)
-  await say(30 * minute, 'carol', to, '收到，明天见！', { replyTo: String(pinned.seq) })
+  const root = await say(30 * minute, 'carol', to, '收到，明天见！', { replyTo: String(pinned.seq) })
+  await say(20 * minute, 'alice', to, 'Which dock do you mean?', { thread: String(root.seq) })
+  await say(19 * minute, 'carol', to, '三号码头，北边那个', { thread: String(root.seq) })
   await say(12 * minute, 'dave', to, '@alice the screenshots are there now', { mentions: ['alice'] })
 
   // A crowd that has said a lot.

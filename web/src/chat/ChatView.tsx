@@ -74,6 +74,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     openThread(0)
     if (matchMedia('(pointer: fine)').matches) requestAnimationFrame(() => composer.current?.focus())
   }, [openThread])
+  const [unfolded] = useState(() => new Set<string>())
   const actions = useMemo<ChatActions>(() => {
     const said = (why: unknown): void => toast(thrownText(why, t))
     const intend = (next: NonNullable<Intent>): void => isOfThread(next.message, thread) ? setThreadIntent(next) : setIntent(next)
@@ -110,10 +111,10 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       },
       discard: (o) => client.discard(o.id),
       grow: () => timeline.current?.grow(),
-      unfolded: new Set(),
+      unfolded,
       openUser: (user) => go({ account: session.user, user }),
     }
-  }, [client, go, id, openThread, session, t, thread, toast])
+  }, [client, go, id, openThread, session, t, thread, toast, unfolded])
 
   const refuseFiles = (e: ClipboardEvent | DragEvent): void => {
     if (!isOnlyFiles('clipboardData' in e ? e.clipboardData : e.dataTransfer)) return
