@@ -319,7 +319,7 @@ var rows = map[string]row{
 		return &petrelv1.AdminDissolveGroupRequest{Conv: p.conv, RequestId: "r1"}
 	}},
 	"AdminService/GetOverview": {request: fixed(&petrelv1.GetOverviewRequest{}), masks: []protoreflect.Name{
-		"totals", // counted in the background
+		"totals", "accepted", // counted in the background, and what others send
 		"verdict", "incidents", "samples", "time_ms", "now", "queues", "budgets", "refused", "storage", "cpu", "rss_bytes", "loud"}},
 	"AdminService/ListRefusals": {request: func(p *parties) proto.Message {
 		p.registered("errs")
