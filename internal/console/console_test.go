@@ -270,7 +270,7 @@ func TestRefusalsAreGroupedByWhoAndCode(t *testing.T) {
 	}
 }
 
-// Who names somebody in a wrong login is no reason to blame them.
+// A wrong login counts against its address, not against the user whom it names.
 func TestWrongLoginsAreOfTheirAddress(t *testing.T) {
 	var r Refusals
 	now := time.Unix(1_795_262_400, 0)

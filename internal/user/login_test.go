@@ -505,8 +505,8 @@ func TestTriesAreLimitedForEachUserAndEachAddress(t *testing.T) {
 	w.refresh(l.Refresh, "")
 }
 
-// Whoever knows the password of a disabled user is told that they are disabled; whoever does
-// not gets the same answer as for any other user.
+// The right password of a disabled user is answered with user_disabled, a wrong one as that of
+// any other user.
 func TestDisabledUserIsToldSoWithTheRightPasswordOnly(t *testing.T) {
 	w := people(t)
 	w.register("alice", phone(1))

@@ -1,4 +1,4 @@
-// What a chart writes beside its axes, and where it has points.
+// The axes of a chart: their numbers, and the points of its samples.
 
 /** A value beside an axis, with as many digits as tell it from the next one. */
 export function tick(v: number, step: number, { tag }: { readonly tag: string }): string {

@@ -96,7 +96,7 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
     if (intent) field.current?.focus()
   }, [intent])
 
-  // What another tab has written or sent is here too, once nobody writes in this field: at the latest when the focus leaves it.
+  // The field takes the draft of another tab once nobody writes in it: at the latest when the focus leaves it.
   const missed = useRef(false)
   const composing = useRef(false)
   const takeDraft = useCallback((isLeft = false) => {

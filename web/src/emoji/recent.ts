@@ -1,7 +1,7 @@
 import { keep, recall } from '../stored.js'
 import type { Tone } from './tone.js'
 
-// What a person chose among emojis, in this browser, by account: it goes with the account.
+// Emojis that a person chose last, and their skin tone, in this browser, by account: a logout removes them.
 
 const most = 32 // emojis
 

@@ -7,6 +7,7 @@ import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
 import { isHandle } from '../sidebar/PeopleResult.js'
+import { isNamed } from '../sidebar/people.js'
 
 const mostOffered = 8
 
@@ -66,9 +67,8 @@ export function UserPicker({ choice: { chosen, without, typed, error, choose, ty
   const { t } = useTranslation()
   const { user, names } = useSession()
   const handle = handleIn(typed)
-  const words = handle.toLowerCase()
   const peers = useConversations().map((v) => v.peer).filter((p) => p !== '' && p !== user && !without.includes(p))
-  const offered = peers.filter((p) => !chosen.includes(p) && (p.toLowerCase().includes(words) || names.of(p).toLowerCase().includes(words))).slice(0, mostOffered)
+  const offered = peers.filter((p) => !chosen.includes(p) && isNamed(p, typed, names)).slice(0, mostOffered)
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
     if (e.key === 'Enter' && handle !== '') {
