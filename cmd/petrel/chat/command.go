@@ -42,6 +42,7 @@ var verbs = []struct{ verb, args, does string }{
 	{"/block", "[USER]", "get nothing more from a user in your direct conversation"},
 	{"/unblock", "[USER]", "get what the user writes from now on"},
 	{"/numbers", "", "show or hide the numbers of messages"},
+	{"/more", "[#N]", "show the whole of the newest folded message, or of message number N"},
 	{"/retry", "", "send again what was refused"},
 	{"/drop", "", "delete what was refused"},
 	{"/help", "", "show this help"},
@@ -88,7 +89,7 @@ func parse(s string) (o order, isOrder bool, err error) {
 		if o.text = strings.Trim(rest, `"`); o.text == "" {
 			return o, true, wrong
 		}
-	case "/edit", "/recall", "/reply", "/forward", "/react", "/pin":
+	case "/edit", "/recall", "/more", "/reply", "/forward", "/react", "/pin":
 		if o.text = rest; strings.HasPrefix(rest, "#") {
 			number, text, _ := strings.Cut(rest[1:], " ")
 			if o.seq, err = strconv.ParseUint(number, 10, 64); err != nil || o.seq == 0 {
@@ -96,7 +97,16 @@ func parse(s string) (o order, isOrder bool, err error) {
 			}
 			o.text = strings.TrimSpace(text)
 		}
-		if (verb == "/recall" || verb == "/pin") != (o.text == "") || o.seq == 0 && verb != "/edit" && verb != "/recall" {
+		takesText, needsSeq := true, true
+		switch verb {
+		case "/edit":
+			needsSeq = false
+		case "/recall", "/more":
+			takesText, needsSeq = false, false
+		case "/pin":
+			takesText = false
+		}
+		if takesText != (o.text != "") || needsSeq && o.seq == 0 {
 			return o, true, wrong
 		}
 	default:

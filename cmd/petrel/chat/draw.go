@@ -12,7 +12,8 @@ import (
 const (
 	wideFrom    = 72
 	maxEditRows = 6
-	tickCells   = 3 // that a line of an own message leaves for its mark
+	tickCells   = 3    // that a line of an own message leaves for its mark
+	countedFrom = 1000 // characters of what is written; a shorter text is not counted
 )
 
 // layout is who gets which part of the screen.
@@ -290,6 +291,9 @@ func (v *view) bottom() string {
 	case v.overlay != nil:
 		text = "↑↓ scroll · Esc back"
 	}
+	if n := len(v.edit.text); n >= countedFrom {
+		text = plural(n, "character")
+	}
 	if v.said != "" {
 		style, text = v.s.good, v.said
 		if v.wrong {
@@ -403,6 +407,8 @@ func (v *view) lines(w int) []line {
 	}
 	var before *entry
 	marked := false
+	was := v.drawn
+	v.drawn = make(map[drawing][]string, len(v.entries))
 	for i := range v.entries {
 		e := &v.entries[i]
 		apart := before == nil || !sameDay(before.at, e.at)
@@ -417,7 +423,13 @@ func (v *view) lines(w int) []line {
 		if !apart && (head || e.notice != before.notice) {
 			put("")
 		}
-		for n, s := range v.entryRows(e, head, w) {
+		d := drawing{*e, head, v.numbers, w, v.w, v.s}
+		rows, ok := was[d]
+		if !ok {
+			rows = v.entryRows(e, head, w)
+		}
+		v.drawn[d] = rows
+		for n, s := range rows {
 			all = append(all, line{text: s, key: e.key, n: n})
 		}
 		before = e
@@ -443,6 +455,16 @@ func (v *view) day(t time.Time) string {
 		return t.Format("Monday 2 January")
 	}
 	return t.Format("Monday 2 January 2006")
+}
+
+// drawing is what the rows of an entry depend on. Breaking texts into lines is most of what a
+// frame costs, and a key changes one entry, or none.
+type drawing struct {
+	entry         entry
+	head, numbers bool
+	width         int
+	w             metrics
+	s             *styles
 }
 
 // entryRows are the rows of one entry.
@@ -471,7 +493,8 @@ func (v *view) entryRows(e *entry, head bool, w int) []string {
 	if v.numbers && e.seq > 0 {
 		number = fmt.Sprintf("#%d ", e.seq)
 	}
-	body, style := clean(e.text), v.s.plain
+	shown, rest := fold(e.text)
+	body, style := clean(shown), v.s.plain
 	switch {
 	case e.recalled:
 		body, style = "recalled", v.s.italic
@@ -493,6 +516,9 @@ func (v *view) entryRows(e *entry, head bool, w int) []string {
 			row = v.tail(row, e, w)
 		}
 		rows = append(rows, row)
+	}
+	if rest > 0 {
+		rows = append(rows, v.s.accent.Render("   "+v.w.cut(e.moreText(rest), w-4)))
 	}
 	if e.reactions != "" {
 		rows = append(rows, v.s.dim.Render("   "+v.w.cut(e.reactions, w-4)))

@@ -1,6 +1,9 @@
 package chat
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // editor is the line that a person writes in. A character is a grapheme
 // cluster: one press of a key passes or removes what looks like one.
@@ -19,7 +22,7 @@ const maxPast = 100 // lines
 func (e *editor) value() string { return strings.Join(e.text, "") }
 
 func (e *editor) set(s string) {
-	e.text = e.w.clusters(s)
+	e.text = slices.Collect(e.w.clusters(s))
 	e.at = len(e.text)
 }
 
@@ -29,8 +32,11 @@ func (e *editor) insert(s string) {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 	left := strings.Join(e.text[:e.at], "") + seen(s)
 	right := strings.Join(e.text[e.at:], "")
-	e.at = len(e.w.clusters(left))
-	e.text = e.w.clusters(left + right)
+	e.at = 0
+	for range e.w.clusters(left) {
+		e.at++
+	}
+	e.text = slices.Collect(e.w.clusters(left + right))
 	e.at = min(e.at, len(e.text))
 	e.back = 0
 }

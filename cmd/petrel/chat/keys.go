@@ -186,6 +186,9 @@ func (v *view) do(o order) tea.Cmd {
 		return nil
 	case "/mention":
 		return v.nextMention()
+	case "/more":
+		v.more(o.seq)
+		return nil
 	case "/open":
 		id, err := find(v.list, o.text)
 		if v.fail(err); err == nil {

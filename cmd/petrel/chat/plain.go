@@ -239,7 +239,7 @@ func (p *plain) line(ctx context.Context, s string) error {
 		}
 		_, err = fmt.Fprintln(p.out, strings.ReplaceAll(strings.Join(membersLines(g)[1:], "\n"), "\t", "  "))
 		return err
-	case "/numbers", "/mention", "/retry", "/drop", "/quit":
+	case "/numbers", "/mention", "/more", "/retry", "/drop", "/quit":
 		return fmt.Errorf("%s is for the full screen", o.verb)
 	}
 	if run, ok := p.t.set(p.open, o); ok {

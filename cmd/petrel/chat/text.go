@@ -1,8 +1,12 @@
 package chat
 
 import (
+	"cmp"
+	"iter"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -13,12 +17,32 @@ import (
 // the runes of an emoji, some (mode 2027) know that it is one.
 type metrics ansi.Method
 
-func (w metrics) width(s string) int { return ansi.Method(w).StringWidth(s) }
+func (w metrics) width(s string) int {
+	if len(s) == 1 && isPrintable(s[0]) {
+		return 1
+	}
+	return stringWidth(ansi.Method(w), s)
+}
+
+// isPrintable tells whether c is a character of ASCII that takes one cell.
+func isPrintable(c byte) bool { return ' ' <= c && c < 0x7f }
+
+// What measures texts; tests count its work.
+var (
+	stringWidth  = ansi.Method.StringWidth
+	firstCluster = func(m ansi.Method, s string) string {
+		c, _ := ansi.FirstGraphemeCluster(s, m)
+		return c
+	}
+)
 
 // shown is s as it is drawn. All texts of users pass here, so none steers the terminal.
 // Terminals disagree about U+FE0F: many draw a sign and this selector, which makes an
 // emoji of it, in one cell, many in two.
 func (w metrics) shown(s string) string {
+	if len(s) == 1 && isPrintable(s[0]) {
+		return s
+	}
 	s = clean(s)
 	if ansi.Method(w) == ansi.WcWidth {
 		return strings.ReplaceAll(s, "\ufe0f", "")
@@ -30,21 +54,19 @@ func (w metrics) shown(s string) string {
 // ellipsis.
 func (w metrics) cut(s string, n int) string {
 	s = terminal.Line(w.shown(s))
-	if w.width(s) <= n {
-		return s
-	}
-	if n <= 0 {
-		return ""
-	}
-	end, used := 0, 0
-	for _, c := range w.clusters(s) {
-		used += w.width(c)
-		if used > n-1 {
-			break
+	at, end, used := 0, 0, 0 // end: where a text that is too long is cut
+	for c := range w.clusters(s) {
+		if used += w.width(c); used > n {
+			if n <= 0 {
+				return ""
+			}
+			return s[:end] + "…"
 		}
-		end += len(c)
+		if at += len(c); used < n {
+			end = at
+		}
 	}
-	return s[:end] + "…"
+	return s
 }
 
 // fill is s in exactly n cells.
@@ -54,17 +76,19 @@ func (w metrics) fill(s string, n int) string {
 }
 
 // clusters are what a person takes for the characters of s.
-func (w metrics) clusters(s string) []string {
-	var list []string
-	for s != "" {
-		c, _ := ansi.FirstGraphemeCluster(s, ansi.Method(w))
-		if c == "" { // not UTF-8
-			c = s[:1]
+func (w metrics) clusters(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for s != "" {
+			c := s[:1]
+			if !isPrintable(s[0]) || len(s) > 1 && s[1] >= utf8.RuneSelf {
+				c = cmp.Or(firstCluster(ansi.Method(w), s), c) // not UTF-8: none
+			}
+			if !yield(c) {
+				return
+			}
+			s = s[len(c):]
 		}
-		list = append(list, c)
-		s = s[len(c):]
 	}
-	return list
 }
 
 // noLineStart are characters that a line does not begin with.
@@ -81,7 +105,7 @@ func (w metrics) wrap(s string, n int) []string {
 }
 
 func (w metrics) wrapLine(s string, n int) []string {
-	cs := w.clusters(s)
+	cs := slices.Collect(w.clusters(s))
 	var lines []string
 	begin, used, brk := 0, 0, 0 // of the line: its first cluster, its cells, where it may be broken last
 	for i, c := range cs {
@@ -115,6 +139,9 @@ func mayBreak(before, after string, w metrics) bool {
 
 // wide tells whether c is a character of a script without spaces between words.
 func wide(c string) bool {
+	if c[0] < utf8.RuneSelf {
+		return false
+	}
 	for _, r := range c {
 		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul) || strings.ContainsRune(noLineStart[:strings.IndexByte(noLineStart, ',')], r)
 	}
@@ -129,6 +156,8 @@ func clean(s string) string { return strings.ReplaceAll(terminal.Text(s), "\t", 
 func seen(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch one := string(r); {
+		case ' ' <= r && r < 0x7f:
+			return r
 		case r == '\t':
 			return ' '
 		case r == 0x200c, r == 0x200d, r == 0xfe0e, r == 0xfe0f, terminal.Text(one) == one:
@@ -138,5 +167,17 @@ func seen(s string) string {
 	}, s)
 }
 
-// oneLine is s for a place that has one line.
-func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+// lineRunes is how much of a text a place that has one line shows: more than any terminal is wide.
+const lineRunes = 1000
+
+// oneLine is s for a place that has one line. Of a long text it reads and returns the beginning.
+func oneLine(s string) string {
+	n := 0
+	for i := range s {
+		if n++; n > lineRunes {
+			s = s[:i] + "…"
+			break
+		}
+	}
+	return strings.Join(strings.Fields(clean(s)), " ")
+}

@@ -91,10 +91,11 @@ type view struct {
 	// The messages on the screen.
 	top    *anchor // nil: the newest are shown
 	shown  []line
-	begin  int // of shown, the first row on the screen
-	total  int // rows
-	page   int // rows on the screen
-	below  int // entries below the screen
+	drawn  map[drawing][]string // the rows of the last frame
+	begin  int                  // of shown, the first row on the screen
+	total  int                  // rows
+	page   int                  // rows on the screen
+	below  int                  // entries below the screen
 	paging bool
 	noted  string          // the conversation whose reactions and pins were asked for last
 	whole  map[string]bool // conversations of which nothing older is left

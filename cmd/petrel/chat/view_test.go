@@ -18,7 +18,7 @@ import (
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.Local)
 
 // newTestView is a view of alice's two conversations, of which one is open.
-func newTestView(t *testing.T, width, height int) *view {
+func newTestView(t testing.TB, width, height int) *view {
 	t.Helper()
 	c, err := petrel.New(petrel.Options{URL: "http://127.0.0.1:1", Token: petrel.StaticToken("x")})
 	if err != nil {
