@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"connectrpc.com/connect"
@@ -102,6 +103,7 @@ var known = map[string]struct {
 	"archived":    {valid: isOne, says: "1"},
 	"unread":      {valid: isOne, says: "1"},
 	"cleared_to":  {valid: isNumber, says: "a seq"},
+	"hidden":      {valid: areSeqs, says: "seqs and ranges of them, ascending, like 3,7-9"},
 	"blocked":     {user: true, valid: isOne, says: "1"},
 }
 
@@ -112,6 +114,28 @@ func isOne(v string) bool { return v == "1" }
 func isNumber(v string) bool {
 	n, err := strconv.ParseUint(v, 10, 64)
 	return err == nil && n > 0 && n <= math.MaxInt64 && v == strconv.FormatUint(n, 10)
+}
+
+// areSeqs tells whether v names seqs in the one way that there is for them: ascending, neighbours
+// as a range.
+func areSeqs(v string) bool {
+	last := uint64(0)
+	for part := range strings.SplitSeq(v, ",") {
+		first, end, isRange := strings.Cut(part, "-")
+		if !isRange {
+			end = first
+		}
+		if !isNumber(first) || !isNumber(end) {
+			return false
+		}
+		from, _ := strconv.ParseUint(first, 10, 64) // a number
+		to, _ := strconv.ParseUint(end, 10, 64)     // a number
+		if isRange && from >= to || last > 0 && from <= last+1 {
+			return false
+		}
+		last = to
+	}
+	return true
 }
 
 // checkKnown refuses a value of a name that the server knows if it does not understand

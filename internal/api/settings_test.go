@@ -166,3 +166,17 @@ func TestSettingsCountAsStored(t *testing.T) {
 		}
 	})
 }
+
+// There is one value for each set of hidden seqs. Spec: P-8.10.
+func TestHiddenSeqsHaveOneForm(t *testing.T) {
+	for v, want := range map[string]bool{
+		"3": true, "3,7-9": true, "1-2": true, "1,3": true, "9223372036854775807": true, "1-9223372036854775807": true,
+		"0": false, "03": false, "3,3": false, "3,4": false, "7-7": false, "9-7": false, "7-9,10": false, "7-9,8": false, "9,3": false,
+		",": false, "3,": false, "-": false, "3-": false, "-3": false, "1-2-3": false, " 3": false, "+3": false,
+		"9223372036854775808": false, "1-9223372036854775808": false,
+	} {
+		if areSeqs(v) != want {
+			t.Errorf("%q: got %t", v, !want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package petrel
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -16,6 +17,7 @@ const (
 	settingArchived   = "archived"
 	settingUnread     = "unread"
 	settingClearedTo  = "cleared_to"
+	settingHidden     = "hidden"
 	settingBlocked    = "blocked"
 )
 
@@ -27,7 +29,28 @@ type Personal struct {
 	Archived   bool
 	Unread     bool   // the person wants it to look unread
 	ClearedTo  uint64 // nothing up to this seq is shown
+	Hidden     string // seqs that are not shown either, like "3,7-9"; see Hides
 	Blocked    bool   // of a direct conversation: the user blocks the other one
+}
+
+// Hides tells whether the user sees nothing of the entry with a seq, because they cleared the
+// conversation or deleted the message for themselves. Spec: P-8.10.
+func (p Personal) Hides(seq uint64) bool {
+	if seq <= p.ClearedTo {
+		return true
+	}
+	for part := range strings.SplitSeq(p.Hidden, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, _ := strconv.ParseUint(first, 10, 63) // the server lets no other value through
+		to, _ := strconv.ParseUint(last, 10, 63)
+		if from <= seq && seq <= to {
+			return true
+		}
+	}
+	return false
 }
 
 // subject is what a setting is of; both empty: the account.
@@ -138,7 +161,7 @@ func (c *core) personal(v *conv) Personal {
 	}
 	p := Personal{
 		Notify: names[settingNotify].value, Pinned: number(settingPinned), Archived: names[settingArchived].value != "",
-		Unread: names[settingUnread].value != "", ClearedTo: number(settingClearedTo),
+		Unread: names[settingUnread].value != "", ClearedTo: number(settingClearedTo), Hidden: names[settingHidden].value,
 		Blocked: v.peer != "" && c.settings.value(subject{user: v.peer}, settingBlocked) != "",
 	}
 	if ms := number(settingMutedUntil); ms > 0 {

@@ -108,3 +108,16 @@ func TestSettingsAreTheNewestOfEachName(t *testing.T) {
 		expect(t, "run", stop(), nil)
 	})
 }
+
+// Spec: P-8.10.
+func TestHiddenSeqsAreHidden(t *testing.T) {
+	p := Personal{ClearedTo: 2, Hidden: "4,7-9,12-9223372036854775807"}
+	var got []uint64
+	for seq := range uint64(15) {
+		if p.Hides(seq) {
+			got = append(got, seq)
+		}
+	}
+	expect(t, "hidden", got, []uint64{0, 1, 2, 4, 7, 8, 9, 12, 13, 14})
+	expect(t, "nothing is hidden", Personal{}.Hides(1), false)
+}

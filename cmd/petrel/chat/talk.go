@@ -82,6 +82,8 @@ func (t *talk) conversation(v *petrel.Conversation) conversation {
 		c.at = when(m.TimeMs)
 		c.preview = oneLine(bodyText(m))
 		switch {
+		case v.Personal.Hides(m.Seq):
+			c.preview = ""
 		case m.From == t.c.Status().User:
 			c.preview = "you: " + c.preview
 		case !c.direct:
@@ -161,7 +163,7 @@ func (t *talk) entries(id string) []entry {
 	v, _ := t.c.Conversation(id)
 	g := t.about[id]
 	for _, m := range t.c.Messages(id, v.Personal.ClearedTo, 0) {
-		if e, ok := t.entry(&m, user); ok {
+		if e, ok := t.entry(&m, user); ok && !v.Personal.Hides(m.Seq) {
 			if e.own && !e.notice {
 				e.mark = t.markOf(&v, g, m.Seq)
 			}

@@ -3,22 +3,20 @@ import { useClient } from '@petrel-im/sdk/react'
 import { useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
 import { useOfClient } from '../snapshot.js'
-import { type Away, formatHidden, isAway, parseHidden } from './inTimeline.js'
+import { type Away, formatHidden, isAway, parseHidden, type Range } from './inTimeline.js'
 
-const hiddenName = 'web.hidden' // the personal setting of a conversation that has them (P-8.10)
 const longestValue = 1024 // bytes, P-8.10
 
 const made = new Map<string, { readonly key: string; readonly away: Away }>() // by conversation: the same object while it is the same
 
 /** What the person has put out of their sight in a conversation, on whichever device. */
 export function awayOf(client: Client, conv: string): Away {
-  const clearedTo = client.conversation(conv)?.personal.clearedTo ?? 0
-  const text = client.setting(conv, '', hiddenName)
-  const key = `${clearedTo} ${text}`
+  const { clearedTo, hidden } = client.conversation(conv)?.personal ?? { clearedTo: 0, hidden: '' }
+  const key = `${clearedTo} ${hidden}`
   const id = `${client.status().user}/${conv}`
   const old = made.get(id)
   if (old?.key === key) return old.away
-  const away = { clearedTo, hidden: parseHidden(text) }
+  const away = { clearedTo, hidden: parseHidden(hidden) }
   made.set(id, { key, away })
   return away
 }
@@ -41,13 +39,13 @@ export function usePutAway(): { readonly hide: (messages: readonly Message[]) =>
     async hide(messages) {
       const conv = messages[0]?.conv ?? ''
       const { clearedTo, hidden } = awayOf(client, conv)
-      const value = formatHidden([...hidden, ...messages.map((m) => m.seq)].filter((seq) => seq > clearedTo))
+      const value = formatHidden([...hidden, ...messages.map((m): Range => [m.seq, m.seq])].filter(([, to]) => to > clearedTo))
       if (value.length > longestValue) toast(t('hideFull'))
-      else await client.changeSettings(conv, '', { [hiddenName]: value })
+      else await client.changeSettings(conv, '', { hidden: value })
     },
     async clear(v) {
       client.markRead(v.id, v.head)
-      await client.changeSettings(v.id, '', { cleared_to: String(v.head), [hiddenName]: '' })
+      await client.changeSettings(v.id, '', { cleared_to: String(v.head), hidden: '' })
     },
   }
 }

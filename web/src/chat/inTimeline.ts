@@ -1,35 +1,35 @@
 import type { Message } from '@petrel-im/sdk'
 import type { HistoryView } from '@petrel-im/sdk/history'
 
+/** Seqs from the first to the last. */
+export type Range = readonly [number, number]
+
 /** What a person has put out of their own sight in a conversation. */
 export interface Away {
   readonly clearedTo: number // a seq
-  readonly hidden: ReadonlySet<number> // seqs
+  readonly hidden: readonly Range[]
 }
 
 /** Whether the person sees nothing of an entry any more, on any of their devices. */
 export function isAway(seq: number, { clearedTo, hidden }: Away): boolean {
-  return seq <= clearedTo || hidden.has(seq)
+  return seq <= clearedTo || hidden.some(([from, to]) => from <= seq && seq <= to)
 }
 
-/** The seqs that a text names: 3,7-9 are 3, 7, 8 and 9. What is no such text names none. */
-export function parseHidden(text: string): ReadonlySet<number> {
-  const seqs = new Set<number>()
-  for (const part of text.split(',')) {
-    const [, first, last = first] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(part) ?? []
-    const [from, to] = [Number(first), Number(last)]
-    if (to - from < 100_000) for (let seq = from; seq <= to; seq++) seqs.add(seq)
-  }
-  return seqs
+/** The seqs that a value of the setting `hidden` names: 3,7-9 are 3, 7, 8 and 9. Spec: P-8.10. */
+export function parseHidden(text: string): readonly Range[] {
+  return text === '' ? [] : text.split(',').map((part) => {
+    const [from = 0, to = from] = part.split('-').map(Number)
+    return [from, to]
+  })
 }
 
-/** The text that names some seqs. */
-export function formatHidden(seqs: Iterable<number>): string {
+/** The value that names some seqs. */
+export function formatHidden(seqs: readonly Range[]): string {
   const runs: [number, number][] = []
-  for (const seq of [...seqs].sort((a, b) => a - b)) {
+  for (const [from, to] of seqs.toSorted((a, b) => a[0] - b[0])) {
     const run = runs.at(-1)
-    if (run && seq <= run[1] + 1) run[1] = seq
-    else runs.push([seq, seq])
+    if (run && from <= run[1] + 1) run[1] = Math.max(run[1], to)
+    else runs.push([from, to])
   }
   return runs.map(([from, to]) => from === to ? from : `${from}-${to}`).join()
 }

@@ -17,6 +17,8 @@ export interface Personal {
   readonly unread: boolean
   /** Nothing up to this seq is shown. */
   readonly clearedTo: number
+  /** Seqs that are not shown either, like '3,7-9'. */
+  readonly hidden: string
   /** Of a direct conversation: the user blocks the other one. */
   readonly blocked: boolean
 }
@@ -94,13 +96,10 @@ function settingChanged(c: Core, s: PersonalValue): void {
 /** What the user has set of a conversation. */
 export function personal(c: Core, v: Conv): Personal {
   const value = (name: string): string => setting(c, v.id, '', name)
-  const number = (name: string): number => {
-    const n = Number(value(name))
-    return Number.isSafeInteger(n) && n > 0 ? n : 0 // the server lets no other value through
-  }
+  const number = (name: string): number => Number(value(name)) || 0 // the server lets nothing but numbers through
   return {
     mutedUntilMs: number('muted_until'), notify: value('notify'), pinned: number('pinned'), archived: value('archived') !== '', unread: value('unread') !== '',
-    clearedTo: number('cleared_to'), blocked: v.peer !== '' && setting(c, '', v.peer, 'blocked') !== '',
+    clearedTo: number('cleared_to'), hidden: value('hidden'), blocked: v.peer !== '' && setting(c, '', v.peer, 'blocked') !== '',
   }
 }
 
