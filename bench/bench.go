@@ -169,7 +169,11 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	for i := range r.users {
 		r.users[i] = fmt.Sprintf("%s%d", name, i)
 	}
-	r.say("making %s users", count(float64(len(r.users))))
+	if r.p.URL == "" {
+		r.say("making %s users", count(float64(len(r.users))))
+	} else {
+		r.say("making %s users, %s0 and so on; no call removes users, so they and their messages stay on the server", count(float64(len(r.users))), name)
+	}
 	op := r.ops[0]
 	if r.tokens, err = op.createUsers(ctx, r.users); err != nil {
 		return err
