@@ -1,6 +1,6 @@
-// Package flood measures what strangers cost those who are logged in: thousands of
-// connections without a login that say nothing, say little, or say much, and the time that
-// the acks of others take meanwhile.
+// Package flood measures what strangers and greedy users cost those who are logged in: thousands
+// of connections that say nothing, say little, or say much, users who call methods all the time,
+// and the time that the acks of others take meanwhile.
 //
 // PETREL_FLOOD_CONNECTIONS sets how many there are at once (300), PETREL_FLOOD_SECONDS how long
 // each kind lasts (0.3 s). `make flood` runs them in full, and judges the times. A short run asks
@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,11 @@ func TestFloodsOfStrangersDelayNobody(t *testing.T) {
 	s := imtest.Start(t, imtest.Options{Process: true, Config: defaults})
 	friends := befriend(t, s)
 	cyd := s.Users("", "cyd0", "cyd1")
+	var names []string
+	for i := range greedy {
+		names = append(names, fmt.Sprint("mal", i))
+	}
+	t.Setenv("PETREL_FLOOD_TOKENS", strings.Join(s.Users("", names...), ","))
 	var quiet time.Duration
 	for _, kind := range append([]string{""}, kinds()...) {
 		t.Run(name(kind), func(t *testing.T) {

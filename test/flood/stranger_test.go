@@ -36,6 +36,8 @@ var floods = map[string]flood{
 	"byte-a-time": (*crowd).sayLittle,
 	"resets":      (*crowd).reset,
 	"controls":    (*crowd).control,
+	"calls":       (*crowd).call, // of users, as the next one
+	"large calls": (*crowd).ask,
 }
 
 func kinds() []string { return slices.Sorted(maps.Keys(floods)) }
@@ -62,6 +64,9 @@ func strangerChild() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if most, ok := ofUsers[kind]; ok {
+		n = min(n, most)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
