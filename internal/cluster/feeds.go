@@ -42,6 +42,7 @@ const (
 
 	reopenWait  = 500 * time.Millisecond // between two times that one feed is opened here
 	callWait    = 5 * time.Second        // for a call of Owners
+	slowClose   = time.Second            // for the closing of a feed by a slow node: its next owner is quicker, and refuses what comes late
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
 )
@@ -166,7 +167,7 @@ func (c *Cluster) open(w *work, f *feed) {
 	err := context.Cause(w.ctx)
 	select {
 	case c.opening <- struct{}{}:
-		ctx, cancel := c.callTime(w.ctx)
+		ctx, cancel := c.callTime(w.ctx, callWait)
 		e, err = w.owners.Open(ctx, f.id)
 		cancel()
 		<-c.opening
@@ -210,11 +211,11 @@ var errLostAtOnce = errors.New("its owner was lost before it was known that it i
 
 // callTime bounds calls of Owners: a connection that hangs must not keep a feed
 // for ever. Alone, there is nobody else who could have it.
-func (c *Cluster) callTime(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *Cluster) callTime(ctx context.Context, atMost time.Duration) (context.Context, context.CancelFunc) {
 	if c.o.Alone {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, callWait)
+	return context.WithTimeout(ctx, atMost)
 }
 
 // closeLocked begins to close a feed: to hand it over, or because another node
@@ -226,11 +227,15 @@ func (c *Cluster) closeLocked(f *feed, handOver bool) {
 	if handOver {
 		c.moving++
 	}
-	w.wg.Go(func() { c.close(w, f, handOver) })
+	wait := callWait
+	if c.slow {
+		wait = slowClose
+	}
+	w.wg.Go(func() { c.close(w, f, handOver, wait) })
 }
 
-func (c *Cluster) close(w *work, f *feed, handOver bool) {
-	ctx, cancel := c.callTime(w.ctx)
+func (c *Cluster) close(w *work, f *feed, handOver bool, wait time.Duration) {
+	ctx, cancel := c.callTime(w.ctx, wait)
 	w.owners.Close(ctx, f.id)
 	cancel()
 	c.mu.Lock()

@@ -77,6 +77,26 @@ func TestReadOfAnotherThatIsLateOnceDelaysNothing(t *testing.T) {
 	})
 }
 
+// The commits that a slow node has begun keep its feeds for no longer than slowClose.
+func TestSlowNodeWaitsForItsCommitsForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, b, _ := w.three()
+		b.mu.Lock()
+		b.flush = callWait
+		b.mu.Unlock()
+		far(300*time.Millisecond, b)
+		began := time.Now()
+		for b.has() > 0 && time.Since(began) < time.Minute {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if took, limit := time.Since(began), slowAfter+2*lookEvery+slowClose; took > limit {
+			t.Errorf("it gave its feeds up after %v, want %v", took, limit)
+		}
+		w.settled(5 * time.Second)
+	})
+}
+
 func TestNobodyIsSlowBesideOthersThatAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

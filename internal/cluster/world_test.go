@@ -220,13 +220,16 @@ func (n *node) takeover(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	return e, nil
 }
 
-func (n *node) close(_ context.Context, f store.Feed) {
+func (n *node) close(ctx context.Context, f store.Feed) {
 	n.enter(f)
 	defer n.exit(f)
 	n.mu.Lock()
 	flush := max(n.flush, 2*time.Millisecond)
 	n.mu.Unlock()
-	<-time.After(flush) // what is numbered is flushed
+	select {
+	case <-time.After(flush): // what is numbered is flushed
+	case <-ctx.Done():
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.open, f)

@@ -20,6 +20,12 @@ var clusterRules = []rule{
 		guards:  []guard{{"internal/cluster", "^TestReadOfAnotherThatIsLateOnceDelaysNothing$"}},
 	},
 	{
+		name:    "slow-node-commits-on",
+		holds:   "the commits of a slow node keep its feeds for a second at most",
+		patches: []patch{{"internal/cluster/feeds.go", `wait = slowClose`, `wait = callWait`}},
+		guards:  []guard{{"internal/cluster", "^TestSlowNodeWaitsForItsCommitsForASecond$"}},
+	},
+	{
 		name:    "stay-apart",
 		holds:   "a node that the others do not hear gives its feeds up",
 		patches: []patch{{"internal/cluster/feeds.go", `if !c.o.Alone {`, `if false {`}},
