@@ -79,7 +79,8 @@ func newWorld(t *testing.T, seed uint64, bus func(w *world)) *world {
 	return w
 }
 
-// bury ends what runs still, and keeps the logs of a run that failed.
+// bury ends what runs still, and keeps the logs in PETREL_CHAOS_LOGS, a folder; without it the
+// last lines of a run that failed are printed.
 func (w *world) bury() {
 	for _, n := range w.nodes {
 		if l := n.running(); l != nil {
@@ -87,13 +88,10 @@ func (w *world) bury() {
 			_ = l.cmd.Process.Kill() // ended: nothing to kill
 			<-l.done
 		}
-		if !w.t.Failed() {
-			continue
-		}
 		if dir := os.Getenv("PETREL_CHAOS_LOGS"); dir != "" {
 			b, _ := os.ReadFile(filepath.Join(n.dir, "log"))              // none: it printed nothing
 			_ = os.WriteFile(filepath.Join(dir, n.name+".log"), b, 0o600) // best effort
-		} else {
+		} else if w.t.Failed() {
 			w.t.Logf("last lines of %s:\n%s", n.name, n.tail(25))
 		}
 	}

@@ -23,9 +23,11 @@ const (
 	startTime = 5 * time.Second // for the embedded server to listen
 	routeTime = 2 * time.Second // for the first route to another node, longer than an attempt to connect
 
-	// A route that answers no ping for three of these is closed and made anew:
-	// a cut that has healed is not waited for by the old connection's timers.
-	routePing = 500 * time.Millisecond
+	// A route that leaves two pings unanswered at the third is closed and made anew: a cut that
+	// has healed is not waited for by the old connection's timers. A link that is slow, and a
+	// processor that is busy, answer in twice this time: both ends make a route anew at the same
+	// moment, take the other's for a duplicate, and may do so again and again over a slow link.
+	routePing = time.Second
 )
 
 // embed starts a server in this process: it listens for other nodes, and is
@@ -82,6 +84,7 @@ func serverOptions(o *Options) (*server.Options, error) {
 		Cluster: server.ClusterOpts{
 			Name: "petrel-" + o.Cluster, Host: host, Port: int(port), Advertise: o.Advertise, NoAdvertise: true,
 			PingInterval: routePing, MaxPingsOut: 2,
+			PoolSize:       -1,            // further connections between two nodes would be for other accounts
 			ConnectRetries: math.MaxInt32, // also to nodes that others told of: a cut may be long
 		},
 	}
