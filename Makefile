@@ -88,6 +88,11 @@ APART    := test/walk test/sabotage test/way internal/lint
 # What tools of others make of the API's description takes a JVM and compilers: `make openapi`.
 OPENAPI_TESTS := ^Test(GeneratedClientsCallTheServer|SchemathesisFindsNothing)$$
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
+# WIDE take paths that other tests of their packages take as well with all there may be of
+# something: each partition, thousands of groups, hours of schedules. The race detector makes these
+# seven to fourteen times as expensive.
+WIDE     := ^Test(SlowNodeGivesItsFeedsUp|NobodyIsSlowBesideOthersThatAre|SlowReadNowAndThenMovesNothing|FlappingNodeCausesNoThrashing|F19OutageOfTheDatabaseMovesNothing|NodeThatIsApartGivesItsFeedsUp|CutBusMovesNothing|RandomRevocations|F11LoginBetweenTheStepsOfAnotherOne|F17GatewayCutFromTheBusAsksTheStore|RechecksAreBounded|StoredListIsThatOfTheInbox|ManyChangesReachTheInboxes|RoomOfAChangeIsThatOfAllSettings|ConnectionsOfAUserShareTheBoundOfAnswers|F21NeverBuffersWithoutBound|MovesOfThousandsOfMembers|GroupOfTenThousand)$$
+WIDE_OF  := internal/cluster internal/session internal/inbox internal/gateway internal/conv
 packages  = $(addprefix ./,$(1))
 
 # An eighth of what compiling takes is collecting garbage.
@@ -103,7 +108,7 @@ INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(JAVA) $(TS) $(WEB) $(CHR
 # What the second part needs is compiled from the beginning: nice, so that it takes only
 # what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
 # is not done by then, the second part itself compiles.
-AHEAD = exec nice -n 19 setsid env $(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(WAITING) $(UNRACED)) >$(BUILD)/ahead.log 2>&1
+AHEAD = exec nice -n 19 setsid env $(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(WAITING) $(WIDE_OF) $(UNRACED)) >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
 	@rm -f $(BUILD)/postgres.port; \
@@ -122,8 +127,9 @@ test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other langua
 	    $(GO_TEST) -count=1 -run '$(REPLAYS)' ./internal/store/pebblestore || a=1; \
 	    wait $$waiting || a=1; cat $(BUILD)/waiting.json; [ $$a = 0 ]; \
 	  } >$(BUILD)/busy.json & busy=$$!; \
-	  nice -n 2 env $(BUBBLES) $(GO_RACE) -p 4 -parallel 2 $(call packages,$(LONG)) $$raced && a=0 || a=1; \
+	  nice -n 2 env $(BUBBLES) $(GO_RACE) -p 4 -parallel 2 -skip '$(WIDE)' $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
+	  nice -n 2 env $(GO_TEST) -count=1 -p 5 -run '$(WIDE)' $(call packages,$(WIDE_OF)) || a=1; \
 	  nice -n 2 env $(GO_TEST) -count=1 -p 5 -skip '$(OPENAPI_TESTS)' $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  wait $$busy && c=0 || c=1; cat $(BUILD)/busy.json; \
 	  [ $$a$$b$$c = 000 ]; \
@@ -230,6 +236,7 @@ long: $(RACE_MOD) crash chaos-cluster build $(POSTGRES) $(TS) $(WEB) $(CHROMIUM)
 	PETREL_NETWORK_CUTS=20 go test -count=1 -timeout 0 -v -run '^TestF9CutNetworksHeal$$' ./internal/bus/natsbus
 	PETREL_SCENARIOS=all go test -count=1 -timeout 0 -v ./test/scenario
 	$(BUBBLES) go test $(RACE) -vet=off -count=1 -timeout 0 -v ./bench ./cmd/petrel ./internal/api
+	$(BUBBLES) go test $(RACE) -vet=off -count=1 -timeout 0 -v -run '$(WIDE)' $(call packages,$(WIDE_OF))
 	PETREL_EXISTENCE_N=2000 go test -count=1 -timeout 0 -v -run '^TestNoTimeTells' ./test/authz
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_TIMES=1 go test -count=1 -timeout 0 -v -run '^TestForeign' ./test/foreign
