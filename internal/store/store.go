@@ -95,6 +95,11 @@ type Store interface {
 	// RowsDown is Rows, descending. Both read little more than what fn takes.
 	RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
 
+	// Sizes calls fn for each conversation that has rows, in no certain order, until fn
+	// returns false. It reads at most SizeSamples rows of each, so it takes as long as there
+	// are conversations, and no longer for long ones. Rows may be written meanwhile.
+	Sizes(ctx context.Context, fn func(im.Key, Size) bool) error
+
 	// Dedupe returns the seqs filed under a hash, in the order of filing. More
 	// than one means that hashes collided; the rows tell which is meant.
 	Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error)
@@ -178,6 +183,18 @@ type Store interface {
 	Stats() Stats
 	Close() error
 }
+
+// SizeSamples is how many rows of a conversation are read to estimate its bytes.
+const SizeSamples = 8
+
+// Size is how much a conversation has.
+type Size struct {
+	Rows  uint64
+	Bytes uint64 // of the values of rows, without keys and marks; an estimate from SizeSamples rows if there are more
+}
+
+// SizeStep is the distance of the rows that are read of n.
+func SizeStep(n uint64) uint64 { return max(1, (n+SizeSamples-1)/SizeSamples) }
 
 // Info is the identity of a store.
 type Info struct {

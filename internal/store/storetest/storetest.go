@@ -43,6 +43,7 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 		{"each of many reads at the same time gets its own", (*suite).readsAtOnce},
 		{"marks stand beside rows", (*suite).marked},
 		{"rows below a seq are dropped", (*suite).drop},
+		{"sizes are of rows, and those of long conversations are estimates", (*suite).sizes},
 		{"a feed entry with half an id is damaged", (*suite).halfID},
 		{"the feed is trimmed", (*suite).trim},
 		{"records are listed by prefix and tenant", (*suite).records},

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,40 @@ func (s *suite) drop() {
 	s.must(err)
 	s.same(len(got), 2)
 	s.add(store.Batch{Rows: puts(c, 10, 10)})
+}
+
+func (s *suite) sizes() {
+	s.own()
+	list := func(most int) (got []string) {
+		s.must(s.Sizes(s.ctx, func(c im.Key, x store.Size) bool {
+			got = append(got, fmt.Sprintf("%s: %d rows, %d bytes", c, x.Rows, x.Bytes))
+			return len(got) < most
+		}))
+		slices.Sort(got)
+		return got
+	}
+	s.same(list(9), []string(nil))
+	row := func(c im.Key, q im.Seq, bytes int) store.RowPut {
+		return store.RowPut{Conv: c, Seq: q, Value: make([]byte, bytes)}
+	}
+	short, long, other := key(1, 1), key(1, 2), key(2, 1)
+	if s.FeedOf(im.PartitionOf(long.Conv)) != s.feed || s.FeedOf(im.PartitionOf(other.Conv)) != s.feed {
+		s.Fatal("the conversations of this test are of several feeds")
+	}
+	record := &storepb.Conversation{Kind: 2}
+	b := store.Batch{Convs: []store.ConvPut{{Conv: short, Record: record}, {Conv: long, Record: record}, {Conv: other, Record: record}}}
+	b.Rows = append(b.Rows, row(short, 1, 10), row(short, 2, 5000), row(short, 3, 100), row(other, 1, 7))
+	for q := im.Seq(1); q <= 100; q++ {
+		b.Rows = append(b.Rows, row(long, q, 40))
+	}
+	s.add(b)
+	want := []string{short.String() + ": 3 rows, 5110 bytes", long.String() + ": 100 rows, 4000 bytes", other.String() + ": 1 rows, 7 bytes"}
+	slices.Sort(want)
+	s.same(list(9), want)
+	s.same(len(list(2)), 2)
+	s.must(s.DropRows(s.ctx, short, 3))
+	want[slices.Index(want, short.String()+": 3 rows, 5110 bytes")] = short.String() + ": 1 rows, 100 bytes"
+	s.same(list(9), want)
 }
 
 func (s *suite) trim() {
