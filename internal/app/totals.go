@@ -1,7 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +20,7 @@ const (
 	totalsEvery = 10 * time.Minute
 	totalsPart  = 100
 	totalsPage  = 1000 // records between two looks whether the server ends
+	largestKept = 10   // conversations
 )
 
 // totals is how much there is, as it was counted last.
@@ -39,9 +43,9 @@ func (a *App) wantTotals(now time.Time) *petrelv1.Totals {
 	if last == nil {
 		return nil
 	}
-	t := &petrelv1.Totals{CountedMs: last.CountedMs}
+	t := &petrelv1.Totals{CountedMs: last.CountedMs, Largest: last.Largest}
 	for _, x := range last.Tenants {
-		y := &petrelv1.TenantTotals{Tenant: x.Tenant, Users: x.Users, Groups: x.Groups}
+		y := &petrelv1.TenantTotals{Tenant: x.Tenant, Users: x.Users, Groups: x.Groups, Messages: x.Messages, StoredBytes: x.StoredBytes}
 		if id, err := a.users.Tenant(context.Background(), x.Tenant); err == nil { // it is in memory
 			taken, bound := a.stored.TakenBy(now, im.Account{Tenant: id})
 			y.TakenBytes, y.BoundBytes = uint64(taken), uint64(bound)
@@ -73,7 +77,7 @@ func (a *App) countTotals(ctx context.Context) error {
 			a.watch.totals.last = t
 			a.watch.totals.mu.Unlock()
 		} else if ctx.Err() == nil {
-			a.log.WarnContext(ctx, "users and groups were not counted", "err", err)
+			a.log.WarnContext(ctx, "users, groups and messages were not counted", "err", err)
 		}
 		rest.Reset(max(totalsEvery, totalsPart*time.Since(begun)))
 	}
@@ -85,6 +89,7 @@ func (a *App) countAll(ctx context.Context) (*petrelv1.Totals, error) {
 		return nil, err
 	}
 	t := &petrelv1.Totals{}
+	tenants := map[im.Tenant]*petrelv1.TenantTotals{}
 	for _, x := range list {
 		id, err := a.users.Tenant(ctx, x.Name)
 		if err != nil {
@@ -98,8 +103,43 @@ func (a *App) countAll(ctx context.Context) (*petrelv1.Totals, error) {
 			return nil, err
 		}
 		t.Tenants = append(t.Tenants, of)
+		tenants[id] = of
+	}
+	switch largest, err := a.countMessages(ctx, tenants); {
+	case err == nil:
+		t.Largest = largest
+	case errors.Is(err, store.ErrCorrupt): // the incident store_damaged says so
+	default:
+		return nil, err
 	}
 	return t, nil
+}
+
+// countMessages says of tenants how many messages they have, and what these take. It returns the
+// largest conversations. On an error no tenant is changed.
+func (a *App) countMessages(ctx context.Context, tenants map[im.Tenant]*petrelv1.TenantTotals) (largest []*petrelv1.LargeConversation, err error) {
+	sums := map[im.Tenant]store.Size{}
+	n := 0
+	err = a.store.Sizes(ctx, func(c im.Key, x store.Size) bool {
+		if of := tenants[c.Tenant]; of != nil && c.Conv.Kind() != im.Inbox { // what an inbox has is no message
+			sum := sums[c.Tenant]
+			sums[c.Tenant] = store.Size{Rows: sum.Rows + x.Rows, Bytes: sum.Bytes + x.Bytes}
+			if len(largest) < largestKept || x.Bytes > largest[largestKept-1].StoredBytes {
+				largest = append(largest[:min(len(largest), largestKept-1)], &petrelv1.LargeConversation{Tenant: of.Tenant, Conv: c.Conv.String(), Messages: x.Rows, StoredBytes: x.Bytes})
+				slices.SortStableFunc(largest, func(x, y *petrelv1.LargeConversation) int { return cmp.Compare(y.StoredBytes, x.StoredBytes) })
+			}
+		}
+		n++
+		return n%totalsPage != 0 || ctx.Err() == nil
+	})
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	for id, of := range tenants {
+		sum := sums[id]
+		of.Messages, of.StoredBytes = &sum.Rows, &sum.Bytes
+	}
+	return largest, nil
 }
 
 // countRecords counts the records of a tenant whose key begins with prefix.

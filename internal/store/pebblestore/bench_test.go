@@ -126,3 +126,37 @@ func BenchmarkHistory(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSizes reads the sizes of 10,000 conversations that have 1, 10 and 100 rows on average.
+// An operation is one conversation.
+func BenchmarkSizes(b *testing.B) {
+	for _, rows := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			st := mustOpen(b, Options{Dir: b.TempDir(), BallastBytes: -1})
+			defer mustClose(b, st)
+			w := newWriter(b, st)
+			rng, heads := rand.New(rand.NewPCG(1, 2)), make([]im.Seq, 10_000)
+			for range 10 * rows {
+				batch := &store.Batch{Epoch: w.epoch, Holder: holder, From: w.pos}
+				benchBatch(batch, 1000, rng, heads)
+				w.pos++
+				done := make(chan error, 1)
+				st.Append(batch, func(err error) { done <- err })
+				if err := <-done; err != nil {
+					b.Fatal(err)
+				}
+			}
+			n, used := 0, cpu()
+			b.ResetTimer()
+			for n < b.N {
+				if err := st.Sizes(b.Context(), func(im.Key, store.Size) bool {
+					n++
+					return n < b.N
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((cpu()-used).Nanoseconds())/float64(b.N), "cpu-ns/op")
+		})
+	}
+}

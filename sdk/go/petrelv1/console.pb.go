@@ -451,6 +451,7 @@ type Totals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CountedMs     uint64                 `protobuf:"varint,1,opt,name=counted_ms,json=countedMs,proto3" json:"counted_ms,omitempty"`
 	Tenants       []*TenantTotals        `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"` // by name
+	Largest       []*LargeConversation   `protobuf:"bytes,3,rep,name=largest,proto3" json:"largest,omitempty"` // the conversations with the most bytes, at most ten
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,20 +500,98 @@ func (x *Totals) GetTenants() []*TenantTotals {
 	return nil
 }
 
+func (x *Totals) GetLargest() []*LargeConversation {
+	if x != nil {
+		return x.Largest
+	}
+	return nil
+}
+
+// LargeConversation is a conversation and how much is stored of it.
+type LargeConversation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
+	Messages      uint64                 `protobuf:"varint,3,opt,name=messages,proto3" json:"messages,omitempty"` // as of TenantTotals
+	StoredBytes   uint64                 `protobuf:"varint,4,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LargeConversation) Reset() {
+	*x = LargeConversation{}
+	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LargeConversation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LargeConversation) ProtoMessage() {}
+
+func (x *LargeConversation) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LargeConversation.ProtoReflect.Descriptor instead.
+func (*LargeConversation) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LargeConversation) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *LargeConversation) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *LargeConversation) GetMessages() uint64 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *LargeConversation) GetStoredBytes() uint64 {
+	if x != nil {
+		return x.StoredBytes
+	}
+	return 0
+}
+
 type TenantTotals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Users         uint64                 `protobuf:"varint,2,opt,name=users,proto3" json:"users,omitempty"`
 	Groups        uint64                 `protobuf:"varint,3,opt,name=groups,proto3" json:"groups,omitempty"`
-	TakenBytes    uint64                 `protobuf:"varint,4,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"` // what of limits.tenant_stored_per_s, of an hour, is taken at the nodes; it is given back as time passes
-	BoundBytes    uint64                 `protobuf:"varint,5,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no such limit
+	TakenBytes    uint64                 `protobuf:"varint,4,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"`          // what of limits.tenant_stored_per_s, of an hour, is taken at the nodes; it is given back as time passes
+	BoundBytes    uint64                 `protobuf:"varint,5,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"`          // 0: there is no such limit
+	Messages      *uint64                `protobuf:"varint,6,opt,name=messages,proto3,oneof" json:"messages,omitempty"`                          // that are stored, with other entries such as changes of members; not set: a part of the store cannot be read
+	StoredBytes   *uint64                `protobuf:"varint,7,opt,name=stored_bytes,json=storedBytes,proto3,oneof" json:"stored_bytes,omitempty"` // what they take before compression, without indexes: an estimate from eight messages of each conversation
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TenantTotals) Reset() {
 	*x = TenantTotals{}
-	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	mi := &file_petrel_v1_console_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +603,7 @@ func (x *TenantTotals) String() string {
 func (*TenantTotals) ProtoMessage() {}
 
 func (x *TenantTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[3]
+	mi := &file_petrel_v1_console_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +616,7 @@ func (x *TenantTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantTotals.ProtoReflect.Descriptor instead.
 func (*TenantTotals) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{3}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TenantTotals) GetTenant() string {
@@ -575,6 +654,20 @@ func (x *TenantTotals) GetBoundBytes() uint64 {
 	return 0
 }
 
+func (x *TenantTotals) GetMessages() uint64 {
+	if x != nil && x.Messages != nil {
+		return *x.Messages
+	}
+	return 0
+}
+
+func (x *TenantTotals) GetStoredBytes() uint64 {
+	if x != nil && x.StoredBytes != nil {
+		return *x.StoredBytes
+	}
+	return 0
+}
+
 // Incident is something that a person should look at.
 type Incident struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -592,7 +685,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_petrel_v1_console_proto_msgTypes[4]
+	mi := &file_petrel_v1_console_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -604,7 +697,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[4]
+	mi := &file_petrel_v1_console_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -617,7 +710,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{4}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Incident) GetSeverity() Verdict {
@@ -705,7 +798,7 @@ type NodeReport struct {
 
 func (x *NodeReport) Reset() {
 	*x = NodeReport{}
-	mi := &file_petrel_v1_console_proto_msgTypes[5]
+	mi := &file_petrel_v1_console_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +810,7 @@ func (x *NodeReport) String() string {
 func (*NodeReport) ProtoMessage() {}
 
 func (x *NodeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[5]
+	mi := &file_petrel_v1_console_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +823,7 @@ func (x *NodeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReport.ProtoReflect.Descriptor instead.
 func (*NodeReport) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{5}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeReport) GetNode() string {
@@ -900,7 +993,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_petrel_v1_console_proto_msgTypes[6]
+	mi := &file_petrel_v1_console_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1005,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[6]
+	mi := &file_petrel_v1_console_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1018,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{6}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Sample) GetTimeMs() uint64 {
@@ -1045,7 +1138,7 @@ type Gauge struct {
 
 func (x *Gauge) Reset() {
 	*x = Gauge{}
-	mi := &file_petrel_v1_console_proto_msgTypes[7]
+	mi := &file_petrel_v1_console_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1150,7 @@ func (x *Gauge) String() string {
 func (*Gauge) ProtoMessage() {}
 
 func (x *Gauge) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[7]
+	mi := &file_petrel_v1_console_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1163,7 @@ func (x *Gauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gauge.ProtoReflect.Descriptor instead.
 func (*Gauge) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{7}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Gauge) GetName() string {
@@ -1105,7 +1198,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_petrel_v1_console_proto_msgTypes[8]
+	mi := &file_petrel_v1_console_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1210,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[8]
+	mi := &file_petrel_v1_console_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1223,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{8}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Refused) GetCode() string {
@@ -1168,7 +1261,7 @@ type Loud struct {
 
 func (x *Loud) Reset() {
 	*x = Loud{}
-	mi := &file_petrel_v1_console_proto_msgTypes[9]
+	mi := &file_petrel_v1_console_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1273,7 @@ func (x *Loud) String() string {
 func (*Loud) ProtoMessage() {}
 
 func (x *Loud) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[9]
+	mi := &file_petrel_v1_console_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1286,7 @@ func (x *Loud) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loud.ProtoReflect.Descriptor instead.
 func (*Loud) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{9}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Loud) GetTenant() string {
@@ -1251,7 +1344,7 @@ type Storage struct {
 
 func (x *Storage) Reset() {
 	*x = Storage{}
-	mi := &file_petrel_v1_console_proto_msgTypes[10]
+	mi := &file_petrel_v1_console_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1356,7 @@ func (x *Storage) String() string {
 func (*Storage) ProtoMessage() {}
 
 func (x *Storage) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[10]
+	mi := &file_petrel_v1_console_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1369,7 @@ func (x *Storage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Storage.ProtoReflect.Descriptor instead.
 func (*Storage) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{10}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Storage) GetKind() string {
@@ -1367,7 +1460,7 @@ type DatabaseReport struct {
 
 func (x *DatabaseReport) Reset() {
 	*x = DatabaseReport{}
-	mi := &file_petrel_v1_console_proto_msgTypes[11]
+	mi := &file_petrel_v1_console_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1472,7 @@ func (x *DatabaseReport) String() string {
 func (*DatabaseReport) ProtoMessage() {}
 
 func (x *DatabaseReport) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[11]
+	mi := &file_petrel_v1_console_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1485,7 @@ func (x *DatabaseReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatabaseReport.ProtoReflect.Descriptor instead.
 func (*DatabaseReport) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DatabaseReport) GetNumber() uint32 {
@@ -1431,7 +1524,7 @@ type ListRefusalsRequest struct {
 
 func (x *ListRefusalsRequest) Reset() {
 	*x = ListRefusalsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[12]
+	mi := &file_petrel_v1_console_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1536,7 @@ func (x *ListRefusalsRequest) String() string {
 func (*ListRefusalsRequest) ProtoMessage() {}
 
 func (x *ListRefusalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[12]
+	mi := &file_petrel_v1_console_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1549,7 @@ func (x *ListRefusalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefusalsRequest.ProtoReflect.Descriptor instead.
 func (*ListRefusalsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRefusalsRequest) GetTenant() string {
@@ -1518,7 +1611,7 @@ type ListRefusalsResponse struct {
 
 func (x *ListRefusalsResponse) Reset() {
 	*x = ListRefusalsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[13]
+	mi := &file_petrel_v1_console_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1623,7 @@ func (x *ListRefusalsResponse) String() string {
 func (*ListRefusalsResponse) ProtoMessage() {}
 
 func (x *ListRefusalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[13]
+	mi := &file_petrel_v1_console_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1636,7 @@ func (x *ListRefusalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefusalsResponse.ProtoReflect.Descriptor instead.
 func (*ListRefusalsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListRefusalsResponse) GetRefusals() []*Refusal {
@@ -1584,7 +1677,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_petrel_v1_console_proto_msgTypes[14]
+	mi := &file_petrel_v1_console_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1689,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[14]
+	mi := &file_petrel_v1_console_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1702,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Refusal) GetNode() string {
@@ -1716,7 +1809,7 @@ type ReadLogRequest struct {
 
 func (x *ReadLogRequest) Reset() {
 	*x = ReadLogRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[15]
+	mi := &file_petrel_v1_console_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1821,7 @@ func (x *ReadLogRequest) String() string {
 func (*ReadLogRequest) ProtoMessage() {}
 
 func (x *ReadLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[15]
+	mi := &file_petrel_v1_console_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1834,7 @@ func (x *ReadLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogRequest.ProtoReflect.Descriptor instead.
 func (*ReadLogRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReadLogRequest) GetNode() string {
@@ -1789,7 +1882,7 @@ type ReadLogResponse struct {
 
 func (x *ReadLogResponse) Reset() {
 	*x = ReadLogResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[16]
+	mi := &file_petrel_v1_console_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1894,7 @@ func (x *ReadLogResponse) String() string {
 func (*ReadLogResponse) ProtoMessage() {}
 
 func (x *ReadLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[16]
+	mi := &file_petrel_v1_console_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1907,7 @@ func (x *ReadLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLogResponse.ProtoReflect.Descriptor instead.
 func (*ReadLogResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadLogResponse) GetLines() []*LogLine {
@@ -1846,7 +1939,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_petrel_v1_console_proto_msgTypes[17]
+	mi := &file_petrel_v1_console_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +1951,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[17]
+	mi := &file_petrel_v1_console_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +1964,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LogLine) GetNode() string {
@@ -1920,7 +2013,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[18]
+	mi := &file_petrel_v1_console_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2025,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[18]
+	mi := &file_petrel_v1_console_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2038,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListSessionsRequest) GetTenant() string {
@@ -1979,7 +2072,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[19]
+	mi := &file_petrel_v1_console_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2084,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[19]
+	mi := &file_petrel_v1_console_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2097,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*SessionInfo {
@@ -2038,7 +2131,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_petrel_v1_console_proto_msgTypes[20]
+	mi := &file_petrel_v1_console_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2143,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[20]
+	mi := &file_petrel_v1_console_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2156,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SessionInfo) GetNode() string {
@@ -2135,7 +2228,7 @@ type ListConversationsRequest struct {
 
 func (x *ListConversationsRequest) Reset() {
 	*x = ListConversationsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[21]
+	mi := &file_petrel_v1_console_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2240,7 @@ func (x *ListConversationsRequest) String() string {
 func (*ListConversationsRequest) ProtoMessage() {}
 
 func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[21]
+	mi := &file_petrel_v1_console_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2253,7 @@ func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListConversationsRequest) GetTenant() string {
@@ -2208,7 +2301,7 @@ type ListConversationsResponse struct {
 
 func (x *ListConversationsResponse) Reset() {
 	*x = ListConversationsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[22]
+	mi := &file_petrel_v1_console_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2313,7 @@ func (x *ListConversationsResponse) String() string {
 func (*ListConversationsResponse) ProtoMessage() {}
 
 func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[22]
+	mi := &file_petrel_v1_console_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2326,7 @@ func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListConversationsResponse) GetConversations() []*ConversationInfo {
@@ -2275,7 +2368,7 @@ type ConversationInfo struct {
 
 func (x *ConversationInfo) Reset() {
 	*x = ConversationInfo{}
-	mi := &file_petrel_v1_console_proto_msgTypes[23]
+	mi := &file_petrel_v1_console_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2380,7 @@ func (x *ConversationInfo) String() string {
 func (*ConversationInfo) ProtoMessage() {}
 
 func (x *ConversationInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[23]
+	mi := &file_petrel_v1_console_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2393,7 @@ func (x *ConversationInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationInfo.ProtoReflect.Descriptor instead.
 func (*ConversationInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConversationInfo) GetConv() string {
@@ -2425,7 +2518,7 @@ type AdminGetConversationRequest struct {
 
 func (x *AdminGetConversationRequest) Reset() {
 	*x = AdminGetConversationRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[24]
+	mi := &file_petrel_v1_console_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +2530,7 @@ func (x *AdminGetConversationRequest) String() string {
 func (*AdminGetConversationRequest) ProtoMessage() {}
 
 func (x *AdminGetConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[24]
+	mi := &file_petrel_v1_console_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +2543,7 @@ func (x *AdminGetConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminGetConversationRequest.ProtoReflect.Descriptor instead.
 func (*AdminGetConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdminGetConversationRequest) GetTenant() string {
@@ -2479,7 +2572,7 @@ type FreezeConversationRequest struct {
 
 func (x *FreezeConversationRequest) Reset() {
 	*x = FreezeConversationRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[25]
+	mi := &file_petrel_v1_console_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2584,7 @@ func (x *FreezeConversationRequest) String() string {
 func (*FreezeConversationRequest) ProtoMessage() {}
 
 func (x *FreezeConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[25]
+	mi := &file_petrel_v1_console_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2597,7 @@ func (x *FreezeConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeConversationRequest.ProtoReflect.Descriptor instead.
 func (*FreezeConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FreezeConversationRequest) GetTenant() string {
@@ -2553,7 +2646,7 @@ type TraceMessageRequest struct {
 
 func (x *TraceMessageRequest) Reset() {
 	*x = TraceMessageRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[26]
+	mi := &file_petrel_v1_console_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2658,7 @@ func (x *TraceMessageRequest) String() string {
 func (*TraceMessageRequest) ProtoMessage() {}
 
 func (x *TraceMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[26]
+	mi := &file_petrel_v1_console_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2671,7 @@ func (x *TraceMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceMessageRequest.ProtoReflect.Descriptor instead.
 func (*TraceMessageRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TraceMessageRequest) GetTenant() string {
@@ -2652,7 +2745,7 @@ type TraceMessageResponse struct {
 
 func (x *TraceMessageResponse) Reset() {
 	*x = TraceMessageResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[27]
+	mi := &file_petrel_v1_console_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2757,7 @@ func (x *TraceMessageResponse) String() string {
 func (*TraceMessageResponse) ProtoMessage() {}
 
 func (x *TraceMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[27]
+	mi := &file_petrel_v1_console_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2770,7 @@ func (x *TraceMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceMessageResponse.ProtoReflect.Descriptor instead.
 func (*TraceMessageResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TraceMessageResponse) GetOutcome() TraceOutcome {
@@ -2749,7 +2842,7 @@ type TracedEntry struct {
 
 func (x *TracedEntry) Reset() {
 	*x = TracedEntry{}
-	mi := &file_petrel_v1_console_proto_msgTypes[28]
+	mi := &file_petrel_v1_console_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2854,7 @@ func (x *TracedEntry) String() string {
 func (*TracedEntry) ProtoMessage() {}
 
 func (x *TracedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[28]
+	mi := &file_petrel_v1_console_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2867,7 @@ func (x *TracedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedEntry.ProtoReflect.Descriptor instead.
 func (*TracedEntry) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TracedEntry) GetConv() string {
@@ -2876,7 +2969,7 @@ type TracedRecipient struct {
 
 func (x *TracedRecipient) Reset() {
 	*x = TracedRecipient{}
-	mi := &file_petrel_v1_console_proto_msgTypes[29]
+	mi := &file_petrel_v1_console_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +2981,7 @@ func (x *TracedRecipient) String() string {
 func (*TracedRecipient) ProtoMessage() {}
 
 func (x *TracedRecipient) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[29]
+	mi := &file_petrel_v1_console_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +2994,7 @@ func (x *TracedRecipient) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedRecipient.ProtoReflect.Descriptor instead.
 func (*TracedRecipient) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TracedRecipient) GetUser() string {
@@ -2991,7 +3084,7 @@ type TracedSession struct {
 
 func (x *TracedSession) Reset() {
 	*x = TracedSession{}
-	mi := &file_petrel_v1_console_proto_msgTypes[30]
+	mi := &file_petrel_v1_console_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +3096,7 @@ func (x *TracedSession) String() string {
 func (*TracedSession) ProtoMessage() {}
 
 func (x *TracedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[30]
+	mi := &file_petrel_v1_console_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +3109,7 @@ func (x *TracedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedSession.ProtoReflect.Descriptor instead.
 func (*TracedSession) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TracedSession) GetSession() *SessionInfo {
@@ -3043,7 +3136,7 @@ type TraceUserRequest struct {
 
 func (x *TraceUserRequest) Reset() {
 	*x = TraceUserRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[31]
+	mi := &file_petrel_v1_console_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3055,7 +3148,7 @@ func (x *TraceUserRequest) String() string {
 func (*TraceUserRequest) ProtoMessage() {}
 
 func (x *TraceUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[31]
+	mi := &file_petrel_v1_console_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3068,7 +3161,7 @@ func (x *TraceUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceUserRequest.ProtoReflect.Descriptor instead.
 func (*TraceUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TraceUserRequest) GetTenant() string {
@@ -3104,7 +3197,7 @@ type TraceUserResponse struct {
 
 func (x *TraceUserResponse) Reset() {
 	*x = TraceUserResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[32]
+	mi := &file_petrel_v1_console_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3209,7 @@ func (x *TraceUserResponse) String() string {
 func (*TraceUserResponse) ProtoMessage() {}
 
 func (x *TraceUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[32]
+	mi := &file_petrel_v1_console_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3222,7 @@ func (x *TraceUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceUserResponse.ProtoReflect.Descriptor instead.
 func (*TraceUserResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TraceUserResponse) GetOutcome() TraceUserOutcome {
@@ -3213,7 +3306,7 @@ type PreviewLimitsResponse struct {
 
 func (x *PreviewLimitsResponse) Reset() {
 	*x = PreviewLimitsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[33]
+	mi := &file_petrel_v1_console_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3318,7 @@ func (x *PreviewLimitsResponse) String() string {
 func (*PreviewLimitsResponse) ProtoMessage() {}
 
 func (x *PreviewLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[33]
+	mi := &file_petrel_v1_console_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3331,7 @@ func (x *PreviewLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewLimitsResponse.ProtoReflect.Descriptor instead.
 func (*PreviewLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PreviewLimitsResponse) GetChanges() []*LimitChange {
@@ -3268,7 +3361,7 @@ type LimitChange struct {
 
 func (x *LimitChange) Reset() {
 	*x = LimitChange{}
-	mi := &file_petrel_v1_console_proto_msgTypes[34]
+	mi := &file_petrel_v1_console_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3373,7 @@ func (x *LimitChange) String() string {
 func (*LimitChange) ProtoMessage() {}
 
 func (x *LimitChange) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[34]
+	mi := &file_petrel_v1_console_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3386,7 @@ func (x *LimitChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
 func (*LimitChange) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LimitChange) GetName() string {
@@ -3339,7 +3432,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[35]
+	mi := &file_petrel_v1_console_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3351,7 +3444,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[35]
+	mi := &file_petrel_v1_console_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3364,7 +3457,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{36}
 }
 
 type ListTenantsResponse struct {
@@ -3376,7 +3469,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[36]
+	mi := &file_petrel_v1_console_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3481,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[36]
+	mi := &file_petrel_v1_console_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3494,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*TenantSummary {
@@ -3423,7 +3516,7 @@ type TenantSummary struct {
 
 func (x *TenantSummary) Reset() {
 	*x = TenantSummary{}
-	mi := &file_petrel_v1_console_proto_msgTypes[37]
+	mi := &file_petrel_v1_console_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3528,7 @@ func (x *TenantSummary) String() string {
 func (*TenantSummary) ProtoMessage() {}
 
 func (x *TenantSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[37]
+	mi := &file_petrel_v1_console_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3541,7 @@ func (x *TenantSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSummary.ProtoReflect.Descriptor instead.
 func (*TenantSummary) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TenantSummary) GetTenant() string {
@@ -3488,7 +3581,7 @@ type NoteBackupRequest struct {
 
 func (x *NoteBackupRequest) Reset() {
 	*x = NoteBackupRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[38]
+	mi := &file_petrel_v1_console_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3593,7 @@ func (x *NoteBackupRequest) String() string {
 func (*NoteBackupRequest) ProtoMessage() {}
 
 func (x *NoteBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[38]
+	mi := &file_petrel_v1_console_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3606,7 @@ func (x *NoteBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteBackupRequest.ProtoReflect.Descriptor instead.
 func (*NoteBackupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NoteBackupRequest) GetBackup() *BackupInfo {
@@ -3531,7 +3624,7 @@ type NoteBackupResponse struct {
 
 func (x *NoteBackupResponse) Reset() {
 	*x = NoteBackupResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[39]
+	mi := &file_petrel_v1_console_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3636,7 @@ func (x *NoteBackupResponse) String() string {
 func (*NoteBackupResponse) ProtoMessage() {}
 
 func (x *NoteBackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[39]
+	mi := &file_petrel_v1_console_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3649,7 @@ func (x *NoteBackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteBackupResponse.ProtoReflect.Descriptor instead.
 func (*NoteBackupResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{40}
 }
 
 type ListBackupsRequest struct {
@@ -3567,7 +3660,7 @@ type ListBackupsRequest struct {
 
 func (x *ListBackupsRequest) Reset() {
 	*x = ListBackupsRequest{}
-	mi := &file_petrel_v1_console_proto_msgTypes[40]
+	mi := &file_petrel_v1_console_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3672,7 @@ func (x *ListBackupsRequest) String() string {
 func (*ListBackupsRequest) ProtoMessage() {}
 
 func (x *ListBackupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[40]
+	mi := &file_petrel_v1_console_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3685,7 @@ func (x *ListBackupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBackupsRequest.ProtoReflect.Descriptor instead.
 func (*ListBackupsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{41}
 }
 
 type ListBackupsResponse struct {
@@ -3605,7 +3698,7 @@ type ListBackupsResponse struct {
 
 func (x *ListBackupsResponse) Reset() {
 	*x = ListBackupsResponse{}
-	mi := &file_petrel_v1_console_proto_msgTypes[41]
+	mi := &file_petrel_v1_console_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3617,7 +3710,7 @@ func (x *ListBackupsResponse) String() string {
 func (*ListBackupsResponse) ProtoMessage() {}
 
 func (x *ListBackupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[41]
+	mi := &file_petrel_v1_console_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3630,7 +3723,7 @@ func (x *ListBackupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBackupsResponse.ProtoReflect.Descriptor instead.
 func (*ListBackupsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListBackupsResponse) GetBackups() []*BackupInfo {
@@ -3667,7 +3760,7 @@ type BackupInfo struct {
 
 func (x *BackupInfo) Reset() {
 	*x = BackupInfo{}
-	mi := &file_petrel_v1_console_proto_msgTypes[42]
+	mi := &file_petrel_v1_console_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3679,7 +3772,7 @@ func (x *BackupInfo) String() string {
 func (*BackupInfo) ProtoMessage() {}
 
 func (x *BackupInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_console_proto_msgTypes[42]
+	mi := &file_petrel_v1_console_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3692,7 +3785,7 @@ func (x *BackupInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupInfo.ProtoReflect.Descriptor instead.
 func (*BackupInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_console_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_console_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *BackupInfo) GetName() string {
@@ -3795,11 +3888,17 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\tmisplaced\x18\t \x01(\rR\tmisplaced\x12'\n" +
 	"\x04past\x18\n" +
 	" \x03(\v2\x13.petrel.v1.IncidentR\x04past\x12)\n" +
-	"\x06totals\x18\v \x01(\v2\x11.petrel.v1.TotalsR\x06totals\"Z\n" +
+	"\x06totals\x18\v \x01(\v2\x11.petrel.v1.TotalsR\x06totals\"\x92\x01\n" +
 	"\x06Totals\x12\x1d\n" +
 	"\n" +
 	"counted_ms\x18\x01 \x01(\x04R\tcountedMs\x121\n" +
-	"\atenants\x18\x02 \x03(\v2\x17.petrel.v1.TenantTotalsR\atenants\"\x96\x01\n" +
+	"\atenants\x18\x02 \x03(\v2\x17.petrel.v1.TenantTotalsR\atenants\x126\n" +
+	"\alargest\x18\x03 \x03(\v2\x1c.petrel.v1.LargeConversationR\alargest\"~\n" +
+	"\x11LargeConversation\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x1a\n" +
+	"\bmessages\x18\x03 \x01(\x04R\bmessages\x12!\n" +
+	"\fstored_bytes\x18\x04 \x01(\x04R\vstoredBytes\"\xfd\x01\n" +
 	"\fTenantTotals\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05users\x18\x02 \x01(\x04R\x05users\x12\x16\n" +
@@ -3807,7 +3906,11 @@ const file_petrel_v1_console_proto_rawDesc = "" +
 	"\vtaken_bytes\x18\x04 \x01(\x04R\n" +
 	"takenBytes\x12\x1f\n" +
 	"\vbound_bytes\x18\x05 \x01(\x04R\n" +
-	"boundBytes\"\xda\x01\n" +
+	"boundBytes\x12\x1f\n" +
+	"\bmessages\x18\x06 \x01(\x04H\x00R\bmessages\x88\x01\x01\x12&\n" +
+	"\fstored_bytes\x18\a \x01(\x04H\x01R\vstoredBytes\x88\x01\x01B\v\n" +
+	"\t_messagesB\x0f\n" +
+	"\r_stored_bytes\"\xda\x01\n" +
 	"\bIncident\x12.\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x12.petrel.v1.VerdictR\bseverity\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x19\n" +
@@ -4149,7 +4252,7 @@ func file_petrel_v1_console_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_console_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_petrel_v1_console_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_petrel_v1_console_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_petrel_v1_console_proto_goTypes = []any{
 	(Verdict)(0),                        // 0: petrel.v1.Verdict
 	(TraceOutcome)(0),                   // 1: petrel.v1.TraceOutcome
@@ -4158,93 +4261,95 @@ var file_petrel_v1_console_proto_goTypes = []any{
 	(*GetOverviewRequest)(nil),          // 4: petrel.v1.GetOverviewRequest
 	(*Overview)(nil),                    // 5: petrel.v1.Overview
 	(*Totals)(nil),                      // 6: petrel.v1.Totals
-	(*TenantTotals)(nil),                // 7: petrel.v1.TenantTotals
-	(*Incident)(nil),                    // 8: petrel.v1.Incident
-	(*NodeReport)(nil),                  // 9: petrel.v1.NodeReport
-	(*Sample)(nil),                      // 10: petrel.v1.Sample
-	(*Gauge)(nil),                       // 11: petrel.v1.Gauge
-	(*Refused)(nil),                     // 12: petrel.v1.Refused
-	(*Loud)(nil),                        // 13: petrel.v1.Loud
-	(*Storage)(nil),                     // 14: petrel.v1.Storage
-	(*DatabaseReport)(nil),              // 15: petrel.v1.DatabaseReport
-	(*ListRefusalsRequest)(nil),         // 16: petrel.v1.ListRefusalsRequest
-	(*ListRefusalsResponse)(nil),        // 17: petrel.v1.ListRefusalsResponse
-	(*Refusal)(nil),                     // 18: petrel.v1.Refusal
-	(*ReadLogRequest)(nil),              // 19: petrel.v1.ReadLogRequest
-	(*ReadLogResponse)(nil),             // 20: petrel.v1.ReadLogResponse
-	(*LogLine)(nil),                     // 21: petrel.v1.LogLine
-	(*ListSessionsRequest)(nil),         // 22: petrel.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),        // 23: petrel.v1.ListSessionsResponse
-	(*SessionInfo)(nil),                 // 24: petrel.v1.SessionInfo
-	(*ListConversationsRequest)(nil),    // 25: petrel.v1.ListConversationsRequest
-	(*ListConversationsResponse)(nil),   // 26: petrel.v1.ListConversationsResponse
-	(*ConversationInfo)(nil),            // 27: petrel.v1.ConversationInfo
-	(*AdminGetConversationRequest)(nil), // 28: petrel.v1.AdminGetConversationRequest
-	(*FreezeConversationRequest)(nil),   // 29: petrel.v1.FreezeConversationRequest
-	(*TraceMessageRequest)(nil),         // 30: petrel.v1.TraceMessageRequest
-	(*TraceMessageResponse)(nil),        // 31: petrel.v1.TraceMessageResponse
-	(*TracedEntry)(nil),                 // 32: petrel.v1.TracedEntry
-	(*TracedRecipient)(nil),             // 33: petrel.v1.TracedRecipient
-	(*TracedSession)(nil),               // 34: petrel.v1.TracedSession
-	(*TraceUserRequest)(nil),            // 35: petrel.v1.TraceUserRequest
-	(*TraceUserResponse)(nil),           // 36: petrel.v1.TraceUserResponse
-	(*PreviewLimitsResponse)(nil),       // 37: petrel.v1.PreviewLimitsResponse
-	(*LimitChange)(nil),                 // 38: petrel.v1.LimitChange
-	(*ListTenantsRequest)(nil),          // 39: petrel.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),         // 40: petrel.v1.ListTenantsResponse
-	(*TenantSummary)(nil),               // 41: petrel.v1.TenantSummary
-	(*NoteBackupRequest)(nil),           // 42: petrel.v1.NoteBackupRequest
-	(*NoteBackupResponse)(nil),          // 43: petrel.v1.NoteBackupResponse
-	(*ListBackupsRequest)(nil),          // 44: petrel.v1.ListBackupsRequest
-	(*ListBackupsResponse)(nil),         // 45: petrel.v1.ListBackupsResponse
-	(*BackupInfo)(nil),                  // 46: petrel.v1.BackupInfo
-	(ConvKind)(0),                       // 47: petrel.v1.ConvKind
-	(Role)(0),                           // 48: petrel.v1.Role
+	(*LargeConversation)(nil),           // 7: petrel.v1.LargeConversation
+	(*TenantTotals)(nil),                // 8: petrel.v1.TenantTotals
+	(*Incident)(nil),                    // 9: petrel.v1.Incident
+	(*NodeReport)(nil),                  // 10: petrel.v1.NodeReport
+	(*Sample)(nil),                      // 11: petrel.v1.Sample
+	(*Gauge)(nil),                       // 12: petrel.v1.Gauge
+	(*Refused)(nil),                     // 13: petrel.v1.Refused
+	(*Loud)(nil),                        // 14: petrel.v1.Loud
+	(*Storage)(nil),                     // 15: petrel.v1.Storage
+	(*DatabaseReport)(nil),              // 16: petrel.v1.DatabaseReport
+	(*ListRefusalsRequest)(nil),         // 17: petrel.v1.ListRefusalsRequest
+	(*ListRefusalsResponse)(nil),        // 18: petrel.v1.ListRefusalsResponse
+	(*Refusal)(nil),                     // 19: petrel.v1.Refusal
+	(*ReadLogRequest)(nil),              // 20: petrel.v1.ReadLogRequest
+	(*ReadLogResponse)(nil),             // 21: petrel.v1.ReadLogResponse
+	(*LogLine)(nil),                     // 22: petrel.v1.LogLine
+	(*ListSessionsRequest)(nil),         // 23: petrel.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),        // 24: petrel.v1.ListSessionsResponse
+	(*SessionInfo)(nil),                 // 25: petrel.v1.SessionInfo
+	(*ListConversationsRequest)(nil),    // 26: petrel.v1.ListConversationsRequest
+	(*ListConversationsResponse)(nil),   // 27: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),            // 28: petrel.v1.ConversationInfo
+	(*AdminGetConversationRequest)(nil), // 29: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),   // 30: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),         // 31: petrel.v1.TraceMessageRequest
+	(*TraceMessageResponse)(nil),        // 32: petrel.v1.TraceMessageResponse
+	(*TracedEntry)(nil),                 // 33: petrel.v1.TracedEntry
+	(*TracedRecipient)(nil),             // 34: petrel.v1.TracedRecipient
+	(*TracedSession)(nil),               // 35: petrel.v1.TracedSession
+	(*TraceUserRequest)(nil),            // 36: petrel.v1.TraceUserRequest
+	(*TraceUserResponse)(nil),           // 37: petrel.v1.TraceUserResponse
+	(*PreviewLimitsResponse)(nil),       // 38: petrel.v1.PreviewLimitsResponse
+	(*LimitChange)(nil),                 // 39: petrel.v1.LimitChange
+	(*ListTenantsRequest)(nil),          // 40: petrel.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),         // 41: petrel.v1.ListTenantsResponse
+	(*TenantSummary)(nil),               // 42: petrel.v1.TenantSummary
+	(*NoteBackupRequest)(nil),           // 43: petrel.v1.NoteBackupRequest
+	(*NoteBackupResponse)(nil),          // 44: petrel.v1.NoteBackupResponse
+	(*ListBackupsRequest)(nil),          // 45: petrel.v1.ListBackupsRequest
+	(*ListBackupsResponse)(nil),         // 46: petrel.v1.ListBackupsResponse
+	(*BackupInfo)(nil),                  // 47: petrel.v1.BackupInfo
+	(ConvKind)(0),                       // 48: petrel.v1.ConvKind
+	(Role)(0),                           // 49: petrel.v1.Role
 }
 var file_petrel_v1_console_proto_depIdxs = []int32{
 	0,  // 0: petrel.v1.Overview.verdict:type_name -> petrel.v1.Verdict
-	8,  // 1: petrel.v1.Overview.incidents:type_name -> petrel.v1.Incident
-	9,  // 2: petrel.v1.Overview.nodes:type_name -> petrel.v1.NodeReport
-	10, // 3: petrel.v1.Overview.samples:type_name -> petrel.v1.Sample
-	8,  // 4: petrel.v1.Overview.past:type_name -> petrel.v1.Incident
+	9,  // 1: petrel.v1.Overview.incidents:type_name -> petrel.v1.Incident
+	10, // 2: petrel.v1.Overview.nodes:type_name -> petrel.v1.NodeReport
+	11, // 3: petrel.v1.Overview.samples:type_name -> petrel.v1.Sample
+	9,  // 4: petrel.v1.Overview.past:type_name -> petrel.v1.Incident
 	6,  // 5: petrel.v1.Overview.totals:type_name -> petrel.v1.Totals
-	7,  // 6: petrel.v1.Totals.tenants:type_name -> petrel.v1.TenantTotals
-	0,  // 7: petrel.v1.Incident.severity:type_name -> petrel.v1.Verdict
-	10, // 8: petrel.v1.NodeReport.now:type_name -> petrel.v1.Sample
-	11, // 9: petrel.v1.NodeReport.queues:type_name -> petrel.v1.Gauge
-	11, // 10: petrel.v1.NodeReport.budgets:type_name -> petrel.v1.Gauge
-	12, // 11: petrel.v1.NodeReport.refused:type_name -> petrel.v1.Refused
-	8,  // 12: petrel.v1.NodeReport.incidents:type_name -> petrel.v1.Incident
-	14, // 13: petrel.v1.NodeReport.storage:type_name -> petrel.v1.Storage
-	13, // 14: petrel.v1.NodeReport.loud:type_name -> petrel.v1.Loud
-	8,  // 15: petrel.v1.NodeReport.past:type_name -> petrel.v1.Incident
-	15, // 16: petrel.v1.Storage.databases:type_name -> petrel.v1.DatabaseReport
-	18, // 17: petrel.v1.ListRefusalsResponse.refusals:type_name -> petrel.v1.Refusal
-	21, // 18: petrel.v1.ReadLogResponse.lines:type_name -> petrel.v1.LogLine
-	24, // 19: petrel.v1.ListSessionsResponse.sessions:type_name -> petrel.v1.SessionInfo
-	27, // 20: petrel.v1.ListConversationsResponse.conversations:type_name -> petrel.v1.ConversationInfo
-	47, // 21: petrel.v1.ConversationInfo.kind:type_name -> petrel.v1.ConvKind
-	1,  // 22: petrel.v1.TraceMessageResponse.outcome:type_name -> petrel.v1.TraceOutcome
-	18, // 23: petrel.v1.TraceMessageResponse.refusals:type_name -> petrel.v1.Refusal
-	32, // 24: petrel.v1.TraceMessageResponse.entry:type_name -> petrel.v1.TracedEntry
-	33, // 25: petrel.v1.TraceMessageResponse.recipients:type_name -> petrel.v1.TracedRecipient
-	48, // 26: petrel.v1.TracedRecipient.role:type_name -> petrel.v1.Role
-	2,  // 27: petrel.v1.TracedRecipient.state:type_name -> petrel.v1.TraceState
-	34, // 28: petrel.v1.TracedRecipient.sessions:type_name -> petrel.v1.TracedSession
-	24, // 29: petrel.v1.TracedSession.session:type_name -> petrel.v1.SessionInfo
-	2,  // 30: petrel.v1.TracedSession.state:type_name -> petrel.v1.TraceState
-	3,  // 31: petrel.v1.TraceUserResponse.outcome:type_name -> petrel.v1.TraceUserOutcome
-	24, // 32: petrel.v1.TraceUserResponse.sessions:type_name -> petrel.v1.SessionInfo
-	18, // 33: petrel.v1.TraceUserResponse.refusals:type_name -> petrel.v1.Refusal
-	38, // 34: petrel.v1.PreviewLimitsResponse.changes:type_name -> petrel.v1.LimitChange
-	41, // 35: petrel.v1.ListTenantsResponse.tenants:type_name -> petrel.v1.TenantSummary
-	46, // 36: petrel.v1.NoteBackupRequest.backup:type_name -> petrel.v1.BackupInfo
-	46, // 37: petrel.v1.ListBackupsResponse.backups:type_name -> petrel.v1.BackupInfo
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	8,  // 6: petrel.v1.Totals.tenants:type_name -> petrel.v1.TenantTotals
+	7,  // 7: petrel.v1.Totals.largest:type_name -> petrel.v1.LargeConversation
+	0,  // 8: petrel.v1.Incident.severity:type_name -> petrel.v1.Verdict
+	11, // 9: petrel.v1.NodeReport.now:type_name -> petrel.v1.Sample
+	12, // 10: petrel.v1.NodeReport.queues:type_name -> petrel.v1.Gauge
+	12, // 11: petrel.v1.NodeReport.budgets:type_name -> petrel.v1.Gauge
+	13, // 12: petrel.v1.NodeReport.refused:type_name -> petrel.v1.Refused
+	9,  // 13: petrel.v1.NodeReport.incidents:type_name -> petrel.v1.Incident
+	15, // 14: petrel.v1.NodeReport.storage:type_name -> petrel.v1.Storage
+	14, // 15: petrel.v1.NodeReport.loud:type_name -> petrel.v1.Loud
+	9,  // 16: petrel.v1.NodeReport.past:type_name -> petrel.v1.Incident
+	16, // 17: petrel.v1.Storage.databases:type_name -> petrel.v1.DatabaseReport
+	19, // 18: petrel.v1.ListRefusalsResponse.refusals:type_name -> petrel.v1.Refusal
+	22, // 19: petrel.v1.ReadLogResponse.lines:type_name -> petrel.v1.LogLine
+	25, // 20: petrel.v1.ListSessionsResponse.sessions:type_name -> petrel.v1.SessionInfo
+	28, // 21: petrel.v1.ListConversationsResponse.conversations:type_name -> petrel.v1.ConversationInfo
+	48, // 22: petrel.v1.ConversationInfo.kind:type_name -> petrel.v1.ConvKind
+	1,  // 23: petrel.v1.TraceMessageResponse.outcome:type_name -> petrel.v1.TraceOutcome
+	19, // 24: petrel.v1.TraceMessageResponse.refusals:type_name -> petrel.v1.Refusal
+	33, // 25: petrel.v1.TraceMessageResponse.entry:type_name -> petrel.v1.TracedEntry
+	34, // 26: petrel.v1.TraceMessageResponse.recipients:type_name -> petrel.v1.TracedRecipient
+	49, // 27: petrel.v1.TracedRecipient.role:type_name -> petrel.v1.Role
+	2,  // 28: petrel.v1.TracedRecipient.state:type_name -> petrel.v1.TraceState
+	35, // 29: petrel.v1.TracedRecipient.sessions:type_name -> petrel.v1.TracedSession
+	25, // 30: petrel.v1.TracedSession.session:type_name -> petrel.v1.SessionInfo
+	2,  // 31: petrel.v1.TracedSession.state:type_name -> petrel.v1.TraceState
+	3,  // 32: petrel.v1.TraceUserResponse.outcome:type_name -> petrel.v1.TraceUserOutcome
+	25, // 33: petrel.v1.TraceUserResponse.sessions:type_name -> petrel.v1.SessionInfo
+	19, // 34: petrel.v1.TraceUserResponse.refusals:type_name -> petrel.v1.Refusal
+	39, // 35: petrel.v1.PreviewLimitsResponse.changes:type_name -> petrel.v1.LimitChange
+	42, // 36: petrel.v1.ListTenantsResponse.tenants:type_name -> petrel.v1.TenantSummary
+	47, // 37: petrel.v1.NoteBackupRequest.backup:type_name -> petrel.v1.BackupInfo
+	47, // 38: petrel.v1.ListBackupsResponse.backups:type_name -> petrel.v1.BackupInfo
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_console_proto_init() }
@@ -4253,13 +4358,14 @@ func file_petrel_v1_console_proto_init() {
 		return
 	}
 	file_petrel_v1_message_proto_init()
+	file_petrel_v1_console_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_console_proto_rawDesc), len(file_petrel_v1_console_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   43,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,7 +9,7 @@ import { Chart } from '../parts/Chart.js'
 import { Facts, Guide, Link, Mark, Part } from '../parts/Facts.js'
 import { type Column, Table } from '../parts/Table.js'
 import { useVerdict } from '../Shell.js'
-import type { IncidentJson, NodeReportJson, OverviewJson, SampleJson, TenantTotalsJson } from '../wire/types_gen.js'
+import type { IncidentJson, LargeConversationJson, NodeReportJson, OverviewJson, SampleJson, TenantTotalsJson } from '../wire/types_gen.js'
 
 /** What an operator leaves open all day: how it is, what to do, and how it was in the last hour. */
 export function Overview(): ReactElement {
@@ -106,6 +106,8 @@ function Totals({ overview }: { readonly overview: OverviewJson }): ReactElement
   const nodes = overview.nodes ?? []
   const tenants = overview.totals?.tenants ?? []
   const counted = (f: (x: TenantTotalsJson) => string | undefined): string => overview.totals ? number(sum(tenants, f), tr) : '–'
+  const sized = tenants.length > 0 && tenants.every((x) => x.messages !== undefined) // else a part of the store cannot be read
+  const largest = overview.totals?.largest ?? []
   const onDisk = nodes.flatMap((n) => n.storage?.kind === 'postgres' ? [] : [n])
   return (
     <Part title={t('totals')}>
@@ -113,6 +115,8 @@ function Totals({ overview }: { readonly overview: OverviewJson }): ReactElement
         <Metric name={t('users')} value={counted((x) => x.users)} />
         <Metric name={t('groups')} value={counted((x) => x.groups)} />
         <Metric name={t('peopleOnline')} value={number(nodes.reduce((n, x) => n + (x.online ?? 0), 0), tr)} />
+        <Metric name={t('messagesStored')} value={sized ? counted((x) => x.messages) : '–'} />
+        <Metric name={t('storedBytes')} value={sized ? bytes(sum(tenants, (x) => x.storedBytes), tr) : '–'} />
         <Metric name={t('messagesSince')} value={number(sum(nodes, (x) => x.accepted), tr)} />
         {onDisk.length > 0 && <Metric name={t('diskUsed')} value={bytes(sum(onDisk, (n) => n.storage?.diskBytes), tr)} />}
       </dl>
@@ -120,8 +124,19 @@ function Totals({ overview }: { readonly overview: OverviewJson }): ReactElement
         <Table label={t('byTenant')} rows={tenants} keyOf={(x) => x.tenant ?? ''} empty="" columns={[
           { title: t('tenant'), wide: true, cell: (x) => <Link page="users" query={{ tenant: x.tenant === 'default' ? '' : x.tenant ?? '' }}>{x.tenant}</Link> },
           { title: t('users'), end: true, cell: (x) => number(Number(x.users ?? 0), tr) }, { title: t('groups'), end: true, cell: (x) => number(Number(x.groups ?? 0), tr) },
+          { title: t('messagesStored'), end: true, cell: (x) => x.messages === undefined ? '–' : number(Number(x.messages), tr) }, { title: t('storedBytes'), end: true, cell: (x) => x.storedBytes === undefined ? '–' : bytes(x.storedBytes, tr) },
           { title: t('takenBytes'), end: true, cell: (x) => taken(x, tr) },
         ]} />
+      )}
+      {largest.length > 0 && (
+        <details className="past">
+          <summary>{t('largest')}</summary>
+          <Table label={t('largest')} rows={largest} keyOf={(x) => x.conv ?? ''} empty="" columns={[
+            { title: t('conversation'), wide: true, cell: (x) => <Link page="conversations" id={x.conv ?? ''} query={x.tenant === 'default' ? {} : { tenant: x.tenant ?? '' }}>{x.conv}</Link> },
+            ...tenants.length > 1 ? [{ title: t('tenant'), cell: (x: LargeConversationJson) => x.tenant }] : [],
+            { title: t('messagesStored'), end: true, cell: (x) => number(Number(x.messages ?? 0), tr) }, { title: t('storedBytes'), end: true, cell: (x) => bytes(x.storedBytes, tr) },
+          ]} />
+        </details>
       )}
       {overview.totals && <p className="quiet">{t('countedAt', { time: clock(overview.totals.countedMs, tr) })}</p>}
     </Part>

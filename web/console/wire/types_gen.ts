@@ -1102,6 +1102,17 @@ export interface TotalsJson {
   readonly countedMs?: Decimal
   /** by name */
   readonly tenants?: readonly TenantTotalsJson[]
+  /** the conversations with the most bytes, at most ten */
+  readonly largest?: readonly LargeConversationJson[]
+}
+
+/** LargeConversation is a conversation and how much is stored of it. */
+export interface LargeConversationJson {
+  readonly tenant?: string
+  readonly conv?: string
+  /** as of TenantTotals */
+  readonly messages?: Decimal
+  readonly storedBytes?: Decimal
 }
 
 export interface TenantTotalsJson {
@@ -1112,6 +1123,10 @@ export interface TenantTotalsJson {
   readonly takenBytes?: Decimal
   /** 0: there is no such limit */
   readonly boundBytes?: Decimal
+  /** that are stored, with other entries such as changes of members; not set: a part of the store cannot be read */
+  readonly messages?: Decimal
+  /** what they take before compression, without indexes: an estimate from eight messages of each conversation */
+  readonly storedBytes?: Decimal
 }
 
 /** Incident is something that a person should look at. */
