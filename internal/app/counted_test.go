@@ -1,9 +1,12 @@
 package app
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/console"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
@@ -87,6 +90,11 @@ func TestIncidentsOfLoginsAndBackupsAreInTheOverview(t *testing.T) {
 	for range wrongLogins {
 		a.api.Logins["password"].Add(string(im.CodeBadCredentials))
 	}
+	now, guesser := time.Now(), netip.MustParseAddr("192.0.2.7")
+	for range 2 * greedy { // nearly all are refused before the password is looked at
+		a.watch.refusals.Note(&console.Refusal{At: now, What: "petrel.v1.AuthService/Login", Code: im.CodeRateLimited, Address: guesser})
+	}
+	a.watch.refusals.Note(&console.Refusal{At: now, What: "petrel.v1.AuthService/Login", Code: im.CodeBadCredentials, Address: guesser})
 	old := &storepb.Backup{Name: "b", MadeMs: 1} // of 1970
 	value, err := old.MarshalVT()
 	if err != nil {
@@ -102,7 +110,11 @@ func TestIncidentsOfLoginsAndBackupsAreInTheOverview(t *testing.T) {
 		all := codes()
 		return all["logins_wrong"] != nil && all["backup_old"] != nil
 	})
-	if d := codes()["logins_wrong"].Details; len(d) != 4 || d[0] != "60" || d[1] != "60" {
+	all := codes()
+	if d := all["logins_wrong"].Details; !slices.Equal(d, []string{"60", "60", "60", guesser.String()}) {
 		t.Errorf("logins_wrong: %q", d)
+	}
+	if x := all["greedy_user"]; x != nil {
+		t.Errorf("two incidents tell of one address: %s", x.Text)
 	}
 }

@@ -3,12 +3,14 @@ package app
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/console"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -212,12 +214,17 @@ func (a *App) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 	if t.guessing() {
 		wrong, all := strconv.FormatUint(t.wrong, 10), strconv.FormatUint(t.wrong+t.right, 10)
 		from, most := "–", uint64(0)
+		tries := map[netip.Addr]uint64{}
 		for _, x := range loudest {
-			if x.Address.IsValid() && x.Code == im.CodeBadCredentials && x.Count > most {
-				from, most = x.Address.String(), x.Count
+			if !isLoginRefused(&x) {
+				continue
+			}
+			tries[x.Address] += x.Count
+			if n := min(tries[x.Address], t.wrong); n > most {
+				from, most = x.Address.String(), n
 			}
 		}
-		l.add(degraded, "logins_wrong", fmt.Sprintf("%s of %s logins of a minute were wrong or too many; the most wrong ones of one address: %d, of %s", wrong, all, most, from), wrong, all, strconv.FormatUint(most, 10), from)
+		l.add(degraded, "logins_wrong", fmt.Sprintf("%s of %s logins of a minute were wrong or too many; the most of one address: %d, of %s", wrong, all, most, from), wrong, all, strconv.FormatUint(most, 10), from)
 	}
 	blamed := im.Code("")
 	for _, x := range loudest[:min(len(loudest), 1)] {
@@ -225,6 +232,9 @@ func (a *App) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 			break
 		}
 		blamed = x.Code
+		if t.guessing() && isLoginRefused(&x) {
+			break // it guesses passwords: one incident says so
+		}
 		who := string(x.Account.User)
 		if who == "" && x.Address.IsValid() {
 			who = x.Address.String()
@@ -234,6 +244,11 @@ func (a *App) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 	if code, n := t.spike(); n > 0 && code != blamed {
 		l.add(degraded, "refusals_many", fmt.Sprintf("%d frames and calls were refused in a minute with %s", n, code), strconv.FormatUint(n, 10), string(code))
 	}
+}
+
+// isLoginRefused tells whether an address, and nobody who is logged in, was refused as those are who guess passwords.
+func isLoginRefused(x *console.Loud) bool {
+	return x.Address.IsValid() && (x.Code == im.CodeBadCredentials || tooMany(string(x.Code)))
 }
 
 // backupIncidents are about the backups of an embedded store.
