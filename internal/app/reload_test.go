@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -156,6 +157,32 @@ func (c *configured) sessions(n int) (alive func() int) {
 		}
 		return n
 	}
+}
+
+// A certificate that ends within days is an incident until another one takes its place.
+func TestCertificateThatEndsSoonIsAnIncident(t *testing.T) {
+	s := startConfigured(t, "")
+	ends := time.Now().Add(5 * 24 * time.Hour)
+	overview := func() *petrelv1.Overview { return s.overview(t.Context(), &petrelv1.GetOverviewRequest{}) }
+	find := func(list []*petrelv1.Incident) *petrelv1.Incident {
+		i := slices.IndexFunc(list, func(x *petrelv1.Incident) bool { return x.Code == "certificate_ends" })
+		if i < 0 {
+			return nil
+		}
+		return list[i]
+	}
+	eventually.True(t, "a sample", func() bool { return s.watch.samples.Last() != nil })
+	if x := find(overview().Incidents); x != nil {
+		t.Errorf("a certificate that ends in 2100: %s", x.Text)
+	}
+	s.certify(2, ends)
+	eventually.True(t, "the incident", func() bool { return find(overview().Incidents) != nil })
+	x := find(overview().Incidents)
+	if day := ends.UTC().Format(time.DateOnly); x.Severity != degraded || !slices.Equal(x.Details, []string{day}) || x.SinceMs == 0 {
+		t.Errorf("got %v, want that it ends on %s", x, day)
+	}
+	s.certify(3, farAway)
+	eventually.True(t, "the incident is over", func() bool { return find(overview().Incidents) == nil && find(overview().Past) != nil })
 }
 
 // A new certificate and other options are taken over while clients are connected;
