@@ -60,12 +60,12 @@ function Incidents({ incidents, nodes, now }: { readonly incidents: readonly Inc
   if (incidents.length === 0) return <p className="quiet nothing-wrong">{tr.t('noIncidents')}</p>
   return (
     <ul className="incidents" aria-label={tr.t('incidents')}>
-      {incidents.map((i) => {
+      {incidents.map((i, at) => {
         const code = i.code ?? ''
         const place = placeOf[code]
         return (
-          <li key={`${code} ${i.node} ${i.details?.join(' ')}`} className={i.severity === 'VERDICT_CRITICAL' ? 'incident-critical' : 'incident-degraded'}>
-            <details open={i.severity === 'VERDICT_CRITICAL'}>
+          <li key={`${code} ${i.node} ${incidents.slice(0, at).filter((x) => x.code === i.code && x.node === i.node).length}`} className={i.severity === 'VERDICT_CRITICAL' ? 'incident-critical' : 'incident-degraded'}>
+            <details open>
               <summary>
                 <Mark look={i.severity === 'VERDICT_CRITICAL' ? 'bad' : 'warn'}>{tr.t(i.severity === 'VERDICT_CRITICAL' ? 'verdict_critical' : 'verdict_degraded')}</Mark>
                 <span className="incident-text">{textOf(i, nodes, tr)}</span>
