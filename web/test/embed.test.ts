@@ -72,6 +72,7 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     return `${origin}/${name}`
   }
   const element = (user: string, more = ''): string => `<petrel-chat server="${server.url}" user="${user}" token="${server.tokens[user]}" ${more}></petrel-chat>`
+  const withStyles = (css: string): string => `addEventListener('DOMContentLoaded', () => { const s = new CSSStyleSheet(); s.replaceSync(${JSON.stringify(css)}); document.adoptedStyleSheets = [s] })`
   const told = (p: Page, name: string): Promise<Told['detail'][]> => p.evaluate((n) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).map((e) => e.detail), name)
   const untilTold = (p: Page, name: string, least = 1): Promise<unknown> => p.waitForFunction(([n, k]) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).length >= Number(k), [name, least])
 
@@ -167,7 +168,7 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
   test('the list opens conversations without a trace in the history, and the page can keep them for itself', async () => {
     await server.sendAs('gina', { user: 'erin', text: 'from gina' })
     await server.sendAs('hank', { user: 'erin', text: 'from hank' })
-    const erin = await Person.open(browser, page('list', element('erin')))
+    const erin = await Person.open(browser, page('list', element('erin'), withStyles('petrel-chat { width: auto }')))
     await erin.row('gina').click()
     await erin.field.waitFor()
     assert.ok(await erin.page.evaluate(() => document.activeElement?.shadowRoot?.activeElement?.matches('.composer-field'))) // the person came here
@@ -235,8 +236,8 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
 
   test('what the page hides, or what is below its window, is not read', async () => {
     await server.sendAs('hank', { user: 'kate', text: 'first' })
-    const css = 'petrel-chat { opacity: 0; transition: opacity 50ms; display: block; height: 500px } .shown { opacity: 1 } #below { height: 4000px }'
-    const kate = await Person.open(browser, page('hidden', `${element('kate', 'peer="hank"')}<p id="below"></p>`, `addEventListener('DOMContentLoaded', () => { const s = new CSSStyleSheet(); s.replaceSync(${JSON.stringify(css)}); document.adoptedStyleSheets = [s] })`))
+    const css = 'petrel-chat { opacity: 0; transition: opacity 50ms; height: 500px; max-height: none } .shown { opacity: 1 } #below { height: 4000px }'
+    const kate = await Person.open(browser, page('hidden', `${element('kate', 'peer="hank"')}<p id="below"></p>`, withStyles(css)))
     const p = kate.page
     const unread = async (): Promise<number | undefined> => (await told(p, 'petrel-unread')).at(-1)?.messages
     const untilUnread = (n: number): Promise<unknown> => p.waitForFunction((n) => (globalThis as unknown as { told: Told[] }).told.findLast((e) => e.name === 'petrel-unread')?.detail.messages === n, n)
@@ -501,17 +502,16 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
   })
 
   test('the styles of the page do not reach it, but for those that it offers; it follows the size of the element and the colours of the page', async () => {
-    const css = 'html { font-size: 40%; color-scheme: dark } * { letter-spacing: 9px; color: red; --accent: red } petrel-chat { --petrel-accent: rgb(1, 2, 3); width: 340px }'
-    const person = await Person.open(browser, page('styles', element('hank', 'peer="alice"'), `addEventListener('DOMContentLoaded', () => { const s = new CSSStyleSheet(); s.replaceSync(${JSON.stringify(css)}); document.adoptedStyleSheets = [s] })`))
+    const css = 'html { font-size: 40%; color-scheme: dark } * { letter-spacing: 9px; color: red; --bubble-own: red } petrel-chat { --petrel-accent: red; --petrel-bubble-own: rgb(1, 2, 3); width: 340px; border: 0 }'
+    const person = await Person.open(browser, page('styles', element('hank', 'peer="alice"'), withStyles(css)))
     await person.say('hello')
     await person.message('hello').waitFor()
     const seen = await person.page.evaluate(() => { // at once: the message is drawn anew when it is stored
       const root = document.querySelector('petrel-chat')?.shadowRoot
-      const { fontSize, letterSpacing, color } = getComputedStyle(root?.querySelector('.bubble') as Element)
-      const way = getComputedStyle(root?.querySelector('.petrel') as Element)
-      return { fontSize, letterSpacing, color, accent: way.getPropertyValue('--accent').trim() }
+      const { fontSize, letterSpacing, color, backgroundColor } = getComputedStyle(root?.querySelector('.bubble') as Element)
+      return { fontSize, letterSpacing, color, backgroundColor }
     })
-    assert.deepEqual(seen, { fontSize: '16px', letterSpacing: 'normal', color: 'rgb(240, 244, 248)', accent: 'rgb(1, 2, 3)' })
+    assert.deepEqual(seen, { fontSize: '16px', letterSpacing: 'normal', color: 'rgb(240, 244, 248)', backgroundColor: 'rgb(1, 2, 3)' })
     await person.page.locator('.chat-title').click()
     const [info, whole] = await Promise.all(['.info', 'petrel-chat'].map((s) => person.page.locator(s).boundingBox()))
     assert.equal(info?.width, whole?.width) // as on a phone, in a window of 1000 px
@@ -520,4 +520,37 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     assert.deepEqual([beside?.width, (beside?.x ?? 0) + 424, beside?.height], [424, (wide?.x ?? 0) + 800, wide?.height]) // over the chat, and not beyond the element
     await person.context.close()
   })
+
+  const hostile = `html { font-size: 40% } * { padding: 9px; border: 0; background: yellow; color: red; font: italic 10px/3 "Times New Roman"; text-transform: uppercase; letter-spacing: 3px; box-sizing: content-box; overflow: visible; text-align: right }`
+  const looks = [
+    { name: 'bare', css: '', frame: { width: 384, height: 576, border: 1, radius: 12 } },
+    { name: 'hostile', css: hostile, frame: { width: 402, height: 594, border: 0, radius: 12 } }, // with the padding that the page gives it
+    { name: 'own', css: 'petrel-chat { width: 500px; height: 300px; border: 3px solid; border-radius: 0 }', frame: { width: 500, height: 300, border: 3, radius: 0 } },
+  ]
+  for (const { name, css, frame } of looks) {
+    test(`an element has its own size, edge and font, unless the page gives it others: in a page with ${css === '' ? 'no styles' : name === 'own' ? 'styles for it' : 'styles for everything'}`, async () => {
+      const person = await Person.open(browser, page(`look-${name}`, element('gina', 'peer="erin"'), withStyles(css)))
+      const p = person.page
+      await person.field.waitFor()
+      const seen = (): Promise<object> => p.evaluate(() => {
+        const chat = document.querySelector('petrel-chat') as HTMLElement
+        const inner = chat.shadowRoot?.querySelector('.petrel') as HTMLElement
+        const { width, height } = chat.getBoundingClientRect()
+        const { borderTopWidth, borderTopLeftRadius, boxShadow } = getComputedStyle(chat)
+        const { fontFamily, fontSize, fontStyle, textAlign, textTransform, backgroundColor } = getComputedStyle(inner)
+        return {
+          frame: { width, height, border: parseFloat(borderTopWidth), radius: parseFloat(borderTopLeftRadius) }, shadow: boxShadow !== 'none', filled: inner.clientWidth === chat.clientWidth && inner.clientHeight === chat.clientHeight,
+          font: fontFamily.split(',')[0], fontSize, fontStyle, textAlign, textTransform, backgroundColor, wide: document.documentElement.scrollWidth > innerWidth,
+        }
+      })
+      const same = { shadow: true, filled: true, font: 'system-ui', fontSize: '16px', fontStyle: 'normal', textAlign: 'start', textTransform: 'none', backgroundColor: 'rgb(255, 255, 255)', wide: false }
+      await p.setViewportSize({ width: 1440, height: 900 })
+      assert.deepEqual(await seen(), { frame, ...same })
+      if (name === 'bare') {
+        await p.setViewportSize({ width: 360, height: 500 })
+        assert.deepEqual(await seen(), { frame: { ...frame, width: 344, height: 500 }, ...same })
+      }
+      await person.context.close()
+    })
+  }
 })

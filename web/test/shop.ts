@@ -32,7 +32,7 @@ export class Shop {
 <style>
   :root { color-scheme: light dark; font-family: Georgia, serif; }
   body { margin: 0; padding: 24px; display: grid; gap: 24px; grid-template-columns: minmax(0, 1fr); background: light-dark(#faf6ee, #221e18); }
-  petrel-chat { height: 560px; border-radius: 12px; box-shadow: 0 2px 12px #0005; }
+  petrel-chat { width: auto; height: 560px; }
   @media (width >= 700px) { body { grid-template-columns: minmax(0, 1fr) minmax(340px, 55%); } }
 </style>
 <body><section><h1>Harbour Supplies</h1><p>Rope, paint and lamps for your boat. We answer in the chat from 8 to 18.</p></section>

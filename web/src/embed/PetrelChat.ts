@@ -1,4 +1,5 @@
 import type { PetrelChatElement } from '../../embed/petrel-chat.js'
+import { frame } from './frame.js'
 import type { TokenSource } from './login.js'
 import type { Mounted, Options } from './mount.js'
 
@@ -45,6 +46,7 @@ export class PetrelChat extends Base implements PetrelChatElement {
   set theme(value: string) { this.#set('theme', value) }
 
   connectedCallback(): void {
+    if (!this.shadowRoot) this.attachShadow({ mode: 'open' }).adoptedStyleSheets = [frame()]
     // A framework may have set them before this class was known: then they hide its setters.
     for (const name of ['token', 'server', 'tenant', 'user', 'conv', 'peer', 'tokenUrl', 'theme'] as const) {
       if (!Object.hasOwn(this, name)) continue
@@ -102,18 +104,20 @@ export class PetrelChat extends Base implements PetrelChatElement {
     else this.#mounted = mount(this, options)
   }
 
-  /** Without the rest of the script there are no styles and no texts of the chat: the server is away, or was replaced by another version. */
+  /** Without the rest of the script there are no texts of the chat, and of its styles the frame only: the server is away, or was replaced by another version. */
   #failed(why: unknown): void {
     if (this.isConnected && !this.#mounted) {
       const chinese = /^zh\b/i.test(this.#options().language || navigator.language)
-      const note = document.createElement('p')
-      note.role = 'alert'
-      note.textContent = chinese ? '聊天未能加载。请重试，或刷新页面。' : 'The chat was not loaded. Try again, or reload the page.'
+      const note = document.createElement('div')
+      note.className = 'not-loaded'
+      const text = document.createElement('p')
+      text.role = 'alert'
+      text.textContent = chinese ? '聊天未能加载。请重试，或刷新页面。' : 'The chat was not loaded. Try again, or reload the page.'
       const again = document.createElement('button')
       again.textContent = chinese ? '重试' : 'Try again'
       again.onclick = () => this.#changed()
-      const root = this.shadowRoot ?? this.attachShadow({ mode: 'open' })
-      root.replaceChildren(note, again)
+      note.append(text, again)
+      this.shadowRoot?.replaceChildren(note)
     }
     this.dispatchEvent(new CustomEvent('petrel-error', { detail: { code: '', message: String(why) } }))
   }

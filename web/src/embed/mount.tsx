@@ -28,7 +28,7 @@ export interface Mounted {
 /** Draws the chat in the shadow tree of an element, until it is ended. */
 export function mount(element: HTMLElement, first: Options): Mounted {
   const root = element.shadowRoot ?? element.attachShadow({ mode: 'open' })
-  root.adoptedStyleSheets = [sheet]
+  if (!root.adoptedStyleSheets.includes(sheet)) root.adoptedStyleSheets.push(sheet)
   const box = document.createElement('div')
   box.className = 'petrel'
   root.replaceChildren(box)
