@@ -4,13 +4,14 @@ import path from 'node:path'
  * What a style sheet of the page says, for an element in a page of somebody else. There is
  * no :root and no body; widths are those of the element and not of the window; a rem is not
  * that of the page, whose authors may have made it any size; and each token can be set from
- * outside as --petrel-NAME. Menus and dialogs are over the page and keep the sizes of the window.
+ * outside as --petrel-NAME, or follows from one that is, as embed.css says in --of-NAME. Menus
+ * and dialogs are over the page and keep the sizes of the window.
  */
 export function forElement(css: string, file: string): string {
   const name = path.basename(file)
   let out = css.replace(/(\d*\.?\d+)rem\b/g, 'calc($1 * var(--rem))')
   if (name === 'tokens.css') {
-    out = out.replace(/:root \{[^}]*\}/, (tokens) => tokens.replace(/--([\w-]+): ([^;]+);/g, '--$1: var(--petrel-$1, $2);').replace('color-scheme: light dark;', ''))
+    out = out.replace(/:root \{[^}]*\}/, (tokens) => tokens.replace(/--([\w-]+): ([^;]+);/g, '--$1: var(--of-$1, var(--petrel-$1, $2));').replace('color-scheme: light dark;', ''))
       .replace('html, body, #root { height: 100%; margin: 0; }', '')
       .replace(/\bbody \{/g, '.petrel {')
       .replaceAll(':root', '.petrel')

@@ -25,5 +25,8 @@ test('each token can be set from outside', () => {
   const tokens = forElement(readFileSync('ui/tokens.css', 'utf8'), 'ui/tokens.css')
   const named = [...readFileSync('ui/tokens.css', 'utf8').matchAll(/^ {2}--([\w-]+): (.*);$/gm)]
   assert.ok(named.length > 30)
-  for (const [, name, value] of named) assert.ok(tokens.includes(`--${name}: var(--petrel-${name}, `), `${name}: ${value}`)
+  const followed = [...readFileSync('src/embed/embed.css', 'utf8').matchAll(/--of-([\w-]+): (var\(--petrel-\1, )?/g)]
+  assert.deepEqual(followed.filter(([, , own]) => own === undefined).map(([, name]) => name), ['accent', 'surface']) // others: what the page says holds
+  for (const [, name] of followed) assert.ok(named.some(([, token]) => token === name), name)
+  for (const [, name, value] of named) assert.ok(tokens.includes(`--${name}: var(--of-${name}, var(--petrel-${name}, `), `${name}: ${value}`)
 })

@@ -11,6 +11,7 @@ import axe from 'axe-core'
 import { build } from 'esbuild'
 import type { Browser, Page } from 'playwright-core'
 import { areTimesJudged, drawn, launch, Person, profile, suiteMs, troubles, until } from './browser.js'
+import { readable } from '../ui/readable.js'
 import { Server } from './server.js'
 
 const built = path.resolve('../internal/web/dist/embed')
@@ -553,4 +554,39 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
       await person.context.close()
     })
   }
+
+  test('texts stay readable, whatever colours the page gives', async () => {
+    const person = await Person.open(browser, page('colours', element('gina', 'peer="erin"')))
+    await person.field.waitFor()
+    const low = await person.page.evaluate(({ pairs, least }) => {
+      const chat = document.querySelector('petrel-chat') as HTMLElement
+      const probe = chat.shadowRoot?.querySelector('.petrel')?.appendChild(document.createElement('i')) as HTMLElement
+      probe.style.transitionProperty = 'none' // with reduced motion each change is a very short transition
+      const paint = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true }) as OffscreenCanvasRenderingContext2D
+      const luminance = (token: string): number => {
+        probe.style.color = `var(--${token})`
+        paint.fillStyle = getComputedStyle(probe).color
+        paint.fillRect(0, 0, 1, 1)
+        const [r = 0, g = 0, b = 0] = [...paint.getImageData(0, 0, 1, 1).data].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+      }
+      const out: string[] = []
+      const colours = ['', '#000', '#fff', '#808080', '#ff0', '#0f0', '#00f', 'light-dark(#0ff, #f0f)', ...Array.from({ length: 12 }, (_, i) => `oklch(${[0.3, 0.6, 0.9][i % 3]} 0.25 ${i * 30})`)]
+      for (const theme of ['light', 'dark']) {
+        ;(probe.parentElement as HTMLElement).dataset['theme'] = theme
+        for (const accent of colours) for (const surface of accent === '' ? colours : ['', accent]) {
+          chat.style.setProperty('--petrel-accent', accent)
+          chat.style.setProperty('--petrel-surface', surface)
+          for (const [ink, paper] of pairs) {
+            const [a, b] = [luminance(ink), luminance(paper)]
+            const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)
+            if (!(contrast >= least)) out.push(`${theme}, accent ${accent}, surface ${surface}: ${ink} on ${paper}: ${contrast.toFixed(2)}`)
+          }
+        }
+      }
+      return out
+    }, { pairs: readable, least: 4.5 })
+    assert.deepEqual(low, [])
+    await person.context.close()
+  })
 })
