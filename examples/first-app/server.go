@@ -23,15 +23,16 @@ var (
 	name   = regexp.MustCompile(`^[\w.-]{1,64}$`)
 )
 
-const login = `<form action="/login">Your name: <input name="user"> <button>Log in</button></form>`
-
 func main() {
 	http.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: "user", Value: url.QueryEscape(r.FormValue("user")), HttpOnly: true, SameSite: http.SameSiteLaxMode})
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	})
 	http.HandleFunc("POST /chat-token", forUser(chatToken))
-	http.HandleFunc("GET /", forUser(page))
+	http.HandleFunc("GET /style.css", func(w http.ResponseWriter, _ *http.Request) { page(w, "style.css", "", http.StatusOK) })
+	http.HandleFunc("GET /", forUser(func(w http.ResponseWriter, r *http.Request, user string) {
+		page(w, cmp.Or(strings.TrimPrefix(path.Base(r.URL.Path), "/"), "index.html"), user, http.StatusOK)
+	}))
 	log.Fatal(http.ListenAndServe("127.0.0.1:"+cmp.Or(os.Getenv("PORT"), "8000"), nil))
 }
 
@@ -40,9 +41,7 @@ func forUser(f func(w http.ResponseWriter, r *http.Request, user string)) http.H
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := r.Cookie("user")
 		if err != nil || !name.MatchString(c.Value) {
-			w.Header().Set("Content-Type", "text/html")
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, login)
+			page(w, "login.html", "", http.StatusUnauthorized)
 			return
 		}
 		f(w, r, c.Value)
@@ -76,14 +75,14 @@ func chatToken(w http.ResponseWriter, r *http.Request, user string) {
 	_, _ = io.Copy(w, answer.Body)
 }
 
-func page(w http.ResponseWriter, r *http.Request, user string) {
-	file := strings.TrimPrefix(path.Base(r.URL.Path), "/")
-	b, err := os.ReadFile(filepath.Join("pages", cmp.Or(file, "index.html")))
+func page(w http.ResponseWriter, name, user string, status int) {
+	b, err := os.ReadFile(filepath.Join("pages", name))
 	if err != nil {
-		http.NotFound(w, r)
+		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(cmp.Or(file, "index.html"))))
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	w.WriteHeader(status)
 	_, _ = strings.NewReplacer("{{user}}", user, "{{server}}", petrel).WriteString(w, string(b))
 }
 

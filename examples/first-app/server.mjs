@@ -6,7 +6,7 @@ import path from 'node:path'
 const petrel = process.env.PETREL_SERVER ?? 'http://127.0.0.1:8080'
 const key = readFileSync(process.env.PETREL_KEY_FILE ?? 'shop.key', 'utf8').trim()
 const pages = path.join(import.meta.dirname, 'pages')
-const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript' }
+const types = { '.html': 'text/html; charset=utf-8', '.css': 'text/css', '.js': 'text/javascript' }
 
 createServer((request, response) => {
   answer(request, response).catch((why) => {
@@ -20,8 +20,10 @@ async function answer(request, response) {
   const user = /(?:^|; )user=([\w.-]{1,64})(?:;|$)/.exec(request.headers.cookie ?? '')?.[1] // your own login stands here: anybody can forge this cookie
   if (url.pathname === '/login') {
     response.writeHead(303, { 'Set-Cookie': `user=${encodeURIComponent(url.searchParams.get('user'))}; HttpOnly; SameSite=Lax`, Location: '/' }).end()
+  } else if (url.pathname === '/style.css') {
+    sendPage(response, 'style.css')
   } else if (!user) {
-    response.writeHead(401, { 'Content-Type': 'text/html' }).end('<form action="/login">Your name: <input name="user"> <button>Log in</button></form>')
+    sendPage(response, 'login.html', '', 401)
   } else if (url.pathname === '/chat-token' && request.method === 'POST') {
     const { device } = JSON.parse(await text(request))
     const minted = await fetch(`${petrel}/petrel.v1.AdminService/MintToken`, {
@@ -39,10 +41,10 @@ async function text(request) {
   return all
 }
 
-function sendPage(response, name, user) {
+function sendPage(response, name, user = '', status = 200) {
   try {
     const page = readFileSync(path.join(pages, name), 'utf8').replaceAll('{{user}}', user).replaceAll('{{server}}', petrel)
-    response.writeHead(200, { 'Content-Type': types[path.extname(name)] }).end(page)
+    response.writeHead(status, { 'Content-Type': types[path.extname(name)] }).end(page)
   } catch {
     response.writeHead(404).end()
   }

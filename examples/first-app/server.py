@@ -11,8 +11,7 @@ from pathlib import Path
 PETREL = os.environ.get("PETREL_SERVER", "http://127.0.0.1:8080")
 KEY = Path(os.environ.get("PETREL_KEY_FILE", "shop.key")).read_text().strip()
 PAGES = Path(__file__).parent / "pages"
-TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript"}
-LOGIN = b'<form action="/login">Your name: <input name="user"> <button>Log in</button></form>'
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript"}
 
 
 def mint_token(user, device):
@@ -43,13 +42,14 @@ class Shop(BaseHTTPRequestHandler):
         if url.path == "/login":
             user = urllib.parse.quote(urllib.parse.parse_qs(url.query).get("user", [""])[0])
             self.reply(303, b"", {"Set-Cookie": f"user={user}; HttpOnly; SameSite=Lax", "Location": "/"})
+        elif url.path == "/style.css":
+            self.send_page(name)
         elif not self.user():
-            self.reply(401, LOGIN, {"Content-Type": "text/html"})
+            self.send_page("login.html", status=401)
         elif not (PAGES / name).is_file():
             self.reply(404, b"", {})
         else:
-            page = (PAGES / name).read_text().replace("{{user}}", self.user()).replace("{{server}}", PETREL)
-            self.reply(200, page.encode(), {"Content-Type": TYPES[Path(name).suffix]})
+            self.send_page(name, self.user())
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -58,6 +58,10 @@ class Shop(BaseHTTPRequestHandler):
             return
         status, answer = mint_token(self.user(), json.loads(body)["device"])
         self.reply(status, answer, {"Content-Type": "application/json", "Cache-Control": "no-store"})
+
+    def send_page(self, name, user="", status=200):
+        page = (PAGES / name).read_text().replace("{{user}}", user).replace("{{server}}", PETREL)
+        self.reply(status, page.encode(), {"Content-Type": TYPES[Path(name).suffix]})
 
     def reply(self, status, body, headers):
         self.send_response(status)

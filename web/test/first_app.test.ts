@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { build, type BuildOptions } from 'esbuild'
 import type { Browser } from 'playwright-core'
-import { launch, Person, suiteMs, until } from './browser.js'
+import { launch, Person, suiteMs, troubles, until } from './browser.js'
 import { freeAddress, Server } from './server.js'
 
 const files = path.resolve('../examples/first-app')
@@ -24,7 +23,11 @@ test('what the guide quotes stands in the files', () => {
 
 describe('the first application', { timeout: suiteMs, concurrency: 3 }, () => {
   const programs = { node: ['node', 'server.mjs'], python: ['python3', 'server.py'], go: ['./server'] } as const
-  const folder = mkdtempSync(path.join(tmpdir(), 'petrel-first-'))
+  // Two applications outside of the checkout: one has installed the packed SDK, the other one has a link to its folder.
+  const root = mkdtempSync(path.join(tmpdir(), 'petrel-first-'))
+  const folder = path.join(root, 'packed')
+  const linked = path.join(root, 'linked')
+  const folders = { node: folder, python: linked, go: folder } as const
   const ports = new Map<string, number>()
   const running: ChildProcess[] = []
   let server: Server
@@ -34,19 +37,19 @@ describe('the first application', { timeout: suiteMs, concurrency: 3 }, () => {
   before(async () => {
     for (const program of Object.keys(programs)) ports.set(program, await freePort())
     const origins = [...ports.values()].map((port) => `http://127.0.0.1:${port}`).join()
-    cpSync(files, folder, { recursive: true, filter: (file) => !file.includes('node_modules') })
-    const options = { bundle: true, format: 'esm' as const, jsx: 'automatic' as const, conditions: ['petrel-source'], nodePaths: [path.resolve('node_modules')], alias: { react: path.resolve('node_modules/react') } } satisfies BuildOptions
-    ;[server, browser] = await Promise.all([
-      Server.start({ PETREL_LISTEN__ORIGINS: origins }), launch(),
-      build({ ...options, entryPoints: ['plain.js', 'react.jsx'].map((f) => path.join(folder, f)), outdir: path.join(folder, 'pages'), outExtension: { '.js': '.bundle.js' } }),
-    ])
+    const built = (async () => {
+      await run('../sdk/ts', 'npm', 'run', 'build')
+      const [, tarball = ''] = /(\S+\.tgz)\s*$/.exec(await run(root, 'npm', 'pack', '--silent', path.resolve('../sdk/ts'))) ?? []
+      await Promise.all([application(folder, path.join(root, tarball)), application(linked, path.resolve('../sdk/ts'))])
+    })()
+    ;[server, browser] = await Promise.all([Server.start({ PETREL_LISTEN__ORIGINS: origins }), launch(), built])
     links = await server.users('support')
     const { key } = await server.admin('AdminService/CreateKey', { name: 'shop', scopes: ['tokens'] }) as { key: string }
-    writeFileSync(path.join(folder, 'shop.key'), `${key}\n`)
+    for (const f of [folder, linked]) writeFileSync(path.join(f, 'shop.key'), `${key}\n`)
     const made = spawnSync('go', ['build', '-o', path.join(folder, 'server'), path.join(files, 'server.go')], { encoding: 'utf8' })
     assert.equal(made.status, 0, made.stderr)
     for (const [program, [command = '', ...args]] of Object.entries(programs)) {
-      running.push(spawn(command, args, { cwd: folder, stdio: 'ignore', env: { ...process.env, PETREL_SERVER: server.url, PORT: String(ports.get(program)) } }))
+      running.push(spawn(command, args, { cwd: folders[program as keyof typeof folders], stdio: 'ignore', env: { ...process.env, PETREL_SERVER: server.url, PORT: String(ports.get(program)) } }))
     }
   })
   after(async () => {
@@ -55,7 +58,8 @@ describe('the first application', { timeout: suiteMs, concurrency: 3 }, () => {
       if (p.exitCode === null && p.kill()) await once(p, 'exit')
     }))
     await server.stop()
-    rmSync(folder, { recursive: true })
+    rmSync(root, { recursive: true })
+    assert.deepEqual(troubles(), [])
   })
 
   /** Logs a user in to the shop, as the form of it does. */
@@ -93,20 +97,30 @@ describe('the first application', { timeout: suiteMs, concurrency: 3 }, () => {
     })
   }
 
-  for (const [kind, program] of [['plain', 'node'], ['react', 'python']] as const) {
-    test(`a customer writes from the page in ${kind}`, async () => {
-      const customer = await shop(program, `${kind}-customer`)
+  test('the bundle of the page in React is small, as the guide says', () => {
+    for (const f of [folder, linked]) {
+      const bytes = statSync(path.join(f, 'pages/react.bundle.js')).size
+      assert.ok(bytes <= 500_000, `${f}: ${bytes} bytes`)
+    }
+  })
+
+  for (const [kind, program] of [['plain', 'go'], ['react', 'node'], ['react', 'python']] as const) {
+    const customers = `${kind}-${program}`
+    test(`a customer writes from the page in ${kind}, with the SDK ${folders[program] === linked ? 'linked' : 'packed'}`, async () => {
+      const customer = await shop(program, `${customers}-customer`)
       await customer.page.locator('petrel-chat').waitFor()
       await customer.page.goto(`http://127.0.0.1:${ports.get(program)}/${kind}.html`)
       await customer.page.getByRole('status').getByText('live').waitFor()
       await customer.page.getByRole('textbox', { name: 'message' }).fill('ahoy')
       await customer.page.getByRole('button', { name: 'Send' }).click()
-      await customer.page.getByRole('listitem').getByText(`${kind}-customer: ahoy`).waitFor()
-      await server.sendAs('support', { user: `${kind}-customer`, text: 'what can I do for you?' })
+      await customer.page.getByRole('listitem').getByText(`${customers}-customer: ahoy`).waitFor()
+      await server.sendAs('support', { user: `${customers}-customer`, text: 'what can I do for you?' })
       await customer.page.getByRole('listitem').getByText('support: what can I do for you?').waitFor()
       await customer.context.close()
     })
+  }
 
+  for (const [kind, program] of [['plain', 'node'], ['react', 'python']] as const) {
     test(`a message is read in the page in ${kind} when somebody looks at it`, async () => {
       const customer = await shop(program, `${kind}-reader`)
       const { page } = customer
@@ -141,6 +155,26 @@ describe('the first application', { timeout: suiteMs, concurrency: 3 }, () => {
     for (const field of ['accessToken', 'refreshToken']) assert.ok(answer[field]?.startsWith(quoted[field]?.split('…')[0] ?? '?'), `${field}: ${answer[field]}`)
   })
 })
+
+/** Copies the application into a folder of its own, installs the SDK there as npm gets it, and builds. Other packages are those of web/: no registry is asked. */
+async function application(folder: string, sdk: string): Promise<void> {
+  cpSync(files, folder, { recursive: true, filter: (file) => !/node_modules|package-lock|\.bundle\.js$/.test(file) })
+  mkdirSync(path.join(folder, 'node_modules'))
+  for (const name of ['react', 'react-dom', 'scheduler', 'esbuild', '@esbuild']) cpSync(path.join('node_modules', name), path.join(folder, 'node_modules', name), { recursive: true })
+  await run(folder, 'npm', 'install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', sdk)
+  await run(folder, 'npm', 'run', 'build')
+}
+
+/** Runs a program in a folder until its end: what it has printed. */
+async function run(folder: string, command: string, ...args: readonly string[]): Promise<string> {
+  const child = spawn(command, args, { cwd: folder })
+  let [out, all] = ['', '']
+  child.stdout.on('data', (text) => { out += text; all += text })
+  child.stderr.on('data', (text) => { all += text })
+  const [code] = await once(child, 'close')
+  assert.equal(code, 0, `${command} ${args.join(' ')} in ${folder}:\n${all}`)
+  return out
+}
 
 /** Waits until a back end listens. */
 async function answers(port: number): Promise<void> {
