@@ -362,10 +362,10 @@ $(PROXIES): $(CHROMIUM)
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y -qq --no-install-recommends nginx haproxy caddy; }
 	@touch $@
 
-# For pictures: signs of all languages, and emojis.
+# For pictures: letters like those of users' systems, signs of all languages, and emojis.
 $(FONTS): $(CHROMIUM)
-	@[ -e /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc ] && [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] || \
-		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends fonts-noto-cjk fonts-noto-color-emoji; }
+	@[ -e /usr/share/fonts/opentype/inter/Inter-Regular.otf ] && [ -e /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc ] && [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends fonts-inter fonts-noto-cjk fonts-noto-color-emoji; }
 	@touch $@
 
 # What gives the nodes of a test hosts of their own, which only root can. Behind

@@ -1,21 +1,22 @@
-// Makes pictures of all pages of the console: light and dark, English and Chinese, wide, 768 px and a phone, there with the navigation as well.
+// Makes pictures of all pages of the console: light and dark, English and Chinese, phone, tablet and desktop, on a phone with the navigation as well; and a sheet of each page.
 // `node scripts/run.mjs test/consoleShots.ts FOLDER [parts of names …]`
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { launch } from './browser.js'
 import { makeConsoleWorld } from './consoleWorld.js'
 import { openConsole } from './operator.js'
+import { locales, makeSheets, nameOf, sizes, themes, useFonts } from './pictures.js'
 
 const [folder = 'shots', ...only] = process.argv.slice(2)
 mkdirSync(folder, { recursive: true })
+useFonts()
 const browser = await launch()
 const world = await makeConsoleWorld(browser)
 const pages = { overview: '', overviewNode: '?node=' + world.node, users: 'users', user: 'users/bob', userAway: 'users/dave', conversations: 'conversations', conversationsOf: 'conversations?user=alice', conversation: `conversations/${world.conv}`, trace: `trace?conv=${world.conv}&seq=${world.seq}`, traceRefused: `trace?user=alice&clientMsgId=${world.refused}`, traceUser: 'trace?of=user&user=dave', refusals: 'refusals', refusalsEach: 'refusals?each=1', log: 'log', audit: 'audit', limits: 'limits', tenants: 'tenants', operators: 'operators', keys: 'keys', cluster: 'cluster', backups: 'backups' } as const
-const sizes = { wide: { width: 1440, height: 900 }, narrow: { width: 768, height: 1024 }, phone: { width: 390, height: 844 } } as const
 for (const [size, viewport] of Object.entries(sizes)) {
-  for (const colorScheme of ['light', 'dark'] as const) {
-    for (const locale of ['en-US', 'zh-CN']) {
-      const names = Object.entries(pages).map(([name, page]) => ({ page, file: `${name}-${size}-${colorScheme}-${locale.slice(0, 2)}` })).filter(({ file }) => only.length === 0 || only.some((part) => file.includes(part)))
+  for (const colorScheme of themes) {
+    for (const locale of locales) {
+      const names = Object.entries(pages).map(([name, page]) => ({ page, file: nameOf(name, size, colorScheme, locale) })).filter(({ file }) => only.length === 0 || only.some((part) => file.includes(part)))
       if (names.length === 0) continue
       const person = await openConsole(browser, world.server, world.session, '', { viewport, colorScheme, locale })
       for (const { page, file } of names) {
@@ -33,5 +34,7 @@ for (const [size, viewport] of Object.entries(sizes)) {
     }
   }
 }
+const made = await makeSheets(browser, folder, [...Object.keys(pages), 'navigation-overview'])
+console.log(`${made.pictures} pictures of ${made.sheets} pages in ${folder}`)
 await browser.close()
 await world.server.stop()

@@ -1,21 +1,22 @@
 // Makes pictures of all views: light and dark, phone, tablet and desktop, English and Chinese; and
 // a sheet of each view. `npm run shots -- FOLDER [parts of names …]`; `make shots` makes all.
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { createServer } from 'vite'
 import { launch } from './browser.js'
+import { locales, makeSheets, nameOf, sizes, themes, useFonts } from './pictures.js'
 import { Stage } from './stage.js'
 import { settleMs } from './views.js'
 
 const [folder = 'shots', ...only] = process.argv.slice(2)
-/** Three sizes; and who sees little room, large letters, or colours of the system. */
-const sizes = { phone: { width: 390, height: 844 }, tablet: { width: 768, height: 1024 }, desktop: { width: 1440, height: 900 } } as const
+/** Views with little room, large letters, or the colours of the system. */
 const special = { narrow: { width: 320, height: 640 }, large: { width: 720, height: 450 }, forced: { width: 1000, height: 700 } } as const
 const atOnce = 3 // contexts that are open
 const slowestMs = 60_000 // a picture, on a machine that does much else
 
 const isWanted = (name: string): boolean => only.length === 0 || only.some((part) => name.includes(part))
 mkdirSync(folder, { recursive: true })
+useFonts()
 const browser = await launch()
 const withLargeLetters = await launch('--blink-settings=defaultFontSize=32') // 200 % in the settings of the browser
 const stage = await Stage.open(browser)
@@ -29,13 +30,13 @@ interface Combination {
 }
 
 const combinations: readonly Combination[] = [
-  ...Object.entries(sizes).flatMap(([size, viewport]) => (['light', 'dark'] as const).flatMap((colorScheme) => ['en-US', 'zh-CN'].map((locale) => ({ size, viewport, colorScheme, locale })))),
+  ...Object.entries(sizes).flatMap(([size, viewport]) => themes.flatMap((colorScheme) => locales.map((locale) => ({ size, viewport, colorScheme, locale })))),
   ...Object.entries(special).map(([size, viewport]) => ({ size, viewport, colorScheme: 'light' as const, locale: 'en-US' })),
 ]
 const failures: string[] = []
 
 async function shoot({ size, viewport, colorScheme, locale }: Combination): Promise<void> {
-  const names = Object.keys(views).map((view) => ({ view, file: `${view}-${size}-${colorScheme}-${locale.slice(0, 2)}` })).filter(({ file }) => isWanted(file))
+  const names = Object.keys(views).map((view) => ({ view, file: nameOf(view, size, colorScheme, locale) })).filter(({ file }) => isWanted(file))
   if (names.length === 0) return
   const context = await (size === 'large' ? withLargeLetters : browser).newContext({ viewport, colorScheme, locale, timezoneId: 'Europe/Berlin', ...(size === 'phone' ? { deviceScaleFactor: 2, isMobile: true, hasTouch: true } : {}), reducedMotion: 'reduce', forcedColors: size === 'forced' ? 'active' : 'none', permissions: ['clipboard-write'] })
   const shown = await stage.enter(context, `${size}-${colorScheme}-${locale.slice(0, 2)}`, locale === 'zh-CN' ? 'zh' : 'en')
@@ -71,23 +72,8 @@ async function shootGallery(): Promise<void> {
   await vite.close()
 }
 
-// A sheet of each view: four phones, four tablets, four desktops.
-const shot = readdirSync(folder).filter((f) => f.endsWith('.png') && !f.startsWith('sheet-'))
-const sheet = await (await browser.newContext({ viewport: { width: 1840, height: 1000 } })).newPage()
-const sheets: string[] = []
-const rows: readonly (readonly [readonly string[], number])[] = [[['phone'], 250], [['tablet'], 440], [['desktop'], 900], [Object.keys(special), 440]] // and the width of a picture in px
-const isOf = (f: string, view: string, size: string): boolean => f.startsWith(`${view}-${size}-`)
-for (const view of Object.keys(views)) {
-  const pictures = rows.map(([of, width]) => shot.filter((f) => of.some((size) => isOf(f, view, size))).sort().map((f) => `<img src="${f}" width="${width}">`).join(''))
-  if (pictures.join('') === '') continue
-  const html = `<!doctype html><meta charset="utf-8"><style>body{margin:12px;background:#888;font:16px sans-serif}div{display:flex;flex-wrap:wrap;gap:8px;margin:8px 0;align-items:flex-start}</style><h3>${view}</h3>${pictures.map((row) => `<div>${row}</div>`).join('')}`
-  writeFileSync(path.join(folder, `sheet-${view}.html`), html)
-  await sheet.goto(`file://${path.resolve(folder)}/sheet-${view}.html`)
-  await sheet.screenshot({ path: path.join(folder, `sheet-${view}.png`), fullPage: true })
-  sheets.push(view)
-}
-writeFileSync(path.join(folder, 'index.html'), `<!doctype html><meta charset="utf-8"><title>Views</title>${sheets.map((view) => `<p><a href="sheet-${view}.html">${view}</a></p>`).join('')}`)
+const made = await makeSheets(browser, folder, Object.keys(views), Object.keys(special))
 await Promise.all([browser.close(), withLargeLetters.close()])
 await stage.close()
-console.log(`${shot.length} pictures of ${sheets.length} views in ${folder}`)
+console.log(`${made.pictures} pictures of ${made.sheets} views in ${folder}`)
 process.exit(failures.length > 0 ? 1 : 0)
