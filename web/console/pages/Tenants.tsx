@@ -30,7 +30,7 @@ export function Tenants(): ReactElement {
       {error && <Trouble error={error} />}
       <Table label={t('tenants')} rows={answer?.tenants ?? []} keyOf={(x) => x.tenant ?? ''} empty={t('loading')} columns={[
         { title: t('tenant'), cell: (x) => <Link page="users" query={{ tenant: x.tenant === 'default' ? '' : x.tenant ?? '' }}>{x.tenant}</Link> },
-        { title: t('registrationSet'), cell: (x) => say(x.registration) }, { title: t('registrationNow'), wide: true, cell: (x) => say(x.effective) }, { title: t('newIds'), wide: true, cell: (x) => t(x.strictIds ? 'idsReadAsNoOther' : 'idsLookLikeNoOther') },
+        { title: t('registrationSet'), cell: (x) => say(x.registration) }, { title: t('registrationNow'), cell: (x) => say(x.effective) }, { title: t('newIds'), wide: true, cell: (x) => t(x.strictIds ? 'idsReadAsNoOther' : 'idsLookLikeNoOther') },
         { title: t('action'), action: true, cell: (x) => <><Button small onClick={() => setAsking({ what: 'registration', of: x })}>{t('change')}</Button><Button small onClick={() => setAsking({ what: 'invite', of: x })}>{t('invite')}</Button></> },
       ]} />
       {asking?.what === 'registration' && <Register of={asking.of} onClose={close} />}

@@ -82,9 +82,9 @@ export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
   useEffect(() => chart.current?.setData(newest.current), [times])
   const last = lines.map((l) => `${l.name} ${number(l.values.at(-1) ?? 0, tr)} ${unit}`).join(', ')
   return (
-    <figure className="chart" role="img" aria-label={`${title}: ${last}`}>
-      <figcaption>{title} <span className="quiet">{unit}</span></figcaption>
+    <div className="chart" role="img" aria-label={`${title}: ${last}`}>
+      <p className="chart-title">{title} <span className="quiet">{unit}</span></p>
       <div ref={box} />
-    </figure>
+    </div>
   )
 }
