@@ -101,6 +101,19 @@ describe('accounts', { timeout: suiteMs, concurrency: 3 }, () => {
     await p.context.close()
   })
 
+  test('a user name that a telephone begins with a capital logs in', async () => {
+    const user = shared.name('nora')
+    const p = await signUp(user)
+    await p.context.close()
+    const there = await Person.open(shared.browser, shared.server.url)
+    await fill(there, { 'User name': user.replace('n', 'N'), Password: 'another password' }, 'Log in')
+    await there.page.getByText('User name or password is wrong.').waitFor()
+    await fill(there, { Password: `the password of ${user}` }, 'Log in')
+    await there.ready()
+    assert.equal(there.user, user)
+    await there.context.close()
+  })
+
   test('an error of a login goes when something else is wrong', async () => {
     const p = await Person.open(shared.browser, shared.server.url)
     await fill(p, { 'User name': 'nobody', Password: 'a wrong password' }, 'Log in')

@@ -42,7 +42,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
     if (busy || wrong) return
     setBusy(true)
     const entering = making ? register({ user: handle, password, displayName: displayName.trim(), invitation: invitation.trim() }) : logIn({ user: handle, password })
-    entering.then(() => go({ account: handle }, true), (why: unknown) => {
+    entering.then((account) => go({ account }, true), (why: unknown) => {
       setBusy(false)
       if (isPetrelError(why) && why.code === 'weak_password') {
         setMalformed('weak')

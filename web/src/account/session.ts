@@ -1,4 +1,4 @@
-import { Auth, browserStore, browserTokens, Client, memoryTokens, SavedTokens, type Tokens, type TokenStorage } from '@petrel-im/sdk'
+import { Auth, browserStore, browserTokens, Client, isPetrelError, memoryTokens, SavedTokens, type Tokens, type TokenStorage } from '@petrel-im/sdk'
 import { randomId } from '../../ui/index.js'
 import { forgetAccount, keep, onKept, recall } from '../stored.js'
 import { addAccount, allAccounts, removeAccount } from './accounts.js'
@@ -111,15 +111,23 @@ export interface Credentials {
   readonly password: string
 }
 
-export async function logIn(c: Credentials): Promise<void> {
-  await admit(await auth.login({ ...c, device: deviceOf(c.user) }))
+/** Logs in by the user name as it is typed, or in small letters, because telephones begin a word with a capital. Returns the user. */
+export async function logIn(c: Credentials): Promise<string> {
+  const tokens = await auth.login({ ...c, device: deviceOf(c.user) }).catch((why: unknown) => {
+    const user = c.user.toLowerCase()
+    if (user === c.user || !isPetrelError(why) || why.code !== 'bad_credentials') throw why
+    return auth.login({ ...c, user, device: deviceOf(user) })
+  })
+  await admit(tokens)
+  return tokens.user
 }
 
-export async function register(c: Credentials & { readonly displayName: string; readonly invitation: string }): Promise<void> {
+export async function register(c: Credentials & { readonly displayName: string; readonly invitation: string }): Promise<string> {
   const { displayName, invitation } = c
   await admit(await auth.register({
     user: c.user, password: c.password, device: deviceOf(c.user), ...(displayName ? { displayName } : {}), ...(invitation ? { invitation } : {}),
   }))
+  return c.user
 }
 
 async function admit(tokens: Tokens): Promise<void> {
