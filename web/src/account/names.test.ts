@@ -26,4 +26,24 @@ describe('display names', () => {
     assert.equal(asked.length, 23)
     names.end()
   })
+
+  test('those of a chat that opens are asked for before the rest of a long list', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const asked: string[] = []
+    const client = { getUser: (user: string) => {
+      asked.push(user)
+      return Promise.resolve({ displayName: user })
+    } } as unknown as Client
+    const names = new Names(client, 'alice')
+    const pass = async (): Promise<void> => {
+      t.mock.timers.tick(2500)
+      await Promise.resolve().then(() => {}).then(() => {})
+    }
+    for (let i = 0; i < 100; i++) names.want(`user${i}`)
+    await pass()
+    for (const user of ['bob', 'user90', 'carol']) names.want(user)
+    for (let i = 0; i < 4; i++) await pass()
+    assert.deepEqual(asked, ['user0', 'bob', 'user90', 'carol', 'user1'])
+    names.end()
+  })
 })

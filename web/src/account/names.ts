@@ -19,7 +19,8 @@ export class Names {
   readonly #client: Client
   readonly #key: string
   readonly #known = new Map<string, Known>()
-  readonly #wanted = new Set<string>()
+  #wanted = new Set<string>()
+  readonly #newlyWanted = new Set<string>() // since the last question
   readonly #listeners = new Set<() => void>()
   #timer: ReturnType<typeof setTimeout> | undefined
   #ended = false
@@ -48,7 +49,7 @@ export class Names {
   /** Somebody shows the user, or has opened the chat with them. */
   want(user: string, opened = false): void {
     if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - (opened ? openedFreshMs : freshMs)) return
-    this.#wanted.add(user)
+    this.#newlyWanted.add(user)
     this.#timer ??= setTimeout(() => void this.#ask(), 0)
   }
 
@@ -58,6 +59,7 @@ export class Names {
     const before = this.of(user)
     this.#known.set(user, { name, atMs: Date.now() })
     this.#wanted.delete(user)
+    this.#newlyWanted.delete(user)
     keep(this.#key, JSON.stringify(Object.fromEntries(this.#known)))
     if (this.of(user) !== before) for (const f of this.#listeners) f()
   }
@@ -69,6 +71,8 @@ export class Names {
   }
 
   async #ask(): Promise<void> {
+    this.#wanted = new Set([...this.#newlyWanted, ...this.#wanted]) // names that came into view last are read first: a chat that opens does not wait for a long list
+    this.#newlyWanted.clear()
     const [user] = this.#wanted
     let next = ++this.#asked < atOnce ? 0 : askEveryMs
     if (user !== undefined) {
@@ -79,7 +83,7 @@ export class Names {
         else next = pauseMs
       }
     }
-    this.#timer = this.#wanted.size > 0 && !this.#ended ? setTimeout(() => void this.#ask(), next) : undefined
+    this.#timer = this.#wanted.size + this.#newlyWanted.size > 0 && !this.#ended ? setTimeout(() => void this.#ask(), next) : undefined
   }
 }
 
