@@ -76,9 +76,20 @@ describe('everybody', { timeout: suiteMs, concurrency: 3 }, () => {
     assert.equal(await at(), 'row the newest of all')
     await keyboard.press('ArrowUp')
     await keyboard.press('Enter')
-    await p.page.getByRole('menuitem', { name: 'Reply' }).waitFor()
+    const menu = p.page.getByRole('menu')
+    const item = (): Promise<string> => p.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? '')
+    const walkedInMenu: string[] = []
+    for (const key of ['ArrowRight', 'ArrowRight', 'ArrowLeft', 'ArrowDown', 'ArrowDown', 'ArrowUp', 'ArrowRight', 'ArrowUp']) {
+      await keyboard.press(key)
+      walkedInMenu.push(await item())
+    }
+    assert.deepEqual(walkedInMenu, ['React with ❤️', 'React with 😂', 'React with ❤️', 'Reply', 'Thread', 'Reply', 'Reply', 'React with 👍']) // the reactions are one line
     await keyboard.press('Escape')
-    await p.page.getByRole('menu').waitFor({ state: 'detached' })
+    await menu.waitFor({ state: 'detached' })
+    await keyboard.press('Shift+F10')
+    await menu.waitFor()
+    await keyboard.press('Escape')
+    await menu.waitFor({ state: 'detached' })
     await keyboard.press('ArrowRight')
     await keyboard.press('Enter') // follows the quote
     await p.page.locator('.message.lit').waitFor()

@@ -79,13 +79,24 @@ function hold(menu: HTMLElement, pointer: number): void {
 
 function move(e: KeyboardEvent<HTMLElement>, onClose: () => void): void {
   if (isComposing(e)) return
-  const items = [...e.currentTarget.querySelectorAll<HTMLElement>('[role^="menuitem"]')]
-  const at = items.indexOf(activeIn(e.currentTarget) as HTMLElement)
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[e.key]
+  const active = activeIn(e.currentTarget)
+  const group = active?.closest('[role="group"]') // its items stand side by side
+  const isSideways = e.key === 'ArrowRight' || e.key === 'ArrowLeft'
+  const items = itemsOf(isSideways && group ? group : e.currentTarget).filter((item) => item === active || isSideways || beginsLine(item, group))
+  const at = items.indexOf(active as HTMLElement)
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, ArrowRight: group ? at + 1 : undefined, ArrowLeft: group ? at - 1 : undefined, Home: 0, End: items.length - 1 }[e.key]
   if (e.key === 'Tab') onClose()
   if (to === undefined) return
   e.preventDefault()
   items.at(to % items.length)?.focus()
+}
+
+const itemsOf = (part: Element): HTMLElement[] => [...part.querySelectorAll<HTMLElement>('[role^="menuitem"]')]
+
+/** Whether the arrows up and down stop at an item: of a group that the focus is not in they stop at the first one. */
+function beginsLine(item: HTMLElement, focused: Element | null | undefined): boolean {
+  const group = item.closest('[role="group"]')
+  return !group || group !== focused && itemsOf(group)[0] === item
 }
 
 export function MenuItem({ icon, danger, onSelect, children }: { readonly icon?: IconName; readonly danger?: boolean; readonly onSelect: () => void; readonly children: ReactNode }): ReactElement {

@@ -1,8 +1,9 @@
-import { type FocusEvent, type KeyboardEvent, useMemo } from 'react'
+import { type FocusEvent, type KeyboardEvent, type MouseEvent as PressEvent, useMemo } from 'react'
 import { activeIn, isComposing } from '../../ui/index.js'
 
 interface Roving {
   readonly onKeyDown: (e: KeyboardEvent<HTMLElement>) => void
+  readonly onContextMenu: (e: PressEvent<HTMLElement>) => void
   readonly onFocus: (e: FocusEvent<HTMLElement>) => void
   readonly onBlur: (e: FocusEvent<HTMLElement>) => void
 }
@@ -39,13 +40,19 @@ export function useRoving(pick: (key: string, way: 'toggle' | 'add') => void): R
         go(next)
       } else if (e.key === 'Enter' && (isRow || isCode)) {
         e.preventDefault()
-        const { x, y, height } = row.getBoundingClientRect()
-        row.querySelector('.message')?.dispatchEvent(new MouseEvent('contextmenu', { bubbles: true, cancelable: true, clientX: x + 40, clientY: y + Math.min(40, height) }))
+        openMenu(row)
       } else if (e.key === 'Escape' && !isRow) {
         go(row)
       } else if (!isCode && (e.key === 'ArrowRight' || e.key === 'ArrowLeft')) {
         const inside = [row, ...row.querySelectorAll<HTMLElement>('.bubble :is(a, button)')]
         go(inside[inside.indexOf(target) + (e.key === 'ArrowRight' ? 1 : -1)])
+      }
+    },
+    onContextMenu(e) {
+      const { target, button } = e
+      if (button !== secondButton && target instanceof HTMLElement && target.dataset['key'] !== undefined) {
+        e.preventDefault()
+        openMenu(target)
       }
     },
     onFocus(e) {
@@ -56,6 +63,13 @@ export function useRoving(pick: (key: string, way: 'toggle' | 'add') => void): R
       if (!e.currentTarget.contains(e.relatedTarget)) enterByNewest(e.currentTarget)
     },
   }), [pick])
+}
+
+const secondButton = 2 // of a mouse; a contextmenu by a key has none
+
+function openMenu(row: HTMLElement): void {
+  const { x, y, height } = (row.querySelector('.bubble') ?? row).getBoundingClientRect()
+  row.querySelector('.message')?.dispatchEvent(new MouseEvent('contextmenu', { bubbles: true, cancelable: true, clientX: x + 40, clientY: y + Math.min(40, height) }))
 }
 
 function stopAt(content: HTMLElement, row: HTMLElement): void {
