@@ -68,6 +68,35 @@ describe('a chat that is cut off', { timeout: suiteMs, concurrency: 3 }, () => {
     await context.close()
   })
 
+  test('a message that is written while the server is away has the page try again at once', async () => {
+    const [user = '', peer = ''] = await shared.users('otto', 'paula')
+    const context = await profile(shared.browser)
+    const open = new Set<() => void>()
+    let away = false
+    let tries = 0
+    await context.routeWebSocket(/\/v1\/ws$/, (page) => {
+      tries++
+      if (away) return void page.close({ code: 4000 })
+      const server = page.connectToServer()
+      open.add(() => void Promise.all([page.close({ code: 4000 }), server.close()]))
+    })
+    await context.clock.install()
+    const p = await shared.open(user, { route: `u/${peer}`, context })
+    await p.say('one')
+    await p.stored('one')
+    away = true
+    for (const end of open) end()
+    await p.page.locator('.connection', { hasText: 'Reconnecting' }).waitFor()
+    await context.clock.pauseAt(await p.page.evaluate(() => Date.now() + 60_000)) // no timer ends from here on
+    away = false
+    const before = tries
+    await p.say('two')
+    await until('the page tries again', () => tries > before)
+    await context.clock.resume()
+    await p.stored('two')
+    await context.close()
+  })
+
   test('who writes faster than the server takes is told so by the field', async () => {
     const server = await Server.start({ PETREL_LIMITS__SENDS_PER_S: '1', PETREL_LIMITS__SEND_BURST: '1' })
     const made = await server.users('quirin', 'resi')

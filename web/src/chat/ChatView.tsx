@@ -15,7 +15,7 @@ import { isAway, isBeside } from './inTimeline.js'
 import { BlockedLine } from './BlockedLine.js'
 import { ChatHeader } from './ChatHeader.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
-import { thrownText } from './failure.js'
+import { soon, thrownText } from './failure.js'
 import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { MissingChat } from './MissingChat.js'
 import { arrange, asEdited } from './rows.js'
@@ -85,7 +85,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       select: (message) => setSelection((is) => toggled(is ?? new Map(), message)),
       menu: (message, at) => setOpen({ kind: 'menu', message, at }),
       waitingMenu: (text, at) => setOpen({ kind: 'waiting', text, at }),
-      react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed).catch(said),
+      react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed, soon(client)).catch(said),
       whoReacted: (message) => setOpen({ kind: 'reacted', message }),
       thread: (root) => {
         setThreadIntent(undefined)

@@ -142,6 +142,7 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
       ...(thread ? { thread } : {}), ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
     }).then((outgoing) => {
       if (draftOf(session.account, chat) === draft) keepDraft(session.account, chat, '')
+      if (client.status().state !== 'live') client.wakeUp() // the person does not wait for the next try, which may be half a minute away
       sent(outgoing)
     }, (why: unknown) => { // it could not be kept: it is still there to be sent
       if (draftOf(session.account, chat) === draft) {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { PetrelError } from '@petrel-im/sdk'
+import { type Client, PetrelError } from '@petrel-im/sdk'
 import type { Translation } from '../i18n/index.js'
-import { reasons, thrownText } from './failure.js'
+import { reasons, soon, thrownText } from './failure.js'
 
 /** What ends a connection, and what only operators and developers meet: the page has views of its own for it, or never sees it. */
 const others = [
@@ -24,4 +24,10 @@ test('the English text of the server is shown to nobody', () => {
   assert.equal(thrown('too_late'), 'errorTooLate {}')
   assert.equal(thrown('of_a_newer_server'), 'errorOther {"code":"of_a_newer_server"}')
   assert.equal(thrown('constructor'), 'errorOther {"code":"constructor"}')
+})
+
+test('a call is given up soon without a connection, and not with one', () => {
+  const at = (state: string): Client => ({ status: () => ({ state }) }) as unknown as Client
+  assert.deepEqual(soon(at('live')), {})
+  for (const state of ['offline', 'connecting']) assert.ok((soon(at(state)).timeoutMs ?? Infinity) <= 5000, state)
 })

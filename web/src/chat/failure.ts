@@ -1,4 +1,4 @@
-import { type Code, isPetrelError, type Outgoing } from '@petrel-im/sdk'
+import { type CallOptions, type Client, type Code, isPetrelError, type Outgoing } from '@petrel-im/sdk'
 import type { Key, Translation } from '../i18n/index.js'
 
 /** What a person is told, by the code of the catalogue. Codes that are missing here are not about what a person does. */
@@ -22,6 +22,11 @@ export function thrownText(why: unknown, t: Translation['t']): string {
   if (why.kind === 'store') return t('errorStore')
   return why.kind === 'link' || why.kind === 'silent' ? t('errorOffline') : errorText(why.code, t)
 }
+
+const lostMs = 3000
+
+/** Options of a call whose effect shows only with the answer: without a connection the person is told within 3 s. */
+export const soon = (client: Client): CallOptions => client.status().state === 'live' ? {} : { timeoutMs: lostMs }
 
 /** Why a message that goes out by itself is not stored yet, by the code of the refusal that put it off. */
 export function waitText(code: string, t: Translation['t']): string {
