@@ -51,6 +51,9 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
       const [user = '', known = '', stranger = ''] = await shared.users('anton', 'bela', 'cosma')
       const p = await shared.open(user, { options: { viewport: { width, height: 800 } } })
       await p.page.getByRole('heading', { name: 'Welcome' }).waitFor()
+      await p.page.locator('.welcome').getByRole('button', { name: 'Find a person' }).click()
+      assert.equal(await p.page.getByRole('dialog').evaluate((d) => getComputedStyle(d).textAlign), 'start') // and not that of the page from which it opened
+      await p.press('Close', 'dialog')
       await p.page.locator('.welcome').getByRole('button', { name: 'My notes' }).click()
       await p.say('a note')
       await p.stored('a note')
@@ -81,7 +84,7 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
       if (width === 390) await p.page.goBack()
       await p.press('New chat')
       await dialog.getByRole('button', { name: 'New group' }).click()
-      await p.page.getByRole('dialog', { name: 'New group' }).waitFor()
+      await p.page.getByRole('dialog', { name: 'New group' }).getByRole('button', { name: known }).waitFor()
       await p.page.keyboard.press('Escape')
       await p.page.getByRole('dialog').waitFor({ state: 'detached' })
       await p.context.close()
@@ -153,7 +156,8 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
     await there.field.press('Enter')
     await here.message('my own, mended').getByText('edited', { exact: true }).waitFor()
     await there.recall('my own, mended')
-    await here.page.getByText('You deleted this message').waitFor()
+    await here.message('You deleted this message').waitFor()
+    await here.row(peer).getByText('You deleted this message').waitFor()
     assert.equal(await here.field.inputValue(), 'half a thought')
     // The draft stays, and the list shows it; Back and Forward go between the conversations.
     await here.go(`u/${user}`)
@@ -164,12 +168,19 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
     await here.page.goForward()
     await here.page.getByRole('heading', { name: 'My notes', level: 1 }).waitFor()
     assert.equal(await here.field.inputValue(), '')
+    // What is left of a deleted message is deleted for oneself.
+    await there.choose('You deleted this message', 'Delete for me')
+    await there.press('Delete for me', 'dialog')
+    await here.page.goBack()
+    await here.message('You deleted this message').waitFor({ state: 'detached' })
+    await here.message('of the other one').waitFor()
     await Promise.all([here.context.close(), there.context.close()])
   })
 
   test('a message is forwarded with the name of who wrote it; what a blocked user writes does not come', async () => {
     const [sara, tom] = await shared.pair('sara', 'tom')
-    const { conv } = await shared.server.admin('AdminService/CreateGroup', { title: 'Elsewhere', members: [{ user: sara.user, role: 'ROLE_OWNER' }] }) as { conv: string }
+    const [una = ''] = await shared.users('una')
+    const { conv } = await shared.server.admin('AdminService/CreateGroup', { title: 'Elsewhere', members: [{ user: sara.user, role: 'ROLE_OWNER' }, { user: una }] }) as { conv: string }
     await tom.say('worth telling')
     await sara.choose('worth telling', 'Forward')
     await sara.page.getByRole('dialog').getByRole('searchbox').fill('else')
@@ -182,6 +193,11 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
     await sara.page.getByRole('dialog').getByRole('searchbox').fill('note')
     await sara.page.getByRole('dialog').locator('.row', { hasText: 'My notes' }).click() // in which nothing is yet
     await sara.page.getByRole('heading', { name: 'My notes', level: 1 }).waitFor()
+    await sara.stored('worth telling')
+    await sara.go(`u/${tom.user}`)
+    await sara.choose('worth telling', 'Forward')
+    await sara.page.getByRole('dialog').locator('.row', { hasText: una }).click() // a member of a group, to whom nobody has written yet
+    await sara.page.getByRole('heading', { name: una, level: 1 }).waitFor()
     await sara.stored('worth telling')
     await sara.go(`u/${tom.user}/info`)
     await sara.press('Block')

@@ -107,7 +107,7 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
     await ann.page.reload()
     await ann.message('to be kept').waitFor()
     await ann.recall('to be kept')
-    await ann.page.getByText('You deleted this message').waitFor()
+    await ann.message('You deleted this message').waitFor()
     await ann.context.close()
   })
 

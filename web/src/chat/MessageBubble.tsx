@@ -38,13 +38,13 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
   const open = (at: MenuPlace): void => actions.menu(m, at)
   const selects = selected !== undefined
   const clicked = (e: MouseEvent<HTMLElement>): void => {
-    if (recalled || selects || selectedText(e.currentTarget) !== '') return
+    if (selects || selectedText(e.currentTarget) !== '') return
     e.preventDefault()
     open({ x: e.clientX, y: e.clientY, of: e.currentTarget })
   }
   const meta = <Meta ms={m.timeMs} edited={(m.editedBy > 0 || changing === 'edit') && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
-    <div className={`${shape(own, first, last, large, lit)}${selected ? ' selected' : ''}`} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(selects ? { onClick: () => actions.select(m) } : recalled ? {} : onRest(open))}>
+    <div className={`${shape(own, first, last, large, lit)}${selected ? ' selected' : ''}`} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(selects ? { onClick: () => actions.select(m) } : onRest(open))}>
       {selects && !recalled && <span className="message-check" role="checkbox" aria-checked={selected} aria-label={t('select')}>{selected && <Icon name="check" small />}</span>}
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">

@@ -6,7 +6,7 @@ import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { copy } from './copy.js'
-import { thrownText } from './failure.js'
+import { soon, thrownText } from './failure.js'
 import { lift } from './lift.js'
 import { quickReactions } from './Reactions.js'
 
@@ -32,6 +32,8 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
   const own = m.from === user
   const leads = v.role === 'owner' || v.role === 'admin'
   const said = (why: unknown): void => toast(thrownText(why, t))
+  const hide = <MenuItem icon="eyeOff" danger onSelect={() => onHide(m)}>{t('hide')}</MenuItem>
+  if (m.recalledBy > 0) return <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}>{hide}</Menu>
   return (
     <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}>
       {!v.left && (
@@ -48,11 +50,11 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
       {own && !v.left && m.text !== undefined && !m.rel?.forwarded && <MenuItem icon="write" onSelect={() => actions.edit(m)}>{t('edit')}</MenuItem>}
       {m.text !== undefined && <CopyItem text={m.text} />}
       <MenuItem icon="forward" onSelect={() => actions.forward(m)}>{t('forward')}</MenuItem>
-      {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
+      {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned, soon(client)).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
       {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
       {m.reactions.length > 0 && <MenuItem icon="smile" onSelect={() => actions.whoReacted(m)}>{t('whoReacted')}</MenuItem>}
       {!inThread && <MenuItem icon="select" onSelect={() => actions.select(m)}>{t('select')}</MenuItem>}
-      <MenuItem icon="eyeOff" danger onSelect={() => onHide(m)}>{t('hide')}</MenuItem>
+      {hide}
       {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => onRecall(m)}>{t('recall')}</MenuItem>}
     </Menu>
   )

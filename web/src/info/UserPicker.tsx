@@ -1,4 +1,4 @@
-import { useClient, useConversations } from '@petrel-im/sdk/react'
+import { useClient } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, useState } from 'react'
 import { Avatar, Button, Field, Icon, isComposing } from '../../ui/index.js'
 import { findUser } from '../account/find.js'
@@ -7,7 +7,7 @@ import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
 import { isHandle } from '../sidebar/PeopleResult.js'
-import { isNamed } from '../sidebar/people.js'
+import { isNamed, usePeople } from '../sidebar/people.js'
 
 const mostOffered = 8
 
@@ -65,10 +65,9 @@ function handleIn(typed: string): string {
 /** Chooses users: those one talks with, and others by their handle. Enter in the empty field is that of the form around it. */
 export function UserPicker({ choice: { chosen, without, typed, error, choose, type, take } }: { readonly choice: Choice }): ReactElement {
   const { t } = useTranslation()
-  const { user, names } = useSession()
+  const { names } = useSession()
   const handle = handleIn(typed)
-  const peers = useConversations().map((v) => v.peer).filter((p) => p !== '' && p !== user && !without.includes(p))
-  const offered = peers.filter((p) => !chosen.includes(p) && isNamed(p, typed, names)).slice(0, mostOffered)
+  const offered = usePeople(true).filter((p) => !without.includes(p) && !chosen.includes(p) && isNamed(p, typed, names)).slice(0, mostOffered)
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
     if (e.key === 'Enter' && handle !== '') {

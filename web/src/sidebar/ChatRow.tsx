@@ -36,10 +36,10 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
   const muted = useMuted(v)
   const away = useAway(v.id)
   const last = v.last && isAway(v.last.seq, away) ? client.messages(v.id).findLast((m) => !isAway(m.seq, away) && isShown(m) && isSaid(m)) : v.last
-  const ms = lastMs(client, v)
   const marked = v.unread === 0 && v.personal.unread
   const pending = usePendingOf(v.id, v.peer)
   const waiting = pending.findLast((o) => o.draft.text !== undefined && (o.state === 'sending' || o.state === 'sent'))
+  const ms = waiting?.composedMs ?? lastMs(client, v)
   return (
     <>
       <button
@@ -97,6 +97,7 @@ function Preview({ conversation: v, last: m, cleared, selected, failed, waiting 
     const happened = client.messages(v.id).findLast((one) => one.seq > cleared && isShown(one)) // a group in which nobody has written yet
     return <>{v.left ? t(isDissolved(client, v) ? 'dissolvedShort' : 'notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
   }
+  if (m.recalledBy > 0 && m.from === user) return <>{t('recalledByYou')}</>
   const from = v.kind !== 'group' ? '' : m.from === user ? t('you') : name
   const text = m.recalledBy > 0 ? t('recalled') : m.text === undefined ? t('otherKind') : said
   return <Words from={from} text={text} />
