@@ -1,11 +1,13 @@
-import { type ReactElement, useEffect, useState } from 'react'
+import { type ReactElement, useCallback, useEffect, useState } from 'react'
 import { Avatar, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useAccounts } from '../account/accounts.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
-import { KeysDialog } from './KeysDialog.js'
+import { Later } from '../Later.js'
 import { go } from '../route.js'
+
+const loadKeys = () => import('../parts.js').then((m) => m.KeysDialog)
 
 export const addAccountRoute = '*' // stands where the account does; no user is called so
 
@@ -17,6 +19,7 @@ export function AccountMenu({ onNewGroup }: { readonly onNewGroup: () => void })
   const accounts = useAccounts()
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [keys, setKeys] = useState(false)
+  const closeKeys = useCallback(() => setKeys(false), [])
   useEffect(() => {
     const show = (): void => setKeys(true)
     addEventListener('petrel-keys', show)
@@ -35,13 +38,13 @@ export function AccountMenu({ onNewGroup }: { readonly onNewGroup: () => void })
           <MenuItem icon="add" onSelect={() => go({ account: addAccountRoute })}>{t('addAccount')}</MenuItem>
           <hr />
           <MenuItem icon="people" onSelect={onNewGroup}>{t('newGroup')}</MenuItem>
-          <MenuItem icon="person" onSelect={() => go({ account: user, user })}>{t('notes')}</MenuItem>
+          <MenuItem icon="bookmark" onSelect={() => go({ account: user, user })}>{t('notes')}</MenuItem>
           <MenuItem icon="device" onSelect={() => go({ account: user, panel: 'devices' })}>{t('devices')}</MenuItem>
           <MenuItem icon="gear" onSelect={() => go({ account: user, panel: 'settings' })}>{t('settings')}</MenuItem>
           {matchMedia('(any-pointer: fine)').matches && <MenuItem icon="keyboard" onSelect={() => setKeys(true)}>{t('keys')}</MenuItem>}
         </Menu>
       )}
-      {keys && <KeysDialog onClose={() => setKeys(false)} />}
+      {keys && <Later load={loadKeys} onFailed={closeKeys} of={{ onClose: closeKeys }} />}
     </>
   )
 }
