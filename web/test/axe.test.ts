@@ -32,7 +32,7 @@ describe('axe finds nothing serious', { timeout: suiteMs, concurrency: true }, (
         if (view.startsWith('element')) continue // test/embed.test.ts looks at them
         await show(shown)
         await shown.p.waitForFunction(() => document.getAnimations().every((a) => a.playState !== 'running')) // colours have arrived
-        found.push(...[...await findings(shown.p, rules), ...await cutOff(shown.p)].map((f) => `${view}: ${f}`))
+        found.push(...[...await findings(shown.p, rules), ...await cutOff(shown.p), ...await sideways(shown.p)].map((f) => `${view}: ${f}`))
       }
       assert.deepEqual(found, [])
       await context.close()
@@ -43,6 +43,14 @@ describe('axe finds nothing serious', { timeout: suiteMs, concurrency: true }, (
 async function findings(p: Page, rules: readonly string[]): Promise<string[]> {
   const { violations } = await p.evaluate((runOnly) => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly, resultTypes: ['violations'], selectors: false }), [...rules])
   return violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html.slice(0, 200)} ${n.any[0]?.message ?? ''}`))
+}
+
+/** What scrolls sideways, or would: the document and each box that scrolls, except for code. */
+function sideways(p: Page): Promise<string[]> {
+  return p.evaluate(() => [...document.querySelectorAll<HTMLElement>('html, body *:not(pre, pre *)')].filter((e) => {
+    const isScrolled = e === document.documentElement || ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)
+    return isScrolled && e.scrollWidth > e.clientWidth + 1 && !e.matches('.unseen')
+  }).map((e) => `scrolls sideways: ${e.outerHTML.slice(0, 200)}`))
 }
 
 /** The buttons, fields and titles that are not within the width of the page. */

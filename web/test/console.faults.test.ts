@@ -116,7 +116,7 @@ describe('the console on a phone', { timeout: suiteMs }, () => {
   const pages = ['', '?node=', 'users', 'users/bob', 'users/dave', 'conversations', 'conversations?user=alice', 'conversations/', 'trace', 'trace/', 'refusals', 'refusals?each=1', 'log', 'audit', 'limits', 'tenants', 'operators', 'keys', 'cluster', 'backups']
 
   for (const locale of ['en-US', 'zh-CN']) {
-    test(`every page fits 360 px, and what is pressed is 44 px high: ${locale}`, async () => {
+    test(`every page fits 360 px, nothing but the page scrolls, and what is pressed is 44 px high: ${locale}`, async () => {
       const p = await openPhone(locale)
       const found: string[] = []
       for (const page of pages) {
@@ -130,12 +130,13 @@ describe('the console on a phone', { timeout: suiteMs }, () => {
         found.push(...(await p.page.evaluate(() => {
           const main = document.querySelector('main') as HTMLElement
           const wide = document.documentElement.scrollWidth > innerWidth || main.scrollWidth > main.clientWidth ? ['wider than the window'] : []
+          const long = document.documentElement.scrollHeight > innerHeight ? ['longer than the window'] : []
           const low = [...document.querySelectorAll('.top button, main :is(a, button, select, summary)')].filter((e) => {
             const { width, height } = e.getBoundingClientRect()
             return width > 0 && height < 43.5
           }).map((e) => `low: ${e.outerHTML.slice(0, 100)}`)
           const cut = [...main.querySelectorAll('h1:not(.unseen), h2, td, dt, dd, button')].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && !e.classList.contains('cut') && getComputedStyle(e).display !== 'inline').map((e) => `cut: ${e.outerHTML.slice(0, 100)}`)
-          return [...wide, ...low, ...cut]
+          return [...wide, ...long, ...low, ...cut]
         })).map((what) => `${to}: ${what}`))
       }
       assert.deepEqual(found, [])

@@ -8,6 +8,7 @@ import { openConsole } from './operator.js'
 import { locales, makeSheets, nameOf, sizes, themes, useFonts } from './pictures.js'
 
 const [folder = 'shots', ...only] = process.argv.slice(2)
+const tallestPx = 2400 // a picture; lists go on like this
 mkdirSync(folder, { recursive: true })
 useFonts()
 const browser = await launch()
@@ -23,7 +24,10 @@ for (const [size, viewport] of Object.entries(sizes)) {
         await person.page.goto(`${world.server.operators}/admin/${page}`)
         await person.page.locator('main h1').waitFor()
         await person.page.waitForTimeout(900) // the calls of the page have been answered
-        await person.page.screenshot({ path: path.join(folder, `${file}.png`), fullPage: true })
+        const height = await person.page.locator('main').evaluate((m) => innerHeight - m.clientHeight + m.scrollHeight)
+        await person.page.setViewportSize({ width: viewport.width, height: Math.min(height, tallestPx) }) // the page scrolls in main
+        await person.page.screenshot({ path: path.join(folder, `${file}.png`) })
+        await person.page.setViewportSize(viewport)
         if (size !== 'phone' || page !== '') continue
         await person.page.locator('.top button').click()
         await person.page.screenshot({ path: path.join(folder, `navigation-${file}.png`) })
