@@ -124,7 +124,6 @@ export const en = {
   messagesStored: 'Messages stored',
   storedBytes: 'Bytes of messages',
   largest: 'The largest conversations',
-  messagesSince: 'Entries since the start',
   byTenant: 'By tenant',
   takenBytes: 'Stored lately, of what may be',
   takenOf: '{taken} of {bound}',

@@ -125,7 +125,6 @@ export const zh: Texts = {
   messagesStored: '已存储的消息',
   storedBytes: '消息字节数',
   largest: '最大的会话',
-  messagesSince: '启动以来的消息条目',
   byTenant: '按租户',
   takenBytes: '近期存储量与上限',
   takenOf: '{taken} / {bound}',

@@ -117,7 +117,6 @@ function Totals({ overview }: { readonly overview: OverviewJson }): ReactElement
         <Metric name={t('peopleOnline')} value={number(nodes.reduce((n, x) => n + (x.online ?? 0), 0), tr)} />
         <Metric name={t('messagesStored')} value={sized ? counted((x) => x.messages) : '–'} />
         <Metric name={t('storedBytes')} value={sized ? bytes(sum(tenants, (x) => x.storedBytes), tr) : '–'} />
-        <Metric name={t('messagesSince')} value={number(sum(nodes, (x) => x.accepted), tr)} />
         {onDisk.length > 0 && <Metric name={t('diskUsed')} value={bytes(sum(onDisk, (n) => n.storage?.diskBytes), tr)} />}
       </dl>
       {tenants.length > 1 && (
