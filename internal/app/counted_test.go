@@ -11,6 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -117,4 +119,38 @@ func TestIncidentsOfLoginsAndBackupsAreInTheOverview(t *testing.T) {
 	if x := all["greedy_user"]; x != nil {
 		t.Errorf("two incidents tell of one address: %s", x.Text)
 	}
+}
+
+// The lists of conversations are late until the next one that begins is in them.
+func TestLateInboxesAreAnIncidentUntilTheyHaveCaughtUp(t *testing.T) {
+	s := startTuned(t, t.TempDir(), func(*App) {})
+	find := func(list []*petrelv1.Incident, code string) *petrelv1.Incident {
+		i := slices.IndexFunc(list, func(x *petrelv1.Incident) bool { return x.Code == code })
+		if i < 0 {
+			return nil
+		}
+		return list[i]
+	}
+	overview := func() *petrelv1.Overview { return s.overview(t.Context(), &petrelv1.GetOverviewRequest{}) }
+	s.token("bob")
+	c, err := wiretest.Dial(t.Context(), wiretest.Options{URL: "ws://" + s.HTTPAddr().String(), Codec: wire.Proto, Token: s.token("alice"), Device: "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // nothing waits
+	owner := s.convs.Owner(s.store.Feeds()[0])
+	eventually.True(t, "the incident", func() bool {
+		owner.InboxesLack(uint64(time.Now().Add(-inboxesLate - 2*time.Second).UnixMilli()))
+		return find(overview().Incidents, "inboxes_late") != nil
+	})
+	if x := find(overview().Incidents, "inboxes_late"); x != nil && (len(x.Details) != 1 || x.Severity != degraded) {
+		t.Errorf("got %v", x)
+	}
+	if _, err := c.Send(t.Context(), &petrelv1.Send{User: "bob", ClientMsgId: "1", Body: &petrelv1.Send_Text{Text: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the incident is over", func() bool {
+		o := overview()
+		return find(o.Incidents, "inboxes_late") == nil && find(o.Past, "inboxes_late") != nil
+	})
 }
