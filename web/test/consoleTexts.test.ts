@@ -46,7 +46,7 @@ test('an incident is a sentence with its figures as the language writes them', (
     [{ code: 'disk_slow', node: 'n2', details: ['1530'] }, 3, 'n2: A commit takes 1,530 ms: the disk is slow', 'n2：提交一次平均耗时 1,530 毫秒：磁盘响应缓慢'],
     [{ code: 'disk_low', node: 'n1', details: ['1610612736', '2147483648'] }, 1, '1.5 GiB are free on the disk; below 2 GiB sends are refused', '磁盘空间不足：剩余 1.5 GiB，低于 2 GiB 时将拒绝发送消息'],
     [{ code: 'disk_filling', details: ['1610612736', '420'] }, 1, '1.5 GiB are free on the disk, and it fills up: at this pace sends are refused in 7 min', '磁盘剩余 1.5 GiB，并在持续减少：照此速度，7 分钟后将拒绝发送消息'],
-    [{ code: 'certificate_ends', details: ['2026-12-24'] }, 1, 'The certificate of tls.cert_file ends on December 24, 2026', 'tls.cert_file 的证书将于 2026年12月24日到期'],
+    [{ code: 'certificate_ends', details: ['2026-12-24'] }, 1, 'The certificate of tls.cert_file ends on December 24, 2026: from then on clients refuse to connect', 'tls.cert_file 的证书将于 2026年12月24日到期，届时客户端将拒绝连接'],
     [{ code: 'clock_skew', node: 'n2', details: ['-1.5', 'n1'] }, 2, 'The clocks of n2 and n1 are 1.5 s apart', '节点 n2 与 n1 的时钟相差 1.5 秒'],
     [{ code: 'memory_full', details: ['memory/sends', '63963136', '67108864'] }, 1, 'Memory of unanswered sends: 61 MiB of 64 MiB are taken', '未应答发送的内存即将用尽：已用 61 MiB，上限 64 MiB'],
     [{ code: 'partitions_unowned', details: ['1'] }, 3, '1 partition has no node: sends to its conversations wait', '1 个分区没有归属节点，发往其中会话的消息正在等待'],
