@@ -92,7 +92,7 @@ func TestIncidentsOfLoginsAndBackupsAreInTheOverview(t *testing.T) {
 	for range wrongLogins {
 		a.api.Logins["password"].Add(string(im.CodeBadCredentials))
 	}
-	now, guesser := time.Now(), netip.MustParseAddr("192.0.2.7")
+	now, guesser := lastSample(a), netip.MustParseAddr("192.0.2.7")
 	for range 2 * greedy { // nearly all are refused before the password is looked at
 		a.watch.refusals.Note(&console.Refusal{At: now, What: "petrel.v1.AuthService/Login", Code: im.CodeRateLimited, Address: guesser})
 	}
@@ -138,9 +138,10 @@ func TestLateInboxesAreAnIncidentUntilTheyHaveCaughtUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }() // nothing waits
+	eventually.True(t, "a sample", func() bool { return s.watch.samples.Last() != nil })
 	owner := s.convs.Owner(s.store.Feeds()[0])
 	eventually.True(t, "the incident", func() bool {
-		owner.InboxesLack(uint64(time.Now().Add(-inboxesLate - 2*time.Second).UnixMilli()))
+		owner.InboxesLack(uint64(lastSample(s.App).Add(-inboxesLate - 2*time.Second).UnixMilli()))
 		return find(overview().Incidents, "inboxes_late") != nil
 	})
 	if x := find(overview().Incidents, "inboxes_late"); x != nil && (len(x.Details) != 1 || x.Severity != degraded) {
@@ -154,3 +155,6 @@ func TestLateInboxesAreAnIncidentUntilTheyHaveCaughtUp(t *testing.T) {
 		return find(o.Incidents, "inboxes_late") == nil && find(o.Past, "inboxes_late") != nil
 	})
 }
+
+// lastSample is the second that the server has counted last.
+func lastSample(a *App) time.Time { return time.UnixMilli(int64(a.watch.samples.Last().TimeMs)) }

@@ -162,7 +162,7 @@ func (c *configured) sessions(n int) (alive func() int) {
 // A certificate that ends within days is an incident until another one takes its place.
 func TestCertificateThatEndsSoonIsAnIncident(t *testing.T) {
 	s := startConfigured(t, "")
-	ends := time.Now().Add(5 * 24 * time.Hour)
+	ends := s.begun.Add(5 * 24 * time.Hour)
 	overview := func() *petrelv1.Overview { return s.overview(t.Context(), &petrelv1.GetOverviewRequest{}) }
 	find := func(list []*petrelv1.Incident) *petrelv1.Incident {
 		i := slices.IndexFunc(list, func(x *petrelv1.Incident) bool { return x.Code == "certificate_ends" })

@@ -22,7 +22,7 @@
 //
 // # Files
 //
-//   - The store while it runs: append.go, commit.go, read.go, update.go, keys.go, options.go,
+//   - The store while it runs: append.go, commit.go, read.go, sizes.go, update.go, keys.go, options.go,
 //     outage.go (its end, after the first error), space.go (a disk that gets full), pace.go and
 //     compactionscheduler.go (when Pebble may merge tables), compact.go (the operator wants it
 //     now).
