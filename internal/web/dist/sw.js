@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "aac85124b5decd1a"
-const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-BsmLlp_O.js","/assets/index-Cnfv1Wwh.css","/assets/parts-BmC8qKh9.css","/assets/parts-Bxs4wjXN.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "b8c49af8552673c9"
+const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-BDR1YNJg.css","/assets/index-Dqexlm1w.js","/assets/parts-B17YY9Qx.css","/assets/parts-BbOKefgD.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
