@@ -132,7 +132,10 @@ func (a *App) countMessages(ctx context.Context, tenants map[im.Tenant]*petrelv1
 		n++
 		return n%totalsPage != 0 || ctx.Err() == nil
 	})
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return nil, err
 	}
 	for id, of := range tenants {
