@@ -23,9 +23,7 @@ func TestSlowNodeGivesItsFeedsUp(t *testing.T) {
 			a, b, c := w.three()
 			far(delay, b)
 			began := time.Now()
-			for (!isSlow(b) || b.has() > 0) && time.Since(began) < time.Minute {
-				time.Sleep(5 * time.Millisecond)
-			}
+			giveUp(b)
 			w.settled(5 * time.Second)
 			took := time.Since(began)
 			t.Logf("%v: all feeds are with the others after %v", delay, took)
@@ -68,9 +66,7 @@ func TestReadOfAnotherThatIsLateOnceDelaysNothing(t *testing.T) {
 			time.Sleep(lookEvery)
 			far(0, n)
 		}
-		for (!isSlow(b) || b.has() > 0) && time.Since(began) < time.Minute {
-			time.Sleep(5 * time.Millisecond)
-		}
+		giveUp(b)
 		if took, limit := time.Since(began), slowAfter+2*lookEvery; took > limit {
 			t.Errorf("it gave its feeds up after %v, want %v", took, limit)
 		}
@@ -87,9 +83,7 @@ func TestSlowNodeWaitsForItsCommitsForASecond(t *testing.T) {
 		b.mu.Unlock()
 		far(300*time.Millisecond, b)
 		began := time.Now()
-		for b.has() > 0 && time.Since(began) < time.Minute {
-			time.Sleep(5 * time.Millisecond)
-		}
+		giveUp(b)
 		if took, limit := time.Since(began), slowAfter+2*lookEvery+slowClose; took > limit {
 			t.Errorf("it gave its feeds up after %v, want %v", took, limit)
 		}
@@ -135,6 +129,13 @@ func TestSlowReadNowAndThenMovesNothing(t *testing.T) {
 			t.Errorf("%d takeovers because of reads that were slow now and then", n)
 		}
 	})
+}
+
+// giveUp waits until a node is slow and owns nothing, for a minute of the bubble at most.
+func giveUp(n *node) {
+	for began := time.Now(); (!isSlow(n) || n.has() > 0) && time.Since(began) < time.Minute; {
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // isSlow tells whether n says of itself that it is slow.

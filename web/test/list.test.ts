@@ -168,7 +168,7 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
     await here.page.goForward()
     await here.page.getByRole('heading', { name: 'My notes', level: 1 }).waitFor()
     assert.equal(await here.field.inputValue(), '')
-    // What is left of a deleted message is deleted for oneself.
+    // The line that a deleted message leaves is deleted for oneself.
     await there.choose('You deleted this message', 'Delete for me')
     await there.press('Delete for me', 'dialog')
     await here.page.goBack()

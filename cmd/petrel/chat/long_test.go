@@ -162,7 +162,7 @@ func TestMoreShowsAFoldedMessage(t *testing.T) {
 	said("no such message is folded")
 }
 
-// What is written is counted once it is long.
+// The characters of a long text are counted while somebody writes it.
 func TestLongTextIsCountedWhileItIsWritten(t *testing.T) {
 	v := newTestView(t, 76, 20)
 	for text, want := range map[string]bool{strings.Repeat("海", countedFrom-1): false, strings.Repeat("👩\u200d👩\u200d👧", countedFrom): true} {

@@ -27,7 +27,7 @@ func (w metrics) width(s string) int {
 // isPrintable tells whether c is a character of ASCII that takes one cell.
 func isPrintable(c byte) bool { return ' ' <= c && c < 0x7f }
 
-// What measures texts; tests count its work.
+// Two functions measure texts. They are variables so that tests count their work.
 var (
 	stringWidth  = ansi.Method.StringWidth
 	firstCluster = func(m ansi.Method, s string) string {
