@@ -42,6 +42,7 @@ const (
 // decoded, and what answers cost until they are written. The zero value is ready.
 type admission struct {
 	rates, inside rate.Addresses // of calls without a credential: at the address of clients, and at that of operators
+	refusals      rate.Addresses // of calls at the address of clients
 
 	mu      sync.Mutex           // tier 0; guards the fields below
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
@@ -237,6 +238,7 @@ func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 		if c.caller == nil || c.caller.anonymous() {
 			return res, nil
 		}
+		s.countBytes(c, size)
 		owner, part := c.caller.owner()
 		n, all := min(answerCost+4*size, s.o.UnderWayBytes/part), s.o.UnderWayBytes
 		if size <= smallAnswer {
@@ -269,6 +271,9 @@ type boundedBody struct {
 	held int
 }
 
+// overloaded is the answer to what takes too much memory, with all else under way.
+func overloaded() *im.Error { return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second} }
+
 var (
 	errTooManyBodies = errors.New("the bodies of all calls under way are too large")
 	errTooManyCalls  = errors.New("too many calls wait")
@@ -283,13 +288,14 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	owner, part := b.call.caller.owner()
 	if n > 0 && !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, b.s.o.UnderWayBytes/part) {
-		b.call.overdrawn = true
+		b.call.overdrawn = overloaded()
 		return 0, errTooManyBodies
 	}
 	b.held += n
-	if err == io.EOF && b.s.enterQueue(b.ctx) != nil { // what comes next computes
-		b.call.overdrawn = true
-		return 0, errTooManyCalls
+	if err == io.EOF {
+		if b.call.overdrawn = b.s.begin(b.ctx, b.call, b.held); b.call.overdrawn != nil {
+			return 0, errTooManyCalls
+		}
 	}
 	return n, err
 }

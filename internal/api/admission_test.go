@@ -272,7 +272,7 @@ func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
 		}
 		alice, err := read(who("alice"), maxUnderWay/partOfOne)
 		w.must(err)
-		if b, err := read(who("alice"), 1); err == nil || !b.call.overdrawn {
+		if b, err := read(who("alice"), 1); err == nil || b.call.overdrawn == nil {
 			t.Errorf("alice gets more than %d", maxUnderWay/partOfOne)
 		}
 		var others []*boundedBody

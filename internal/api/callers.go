@@ -54,6 +54,9 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 	if table[procedure(spec)].access != anybody {
 		rate.Vouch(ctx)
 	}
+	if err := s.awaitPace(ctx, c, lengthOf(h)); err != nil { // before anything of the body is read
+		return nil, s.fail(ctx, spec, nil, err)
+	}
 	if who.key != nil {
 		c.stream.keep()
 	}

@@ -36,10 +36,11 @@ type call struct {
 
 	changes []audit.Detail // what it has changed, for the audit log: see changed
 
-	refused   *caller // whom the gate did not let past, if it knows; else nil
-	overdrawn bool    // its body was too much, with all others under way
-	answer    int     // bytes that its answer was counted with, until it is written
-	reached   bool    // our code was: what Connect found before that is about what the caller sent
+	refused   *caller   // whom the gate did not let past, if it knows; else nil
+	counted   int       // bytes of its body that the pace of its user has taken
+	overdrawn *im.Error // its body was too much, with all others under way or before; else nil
+	answer    int       // bytes that its answer was counted with, until it is written
+	reached   bool      // our code was: what Connect found before that is about what the caller sent
 }
 
 type callKey struct{}
@@ -75,7 +76,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http
 	}
 	defer leaveStream()
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
-	a := &answer{ResponseWriter: w, begun: c.leave}
+	a := &answer{ResponseWriter: w, begun: c.leave, refuses: func() { s.slowRefusals(r, c) }}
 	defer c.leave()
 	defer func() {
 		if p := recover(); p != nil {
@@ -139,6 +140,9 @@ func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 	if a.wrote {
 		return // it has an answer, or a part of one
 	}
+	if a.refuses != nil {
+		a.refuses()
+	}
 	callOf(r.Context()).err = e
 	s.count(r.Context(), e)
 	a.drop()
@@ -175,6 +179,8 @@ type answer struct {
 	status int          // 0: that of the code
 	body   bytes.Buffer // and its body
 	begun  func()       // called before anything of it leaves; nil: nothing is
+
+	refuses func() // called before a refusal is written; nil: nothing is
 }
 
 // Unwrap gives http.ResponseController what is below.
@@ -241,13 +247,16 @@ func (a *answer) drop() {
 func (s *Server) finish(a *answer, r *http.Request) {
 	code, message, found := a.refusal()
 	if !found {
+		if a.inJSON && a.refuses != nil {
+			a.refuses()
+		}
 		a.complete(callOf(r.Context()).err)
 		return
 	}
 	var e *im.Error
 	switch {
-	case callOf(r.Context()).overdrawn:
-		e = &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+	case callOf(r.Context()).overdrawn != nil:
+		e = callOf(r.Context()).overdrawn
 	case a.kept == http.StatusMethodNotAllowed:
 		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call must be a POST")
 	case a.kept == http.StatusUnsupportedMediaType:

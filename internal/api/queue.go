@@ -2,23 +2,33 @@ package api
 
 import (
 	"context"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// enterQueue has a call of a user over HTTP wait for its turn among the calls of all users, which
+// ofUser tells whether a call is one of a user over HTTP. Those over connections have waited
+// before they come here.
+func (c *call) ofUser() bool {
+	return c.leaveQueue == nil && c.caller != nil && !c.caller.anonymous() && c.caller.key == nil
+}
+
+// begin has a call of a user over HTTP wait for its turn among the calls of all users, which
 // those over connections do before they come here. It has its turn from the end of its body until
-// its answer begins: a client that writes or reads slowly takes none. Codes: overloaded.
-func (s *Server) enterQueue(ctx context.Context) error {
-	c := callOf(ctx)
+// its answer begins: a client that writes or reads slowly takes none. A large body whose length was
+// not said before waits for the pace of its user first. nil: it has its turn, or needs none. Codes: overloaded, rate_limited.
+func (s *Server) begin(ctx context.Context, c *call, body int) *im.Error {
+	if more := body - c.counted; c.ofUser() && more > 0 {
+		if err := s.awaitPace(ctx, c, more); err != nil {
+			return err
+		}
+	}
 	c.stream.waits(false)
-	if s.o.Calls == nil || c.leaveQueue != nil || c.caller == nil || c.caller.anonymous() || c.caller.key != nil {
+	if s.o.Calls == nil || !c.ofUser() {
 		return nil
 	}
 	leave, ok := s.o.Calls.Enter(ctx, c.caller.identity.Account)
 	if !ok {
-		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+		return overloaded()
 	}
 	c.leaveQueue = leave
 	return nil

@@ -41,10 +41,11 @@ type Options struct {
 	Inbox  *inbox.Syncer
 	Stored *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
 
-	Reads *share.Queue // runs what reads a lot, for all users fairly; nil: the caller does
-	Calls *share.Queue // of users over HTTP, in which they wait for their turn; nil: they do not
-	Turns share.Turns  // of large requests and answers, which are decoded and encoded; nil: one at a time
-	Audit *audit.Log   // nil: nothing is recorded
+	Reads *share.Queue           // runs what reads a lot, for all users fairly; nil: the caller does
+	Calls *share.Queue           // of users over HTTP, in which they wait for their turn; nil: they do not
+	Pace  *rate.Pace[im.Account] // of calls of users; nil: there is none
+	Turns share.Turns            // of large requests and answers, which are decoded and encoded; nil: one at a time
+	Audit *audit.Log             // nil: nothing is recorded
 
 	// Shared: other nodes serve calls on the store too. A call with a request id
 	// costs one write more then, which tells them that it is under way.

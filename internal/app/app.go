@@ -117,7 +117,8 @@ type App struct {
 	sync      *inbox.Syncer
 	reads     *share.Queue
 	calls     *share.Queue
-	turns     share.Turns // of work that computes for milliseconds
+	turns     share.Turns            // of work that computes for milliseconds
+	pace      *rate.Pace[im.Account] // of calls
 	stored    *rate.Bytes[im.Account]
 	presence  *presence.Presence
 	hub       *session.Hub
@@ -227,11 +228,12 @@ func (a *App) open(ctx context.Context) error {
 		a.reads = session.NewReads(nil) // the databases compute
 	}
 	a.calls = session.NewCalls()
+	a.pace = rate.NewPace[im.Account](int(l.CallsPerS), 3*int(l.CallsPerS))
 	a.stored = rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst).Within(l.TenantStoredPerS, im.Account.OfTenant)
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-		Gateways: a.gateways, Reads: a.reads, Calls: a.calls, Stored: a.stored, Refused: a.noteRefusal, Pressed: a.pressed.Load,
+		Gateways: a.gateways, Reads: a.reads, Calls: a.calls, Pace: a.pace, Stored: a.stored, Refused: a.noteRefusal, Pressed: a.pressed.Load,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{

@@ -154,6 +154,7 @@ type Limits struct {
 
 	WindowSends      int64 // unanswered sends of one connection
 	WindowBytes      int64
+	CallsPerS        int64 // of one user
 	SendsPerS        int64 // of one session
 	SendBurst        int64
 	StoredPerS       int64 // bytes of one user

@@ -86,6 +86,7 @@ func options(c *Config) []option {
 		size("limits.stored_per_s", &l.StoredPerS, 64*kib, 1*kib, 1<<40, "Most bytes that one user may have stored in a second, on average: texts, data, settings and copied messages of forwards, of all sessions of the user at one node. A send or change of up to 1KiB, with what is around it, is not counted, and none is where limits.sends_per_s is -1. More is answered rate_limited, and may be sent again."),
 		size("limits.stored_burst", &l.StoredBurst, 16*mib, 256*kib, 1<<40, "Most bytes that one user may have stored at once, beyond the average."),
 		size("limits.tenant_stored_per_s", &l.TenantStoredPerS, 0, 0, 1<<40, "Most bytes that the users of one tenant together may have stored in a second at one node, on average; those of an hour at once. They are counted as those of limits.stored_per_s. 0: no limit."),
+		unlimited("limits.calls_per_s", &l.CallsPerS, 20, "Most calls of methods by one user in a second, over HTTP and connections, on average; three times as many at once. A call counts once more for each 8 KiB of its request and of its answer. A call that comes early waits; one that would have to wait longer than a second is then answered rate_limited."),
 		unlimited("limits.groups_per_h", &l.GroupsPerH, 20, "Most groups that one user may create in an hour."),
 		unlimited("limits.members_per_min", &l.MembersPerMin, 1000, "Most users that one user may add to groups, remove from them or give roles in a minute, each time counted. Twice as many at once, and at least 1,000. The operator's API is not limited."),
 

@@ -47,6 +47,7 @@ var testConfig = map[string]string{
 	"listen.admin":                        "127.0.0.1:0",
 	"limits.sends_per_s":                  "-1",
 	"limits.send_burst":                   "-1",
+	"limits.calls_per_s":                  "-1",
 	"limits.groups_per_h":                 "-1",
 	"limits.members_per_min":              "-1",
 	"limits.connections_per_user":         "-1",

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -26,7 +27,12 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 		s.refuse(id, im.Errorf(im.CodeInvalid, "a call needs a request: json or proto"), k)
 		return
 	}
-	s.requestOn(s.queueCall, id, "call", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
+	wait, refused := s.hub.o.Pace.Take(s.hub.o.Now(), s.Out.Account, len(body))
+	s.requestOn(s.callsAfter(wait, &refused), id, "call", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
+		if refused != nil {
+			s.noteRefusal("call", refused)
+			return nil, refused
+		}
 		res, err := s.hub.runCall(ctx, s.Identity(), s.Out.Conn.ClientAddr(), f.Method, asJSON, body)
 		answer := &petrelv1.Answer{Response: &petrelv1.Answer_Proto{Proto: res}}
 		if asJSON {
@@ -34,4 +40,24 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 		}
 		return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Answer{Answer: answer}}, err
 	})
+}
+
+// callsAfter is the queue of calls, for one that is put into it after some time. It is refused then
+// if refused says so, or there is no room.
+func (s *Session) callsAfter(wait time.Duration, refused **im.Error) (queue func(job func()) bool) {
+	if wait == 0 {
+		return s.queueCall
+	}
+	return func(job func()) bool {
+		time.AfterFunc(wait, func() {
+			if *refused == nil && s.queueCall(job) {
+				return
+			}
+			if *refused == nil {
+				*refused = &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+			}
+			job()
+		})
+		return true
+	}
 }

@@ -6,15 +6,62 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func callFrame(id uint64, method string) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{Method: method, Request: &petrelv1.Call_Json{Json: "{}"}}}}
+}
+
+// Calls of a user that come too fast wait, over all connections together, and are refused after a
+// second if their time has not come by then. Those of others do not wait. Spec: P-9.2.
+func TestCallsOfAUserThatComeEarlyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.o.Pace = rate.NewPace[im.Account](2, 3)
+		w.start()
+		w.hub.AttachCalls(func(context.Context, user.Identity, netip.Addr, string, bool, []byte) ([]byte, error) {
+			return []byte("{}"), nil
+		})
+		token := w.token("", "alice")
+		one, other, bob := w.login(token), w.login(token), w.login(w.token("", "bob"))
+		begin := time.Now()
+		expect := func(c *client, id uint64, after time.Duration, code im.Code) {
+			t.Helper()
+			f := c.next()
+			if took := time.Since(begin); f.Id != id || im.Code(f.GetError().GetCode()) != code || took != after {
+				t.Errorf("after %v %v, want an answer of %d with %q after %v", took, f, id, code, after)
+			}
+		}
+		for i := range uint64(3) {
+			one.send(callFrame(10+i, "quick"))
+			expect(one, 10+i, 0, "")
+		}
+		one.send(callFrame(13, "quick"))
+		synctest.Wait()
+		one.send(callFrame(14, "quick"))
+		synctest.Wait()
+		other.send(callFrame(20, "quick"))
+		bob.send(callFrame(30, "quick"))
+		expect(bob, 30, 0, "")
+		expect(one, 13, 500*time.Millisecond, "")
+		expect(one, 14, time.Second, "")
+		expect(other, 20, time.Second, im.CodeRateLimited)
+		time.Sleep(time.Minute)
+		begin = time.Now()
+		large := callFrame(40, "large")
+		large.GetCall().Request = &petrelv1.Call_Proto{Proto: make([]byte, 3*rate.PerToken)}
+		one.send(large)
+		expect(one, 40, 0, "")
+		one.send(callFrame(41, "quick"))
+		expect(one, 41, time.Second, "")
+	})
 }
 
 // A user with many slow calls does not keep the calls of others waiting, and in the end

@@ -56,6 +56,7 @@ type Options struct {
 	Stored    *rate.Bytes[im.Account]   // bounds what users have stored; nil: nothing does
 	Reads     *share.Queue              // runs what reads the store for sessions; nil: New makes one, by NewReads
 	Calls     *share.Queue              // runs calls of users; nil: New makes one, by NewCalls
+	Pace      *rate.Pace[im.Account]    // of calls; nil: there is none
 	Hellos    int                       // that are checked at the same time; 8
 	Waiting   int                       // hellos that may wait; 4096
 	Pressed   func() bool               // memory is full: nobody new comes in; nil: it never is

@@ -56,6 +56,7 @@ var defaults = map[string]string{
 	"limits.new_connections_per_ip_per_s": "100",
 	"limits.connections_per_ip":           "10000",
 	"limits.anonymous_calls_per_ip_per_s": "20",
+	"limits.calls_per_s":                  "20",
 	"log.level":                           "error",
 }
 

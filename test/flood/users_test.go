@@ -38,7 +38,7 @@ func (f *crowd) token() string {
 }
 
 // call has streams of one connection call methods over HTTP/2, one call after the other each:
-// one of three is large.
+// one of three is large, and another one calls a method that there is not.
 func (f *crowd) call(c net.Conn, tcp bool) {
 	if tcp {
 		f.ask(c, tcp)
@@ -65,7 +65,7 @@ func (f *crowd) call(c net.Conn, tcp bool) {
 			case 1:
 				method, body = "AccountService/GetSettings", "{}"
 			case 2:
-				method, body = "ConversationService/Sync", `{"newest":200}`
+				method, body = "ConversationService/NoSuchMethod", "{}"
 			}
 			for f.ctx.Err() == nil {
 				q, err := http.NewRequestWithContext(f.ctx, http.MethodPost, "http://"+f.http+"/petrel.v1."+method, strings.NewReader(body))

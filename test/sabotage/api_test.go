@@ -40,8 +40,32 @@ var apiRules = []rule{
 	{
 		name:    "calls-over-http-all-at-once",
 		holds:   "calls of users over HTTP take turns with those over connections, by the end of their bodies",
-		patches: []patch{{"internal/api/admission.go", `if err == io.EOF && b.s.enterQueue(b.ctx) != nil {`, `if false {`}},
+		patches: []patch{{"internal/api/admission.go", `if err == io.EOF {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestCallsOfUsersOverHTTPTakeTurns$"}},
+	},
+	{
+		name:    "calls-as-fast-as-asked",
+		holds:   "calls of a user over HTTP that come too fast wait, and are refused after a second",
+		patches: []patch{{"internal/api/callers.go", `err := s.awaitPace(ctx, c, lengthOf(h)); err != nil`, `false`}},
+		guards:  []guard{{"internal/api", "^TestCallsOfAUserThatComeEarlyWait$"}},
+	},
+	{
+		name:    "bodies-without-length-are-free",
+		holds:   "a large body whose length was not said counts as several calls",
+		patches: []patch{{"internal/api/queue.go", `c.ofUser() && more > 0`, `false`}},
+		guards:  []guard{{"internal/api", "^TestCallsOfAUserThatComeEarlyWait$"}},
+	},
+	{
+		name:    "refusals-as-fast-as-asked",
+		holds:   "refusals of an address that are many wait",
+		patches: []patch{{"internal/api/pace.go", `pause(r.Context(), min(`, `pause(r.Context(), 0*min(`}},
+		guards:  []guard{{"internal/api", "^TestRefusalsOfAnAddressThatAreManyWait$"}},
+	},
+	{
+		name:    "calls-of-sessions-as-fast-as-asked",
+		holds:   "calls of a user over connections that come too fast wait, and are refused after a second",
+		patches: []patch{{"internal/session/call.go", `wait, refused := s.hub.o.Pace.Take(s.hub.o.Now(), s.Out.Account, len(body))`, `wait, refused := time.Duration(0), (*im.Error)(nil)`}},
+		guards:  []guard{{"internal/session", "^TestCallsOfAUserThatComeEarlyWait$"}},
 	},
 	{
 		name:    "turns-for-slow-clients",
