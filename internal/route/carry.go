@@ -168,6 +168,7 @@ func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 		case ow != nil && !ow.Sealed():
 			ca.enterLocked(l, q, ow, k)
 		case ca.waitedTooLong(q):
+			ca.log.Debug("sends have waited too long for their owner", "feed", f, "sends", len(q.out)+len(q.wait), "out", len(q.out), "resends", q.resends, "asked", q.epoch, "owner", node, "epoch", epoch, "known", known, "leaving", ow != nil, "since", q.since, "at", q.at)
 			over = append(over, l.takeLocked(q)...)
 		case ow != nil:
 			// It is about to leave, and may have sends that come first: the lane
