@@ -128,6 +128,10 @@ func (cm *committer) commit() error {
 	}
 	cm.build(b)
 	cm.fetch.letGo(b.work, b.scans, b.later)
+	if cm.tenure.Lost() { // the batch may have been left unfinished
+		cm.publisher.lose(b, errLost)
+		return errLost
+	}
 	if !b.writes() {
 		if len(b.items) == 0 { // all sends wait for a loader: no commit under way holds them up
 			cm.queues.release(b.work, 0, 0)
@@ -201,7 +205,7 @@ func (cm *committer) alone(n int, f func()) error {
 
 // build makes the commit of what b has taken.
 func (cm *committer) build(b *batch) {
-	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, now: uint64(cm.o.Now().UnixMilli())}
+	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, tenure: cm.tenure, now: uint64(cm.o.Now().UnixMilli())}
 	bu.cursors, bu.dedupe = cm.cursors, deduper{store: cm.store, batch: b}
 	bu.rewriter = rewriter{
 		editWindow: cm.o.EditWindow, recallWindow: cm.o.RecallWindow, store: cm.store, formers: cm.formers, batch: b, now: bu.now,

@@ -37,6 +37,7 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -288,10 +289,11 @@ func (cs *Convs) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch,
 }
 
 // Close gives a feed away: what it has taken is committed. It returns when
-// nothing of the feed is under way here, or when ctx ends. The cluster calls it.
+// nothing of the feed is under way here, or when ctx ends. If its time is over by then, the feed is
+// lost: what is not committed goes to the next Owner. The cluster calls it.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
-	if ow := cs.owners[f].Load(); ow != nil {
-		ow.giveAway(ctx)
+	if ow := cs.owners[f].Load(); ow != nil && !ow.giveAway(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		ow.Lose(errLate)
 	}
 }
 

@@ -93,14 +93,18 @@ func (ow *Owner) leave(err error, left func(*Owner)) error {
 	return ow.committer.alone(commitsInFlight, func() { left(ow) })
 }
 
+// errLate is why a feed is lost that could not be given away in time.
+var errLate = errors.New("its commits have taken too long for the time in which it is given away")
+
 // giveAway ends the tenure, and returns when the Owner is out of service, or when ctx
-// ends.
-func (ow *Owner) giveAway(ctx context.Context) {
+// ends; false: it is not out of service then.
+func (ow *Owner) giveAway(ctx context.Context) bool {
 	ow.seal()
 	select {
 	case <-ow.ended:
 	case <-ctx.Done():
 	}
+	return isClosed(ow.ended)
 }
 
 // Lose ends the Owner at once: the caller has found out that the store has another

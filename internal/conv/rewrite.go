@@ -36,9 +36,10 @@ type target struct {
 	wire  []byte // the row's wire part as it is
 }
 
-// errNextBatch says that a send edits a row of the batch being built, and the members have
-// changed since. The push of that row would tell the edit also to those who left before it.
-var errNextBatch = errors.New("the edit must not be in the batch of its target")
+// errNextBatch says that a send must not be decided in the batch being built. It edits a row of that
+// batch, and the members have changed since: the push of that row would tell the edit also to those
+// who left before it. Or the feed is lost.
+var errNextBatch = errors.New("the send must not be in this batch")
 
 // admit decides whether the sender may do what s says to an earlier entry, and
 // notes the rows that s rewrites. Codes: no_target, forbidden, too_late; or errNextBatch.
