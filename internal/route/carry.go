@@ -175,6 +175,7 @@ func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 			// rests.
 		default:
 			if len(q.out) > 0 && (!known || q.epoch != epoch || time.Since(q.at) > resendAfter<<q.resends) {
+				ca.log.Debug("sends go out again", "feed", f, "sends", len(q.out), "asked", q.epoch, "resends", q.resends, "owner", node, "epoch", epoch, "known", known)
 				if q.epoch == epoch {
 					q.resends++
 				}

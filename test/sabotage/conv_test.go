@@ -432,4 +432,16 @@ var convRules = []rule{
 			c.uses++`, `all.queued = true`}},
 		guards: []guard{{"internal/conv", "^TestConversationLeavesMemoryAfterEachUse$"}},
 	},
+	{
+		name:    "late-owner-stays",
+		holds:   "an Owner that has not left when its feed must be given away leaves it then",
+		patches: []patch{{"internal/conv/convs.go", `ow.Lose(errLate)`, ``}},
+		guards:  []guard{{"internal/conv", "^TestOwnerThatReadsRepeatsLeavesInTime$/^closed$"}},
+	},
+	{
+		name:    "lost-owner-reads-on",
+		holds:   "the Owner of a lost feed reads no more repeats",
+		patches: []patch{{"internal/conv/build.go", `if bu.tenure.Lost() { //`, `if false { //`}},
+		guards:  []guard{{"internal/conv", "^TestOwnerThatReadsRepeatsLeavesInTime$"}},
+	},
 }
