@@ -189,6 +189,35 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
     await dick.context.close()
   })
 
+  test('a conversation with pinned messages is shown without a jump', async () => {
+    const users = await server.users('paul', 'pia')
+    for (let i = 0; i < 30; i++) await server.sendAs('pia', { user: 'paul', text: `line ${i}` })
+    const { conv } = await server.sendAs('pia', { user: 'paul', text: 'the newest line' })
+    const pin = await fetch(`${server.url}/petrel.v1.MessageService/Pin`, { method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.tokens['paul'] ?? ''}` }, body: JSON.stringify({ conv, seq: '3' }) })
+    assert.ok(pin.ok)
+    const paul = await (await Person.open(browser, users['paul'] ?? '', { viewport: { width: 390, height: 780 } })).ready()
+    await paul.go('u/pia')
+    await paul.page.locator('.pin-bar').waitFor()
+    await paul.page.addInitScript(() => {
+      const shifts: string[] = []
+      Object.assign(window, { shifts })
+      new PerformanceObserver((list) => {
+        for (const e of list.getEntries() as (PerformanceEntry & { readonly value: number; readonly sources: readonly { readonly node?: Node; readonly previousRect: DOMRect; readonly currentRect: DOMRect }[] })[]) {
+          shifts.push(`${e.value}: ${e.sources.map((s) => `${(s.node as Element | undefined)?.className} ${s.previousRect.top}–${s.previousRect.bottom} to ${s.currentRect.top}–${s.currentRect.bottom}`).join(', ')}`)
+        }
+      }).observe({ type: 'layout-shift', buffered: true })
+    })
+    for (const where of ['where the person read', 'at the end'] as const) {
+      if (where === 'at the end') await paul.page.locator('.timeline-view').evaluate((v) => v.scrollTo(0, v.scrollHeight))
+      await paul.page.reload()
+      await paul.page.locator('.pin-bar').waitFor()
+      await paul.message('the newest line').waitFor()
+      await paul.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))) // what was drawn is observed
+      assert.deepEqual(await paul.page.evaluate(() => (window as unknown as { readonly shifts: readonly string[] }).shifts), [], where)
+    }
+    await paul.context.close()
+  })
+
   test('a password can be shown, and is hidden again', async () => {
     const p = await Person.open(browser, server.url)
     const password = p.page.getByLabel('Password')

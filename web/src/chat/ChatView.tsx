@@ -20,7 +20,6 @@ import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { MissingChat } from './MissingChat.js'
 import { arrange, asEdited } from './rows.js'
 import { type Selection, toggled } from './selection.js'
-import { PinBar } from './PinBar.js'
 import { ReactDialog } from './ReactDialog.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
@@ -136,7 +135,6 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     <ChatContext value={actions}><PutOff value={putOff}>
       <div className={`chat${selection ? ' selecting' : ''}${thread > 0 ? ' chat-thread' : ''}`} onPaste={refuseFiles} onDragOver={refuseFiles} onDrop={refuseFiles} onKeyDown={(e) => { if (e.key === 'Escape' && !isComposing(e) && !e.defaultPrevented && !open && !(e.target as Element).closest('[role="menu"]')) composer.current?.focus() }}>
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
-        {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} selection={selection} onSelect={setSelection} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
         {v?.left

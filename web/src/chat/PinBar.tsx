@@ -1,4 +1,4 @@
-import type { Conversation, PinnedMessage } from '@petrel-im/sdk'
+import type { PinnedMessage } from '@petrel-im/sdk'
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useMemo, useState } from 'react'
 import { Icon } from '../../ui/index.js'
@@ -23,12 +23,11 @@ export function usePins(conv: string): readonly PinnedMessage[] {
   return useMemo(() => pins.filter((pin) => !isAway(pin.message.seq, away)), [away, pins])
 }
 
-/** The newest pinned message, above the timeline; each press goes to the one before. */
-export function PinBar({ conversation: v, onJump }: { readonly conversation: Conversation; readonly onJump: (seq: number) => void }): ReactElement | null {
+/** The newest pinned message, at the top of the timeline; each press goes to the one before. */
+export function PinBar({ pins, onJump }: { readonly pins: readonly PinnedMessage[]; readonly onJump: (seq: number) => void }): ReactElement | null {
   const { t } = useTranslation()
-  const pins = usePins(v.id)
   const [at, setAt] = useState(0)
-  const pin = pins[at % Math.max(1, pins.length)]
+  const pin = pins[at % pins.length]
   const text = usePlain(pin?.message.text, pin?.message.rel)
   if (!pin) return null
   const open = (): void => {

@@ -8,6 +8,7 @@ import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { DaySection } from './DaySection.js'
+import { PinBar, usePins } from './PinBar.js'
 import { usePlain } from './plain.js'
 import { repliesOf } from './inTimeline.js'
 import { useAway } from './away.js'
@@ -60,6 +61,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
   const [lit, setLit] = useState(0)
   const { isSeen, onSeen } = useEnvironment()
   const { jumpTo: jumpOrSay } = useChatActions()
+  const pins = usePins(v.id)
 
   const now = useRef({ shown, selection })
   now.current = { shown, selection }
@@ -134,6 +136,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
 
   return (
     <div className="timeline">
+      {pins.length > 0 && <PinBar pins={pins} onJump={jumpOrSay} />}
       <div className="timeline-view" ref={view} onScroll={(e) => { onScroll(); read(); showDay(e.currentTarget); if (line !== undefined) clearLine(e.currentTarget) }}>
         <div className="timeline-content" ref={content} {...roving}>
           <BeforeDrawing do={() => scroller.current?.remember()} />

@@ -10,7 +10,7 @@ import { isShown, keyOf } from './rows.js'
 
 const nearRows = 150 // if less than this is held beyond what is drawn, more is asked for
 const littlePx = 100 // if no more than this is below the view, all of it is shown, unless the line of unread messages would leave the view
-const dividerBelowPx = 40 // the day stands above it
+const dividerBelowPx = 88 // the pinned message and the day stand above it
 const openingMs = 1500 // for which a chat waits for the place where it opens
 const jumpMs = 15_000 // for which a jump waits for the server
 const jumpWithoutMs = 2000 // the same without a connection: then the person is told soon
