@@ -22,7 +22,9 @@ type nodeStatus = cluster.NodeStatus
 const (
 	lowDisk     = 2                   // times store.min_free
 	filling     = 15 * time.Minute    // until no more than store.min_free is free, at the pace of the last minutes
-	filledPart  = 20                  // that pace counts when one part of so many of what is free was taken: stores take some for a while
+	filledPart  = 20                  // that pace counts when one part of so many of what is free was taken,
+	filledLeast = 128 << 20           // and so many bytes: stores take as much for a ballast, logs and tables,
+	filledFalls = 3                   // and none of the falls took more than one part of so many: a large file is no pace
 	slowCommit  = 100                 // ms, the mean of 10 s
 	greedy      = 300                 // refusals of one user or address in a minute
 	turnedDown  = 10                  // refusals in a minute because the server has too much to do
@@ -81,10 +83,19 @@ func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 		return 0, false
 	}
 	first, last := m.free[0], m.free[len(m.free)-1]
-	if last.bytes >= first.bytes || last.bytes < least || (first.bytes-last.bytes)*filledPart < last.bytes {
+	if last.bytes >= first.bytes || last.bytes < least {
 		return 0, false
 	}
-	pace := float64(first.bytes-last.bytes) / last.at.Sub(first.at).Seconds()
+	taken := first.bytes - last.bytes
+	if taken < max(last.bytes/filledPart, filledLeast) {
+		return 0, false
+	}
+	for i, is := range m.free[1:] {
+		if was := m.free[i]; was.bytes > is.bytes && (was.bytes-is.bytes)*filledFalls > taken {
+			return 0, false
+		}
+	}
+	pace := float64(taken) / last.at.Sub(first.at).Seconds()
 	left = time.Duration(float64(last.bytes-least)/pace) * time.Second
 	return left, left < filling
 }

@@ -6,7 +6,10 @@ import (
 )
 
 func TestDiskThatFillsIsSeenBeforeItIsFull(t *testing.T) {
-	const gib = 1 << 30
+	const (
+		mib = 1 << 20
+		gib = 1 << 30
+	)
 	for _, c := range []struct {
 		name string
 		free []uint64 // every five seconds
@@ -19,6 +22,9 @@ func TestDiskThatFillsIsSeenBeforeItIsFull(t *testing.T) {
 		{"a log is rotated", []uint64{3 * gib, 3 * gib, 3 * gib, 3*gib - gib/16, 3*gib - gib/16}, 0, false},
 		{"it lasts for hours", []uint64{3000 * gib, 2999 * gib, 2998 * gib, 2997 * gib, 2996 * gib}, 0, false},
 		{"there is more again", []uint64{2 * gib, gib, gib, gib, 3 * gib}, 0, false},
+		{"a small disk loses some of it", []uint64{640 * mib, 625 * mib, 610 * mib, 600 * mib, 596 * mib}, 0, false},
+		{"a small disk takes a ballast and a log", []uint64{640 * mib, 576 * mib, 576 * mib, 506 * mib, 506 * mib}, 0, false},
+		{"something fills a small disk", []uint64{640 * mib, 600 * mib, 560 * mib, 520 * mib, 480 * mib}, 28 * time.Second, true},
 		{"it is full", []uint64{3 * gib, 2 * gib, gib, gib / 2, gib / 8}, 0, false},
 	} {
 		var m minute
