@@ -32,6 +32,8 @@ describe('a muted conversation', { timeout: suiteMs, concurrency: 3 }, () => {
       await info.getByRole('switch', { name: 'Notifications' }).click()
       await times.getByRole('menuitem', { name: 'Always' }).click()
       await info.getByText('Muted', { exact: true }).waitFor()
+      await p.go(`u/${peer}`)
+      await p.page.locator('.chat-header').getByRole('img', { name: 'Muted' }).waitFor()
       await p.page.evaluate((hash) => { location.hash = hash }, `#/${user}`)
       await p.row(peer).getByRole('img', { name: 'Muted' }).waitFor()
       await p.row(peer).click({ button: 'right' })

@@ -1,7 +1,7 @@
 import type { Conversation } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useState } from 'react'
-import { Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
+import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
 import { dayOf, fullDate, timeOf } from '../i18n/dates.js'
 import { type Key, type Translation, useTranslation } from '../i18n/index.js'
 import { isMuted } from '../sidebar/list.js'
@@ -45,6 +45,12 @@ export function MuteItem({ conversation: v, onMute }: { readonly conversation: C
 export function useMuted(v: Conversation): boolean {
   useAfter(v.personal.mutedUntilMs)
   return isMuted(v)
+}
+
+/** Beside the name of a conversation: that, and until when, nobody is disturbed by it. */
+export function MuteMark({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
+  const text = mutedText(v, useTranslation())
+  return useMuted(v) ? <span role="img" aria-label={text} title={text}><Icon name="mute" small /></span> : null
 }
 
 /** Has a component drawn again after a time, in Unix ms. */

@@ -7,7 +7,7 @@ import { useSession } from '../account/SessionContext.js'
 import { useAway } from '../chat/away.js'
 import { ClearDialog } from '../chat/ClearDialog.js'
 import { isAway } from '../chat/inTimeline.js'
-import { mutedText, MuteItem, MuteMenu, useMuted } from '../chat/MuteMenu.js'
+import { MuteItem, MuteMark, MuteMenu, useMuted } from '../chat/MuteMenu.js'
 import { plainText } from '../chat/marks.js'
 import { usePlain } from '../chat/plain.js'
 import { asEdited, isSaid, isShown } from '../chat/rows.js'
@@ -50,7 +50,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
         <span className="chat-row-text">
           <span className="chat-row-line">
             <span className="chat-row-name cut" dir="auto">{name}</span>
-            {muted && <span className="chat-row-mute" role="img" aria-label={mutedText(v, translation)} title={mutedText(v, translation)}><Icon name="mute" small /></span>}
+            <MuteMark conversation={v} />
             <span className="chat-row-time">
               {waiting ? <Ticks fate={waiting.state === 'sent' ? 'stored' : 'sending'} /> : last?.from === user && last.recalledBy === 0 && <Ticks fate={fateOf(last)} />}
               {ms > 0 && <time>{shortDate(ms, translation)}</time>}
