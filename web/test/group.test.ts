@@ -146,7 +146,7 @@ describe('groups', { timeout: suiteMs, concurrency: 3 }, () => {
   })
 
   test('mentions: of one, of all, with a badge and a way to them; who has read a message', async () => {
-    const { conv, users } = await shared.group('Team', 'finn', 'gala')
+    const { conv, users } = await shared.group('Team', 'finn', 'gala', 'hal')
     const [finn, gala] = [await shared.open(users[0] ?? '', { route: `c/${conv}` }), await shared.open(users[1] ?? '')] as const
     await finn.field.pressSequentially(`where is @${gala.user.slice(0, 3)}`)
     await finn.page.getByRole('option').first().waitFor()
@@ -168,7 +168,9 @@ describe('groups', { timeout: suiteMs, concurrency: 3 }, () => {
     await gala.row('Team').locator('.badge').first().waitFor({ state: 'detached' })
     await finn.message('@all come').getByRole('img', { name: 'Read' }).waitFor()
     await finn.choose('@all come', 'Who has read it')
-    await finn.page.getByRole('dialog').locator('.row', { hasText: gala.user }).getByText('Read').waitFor()
+    const dialog = finn.page.getByRole('dialog')
+    for (const heading of ['Read by 1 member', 'Not read yet by 1 member']) await dialog.getByRole('heading', { name: heading }).waitFor()
+    assert.deepEqual((await dialog.locator('.row-text').allTextContents()).map((name) => name.replace(/^@/, '')), [gala.user, users[2]])
     await Promise.all([finn.context.close(), gala.context.close()])
   })
 

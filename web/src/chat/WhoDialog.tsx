@@ -5,28 +5,45 @@ import { Avatar, Dialog } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
+import { useMembers } from './members.js'
 
 /** Who has read a message of a group, or who reacted to it. */
 export function WhoDialog({ kind, message: m, conversation: v, onClose }: { readonly kind: 'read' | 'reacted'; readonly message: Message; readonly conversation: Conversation; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
-  const { user } = useSession()
   const [reacted, setReacted] = useState<readonly UserReactions[]>([])
   useEffect(() => {
     if (kind === 'read') client.loadReceipts(v.id).catch(() => {}) // those that are known are shown
     else client.whoReacted(v.id, m.seq).then(setReacted, () => {})
   }, [client, kind, v.id, m.seq])
-  const receipts = [...v.receipts.values()].filter((r) => r.user !== user)
-  const read = receipts.filter((r) => r.read >= m.seq)
-  const delivered = receipts.filter((r) => r.read < m.seq && r.delivered >= m.seq)
   return (
     <Dialog title={t(kind === 'read' ? 'whoRead' : 'whoReacted')} closeLabel={t('close')} onClose={onClose}>
       <div className="dialog-body dialog-list" tabIndex={0}>
-        {kind === 'reacted' && <ul>{reacted.map((r) => <UserLine key={r.user} user={r.user} note={r.emojis.join(' ')} />)}</ul>}
-        {kind === 'read' && read.length + delivered.length === 0 && <p className="quiet row">{t('nobodyYet')}</p>}
-        {kind === 'read' && <ul>{read.map((r) => <UserLine key={r.user} user={r.user} note={t('fateRead')} />)}{delivered.map((r) => <UserLine key={r.user} user={r.user} note={t('fateDelivered')} />)}</ul>}
+        {kind === 'reacted' ? <ul>{reacted.map((r) => <UserLine key={r.user} user={r.user} note={r.emojis.join(' ')} />)}</ul> : <Readers message={m} conversation={v} />}
       </div>
     </Dialog>
+  )
+}
+
+const mostUnread = 100 // members that are named who have not read a message; of more it is said how many they are
+
+/** The members who have read a message, and those who have not. */
+function Readers({ message: m, conversation: v }: { readonly message: Message; readonly conversation: Conversation }): ReactElement {
+  const { t } = useTranslation()
+  const { user } = useSession()
+  const receipts = [...v.receipts.values()].filter((r) => r.user !== user)
+  const read = receipts.filter((r) => r.read >= m.seq)
+  const delivered = receipts.filter((r) => r.read < m.seq && r.delivered >= m.seq)
+  const got = new Set([user, ...read.map((r) => r.user), ...delivered.map((r) => r.user)])
+  const others = useMembers(v).filter((one) => !got.has(one.user))
+  const unread = delivered.length + others.length
+  return (
+    <>
+      {read.length > 0 && <><h3 className="sidebar-part">{t('readBy', { n: read.length })}</h3><ul>{read.map((r) => <UserLine key={r.user} user={r.user} note="" />)}</ul></>}
+      {unread > 0 && <h3 className="sidebar-part">{t('notReadBy', { n: unread })}</h3>}
+      {unread > 0 && unread <= mostUnread && <ul>{delivered.map((r) => <UserLine key={r.user} user={r.user} note={t('fateDelivered')} />)}{others.map((one) => <UserLine key={one.user} user={one.user} note="" />)}</ul>}
+      {read.length + unread === 0 && <p className="quiet row">{t('nobodyYet')}</p>}
+    </>
   )
 }
 

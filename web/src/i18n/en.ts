@@ -128,6 +128,8 @@ export const en = {
   reactOther: 'React with another emoji',
   whoReacted: 'Who reacted',
   whoRead: 'Who has read it',
+  readBy: { one: 'Read by {n} member', other: 'Read by {n} members' },
+  notReadBy: { one: 'Not read yet by {n} member', other: 'Not read yet by {n} members' },
   nobodyYet: 'Nobody yet',
   retry: 'Try again',
   discard: 'Discard',

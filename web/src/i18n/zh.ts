@@ -128,6 +128,8 @@ export const zh: Texts = {
   reactOther: '用其他表情回应',
   whoReacted: '谁回应了',
   whoRead: '谁已读',
+  readBy: { other: '{n} 人已读' },
+  notReadBy: { other: '{n} 人未读' },
   nobodyYet: '还没有人',
   retry: '重试',
   discard: '丢弃',
