@@ -169,7 +169,7 @@ describe('groups', { timeout: suiteMs, concurrency: 3 }, () => {
     await finn.message('@all come').getByRole('img', { name: 'Read' }).waitFor()
     await finn.choose('@all come', 'Who has read it')
     const dialog = finn.page.getByRole('dialog')
-    for (const heading of ['Read by 1 member', 'Not read yet by 1 member']) await dialog.getByRole('heading', { name: heading }).waitFor()
+    for (const heading of ['Read · 1', 'Not read yet · 1']) await dialog.getByRole('heading', { name: heading }).waitFor()
     assert.deepEqual((await dialog.locator('.row-text').allTextContents()).map((name) => name.replace(/^@/, '')), [gala.user, users[2]])
     await Promise.all([finn.context.close(), gala.context.close()])
   })

@@ -38,7 +38,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
       <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, thread: 0, info: !route.info }, route.info)}>
         {v?.kind === 'group' ? <Avatar id={v.id} name={title} size={42} group /> : <PeerAvatar name={title} peer={peer} />}
         <span className="chat-title-text">
-          <span className="chat-title-line"><h1 className="cut" dir="auto">{title}</h1>{v && <MuteMark conversation={v} />}</span>
+          <span className="chat-row-line"><h1 className="cut" dir="auto">{title}</h1>{v && <MuteMark conversation={v} />}</span>
           {connection && <span className="chat-subtitle cut only-narrow" role="status">{connection}</span>}
           <span className={connection ? 'chat-subtitle cut only-wide' : 'chat-subtitle cut'}>{v && v.typing.length > 0 ? <Typing users={v.typing} many={v.kind === 'group'} /> : <Subtitle conversation={v} peer={peer} />}</span>
         </span>

@@ -39,10 +39,9 @@ function Readers({ message: m, conversation: v }: { readonly message: Message; r
   const unread = delivered.length + others.length
   return (
     <>
-      {read.length > 0 && <><h3 className="sidebar-part">{t('readBy', { n: read.length })}</h3><ul>{read.map((r) => <UserLine key={r.user} user={r.user} note="" />)}</ul></>}
-      {unread > 0 && <h3 className="sidebar-part">{t('notReadBy', { n: unread })}</h3>}
+      {read.length > 0 && <><h3 className="sidebar-part">{t('fateRead')} · {read.length}</h3><ul>{read.map((r) => <UserLine key={r.user} user={r.user} note="" />)}</ul></>}
+      {unread > 0 && <h3 className="sidebar-part">{t('notRead')} · {unread}</h3>}
       {unread > 0 && unread <= mostUnread && <ul>{delivered.map((r) => <UserLine key={r.user} user={r.user} note={t('fateDelivered')} />)}{others.map((one) => <UserLine key={one.user} user={one.user} note="" />)}</ul>}
-      {read.length + unread === 0 && <p className="quiet row">{t('nobodyYet')}</p>}
     </>
   )
 }
