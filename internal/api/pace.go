@@ -57,5 +57,9 @@ func (s *Server) slowRefusals(r *http.Request, c *call) {
 	}
 	n := s.o.StrangersPerSecond
 	l := rate.Per(n, time.Second, strangerBurst*n)
-	pause(r.Context(), min(time.Second, s.admission.refusals.Reserve(s.o.Now(), time.Second, c.remote, l)))
+	wait := s.admission.refusals.Reserve(s.o.Now(), time.Second, c.remote, l)
+	if wait > time.Second {
+		wait = rate.Late()
+	}
+	pause(r.Context(), wait)
 }

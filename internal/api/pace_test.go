@@ -62,6 +62,11 @@ func TestCallsOfAUserThatComeEarlyWait(t *testing.T) {
 		}
 		expect := func(what string, have []took, want ...took) {
 			t.Helper()
+			for i, w := range want { // refusals come within the last half of their second
+				if h := &have[i]; w.code != "" && h.after >= w.after-500*time.Millisecond && h.after <= w.after {
+					h.after = w.after
+				}
+			}
 			if fmt.Sprint(have) != fmt.Sprint(want) {
 				t.Errorf("%s: %v, want %v", what, have, want)
 			}

@@ -1,6 +1,7 @@
 package rate
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -10,7 +11,7 @@ import (
 const PerToken = 8 << 10
 
 // A Pace has what each key asks for come no faster than its limit. What is early waits; what
-// would have to wait longer than patience is refused, after that time. So somebody who asks
+// would have to wait longer than patience is refused, after about that time. So somebody who asks
 // again at once does not ask more often for it. A nil Pace lets everything come at once.
 type Pace[K comparable] struct {
 	limit Limit
@@ -18,7 +19,7 @@ type Pace[K comparable] struct {
 }
 
 const (
-	// patience is for how long something waits.
+	// patience is for how long something waits at most.
 	patience = time.Second
 	// owed is how much of the limit may be taken ahead of time by what is known only afterwards.
 	owed = 10 * time.Second
@@ -41,12 +42,16 @@ func (p *Pace[K]) Take(now time.Time, k K, bytes int) (wait time.Duration, err *
 	}
 	c := Claim[K]{Key: k, Limit: p.limit}
 	if wait = p.table.Wait(now, owed, c); wait > patience {
-		return patience, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+		return Late(), &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
 	wait = p.table.Reserve(now, owed, c)
 	p.AddBytes(now, k, bytes)
 	return wait, nil
 }
+
+// Late is how long a refusal waits: a moment within the last half of patience, so that a thousand
+// that came at once are not answered at once.
+func Late() time.Duration { return patience/2 + rand.N(patience/2) }
 
 // AddBytes takes a further token for each PerToken bytes, ahead of time if they are not there yet.
 func (p *Pace[K]) AddBytes(now time.Time, k K, bytes int) {
