@@ -23,8 +23,7 @@ func options(c *Config) []option {
 	return slices.Concat([]option{
 		address("listen.http", &c.Listen.HTTP, "127.0.0.1:8080",
 			"Address of HTTP and WebSocket for clients and back ends. It serves the web chat, /v1/ws, the API, /docs, /healthz, /readyz and /version. Empty: the server does not listen there."),
-		address("listen.tcp", &c.Listen.TCP, "127.0.0.1:8081",
-			"Address of the protocol over plain TCP. Empty: the server does not listen there."),
+		address("listen.tcp", &c.Listen.TCP, "127.0.0.1:8081", "Address of the protocol over plain TCP. Empty: the server does not listen there."),
 		address("listen.admin", &c.Listen.Admin, "127.0.0.1:8082",
 			"Address of HTTP for operators. It serves the console at /admin/, /setup, /metrics, /debug/pprof/ (with an admin key of the scope server), the methods that need an admin key, /docs, /healthz, /readyz and /version. "+
 				"On an address that only this host can reach it speaks HTTP without TLS, also if TLS is on. Empty: the server does not listen there."),

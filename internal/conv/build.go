@@ -28,7 +28,7 @@ type builder struct {
 	admission admission
 	rewriter  rewriter
 	cursors   *cursors
-	tenure    *tenure
+	lost      func() bool // the feed is
 
 	// Of the conversation at hand.
 	special bool   // its users do not see the same rows
@@ -182,7 +182,7 @@ func (bu *builder) refuse(s *Send, e *im.Error) {
 // returns the kind of the row, 0 without one. Errors: errScan, errThread, errNextBatch; then
 // s is not settled.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
-	if bu.tenure.Lost() { // the store may answer slowly: this Owner must not ask it about each send before it leaves
+	if bu.lost() { // the store may answer slowly: this Owner must not ask it about each send before it leaves
 		return 0, errNextBatch
 	}
 	s.Entry.Conv = c.id
@@ -244,7 +244,7 @@ func (bu *builder) passed(c *conv, s *Send) bool {
 		return last > bu.place
 	}
 	all := slices.Concat(bu.work.sends, bu.work.behind)
-	for last = len(all) - 1; last > bu.place && !bu.tenure.Lost(); last-- {
+	for last = len(all) - 1; last > bu.place && !bu.lost(); last-- {
 		t := all[last]
 		if t.Entry.From != u || !t.Tried || t.Block != nil {
 			continue

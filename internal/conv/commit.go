@@ -205,7 +205,7 @@ func (cm *committer) alone(n int, f func()) error {
 
 // build makes the commit of what b has taken.
 func (cm *committer) build(b *batch) {
-	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, tenure: cm.tenure, now: uint64(cm.o.Now().UnixMilli())}
+	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, lost: cm.tenure.Lost, now: uint64(cm.o.Now().UnixMilli())}
 	bu.cursors, bu.dedupe = cm.cursors, deduper{store: cm.store, batch: b}
 	bu.rewriter = rewriter{
 		editWindow: cm.o.EditWindow, recallWindow: cm.o.RecallWindow, store: cm.store, formers: cm.formers, batch: b, now: bu.now,

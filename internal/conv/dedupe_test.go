@@ -253,19 +253,8 @@ func TestSettingsSentAgainAreARepeat(t *testing.T) {
 // While the store answers slowly, sends that are repeats are read one after the other. An Owner
 // whose time is over, or whose feed is lost, does not go on with that: its sends go to the next one.
 func TestOwnerThatReadsRepeatsLeavesInTime(t *testing.T) {
-	for name, end := range map[string]func(*world){
-		"closed": func(w *world) {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-			defer cancel()
-			w.Convs.Close(ctx, w.owner().Feed())
-		},
-		"lost": func(w *world) {
-			ow := w.owner()
-			time.Sleep(2 * time.Second)
-			ow.Lose(store.ErrStale)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		t.Run(map[bool]string{true: "closed", false: "lost"}[closed], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				key := w.Group("alice", "bob")
@@ -277,8 +266,15 @@ func TestOwnerThatReadsRepeatsLeavesInTime(t *testing.T) {
 				w.Gate.OnRow(func(store.Row) { time.Sleep(time.Second) })
 				begin := time.Now()
 				answers := w.Submit(sends...)
-				synctest.Wait()
-				end(w)
+				ow := w.owner()
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				if closed {
+					w.Convs.Close(ctx, ow.Feed())
+				} else {
+					<-ctx.Done()
+					ow.Lose(store.ErrStale)
+				}
 				for _, a := range answers {
 					if r := w.Await(a); r.Err == nil || r.Err.Code != im.CodeDraining || time.Since(begin) > 3*time.Second {
 						t.Fatalf("after %v: %+v, want %s within 3 s", time.Since(begin), r, im.CodeDraining)
