@@ -319,7 +319,7 @@ var rows = map[string]row{
 		return &petrelv1.AdminDissolveGroupRequest{Conv: p.conv, RequestId: "r1"}
 	}},
 	"AdminService/GetOverview": {request: fixed(&petrelv1.GetOverviewRequest{}), masks: []protoreflect.Name{
-		"totals", "accepted", // counted in the background, and what others send
+		"totals", "accepted", "online", // counted in the background, what others send, and connections that end late
 		"verdict", "incidents", "samples", "time_ms", "now", "queues", "budgets", "refused", "storage", "cpu", "rss_bytes", "loud"}},
 	"AdminService/ListRefusals": {request: func(p *parties) proto.Message {
 		p.registered("errs")

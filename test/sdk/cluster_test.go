@@ -75,7 +75,10 @@ func TestNodesOfADatabaseThatWentBackAllStop(t *testing.T) {
 // wait for all that time if it refused them before.
 func TestStoppedNodeServesUntilItsFeedsAreElsewhere(t *testing.T) {
 	t.Parallel()
-	nodes := imtest.Cluster(t, 2, imtest.Options{Postgres: pgtest.Own(t, pgtest.Options{}).New(t)})
+	nodes := imtest.Cluster(t, 2, imtest.Options{
+		Postgres: pgtest.Own(t, pgtest.Options{}).New(t),
+		Config:   map[string]string{"drain.timeout": "10m"}, // on a busy machine the other node may be slow for a while, and takes no feeds then
+	})
 	stopped, other := nodes[0], nodes[1]
 	alice := stopped.Dial(wire.WebSocket, wire.Proto, stopped.Users("", "alice")[0], "phone")
 	ended := make(chan struct{})
