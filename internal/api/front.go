@@ -126,7 +126,11 @@ func (s *Server) invoke(a *answer, r *http.Request) {
 	a.ours, a.read = true, &requestBody{ReadCloser: r.Body}
 	r.Body = a.read
 	s.services.ServeHTTP(a, r)
-	callOf(r.Context()).leave()
+	c := callOf(r.Context())
+	c.leave()
+	if (a.held || c.err != nil) && a.refuses != nil {
+		a.refuses()
+	}
 	s.finish(a, r)
 	if r.ProtoMajor == 2 {
 		// The answer waits here for a client that reads nothing, while it counts. An error means
@@ -140,7 +144,7 @@ func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 	if a.wrote {
 		return // it has an answer, or a part of one
 	}
-	if a.refuses != nil {
+	if !a.ours && a.refuses != nil { // of a call, invoke has waited
 		a.refuses()
 	}
 	callOf(r.Context()).err = e
@@ -180,7 +184,7 @@ type answer struct {
 	body   bytes.Buffer // and its body
 	begun  func()       // called before anything of it leaves; nil: nothing is
 
-	refuses func() // called before a refusal is written; nil: nothing is
+	refuses func() // called before a refusal ends; nil: nothing is
 }
 
 // Unwrap gives http.ResponseController what is below.
@@ -247,9 +251,6 @@ func (a *answer) drop() {
 func (s *Server) finish(a *answer, r *http.Request) {
 	code, message, found := a.refusal()
 	if !found {
-		if a.inJSON && a.refuses != nil {
-			a.refuses()
-		}
 		a.complete(callOf(r.Context()).err)
 		return
 	}

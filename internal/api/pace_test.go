@@ -124,6 +124,13 @@ func TestRefusalsOfAnAddressThatAreManyWait(t *testing.T) {
 				t.Errorf("%s waits %v, want half a second", method, d)
 			}
 		}
+		ofGRPC := httptest.NewRequest(http.MethodPost, "/petrel.v1.AccountService/GetAccount", http.NoBody)
+		ofGRPC.ProtoMajor, ofGRPC.RemoteAddr, ofGRPC.Header = 2, "192.0.2.1:1", http.Header{"Content-Type": {"application/grpc"}}
+		begin := time.Now()
+		doors[Public].ServeHTTP(httptest.NewRecorder(), ofGRPC)
+		if d := time.Since(begin); d != 500*time.Millisecond {
+			t.Errorf("a refusal of gRPC waits %v, want half a second", d)
+		}
 		if d := ask(Public, "192.0.2.2", "AccountService/NoMethod"); d > 0 {
 			t.Errorf("another address waits %v", d)
 		}

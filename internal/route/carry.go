@@ -168,14 +168,14 @@ func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 		case ow != nil && !ow.Sealed():
 			ca.enterLocked(l, q, ow, k)
 		case ca.waitedTooLong(q):
-			ca.log.Debug("sends have waited too long for their owner", "feed", f, "sends", len(q.out)+len(q.wait), "out", len(q.out), "resends", q.resends, "asked", q.epoch, "owner", node, "epoch", epoch, "known", known, "leaving", ow != nil, "since", q.since, "at", q.at)
+			ca.log.Debug("sends have waited too long for their owner", "feed", f, "sends", len(q.out)+len(q.wait), "owner", node, "epoch", epoch, "leaving", ow != nil)
 			over = append(over, l.takeLocked(q)...)
 		case ow != nil:
 			// It is about to leave, and may have sends that come first: the lane
 			// rests.
 		default:
 			if len(q.out) > 0 && (!known || q.epoch != epoch || time.Since(q.at) > resendAfter<<q.resends) {
-				ca.log.Debug("sends go out again", "feed", f, "sends", len(q.out), "asked", q.epoch, "resends", q.resends, "owner", node, "epoch", epoch, "known", known)
+				ca.log.Debug("sends go out again", "feed", f, "sends", len(q.out), "asked", q.epoch, "owner", node, "epoch", epoch)
 				if q.epoch == epoch {
 					q.resends++
 				}

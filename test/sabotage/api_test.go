@@ -58,7 +58,7 @@ var apiRules = []rule{
 	{
 		name:    "refusals-as-fast-as-asked",
 		holds:   "refusals of an address that are many wait",
-		patches: []patch{{"internal/api/pace.go", `pause(r.Context(), min(`, `pause(r.Context(), 0*min(`}},
+		patches: []patch{{"internal/api/pace.go", `pause(r.Context(), wait)`, `pause(r.Context(), 0*wait)`}},
 		guards:  []guard{{"internal/api", "^TestRefusalsOfAnAddressThatAreManyWait$"}},
 	},
 	{
