@@ -441,7 +441,7 @@ var convRules = []rule{
 	{
 		name:    "lost-owner-reads-on",
 		holds:   "the Owner of a lost feed reads no more repeats",
-		patches: []patch{{"internal/conv/build.go", `if bu.lost() { //`, `if false { //`}},
+		patches: []patch{{"internal/conv/build.go", `if bu.lost() {`, `if false {`}},
 		guards:  []guard{{"internal/conv", "^TestOwnerThatReadsRepeatsLeavesInTime$"}},
 	},
 }
