@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -15,13 +16,13 @@ import (
 // Call runs a method for the user of a session, through the handlers that HTTP
 // has, and so with the same answer. Request and answer are JSON or protobuf.
 // Codes: no_method, and those of the method. Spec: P-10.4.
-func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr, name string, asJSON bool, request []byte) ([]byte, error) {
+func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr, name string, asJSON bool, request io.Reader) ([]byte, error) {
 	m, ok := table[name]
 	if !ok || m.access != aUser {
 		return nil, &im.Error{Code: im.CodeNoMethod}
 	}
 	c := &call{id: randomID(), remote: remote, caller: &caller{identity: who}, leaveQueue: func() {}}
-	r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "/"+name, bytes.NewReader(request))
+	r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "/"+name, request)
 	if err != nil {
 		return nil, im.Errorf(im.CodeNoMethod, "there is no method %.64q", name)
 	}

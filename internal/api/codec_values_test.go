@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -35,7 +36,7 @@ func TestRequestOfManyValuesIsRefused(t *testing.T) {
 			return im.Code(res.Header.Get(errorHeader))
 		}
 		call := func(asJSON bool, body []byte) im.Code {
-			_, err := w.srv.Call(t.Context(), who, netip.Addr{}, method, asJSON, body)
+			_, err := w.srv.Call(t.Context(), who, netip.Addr{}, method, asJSON, bytes.NewReader(body))
 			return im.CodeOf(err)
 		}
 		for _, n := range []int{1000, 60_000} {

@@ -1,7 +1,10 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -11,13 +14,9 @@ import (
 
 // call runs a method of the API. It counts as a request of the session. Spec: P-10.4.
 func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
-	var body []byte
-	asJSON := false
-	switch r := f.Request.(type) {
-	case *petrelv1.Call_Json:
-		body, asJSON = []byte(r.Json), true
-	case *petrelv1.Call_Proto:
-		body = r.Proto
+	body, asJSON := io.Reader(bytes.NewReader(f.GetProto())), false
+	if r, ok := f.Request.(*petrelv1.Call_Json); ok {
+		body, asJSON = strings.NewReader(r.Json), true
 	}
 	switch {
 	case s.hub.runCall == nil:
@@ -27,7 +26,7 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 		s.refuse(id, im.Errorf(im.CodeInvalid, "a call needs a request: json or proto"), k)
 		return
 	}
-	wait, refused := s.hub.o.Pace.Take(s.hub.o.Now(), s.Out.Account, len(body))
+	wait, refused := s.hub.o.Pace.Take(s.hub.o.Now(), s.Out.Account, len(f.GetJson())+len(f.GetProto()))
 	s.requestOn(s.callsAfter(wait, &refused), id, "call", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
 		if refused != nil {
 			s.noteRefusal("call", refused)

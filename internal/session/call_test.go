@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"io"
 	"net/netip"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ func TestCallsOfAUserThatComeEarlyWait(t *testing.T) {
 		w := newWorld(t)
 		w.o.Pace = rate.NewPace[im.Account](2, 3)
 		w.start()
-		w.hub.AttachCalls(func(context.Context, user.Identity, netip.Addr, string, bool, []byte) ([]byte, error) {
+		w.hub.AttachCalls(func(context.Context, user.Identity, netip.Addr, string, bool, io.Reader) ([]byte, error) {
 			return []byte("{}"), nil
 		})
 		token := w.token("", "alice")
@@ -77,7 +78,7 @@ func TestCallsOfOneUserLeaveWorkersToOthers(t *testing.T) {
 		in, out := make(chan struct{}, 128), make(chan struct{})
 		release := sync.OnceFunc(func() { close(out) })
 		defer release()
-		w.hub.AttachCalls(func(_ context.Context, who user.Identity, _ netip.Addr, _ string, _ bool, _ []byte) ([]byte, error) {
+		w.hub.AttachCalls(func(_ context.Context, who user.Identity, _ netip.Addr, _ string, _ bool, _ io.Reader) ([]byte, error) {
 			if who.Account != account("alice") {
 				return []byte("{}"), nil
 			}

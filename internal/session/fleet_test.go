@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/netip"
 	"slices"
@@ -192,7 +193,7 @@ func (f *fleet) start(id im.Node) *site {
 	})
 	s.hub.Attach(s.bus)
 	s.hub.AttachStreams(s.streams, s.others)
-	s.hub.AttachCalls(func(_ context.Context, _ user.Identity, _ netip.Addr, method string, _ bool, _ []byte) ([]byte, error) {
+	s.hub.AttachCalls(func(_ context.Context, _ user.Identity, _ netip.Addr, method string, _ bool, _ io.Reader) ([]byte, error) {
 		took, err := time.ParseDuration(method)
 		<-time.After(took) // the method is the time that the call takes
 		return nil, err

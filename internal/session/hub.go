@@ -21,6 +21,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
@@ -113,7 +114,7 @@ const outcomeOK = "ok"
 
 // CallFunc runs a method of the API for a user, whose client has an address. Request
 // and answer are JSON, or else protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
-type CallFunc func(ctx context.Context, who user.Identity, remote netip.Addr, method string, json bool, request []byte) (answer []byte, err error)
+type CallFunc func(ctx context.Context, who user.Identity, remote netip.Addr, method string, json bool, request io.Reader) (answer []byte, err error)
 
 // New makes a hub.
 func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"unicode/utf8"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -12,9 +13,8 @@ import (
 
 var clientFrame = (&petrelv1.ClientFrame{}).ProtoReflect().Descriptor()
 
-// Decode reads one frame of a client into f, which must be empty. With the codec
-// Proto the strings and bytes of f share the memory of b, so the caller must not
-// change b afterwards.
+// Decode reads one frame of a client into f, which must be empty. The strings and
+// bytes of f share the memory of b, so the caller must not change b afterwards.
 // Errors: bad_frame, bad_utf8. Spec: P-2.3, P-2.4.
 func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 	if ManyValues(c, b, clientFrame) {
@@ -24,7 +24,7 @@ func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 		if !utf8.Valid(b) {
 			return &im.Error{Code: im.CodeBadUTF8}
 		}
-		if readJSON(string(b), f) {
+		if readJSON(unsafe.String(unsafe.SliceData(b), len(b)), f) {
 			// Usual frames are read without reflection.
 		} else if err := (protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 16}).Unmarshal(b, f); err != nil {
 			if field := halfPair(b); field != "" {

@@ -231,7 +231,9 @@ func FuzzDecodeJSON(f *testing.F) {
 		}
 		read := bytes.Clone(b)
 		err := Decode(JSON, read, got)
-		clear(read)
+		if !bytes.Equal(read, b) {
+			t.Errorf("Decode changed %q into %q", b, read)
+		}
 		switch {
 		case !valid:
 			if err == nil || err.Code != im.CodeBadUTF8 {

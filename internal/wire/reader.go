@@ -213,7 +213,9 @@ func (r *jsonReader) escapedText(before string) string {
 		return ""
 	}
 	rest := r.s[r.i : r.i+n-1]
-	out := append(make([]byte, 0, len(before)+len(rest)), before...)
+	var out strings.Builder
+	out.Grow(len(before) + len(rest))
+	out.WriteString(before)
 	for i := 0; i < len(rest); {
 		switch c := rest[i]; {
 		case c < ' ':
@@ -224,19 +226,22 @@ func (r *jsonReader) escapedText(before string) string {
 			for i < len(rest) && rest[i] >= ' ' && rest[i] != '\\' {
 				i++
 			}
-			out = append(out, rest[from:i]...)
+			out.WriteString(rest[from:i])
 		default:
 			c, n := escaped(rest[i:])
 			if n == 0 {
 				r.refuse()
 				return ""
 			}
-			out = utf8.AppendRune(out, c)
+			out.WriteRune(c)
 			i += n
 		}
 	}
 	r.i += n
-	return string(out) // which is often much shorter
+	if out.Len() < out.Cap()/2 {
+		return strings.Clone(out.String()) // a text of escapes is much shorter than they are
+	}
+	return out.String()
 }
 
 // escaped reads the escape with which s begins, and returns the number of its bytes.
