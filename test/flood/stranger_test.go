@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,11 @@ var floods = map[string]flood{
 	"large calls": (*crowd).ask,
 }
 
-func kinds() []string { return slices.Sorted(maps.Keys(floods)) }
+// busyCore strangers do not touch the server: they keep their core busy. What they cost the
+// others is the part of each flood that another machine would not cost.
+const busyCore = "busy core"
+
+func kinds() []string { return append([]string{busyCore}, slices.Sorted(maps.Keys(floods))...) }
 
 // crowd is the strangers.
 type crowd struct {
@@ -75,6 +80,9 @@ func strangerChild() {
 	}()
 	f := &crowd{ctx: ctx, do: floods[kind], http: os.Getenv("PETREL_FLOOD_HTTP"), tcp: os.Getenv("PETREL_FLOOD_TCP")}
 	fmt.Println("begun") //nolint:forbidigo // what the parent waits for
+	for kind == busyCore && ctx.Err() == nil {
+		runtime.Gosched() // the goroutine that reads standard input needs the core too
+	}
 	if f.do == nil {
 		<-ctx.Done()
 		os.Exit(0)
