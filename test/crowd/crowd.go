@@ -60,8 +60,8 @@ type Options struct {
 	// ReadEvery is the time between two pages of a reader; 0: none.
 	ReadEvery time.Duration
 
-	// Patience is how long a sender waits for an answer before it connects
-	// anew and sends again; 0: as long as the connection lasts.
+	// Patience is how long a sender waits for an answer, on a connection on which nothing
+	// comes, before it connects anew and sends again; 0: as long as the connection lasts.
 	Patience time.Duration
 }
 

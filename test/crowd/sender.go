@@ -66,6 +66,7 @@ type sender struct {
 	url   string     // of the connection
 	name  string     // of the connection, in the op log
 	count int        // of them
+	heard time.Time  // when the last frame came on it
 
 	due time.Time // when the next one is composed, at a pace
 }
@@ -119,6 +120,7 @@ func (s *sender) session(ctx context.Context, c *wiretest.Conn) {
 		case err != nil:
 			return
 		default:
+			s.heard = time.Now()
 			s.take(ctx, f)
 		}
 	}
@@ -148,10 +150,11 @@ func (s *sender) fill(c *wiretest.Conn) bool {
 	return true
 }
 
-// impatient tells whether an answer on this connection is overdue.
+// impatient tells whether an answer on this connection is overdue, and nothing else came
+// meanwhile: as the SDKs do, a sender stays where other answers and messages arrive.
 func (s *sender) impatient() bool {
 	for _, m := range s.open {
-		if p := s.w.o.Patience; p > 0 && m.id != 0 && time.Since(m.at) > p {
+		if p := s.w.o.Patience; p > 0 && m.id != 0 && time.Since(m.at) > p && time.Since(s.heard) > p {
 			return true
 		}
 	}
