@@ -10,6 +10,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -121,7 +122,7 @@ func (a *App) countMessages(ctx context.Context, tenants map[im.Tenant]*petrelv1
 	sums := map[im.Tenant]store.Size{}
 	n := 0
 	err = a.store.Sizes(ctx, func(c im.Key, x store.Size) bool {
-		if of := tenants[c.Tenant]; of != nil && c.Conv.Kind() != im.Inbox { // what an inbox has is no message
+		if of := tenants[c.Tenant]; of != nil && !policy.Of(c.Conv.Kind()).List { // what an inbox has is no message
 			sum := sums[c.Tenant]
 			sums[c.Tenant] = store.Size{Rows: sum.Rows + x.Rows, Bytes: sum.Bytes + x.Bytes}
 			if len(largest) < largestKept || x.Bytes > largest[largestKept-1].StoredBytes {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -45,11 +46,9 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	if from != "" && role == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
-	if from != "" && c.key.Conv.Kind() == im.Inbox {
-		return nil, im.Errorf(im.CodeForbidden, "only the server may write to an inbox")
-	}
-	if in.record.GetFrozen() && !mayThough(s) {
-		return nil, &im.Error{Code: im.CodeFrozen}
+	if p := in.policy(c.key.Conv); from != "" && role < p.Write && (!p.Leave || !leaves(s)) {
+		refusal := p.Refusal
+		return nil, &refusal
 	}
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Members:
@@ -80,11 +79,10 @@ func (i *info) withWriter(u im.User) *info {
 	return &info{record: record, members: i.members}
 }
 
-// mayThough tells whether a send is taken in a frozen conversation: what the operator does,
-// and members who leave. Spec: P-8.12.
-func mayThough(s *Send) bool {
+// leaves tells whether members leave by a send, which does nothing else. Spec: P-8.12.
+func leaves(s *Send) bool {
 	ch := s.Entry.GetMembers()
-	return s.Entry.From == "" || ch != nil && len(ch.Left) > 0 && len(ch.Added)+len(ch.Removed)+len(ch.Roles) == 0 && !ch.Dissolved
+	return ch != nil && len(ch.Left) > 0 && len(ch.Added)+len(ch.Removed)+len(ch.Roles) == 0 && !ch.Dissolved
 }
 
 // errThread says that a send belongs to a thread that the committer does not know. A
@@ -131,7 +129,7 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 		}
 	}
 	switch {
-	case rel.MentionAll && from != "" && c.key.Conv.Kind() != im.Direct && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
+	case rel.MentionAll && from != "" && !in.members.atLeast(from, in.policy(c.key.Conv).MentionAll):
 		return im.Errorf(im.CodeForbidden, "only admins and the owner of a group may mention everybody")
 	case rel.ForwardOf == nil:
 		return nil
@@ -147,18 +145,19 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 // entry to what takes effect. Spec: P-8.8.
 func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
-	if c.key.Conv.Kind() != im.Group {
+	p := in.policy(c.key.Conv)
+	if !p.Members {
 		return nil, im.Errorf(im.CodeForbidden, "the members of this conversation cannot change")
 	}
 	if err := checkChange(ch); err != nil {
 		return nil, err
 	}
 	if from != "" {
-		if err := in.members.allow(from, ch); err != nil {
+		if err := in.members.allow(from, ch, p); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.inboxLag.check(im.Group); err != nil {
+	if err := a.inboxLag.check(p); err != nil {
 		return nil, err
 	}
 	members, done, err := in.members.apply(ch, c.log.head+1)
@@ -210,12 +209,12 @@ func checkChange(ch *petrelv1.MemberChange) error {
 }
 
 // allow decides whether a member may make a change. Codes: forbidden. Spec: P-8.8.
-func (m *Members) allow(from im.User, ch *petrelv1.MemberChange) error {
-	owner := m.atLeast(from, petrelv1.Role_ROLE_OWNER)
+func (m *Members) allow(from im.User, ch *petrelv1.MemberChange, p *policy.Policy) error {
+	owner := m.atLeast(from, p.GiveRoles)
 	if ch.Dissolved && !owner {
 		return im.Errorf(im.CodeForbidden, "only the owner may dissolve a group")
 	}
-	if len(ch.Added)+len(ch.Removed) > 0 && !m.atLeast(from, petrelv1.Role_ROLE_ADMIN) {
+	if len(ch.Added)+len(ch.Removed) > 0 && !m.atLeast(from, p.Add) {
 		return im.Errorf(im.CodeForbidden, "only admins and the owner may add and remove members")
 	}
 	for _, r := range ch.Added {
@@ -260,19 +259,20 @@ func (m *Members) allowLeave(from im.User, left []string) error {
 // changeProfile admits a new title, which the conversation's record keeps.
 func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
 	in := c.log.info
-	if p.GetFrozen() != in.record.Frozen && p.Frozen != nil && from == "" && c.key.Conv.Kind() == im.Group && !in.record.Dissolved {
+	may := in.policy(c.key.Conv)
+	if p.GetFrozen() != in.record.Frozen && p.Frozen != nil && from == "" && may.Members && !in.record.Dissolved {
 		record := proto.CloneOf(in.record)
 		record.Frozen, p.Title = p.GetFrozen(), record.Title
 		return &info{record: record, members: in.members}, nil
 	}
 	switch {
-	case c.key.Conv.Kind() != im.Group:
+	case !may.Members:
 		return nil, im.Errorf(im.CodeForbidden, "only groups have titles")
 	case p.Frozen != nil && from != "":
 		return nil, im.Errorf(im.CodeForbidden, "only the operator freezes a group")
 	case p.Frozen != nil:
 		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
-	case from != "" && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
+	case from != "" && !in.members.atLeast(from, may.Rename):
 		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner may rename a group")
 	case in.record.Dissolved:
 		return nil, im.Errorf(im.CodeForbidden, "the group is dissolved")
@@ -288,14 +288,14 @@ func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*
 
 // create admits the first entry of a conversation that does not exist yet.
 func (a *admission) create(c *conv, s *Send) (*info, error) {
-	from := im.User(s.Entry.From)
-	if err := a.inboxLag.check(c.key.Conv.Kind()); err != nil {
+	from, p := im.User(s.Entry.From), policy.Of(c.key.Conv.Kind())
+	if err := a.inboxLag.check(p); err != nil {
 		return nil, err
 	}
 	in := &info{}
 	var err error
-	switch kind := c.key.Conv.Kind(); {
-	case kind == im.Direct && from != "" && s.Peer != "":
+	switch {
+	case p.Pair && from != "" && s.Peer != "":
 		im.Assert(a.ids.Direct(c.key.Tenant, from, s.Peer) == c.key.Conv, "direct conversation of other users")
 		if err := a.lookUp(c, from, []im.User{s.Peer}, false); err != nil {
 			return nil, err
@@ -303,7 +303,7 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 		in = direct(from, s.Peer)
 		in.record.Blocks = c.log.info.record.GetBlocks()
 		in = in.withWriter(from)
-	case kind == im.Inbox && from == "" && s.Peer != "":
+	case p.List && from == "" && s.Peer != "":
 		in = inbox(s.Peer)
 	case s.Create != nil:
 		if in, err = a.createGroup(c, s); err != nil {
@@ -348,7 +348,7 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	default:
 		return in, nil
 	}
-	if err := a.inboxLag.check(c.key.Conv.Kind()); err != nil {
+	if err := a.inboxLag.check(policy.Of(c.key.Conv.Kind())); err != nil {
 		return nil, err
 	}
 	whole.record.CreatedMs = a.now
@@ -367,12 +367,12 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 func (a *admission) users(c *conv, s *Send) *info {
 	in, from := c.log.info, im.User(s.Entry.From)
 	n := len(in.members.all)
-	switch c.key.Conv.Kind() {
-	case im.Inbox:
+	switch p := policy.Of(c.key.Conv.Kind()); {
+	case p.List:
 		if (in.record == nil || n == 0) && s.Peer != "" && a.ids.Inbox(c.key.Tenant, s.Peer) == c.key.Conv {
 			return inbox(s.Peer)
 		}
-	case im.Direct:
+	case p.Pair:
 		one, other := from, s.Peer
 		if other == "" && in.record != nil && len(in.record.Participants) == 2 {
 			one, other = im.User(in.record.Participants[0]), im.User(in.record.Participants[1])

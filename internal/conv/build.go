@@ -10,6 +10,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -311,10 +312,11 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		kind |= FeedMarks
 	}
 	if next != l.info {
-		if next.members != l.info.members && c.key.Conv.Kind() != im.Inbox { // no inbox lists an inbox
+		p := policy.Of(c.key.Conv.Kind())
+		if next.members != l.info.members && !p.List { // no inbox lists an inbox
 			kind |= FeedMembership
 		}
-		if c.key.Conv.Kind() == im.Group && (l.info.record == nil || next.record.Title != l.info.record.Title) {
+		if p.Members && (l.info.record == nil || next.record.Title != l.info.record.Title) {
 			kind |= FeedTitles
 		}
 		if next.record.Wrote != l.info.record.GetWrote() {
@@ -439,7 +441,7 @@ func (bu *builder) write(c *conv, s *Send, next *info) {
 	var changed []im.User
 	switch {
 	case next.members == before.members:
-	case before.record == nil || c.key.Conv.Kind() != im.Group: // new, or restored
+	case before.record == nil || !policy.Of(c.key.Conv.Kind()).Members: // new, or restored
 		changed = next.members.users()
 	default:
 		changed = before.members.changed(s.Entry.GetMembers())

@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wake"
@@ -304,7 +305,7 @@ func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	c := moved[0].c
 	in := c.info.Load()
 	members := in.members
-	if in.record.GetKind() == uint32(petrelv1.ConvKind_CONV_KIND_DIRECT) {
+	if policy.OfRecord(petrelv1.ConvKind(in.record.GetKind())).Pair {
 		cu.tellDirect(c, in, moved)
 		return
 	}

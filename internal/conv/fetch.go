@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -136,7 +137,7 @@ func (fe *fetcher) read(ctx context.Context, c *conv) error {
 			return err
 		}
 	}
-	if rec != nil || c.key.Conv.Kind() != im.Group { // damage may have taken the record of a direct conversation or an inbox; its seqs go on
+	if rec != nil || !policy.Of(c.key.Conv.Kind()).Members { // damage may have taken the record of a direct conversation or an inbox; its seqs go on
 		if at, err = readPoint(ctx, fe.store, c.key); err != nil {
 			return err
 		}

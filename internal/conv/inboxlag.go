@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 )
 
 // inboxLag knows how far the inboxes are behind the feed. Whoever carries changes of
@@ -33,8 +34,8 @@ func (l *inboxLag) InboxLag() time.Duration {
 
 // check refuses what would put the inboxes further behind. Codes: overloaded,
 // unsettled.
-func (l *inboxLag) check(kind im.Kind) error {
-	if kind == im.Inbox || l.InboxLag() <= l.limit {
+func (l *inboxLag) check(p *policy.Policy) error {
+	if p.List || l.InboxLag() <= l.limit {
 		return nil
 	}
 	return &im.Error{Code: im.CodeOverloaded, Message: "the lists of conversations are behind", RetryAfter: time.Second}

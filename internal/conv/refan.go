@@ -8,6 +8,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -115,7 +116,7 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 		}
 		items = nil
 	}
-	in := info{record: rec}
+	in, p := info{record: rec}, policy.Of(key.Conv.Kind())
 	var bad error
 	err = r.store.Rows(ctx, key, from, to, func(row store.Row) bool {
 		head, stored, err := store.SplitRow(row.Value)
@@ -123,11 +124,11 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			bad = err
 			return false
 		}
-		if key.Conv.Kind() == im.Inbox && isSnapshot(stored) { // nobody learns anything by it. Spec: P-8.11
+		if p.List && isSnapshot(stored) { // nobody learns anything by it. Spec: P-8.11
 			return true
 		}
 		getters := slices.DeleteFunc(slices.Clone(readers), func(u member) bool { return !u.mayGet(row.Seq, stored) })
-		if head.Flags&store.RowEdit != 0 && key.Conv.Kind() == im.Group {
+		if head.Flags&store.RowEdit != 0 && p.Members {
 			var bare []byte
 			var others []im.User
 			if getters, others, bare, bad = divideEdit(getters, stored); bad != nil {
@@ -202,7 +203,7 @@ func namesIn(stored []byte) *fanout.Names {
 // readers are the users who may read any of a range of entries, with their stays. Nobody
 // joins or leaves a direct conversation or an inbox.
 func (r *refanner) readers(ctx context.Context, key im.Key, rec *storepb.Conversation, of stay) (all []member, err error) {
-	if key.Conv.Kind() != im.Group {
+	if !policy.Of(key.Conv.Kind()).Members {
 		for _, u := range rec.Participants {
 			all = append(all, member{user: im.User(u), stays: []stay{{}}})
 		}

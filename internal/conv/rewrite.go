@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -91,7 +92,7 @@ func (w *rewriter) allowRecall(c *conv, from im.User, m *petrelv1.Message) error
 	switch {
 	case from == "":
 		return nil
-	case m.From != "" && c.key.Conv.Kind() == im.Group && c.log.info.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
+	case m.From != "" && c.log.info.members.atLeast(from, policy.Of(c.key.Conv.Kind()).RecallOthers):
 		return nil
 	case m.From != string(from):
 		return im.Errorf(im.CodeForbidden, "only the sender of a message and the admins may recall it")

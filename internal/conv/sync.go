@@ -7,6 +7,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -102,7 +103,7 @@ func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User, q *con
 
 // peerOf is the user whose cursors a sync tells beside u's own; empty: nobody's.
 func peerOf(q *convpb.Ask, u im.User) im.User {
-	if q.Kind != petrelv1.ConvKind_CONV_KIND_DIRECT || q.Peer == string(u) {
+	if !policy.OfRecord(q.Kind).Pair || q.Peer == string(u) {
 		return ""
 	}
 	return im.User(q.Peer)

@@ -80,7 +80,7 @@ func (t *tallies) PinEntry(ctx context.Context, by Query, q *convpb.PinEntry) (*
 
 // mayPin decides whether u may pin or unpin a message. Codes: forbidden. Spec: P-5.11.
 func (t *tallies) mayPin(ctx context.Context, c *conv, at point, in *info, u im.User, removed bool) error {
-	if c.key.Conv.Kind() != im.Direct && !in.members.atLeast(u, petrelv1.Role_ROLE_ADMIN) {
+	if !in.members.atLeast(u, in.policy(c.key.Conv).Pin) {
 		return im.Errorf(im.CodeForbidden, "only admins and the owner of a group may pin")
 	}
 	if removed {

@@ -1,6 +1,9 @@
 package fanout
 
-import "github.com/petrel-im/petrel/internal/im"
+import (
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
+)
 
 // Focus makes convs the conversations whose entries the client gets whole; nil
 // means all conversations. It returns those that were not in the focus before.
@@ -26,7 +29,7 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.Con
 // no room for it, the client has to sync.
 func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows, shared bool, k *WakeUps) (pushed, hinted bool) {
 	h := newest.hint()
-	inbox := h.conv.Kind() == im.Inbox
+	inbox := policy.Of(h.conv.Kind()).List
 	switch {
 	case (inbox || o.focus.has(h.conv)) && o.roomLocked(len(b)):
 		o.addLocked(b, shared)
@@ -57,7 +60,7 @@ func (o *Outbox) pushHint(h hint, k *WakeUps) bool {
 	switch {
 	case o.takesNoEventsLocked(k):
 		return false
-	case !o.Hints || h.conv.Kind() == im.Inbox:
+	case !o.Hints || policy.Of(h.conv.Kind()).List:
 		o.lagLocked(k)
 		return false
 	case !o.Mentions:

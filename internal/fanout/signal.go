@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -110,7 +111,7 @@ func (g *Signals) hold(s *Signal, to []im.User) (everywhere bool) {
 
 // mayBeHeld returns whether signals of the conversation are held: a user who was removed
 // from a group must get nothing of it when a device connects.
-func (s *Signal) mayBeHeld() bool { return s.Key.Conv.Kind() == im.Direct }
+func (s *Signal) mayBeHeld() bool { return policy.Of(s.Key.Conv.Kind()).HeldSignals }
 
 // signal owes a signal to the sessions of a, at most so many as there is room for. own is
 // the session that sent it. It returns how many sessions these are.

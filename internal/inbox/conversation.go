@@ -6,6 +6,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -18,7 +19,7 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 		return nil, err
 	}
 	ask := &convpb.Ask{Conv: id[:], Kind: rec.Kind, Always: true}
-	if rec.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
+	if policy.OfRecord(rec.Kind).Pair {
 		ask.Peer = rec.Users[0]
 		if ask.Peer == string(a.User) {
 			ask.Peer = rec.Users[1]
@@ -32,7 +33,7 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 		return nil, err
 	}
 	c := changes[0]
-	if c.Left && c.Kind == petrelv1.ConvKind_CONV_KIND_GROUP {
+	if c.Left && policy.OfRecord(c.Kind).Members {
 		c.Title, err = y.listedTitle(ctx, a, id)
 	}
 	return c, err

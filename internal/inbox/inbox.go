@@ -20,6 +20,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wake"
@@ -256,7 +257,8 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 	seen, titled := map[im.Key]bool{}, map[im.Key]bool{}
 	for _, it := range items {
 		key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
-		if key.Conv.Kind() == im.Group && (anew || it.Kinds&conv.FeedTitles != 0) {
+		p := policy.Of(key.Conv.Kind())
+		if p.Members && (anew || it.Kinds&conv.FeedTitles != 0) {
 			titled[key] = true
 		}
 		if anew && seen[key] {
@@ -271,7 +273,7 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		if err != nil {
 			return err
 		}
-		if key.Conv.Kind() == im.Inbox {
+		if p.List {
 			blocks = append(blocks, more...)
 		}
 		written = append(written, wrote...)
@@ -345,8 +347,8 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 // of members in the inboxes of those concerned, the blocks of an inbox in the direct
 // conversations, and who has written in a direct conversation.
 func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem, anew bool) (sends []*conv.Send, written []peer, err error) {
-	kind, from, count := key.Conv.Kind(), im.Seq(it.From), int(it.Count)
-	if kind == im.Direct && (anew || it.Kinds&conv.FeedPeers != 0) {
+	p, from, count := policy.Of(key.Conv.Kind()), im.Seq(it.From), int(it.Count)
+	if p.Pair && (anew || it.Kinds&conv.FeedPeers != 0) {
 		if written, err = c.peers(ctx, key); err != nil {
 			return nil, nil, err
 		}
@@ -354,7 +356,7 @@ func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem
 	switch {
 	case anew:
 		sends, err = c.anew(ctx, key)
-	case kind == im.Inbox:
+	case p.List:
 		sends, err = c.blocks(ctx, key, from, from+im.Seq(count))
 	case it.Kinds&conv.FeedMembership != 0:
 		sends, err = c.changes(ctx, key, from, count)
@@ -372,7 +374,7 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 	add := func(u string, e *petrelv1.InboxEntry, seq im.Seq) {
 		sends = append(sends, c.entry(key, im.User(u), e, seq))
 	}
-	if rec.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
+	if policy.OfRecord(rec.Kind).Pair {
 		for i, u := range rec.Users {
 			peer := rec.Users[1-i]
 			add(u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: rec.Kind, Seq: 1, Peer: peer}), 1)

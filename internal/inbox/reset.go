@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -65,7 +66,7 @@ func (c *Consumer) firstKept(ctx context.Context, upTo im.Pos) (im.Pos, error) {
 // anew is the entries of those who are or were in a conversation, each one's
 // last: with the ids they were entered under if they were.
 func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
-	if key.Conv.Kind() == im.Inbox {
+	if policy.Of(key.Conv.Kind()).List {
 		return c.blocks(ctx, key, 1, math.MaxUint64)
 	}
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
@@ -75,7 +76,7 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rec.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
+	if policy.OfRecord(rec.Kind).Pair {
 		return c.changes(ctx, key, 1, 1)
 	}
 	// What comes after the head has its own entry in the feed, after this.

@@ -79,6 +79,19 @@ var rules = []struct {
 		},
 	},
 	{
+		name: "kinds of conversations", rule: kindChecks,
+		bad: []file{
+			{"internal/conv/x.go", "package conv\nvar x = []bool{" + strings.Repeat("k == im.Direct, ", maxKindChecks+1) + "}\n"},
+			{"internal/conv/x.go", "package conv\nvar x = []bool{" + strings.Repeat("uint32(petrelv1.ConvKind_CONV_KIND_GROUP) != k, ", maxKindChecks+1) + "}\n"},
+			{"internal/conv/x.go", "package conv\nfunc f() { switch k {\n" + strings.Repeat("case im.Group, im.Inbox:\n", maxKindChecks) + "} }\n"},
+		},
+		good: []file{
+			{"internal/conv/x.go", "package conv\nvar x = []bool{" + strings.Repeat("k == im.Direct, ", maxKindChecks) + "}\n"},
+			{"internal/policy/x.go", "package policy\nvar x = []bool{" + strings.Repeat("k == im.Direct, ", maxKindChecks+1) + "}\n"},
+			{"internal/conv/x.go", "package conv\nvar x = []im.Kind{" + strings.Repeat("im.Direct, ", maxKindChecks+1) + "}\n"},
+		},
+	},
+	{
 		name: "one module", rule: oneModule,
 		bad: []file{
 			{"go.work", ""},

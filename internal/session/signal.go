@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -94,9 +95,9 @@ func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
 	}
 	c, err := im.ParseConvID(f.Conv)
 	switch {
-	case err != nil, c.Kind() != im.Direct && c.Kind() != im.Group:
+	case err != nil, !policy.Of(c.Kind()).Signals:
 		return key, im.Errorf(im.CodeInvalid, "conv is the id of a direct conversation or of a group")
-	case f.HoldMs > 0 && c.Kind() != im.Direct:
+	case f.HoldMs > 0 && !policy.Of(c.Kind()).HeldSignals:
 		return key, im.Errorf(im.CodeInvalid, "only in a direct conversation a signal is held")
 	}
 	key.Conv = c

@@ -64,7 +64,7 @@ var apiRules = []rule{
 	{
 		name:    "calls-of-sessions-as-fast-as-asked",
 		holds:   "calls of a user over connections that come too fast wait, and are refused after a second",
-		patches: []patch{{"internal/session/call.go", `wait, refused := s.hub.o.Pace.Take(s.hub.o.Now(), s.Out.Account, len(body))`, `wait, refused := time.Duration(0), (*im.Error)(nil)`}},
+		patches: []patch{{"internal/session/call.go", `wait, refused := s.hub.o.Pace.Take(s.hub.o.Now(), s.Out.Account, len(f.GetJson())+len(f.GetProto()))`, `wait, refused := time.Duration(0), (*im.Error)(nil)`}},
 		guards:  []guard{{"internal/session", "^TestCallsOfAUserThatComeEarlyWait$"}},
 	},
 	{

@@ -74,7 +74,7 @@ var convRules = []rule{
 		holds: "users of a direct conversation whose records are lost write on, after the last seq",
 		patches: []patch{
 			{"internal/conv/admit.go", `whole := a.users(c, s)`, `whole, _ := (*info)(nil), a.users`},
-			{"internal/conv/fetch.go", `if rec != nil || c.key.Conv.Kind() != im.Group {`, `if rec != nil {`},
+			{"internal/conv/fetch.go", `if rec != nil || !policy.Of(c.key.Conv.Kind()).Members {`, `if rec != nil {`},
 		},
 		guards: []guard{{"internal/conv", "LostItsRecordsIsRestored$"}},
 	},
@@ -351,7 +351,7 @@ var convRules = []rule{
 	{
 		name:    "begin-behind-inboxes",
 		holds:   "no conversation begins while the inboxes are far behind",
-		patches: []patch{{"internal/conv/inboxlag.go", `if kind == im.Inbox || l.InboxLag() <= l.limit {`, `if true {`}},
+		patches: []patch{{"internal/conv/inboxlag.go", `if p.List || l.InboxLag() <= l.limit {`, `if true {`}},
 		guards:  []guard{{"internal/conv", "^TestNoConversationBeginsWhileTheInboxesAreFarBehind$"}},
 	},
 	{
@@ -416,7 +416,7 @@ var convRules = []rule{
 	{
 		name:    "refan-edits-of-before",
 		holds:   "a new owner pushes who joins after a message no text of an edit of it",
-		patches: []patch{{"internal/conv/refan.go", `if head.Flags&store.RowEdit != 0 && key.Conv.Kind() == im.Group {`, `if false {`}},
+		patches: []patch{{"internal/conv/refan.go", `if head.Flags&store.RowEdit != 0 && p.Members {`, `if false {`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerPushesEditsAsTheirTargets$"}},
 	},
 	{

@@ -118,7 +118,7 @@ var lossyRules = []rule{
 	{
 		name:    "held-in-groups",
 		holds:   "nothing is held for a user who may be removed meanwhile",
-		patches: []patch{{"internal/fanout/signal.go", `return s.Key.Conv.Kind() == im.Direct`, `return true`}},
+		patches: []patch{{"internal/fanout/signal.go", `return policy.Of(s.Key.Conv.Kind()).HeldSignals`, `return true`}},
 		guards:  []guard{{"internal/fanout", "^TestHeldSignalsWaitForADevice$"}},
 	},
 	{
@@ -195,7 +195,7 @@ var lossyRules = []rule{
 	{
 		name:    "peers-of-a-trimmed-feed",
 		holds:   "who has written to whom is made good from the conversations, if the feed was trimmed",
-		patches: []patch{{"internal/inbox/inbox.go", `if kind == im.Direct && (anew || it.Kinds`, `if kind == im.Direct && (it.Kinds`}},
+		patches: []patch{{"internal/inbox/inbox.go", `if p.Pair && (anew || it.Kinds`, `if p.Pair && (it.Kinds`}},
 		guards:  []guard{{"internal/inbox", "^TestPeersAreMadeGoodFromTheConversations$"}},
 	},
 	{

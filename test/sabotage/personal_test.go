@@ -204,7 +204,7 @@ var personalRules = []rule{
 	{
 		name:    "push-a-snapshot",
 		holds:   "a new owner pushes no snapshots of inboxes",
-		patches: []patch{{"internal/conv/refan.go", `if key.Conv.Kind() == im.Inbox && isSnapshot(stored) {`, `if key.Conv.Kind() == im.Direct && isSnapshot(stored) {`}},
+		patches: []patch{{"internal/conv/refan.go", `if p.List && isSnapshot(stored) {`, `if p.Pair && isSnapshot(stored) {`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerPushesNoSnapshot$"}},
 	},
 	{
