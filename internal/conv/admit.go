@@ -79,6 +79,15 @@ func (i *info) withWriter(u im.User) *info {
 	return &info{record: record, members: i.members}
 }
 
+// policy is that of the conversation, whose id is given. It says less where the operator has
+// frozen it.
+func (i *info) policy(id im.ConvID) *policy.Policy {
+	if i.record.GetFrozen() {
+		return policy.Frozen(id.Kind())
+	}
+	return policy.Of(id.Kind())
+}
+
 // leaves tells whether members leave by a send, which does nothing else. Spec: P-8.12.
 func leaves(s *Send) bool {
 	ch := s.Entry.GetMembers()

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
@@ -80,15 +79,6 @@ type logState struct {
 type info struct {
 	record  *storepb.Conversation // nil: nothing was ever written
 	members *Members
-}
-
-// policy is that of the conversation, whose id is given. It says less where the operator has
-// frozen it.
-func (i *info) policy(id im.ConvID) *policy.Policy {
-	if i.record.GetFrozen() {
-		return policy.Frozen(id.Kind())
-	}
-	return policy.Of(id.Kind())
 }
 
 func (i *info) firstSeq() im.Seq {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wake"
@@ -80,7 +81,7 @@ func (t *tallies) PinEntry(ctx context.Context, by Query, q *convpb.PinEntry) (*
 
 // mayPin decides whether u may pin or unpin a message. Codes: forbidden. Spec: P-5.11.
 func (t *tallies) mayPin(ctx context.Context, c *conv, at point, in *info, u im.User, removed bool) error {
-	if !in.members.atLeast(u, in.policy(c.key.Conv).Pin) {
+	if !in.members.atLeast(u, policy.Of(c.key.Conv.Kind()).Pin) {
 		return im.Errorf(im.CodeForbidden, "only admins and the owner of a group may pin")
 	}
 	if removed {

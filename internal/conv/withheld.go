@@ -6,7 +6,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -58,7 +57,7 @@ func setHidden(head *store.RowHead, h *hidden) {
 
 // sideOf is which of the two users of a direct conversation u is; -1: neither.
 func sideOf(rec *storepb.Conversation, u im.User) int {
-	if rec == nil || !policy.OfRecord(petrelv1.ConvKind(rec.Kind)).Pair {
+	if rec == nil || rec.Kind != uint32(petrelv1.ConvKind_CONV_KIND_DIRECT) {
 		return -1
 	}
 	return slices.Index(rec.Participants, string(u))
