@@ -26,7 +26,7 @@ const (
 )
 
 // derived tells whether the id of c is made from its users.
-func derived(c im.Key) bool { return c.Conv.Kind() == im.Direct || c.Conv.Kind() == im.Inbox }
+func derived(c im.Key) bool { return c.Conv.Kind() != im.Group }
 
 // participants are the users of a direct conversation or an inbox, as its record has
 // them; nil: nobody can tell.
