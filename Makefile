@@ -258,7 +258,7 @@ chaos-cluster: $(PYTHON) $(TS) hosts ## the long chaos suite of a cluster, its c
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
 	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1
 
-flood: ## what thousands of strangers, and of reactions, cost those who are logged in; seven minutes
+flood: ## what thousands of strangers, and of reactions, cost those who are logged in; nine minutes
 	PETREL_FLOOD_CONNECTIONS=10000 PETREL_FLOOD_SECONDS=60 PETREL_FLOOD_MEMBERS=10000 go test -count=1 -timeout 0 -v ./test/flood
 
 # Load by programs of others, each against a server of its own. SHORT=1 for a few seconds of each

@@ -79,11 +79,11 @@ func (i *info) withWriter(u im.User) *info {
 	return &info{record: record, members: i.members}
 }
 
-// policy is that of the conversation, whose id is given. It says less where the operator has
-// frozen it.
+// policy is that of the conversation with this id. A group that the operator has frozen has
+// a policy of its own.
 func (i *info) policy(id im.ConvID) *policy.Policy {
 	if i.record.GetFrozen() {
-		return policy.Frozen(id.Kind())
+		return policy.Frozen()
 	}
 	return policy.Of(id.Kind())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Nobody is above every role: the server and the operator alone may do it.
+// Nobody is a role that no user has. The server and the operator need no role.
 const Nobody = petrelv1.Role(math.MaxInt32)
 
 // Policy is what holds in a conversation. A role is the lowest one with which a user may do
@@ -22,7 +22,7 @@ type Policy struct {
 	RecallOthers petrelv1.Role // recall what others wrote
 	Rename       petrelv1.Role
 	Add          petrelv1.Role // add and remove members
-	GiveRoles    petrelv1.Role // give roles, and dissolve the group
+	GiveRoles    petrelv1.Role // give roles, remove admins, dissolve the group
 
 	// Refusal is the answer to a user who may not write.
 	Refusal im.Error
@@ -65,14 +65,16 @@ var (
 		Refusal: im.Error{Code: im.CodeForbidden, Message: "only the server may write to an inbox"},
 		List:    true,
 	}
-	other  = &Policy{Write: Nobody, MentionAll: Nobody, Pin: Nobody, RecallOthers: Nobody, Rename: Nobody, Add: Nobody, GiveRoles: Nobody, Refusal: im.Error{Code: im.CodeForbidden}}
-	frozen = freeze(group)
+	other = &Policy{
+		Write: Nobody, MentionAll: Nobody, Pin: Nobody, RecallOthers: Nobody, Rename: Nobody, Add: Nobody, GiveRoles: Nobody,
+		Refusal: im.Error{Code: im.CodeForbidden},
+	}
+	frozen = freeze(*group)
 )
 
-func freeze(p *Policy) *Policy {
-	f := *p
-	f.Write, f.Leave, f.Refusal = Nobody, true, im.Error{Code: im.CodeFrozen}
-	return &f
+func freeze(p Policy) *Policy {
+	p.Write, p.Leave, p.Refusal = Nobody, true, im.Error{Code: im.CodeFrozen}
+	return &p
 }
 
 // Of is the policy of the conversations of a kind.
@@ -88,13 +90,8 @@ func Of(k im.Kind) *Policy {
 	return other
 }
 
-// Frozen is the policy of a conversation of a kind that the operator has frozen. Spec: P-8.12.
-func Frozen(k im.Kind) *Policy {
-	if p := Of(k); p != group {
-		return freeze(p)
-	}
-	return frozen
-}
+// Frozen is the policy of a group that the operator has frozen. Spec: P-8.12.
+func Frozen() *Policy { return frozen }
 
 // OfRecord is the policy of the conversations whose record has a kind.
 func OfRecord(k petrelv1.ConvKind) *Policy {

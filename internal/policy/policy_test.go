@@ -8,15 +8,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-func TestFrozenConversationsTakeNothingButLeaving(t *testing.T) {
-	for _, k := range []im.Kind{im.Direct, im.Group, im.Inbox} {
-		p := policy.Frozen(k)
-		if p.Write != policy.Nobody || !p.Leave || p.Refusal.Code != im.CodeFrozen {
-			t.Errorf("frozen %c: write %d, leave %v, refusal %s", k, p.Write, p.Leave, p.Refusal.Code)
-		}
-		if before := policy.Of(k); before.Leave || p.Pin != before.Pin || p.Members != before.Members {
-			t.Errorf("frozen %c is %+v, before %+v", k, p, before)
-		}
+func TestFrozenGroupsTakeNothingButLeaving(t *testing.T) {
+	p, before := policy.Frozen(), policy.Of(im.Group)
+	if p.Write != policy.Nobody || !p.Leave || p.Refusal.Code != im.CodeFrozen {
+		t.Errorf("frozen: write %d, leave %v, refusal %s", p.Write, p.Leave, p.Refusal.Code)
+	}
+	if before.Write == policy.Nobody || before.Leave || p.Pin != before.Pin || p.Members != before.Members {
+		t.Errorf("frozen is %+v, before %+v", p, before)
 	}
 }
 
@@ -41,6 +39,11 @@ func TestRecordsAndIDsHaveOnePolicy(t *testing.T) {
 	} {
 		if policy.Of(id) != policy.OfRecord(record) {
 			t.Errorf("kind %c: %+v by the id, %+v by the record", id, policy.Of(id), policy.OfRecord(record))
+		}
+	}
+	for _, k := range []petrelv1.ConvKind{-1, 0, 3, 4, 1000} {
+		if p := policy.OfRecord(k); p != policy.Of(im.Channel) {
+			t.Errorf("a record of kind %d has policy %+v", k, p)
 		}
 	}
 }
