@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/petrel-im/petrel/internal/checker"
 	"github.com/petrel-im/petrel/internal/im"
@@ -21,17 +20,13 @@ type opLog struct {
 	body  []byte
 }
 
-// createOpLog makes a log; one whose name ends in .jsonl has lines of JSON.
+// createOpLog makes a log.
 func createOpLog(name string, users []string) (*opLog, error) {
 	f, err := os.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("make the op log: %w", err)
 	}
-	format := checker.Binary
-	if strings.HasSuffix(name, ".jsonl") {
-		format = checker.JSON
-	}
-	l := &opLog{file: f, w: checker.NewWriter(f, format), users: users}
+	l := &opLog{file: f, w: checker.NewWriter(f), users: users}
 	for i := range users {
 		l.names = append(l.names, fmt.Sprint("c", i))
 	}

@@ -133,7 +133,7 @@ func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, 
 			_ = os.Remove(file.Name()) // its folder goes too
 		}
 	}()
-	x.log = checker.NewWriter(file, checker.Binary)
+	x.log = checker.NewWriter(file)
 	begun := time.Now()
 	if err := x.play(ctx); err != nil {
 		return err

@@ -191,7 +191,7 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp, or with TLS wss or tls")
 	fs.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the random texts and ids")
 	if timed || pairs {
-		fs.StringVar(&p.OpLog, "oplog", "", "write what every connection sent and saw to `FILE`, for petrel check: as JSON if it ends in .jsonl, else in a binary form. It costs the load generator CPU")
+		fs.StringVar(&p.OpLog, "oplog", "", "write what every connection sent and saw to `FILE`, for petrel check. It costs the load generator CPU")
 	}
 	r.addServer(cmd)
 	if p.Scenario != bench.Cluster {

@@ -21,8 +21,8 @@ func newCheck(c *cli) *cobra.Command {
 		Long: "Reads op logs, which say what clients have sent, what they were answered and what they were shown, and holds them against\n" +
 			"each other and against the history of the server. It names every promise that was broken: what was lost, doubled, invented,\n" +
 			"rejected and shown, reordered, altered, left out, leaked, told stale, or shown after its recall. The first 20 findings of each\n" +
-			"kind come with the line that shows them; then the command ends with exit code 6. It needs no server. Temporary files take about a\n" +
-			"quarter of the bytes of the logs.",
+			"kind come with the line that shows them; then the command ends with exit code 6. It needs no server. Temporary files take\n" +
+			"somewhat more bytes than the logs.",
 		Example: "  petrel bench direct --rate 1000 --oplog run.jsonl\n  petrel check run.jsonl\n  petrel check alice.jsonl bob.jsonl --history end.jsonl --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: command(func(_ *cobra.Command, args []string) error {
@@ -40,7 +40,6 @@ func newCheck(c *cli) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&history, "history", nil, "`FILE` with the history as the operator has read it in the end; may be repeated. It may be in the op logs too")
 	fs.StringVar(&o.Dir, "dir", "", "`DIR` for temporary files (default: the system's folder)")
-	fs.IntVar(&o.Samples, "samples", 3, "samples of each conversation that are searched for an order in real time; below 0: none")
 	return cmd
 }
 
@@ -74,7 +73,6 @@ func writeJudgement(w io.Writer, r *checker.Report) {
 	line("messages", "%d: %d acked, %d rejected, %d of unknown outcome, of which %d are stored", r.Messages, r.Acked, r.Rejected, r.Unknown, r.UnknownKept)
 	line("shown", "%d as new, %d otherwise; %d had to be", r.Deliveries, r.Reads, r.Due)
 	line("history", "%d entries; it is known of %d conversations, and the members of %d", r.Entries, r.WithHistory, r.WithMembers)
-	line("real time", "%d samples were searched, %d took too long", r.Samples, r.Undecided)
 	for _, c := range checker.Classes() {
 		line(c.String(), "%s", r.Verdict(c))
 	}

@@ -16,12 +16,9 @@ import (
 
 // Options are what Check needs besides the logs. The zero value is the default.
 type Options struct {
-	// Dir is where temporary files go, which take about as many bytes as binary logs;
+	// Dir is where temporary files go, which take somewhat more bytes than the logs;
 	// empty: the system's folder.
 	Dir string
-	// Samples is how many samples of a conversation are searched for an order in real
-	// time; 0: 3, below 0: none.
-	Samples int
 }
 
 // Log is one op log.
@@ -49,8 +46,6 @@ type Sums struct {
 	Entries       uint64 `json:"entries"`      // of the history
 	WithHistory   uint64 `json:"with_history"` // conversations whose history is there
 	WithMembers   uint64 `json:"with_members"` // conversations whose members are known
-	Samples       uint64 `json:"samples"`      // samples that were searched for an order in real time
-	Undecided     uint64 `json:"undecided"`    // of those, that took too long
 }
 
 func (s *Sums) add(o Sums) {
@@ -70,8 +65,6 @@ func (s *Sums) add(o Sums) {
 	s.Entries += o.Entries
 	s.WithHistory += o.WithHistory
 	s.WithMembers += o.WithMembers
-	s.Samples += o.Samples
-	s.Undecided += o.Undecided
 }
 
 // count1 adds what is known of one conversation.
@@ -142,7 +135,7 @@ func Check(logs []Log, o Options) (*Report, error) {
 	for range parts + 1 {
 		d.parts = append(d.parts, &part{dir: dir})
 	}
-	r, err := d.check(logs, o)
+	r, err := d.check(logs)
 	return r, errors.Join(err, d.remove())
 }
 
@@ -164,15 +157,12 @@ func (d *divider) remove() error {
 	return errors.Join(errs...)
 }
 
-func (d *divider) check(logs []Log, o Options) (*Report, error) {
+func (d *divider) check(logs []Log) (*Report, error) {
 	if err := d.divide(logs); err != nil {
 		return nil, err
 	}
 	if err := d.resolve(); err != nil {
 		return nil, err
-	}
-	if o.Samples == 0 {
-		o.Samples = 3
 	}
 	d.parts = d.parts[:parts:parts]
 	next := make(chan *part, parts) // all of them
@@ -185,8 +175,8 @@ func (d *divider) check(logs []Log, o Options) (*Report, error) {
 	for i := range errs {
 		wg.Go(func() {
 			for p := range next {
-				errs[i] = errors.Join(errs[i], p.judge(d.covered, o.Samples), p.search())
-				p.convs, p.samples = nil, nil
+				errs[i] = errors.Join(errs[i], p.judge(d.covered))
+				p.convs = nil
 			}
 		})
 	}

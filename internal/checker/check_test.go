@@ -143,16 +143,11 @@ func (s *story) remove(like Op) {
 	s.ops = slices.DeleteFunc(s.ops, func(x Op) bool { return x.At == op.At && x.Kind == op.Kind && x.User == op.User })
 }
 
-// check writes the ops in a format, and checks that.
-func (s *story) check(t *testing.T, f Format) *Report {
-	t.Helper()
-	return s.checkWith(t, f, Options{})
-}
-
-func (s *story) checkWith(t *testing.T, f Format, o Options) *Report {
+// check writes the ops, and checks that.
+func (s *story) check(t *testing.T) *Report {
 	t.Helper()
 	var b bytes.Buffer
-	w := NewWriter(&b, f)
+	w := NewWriter(&b)
 	for i := range s.ops {
 		if err := w.Write(&s.ops[i]); err != nil {
 			t.Fatal(err)
@@ -161,8 +156,7 @@ func (s *story) checkWith(t *testing.T, f Format, o Options) *Report {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	o.Dir = t.TempDir()
-	r, err := Check([]Log{{"run.jsonl", &b}}, o)
+	r, err := Check([]Log{{"run.jsonl", &b}}, Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,16 +164,16 @@ func (s *story) checkWith(t *testing.T, f Format, o Options) *Report {
 }
 
 func TestAStoryAsPromisedIsClean(t *testing.T) {
-	for _, f := range []Format{JSON, Binary} {
-		r := newStory().check(t, f)
-		if !r.Findings.Clean() {
-			t.Errorf("findings: %v", r.Witnesses)
-		}
-		want := Sums{Ops: uint64(len(newStory().ops)), Conversations: 1, Messages: 9, Attempts: 11, Acked: 6, Rejected: 1, Unknown: 2, UnknownKept: 1,
-			Deliveries: 22, Reads: 3, Heads: 2, Cursors: 6, Rewrites: 2, Due: 9*3 + 5, Entries: 9, WithHistory: 1, WithMembers: 1, Samples: 1}
-		if r.Sums != want {
-			t.Errorf("sums %+v\nwant %+v", r.Sums, want)
-		}
+	r := newStory().check(t)
+	if !r.Findings.Clean() {
+		t.Errorf("findings: %v", r.Witnesses)
+	}
+	want := Sums{
+		Ops: uint64(len(newStory().ops)), Conversations: 1, Messages: 9, Attempts: 11, Acked: 6, Rejected: 1, Unknown: 2, UnknownKept: 1,
+		Deliveries: 22, Reads: 3, Heads: 2, Cursors: 6, Rewrites: 2, Due: 9*3 + 5, Entries: 9, WithHistory: 1, WithMembers: 1,
+	}
+	if r.Sums != want {
+		t.Errorf("sums %+v\nwant %+v", r.Sums, want)
 	}
 }
 
@@ -324,11 +318,11 @@ var planted = []fault{
 
 func TestPlantedFaultsAreConvicted(t *testing.T) {
 	promises, found := map[string]bool{}, map[Class]bool{}
-	for i, f := range planted {
+	for _, f := range planted {
 		t.Run(f.name, func(t *testing.T) {
 			s := newStory()
 			f.do(s)
-			r := s.check(t, Format(i%2))
+			r := s.check(t)
 			if r.Findings[f.class] == 0 {
 				t.Errorf("%s: findings %v, want %s; %v", f.promise, r.Findings, f.class, r.Witnesses)
 			}
@@ -355,34 +349,32 @@ func TestPlantedFaultsAreConvicted(t *testing.T) {
 // TestTheFirstAttemptIsTheFirst: a client does not know the id of a new direct conversation when
 // it sends, and knows it when it sends the same id again with another body.
 func TestTheFirstAttemptIsTheFirst(t *testing.T) {
-	for _, f := range []Format{JSON, Binary} {
-		for _, timed := range []bool{true, false} {
-			s := &story{}
-			began := s.now + 1
-			s.add(Op{Kind: Invoke, User: "alice", To: "bob", ID: "d1", Body: body("d1")})
-			s.add(Op{Kind: Invoke, User: "alice", To: "bob", ID: "d2", Body: body("d2")})
-			s.add(Op{Kind: OK, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Seq: 1, Body: body("d1")})
-			s.add(Op{Kind: OK, User: "alice", To: "bob", Conv: "dDirect", ID: "d2", Seq: 2, Body: body("d2")})
-			s.add(Op{Kind: Head, User: "bob", Conv: "dDirect", Began: began, Seq: 2})
-			s.add(Op{Kind: Invoke, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Body: body("another")})
-			s.add(Op{Kind: Rejected, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Body: body("another")})
-			for seq, id := range []string{"d1", "d2"} {
-				s.add(Op{Kind: Entry, Conv: "dDirect", Seq: uint64(seq + 1), From: "alice", ID: id, Body: body(id)})
+	for _, timed := range []bool{true, false} {
+		s := &story{}
+		began := s.now + 1
+		s.add(Op{Kind: Invoke, User: "alice", To: "bob", ID: "d1", Body: body("d1")})
+		s.add(Op{Kind: Invoke, User: "alice", To: "bob", ID: "d2", Body: body("d2")})
+		s.add(Op{Kind: OK, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Seq: 1, Body: body("d1")})
+		s.add(Op{Kind: OK, User: "alice", To: "bob", Conv: "dDirect", ID: "d2", Seq: 2, Body: body("d2")})
+		s.add(Op{Kind: Head, User: "bob", Conv: "dDirect", Began: began, Seq: 2})
+		s.add(Op{Kind: Invoke, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Body: body("another")})
+		s.add(Op{Kind: Rejected, User: "alice", To: "bob", Conv: "dDirect", ID: "d1", Body: body("another")})
+		for seq, id := range []string{"d1", "d2"} {
+			s.add(Op{Kind: Entry, Conv: "dDirect", Seq: uint64(seq + 1), From: "alice", ID: id, Body: body(id)})
+		}
+		s.add(Op{Kind: History, Conv: "dDirect", Seq: 2})
+		if !timed {
+			for i := range s.ops {
+				s.ops[i].At, s.ops[i].Began = 0, 0
 			}
-			s.add(Op{Kind: History, Conv: "dDirect", Seq: 2})
-			if !timed {
-				for i := range s.ops {
-					s.ops[i].At, s.ops[i].Began = 0, 0
-				}
-			}
-			if r := s.check(t, f); !r.Findings.Clean() || r.Acked != 2 || r.Attempts != 3 {
-				t.Errorf("timed %v: %v, %+v; %v", timed, r.Findings, r.Sums, r.Witnesses)
-			}
-			op := s.find(Op{Kind: Rejected})
-			op.Kind, op.Seq = OK, 1
-			if r := s.check(t, f); r.Findings[Altered] != 1 || r.Findings.Sum() != 1 {
-				t.Errorf("timed %v, the other body is acked: %v, want one altered; %v", timed, r.Findings, r.Witnesses)
-			}
+		}
+		if r := s.check(t); !r.Findings.Clean() || r.Acked != 2 || r.Attempts != 3 {
+			t.Errorf("timed %v: %v, %+v; %v", timed, r.Findings, r.Sums, r.Witnesses)
+		}
+		op := s.find(Op{Kind: Rejected})
+		op.Kind, op.Seq = OK, 1
+		if r := s.check(t); r.Findings[Altered] != 1 || r.Findings.Sum() != 1 {
+			t.Errorf("timed %v, the other body is acked: %v, want one altered; %v", timed, r.Findings, r.Witnesses)
 		}
 	}
 }
@@ -392,23 +384,11 @@ func TestReportsOfSeveralRunsAddUp(t *testing.T) {
 	s := newStory()
 	s.find(Op{Kind: Entry, Seq: 3}).Body++
 	for range MaxWitnesses + 1 {
-		sum.Add(newStory().check(t, Binary))
-		sum.Add(s.check(t, Binary))
+		sum.Add(newStory().check(t))
+		sum.Add(s.check(t))
 	}
-	one, n := newStory().check(t, Binary), uint64(MaxWitnesses+1)
+	one, n := newStory().check(t), uint64(MaxWitnesses+1)
 	if sum.Ops != 2*n*one.Ops || sum.Acked != 2*n*one.Acked || sum.Due != 2*n*one.Due || sum.Findings.Sum() != n || sum.Findings[Altered] != n || len(sum.Witnesses) != MaxWitnesses {
 		t.Errorf("%d runs, half of them with a fault: %+v, %v, %d witnesses", 2*n, sum.Sums, sum.Findings, len(sum.Witnesses))
-	}
-}
-
-// The search for an order looks at samples only; a wrong head is found wherever it is.
-func TestHeadsAreComparedWithoutSamples(t *testing.T) {
-	for _, name := range []string{"a head goes back", "an entry is read before it is sent"} {
-		at := slices.IndexFunc(planted, func(f fault) bool { return f.name == name })
-		s := newStory()
-		planted[at].do(s)
-		if r := s.checkWith(t, Binary, Options{Samples: -1}); r.Samples != 0 || r.Findings[planted[at].class] != 1 || r.Findings.Sum() != 1 {
-			t.Errorf("%s: %v with %d samples, want one %s; %v", name, r.Findings, r.Samples, planted[at].class, r.Witnesses)
-		}
 	}
 }

@@ -2,31 +2,17 @@ package checker
 
 import (
 	"bufio"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"strconv"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
 
-// Format is how a log is written.
-type Format uint8
-
-// The formats. A reader tells them apart by the first byte.
-const (
-	JSON   Format = iota // one JSON object on each line
-	Binary               // the same in about a third of the bytes; only this package writes and reads it
-)
-
-// magic begins a binary log. The last byte is its version.
-const magic = "petrel-ops\x01"
-
-// field is a field of an Op, as both formats know it.
+// field is a field of an Op, and its key in a log.
 type field struct {
 	name string
 	text func(*Op) *string
@@ -36,7 +22,7 @@ type field struct {
 	once bool // text that hardly comes twice in a log
 }
 
-// fields are those of a log. Their places are bits of the binary format.
+// fields are those of a log.
 var fields = [...]*field{
 	{name: "at", time: func(op *Op) *int64 { return &op.At }},
 	{name: "began", time: func(op *Op) *int64 { return &op.Began }},
@@ -62,30 +48,22 @@ var fields = [...]*field{
 }
 
 const (
-	hiddenBit  = 1 << 31
 	bodyField  = "body"
 	whereField = "where"
-	maxRecord  = 64 << 20 // bytes of one op in a log: an entry that adds very many members
+	maxLine    = 64 << 20 // bytes of one op in a log: an entry that adds very many members
 )
 
-// Writer writes a log. One goroutine at a time.
+// Writer writes a log: one JSON object on each line. One goroutine at a time.
 type Writer struct {
 	out    *bufio.Writer
-	format Format
+	ofPart bool // with the line of each op in its log
 	buf    []byte
-	names  map[string]uint64
 	count  uint64
 	err    error
 }
 
 // NewWriter writes a log to w. Nothing is promised to be there before Flush.
-func NewWriter(w io.Writer, f Format) *Writer {
-	l := &Writer{out: bufio.NewWriterSize(w, 64<<10), format: f, names: map[string]uint64{}}
-	if f == Binary {
-		_, l.err = l.out.WriteString(magic)
-	}
-	return l
-}
+func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 64<<10)} }
 
 // Count is how many ops were written.
 func (l *Writer) Count() uint64 { return l.count }
@@ -95,18 +73,7 @@ func (l *Writer) Write(op *Op) error {
 	if l.err != nil {
 		return l.err
 	}
-	l.buf = l.buf[:0]
-	if l.format == JSON {
-		l.buf = appendJSON(l.buf, op)
-	} else {
-		l.buf = l.appendBinary(l.buf, op)
-		var n [4]byte
-		binary.BigEndian.PutUint32(n[:], uint32(len(l.buf)))
-		_, l.err = l.out.Write(n[:])
-	}
-	if l.err != nil {
-		return l.err
-	}
+	l.buf = appendJSON(l.buf[:0], op, l.ofPart)
 	if _, err := l.out.Write(l.buf); err != nil {
 		l.err = fmt.Errorf("write op log: %w", err)
 		return l.err
@@ -126,13 +93,13 @@ func (l *Writer) Flush() error {
 	return l.err
 }
 
-func appendJSON(b []byte, op *Op) []byte {
+func appendJSON(b []byte, op *Op, withLine bool) []byte {
 	b = append(append(append(b, `{"op":"`...), op.Kind.String()...), '"')
 	key := func(name string) { b = append(append(append(b, `,"`...), name...), `":`...) }
 	for i := range fields {
 		f := fields[i]
 		switch {
-		case f.name == whereField:
+		case f.name == whereField && !withLine:
 		case f.time != nil:
 			if v := *f.time(op); v != 0 {
 				key(f.name)
@@ -183,70 +150,12 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// appendBinary appends the kind, a bit for each field that follows, and these.
-func (l *Writer) appendBinary(b []byte, op *Op) []byte {
-	b = append(b, byte(op.Kind))
-	at := len(b)
-	b = append(b, 0, 0, 0, 0)
-	var mask uint32
-	if op.Hidden {
-		mask = hiddenBit
-	}
-	for i := range fields {
-		f := fields[i]
-		before := len(b)
-		switch {
-		case f.time != nil:
-			if v := *f.time(op); v != 0 {
-				b = binary.AppendVarint(b, v)
-			}
-		case f.name == bodyField:
-			if op.Body != 0 {
-				b = binary.BigEndian.AppendUint64(b, op.Body)
-			}
-		case f.num != nil:
-			if v := *f.num(op); v != 0 {
-				b = binary.AppendUvarint(b, v)
-			}
-		case f.text != nil:
-			if v := *f.text(op); v != "" && f.once {
-				b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
-			} else if v != "" {
-				b = l.appendName(b, v)
-			}
-		default:
-			if v := *f.list(op); len(v) > 0 {
-				b = binary.AppendUvarint(b, uint64(len(v)))
-				for _, s := range v {
-					b = l.appendName(b, s)
-				}
-			}
-		}
-		if len(b) > before {
-			mask |= 1 << i
-		}
-	}
-	binary.BigEndian.PutUint32(b[at:], mask)
-	return b
-}
-
-// appendName appends the number of a text, and with 0 the text itself, which has the
-// next number from then on.
-func (l *Writer) appendName(b []byte, s string) []byte {
-	if n := l.names[s]; n > 0 {
-		return binary.AppendUvarint(b, n)
-	}
-	l.names[s] = uint64(len(l.names)) + 1
-	return append(binary.AppendUvarint(append(b, 0), uint64(len(s))), s...)
-}
-
-// Reader reads a log of either format. One goroutine at a time.
+// Reader reads a log. One goroutine at a time.
 type Reader struct {
 	in     *bufio.Reader
-	format Format
+	ofPart bool // its lines are of this package, and say where each op is in its log
 	line   uint64
-	offset int64 // of the next record, binary
-	names  []string
+	offset int64 // of the next line
 	known  map[string]string
 	buf    []byte
 }
@@ -254,15 +163,10 @@ type Reader struct {
 // NewReader reads a log from r.
 func NewReader(r io.Reader) (*Reader, error) {
 	l := &Reader{in: bufio.NewReaderSize(r, 256<<10), known: map[string]string{}}
-	begin, err := l.in.Peek(len(magic))
+	begin, err := l.in.Peek(1)
 	switch {
-	case string(begin) == magic:
-		l.format = Binary
-		l.offset = int64(len(magic))
-		_, err = l.in.Discard(len(magic))
-		return l, err
 	case len(begin) > 0 && begin[0] != '{':
-		return nil, errors.New("this is no op log: it begins neither with { nor as a binary one")
+		return nil, errors.New("this is no op log: it does not begin with {")
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, err
 	}
@@ -272,12 +176,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Next reads the next op into op. At the end it returns io.EOF. Other errors name the line.
 func (l *Reader) Next(op *Op) error {
 	*op = Op{}
-	var err error
-	if l.format == Binary {
-		err = l.readBinary(op)
-	} else {
-		err = l.readJSON(op)
-	}
+	err := l.read(op)
 	if err == io.EOF {
 		return err
 	}
@@ -301,7 +200,7 @@ func (l *Reader) wholeLine() ([]byte, error) {
 	b, err := l.in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
 		l.buf = append(l.buf[:0], b...)
-		for err == bufio.ErrBufferFull && len(l.buf) < maxRecord {
+		for err == bufio.ErrBufferFull && len(l.buf) < maxLine {
 			b, err = l.in.ReadSlice('\n')
 			l.buf = append(l.buf, b...)
 		}
@@ -315,15 +214,16 @@ func (l *Reader) wholeLine() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	}
+	l.offset += int64(len(b))
 	return b[:len(b)-1], nil
 }
 
-func (l *Reader) readJSON(op *Op) error {
+func (l *Reader) read(op *Op) error {
 	line, err := l.wholeLine()
 	if err != nil {
 		return err
 	}
-	if !gjson.ValidBytes(line) || len(line) == 0 || line[0] != '{' {
+	if !l.ofPart && !gjson.ValidBytes(line) || len(line) == 0 || line[0] != '{' {
 		return errors.New("the line is no JSON object")
 	}
 	gjson.Parse(unsafe.String(&line[0], len(line))).ForEach(func(k, v gjson.Result) bool {
@@ -353,7 +253,9 @@ func (l *Reader) setJSON(op *Op, key string, v gjson.Result) error {
 		op.Body = n
 		return nil
 	case whereField:
-		return nil
+		if !l.ofPart {
+			return nil
+		}
 	}
 	for i := range fields {
 		f := fields[i]
@@ -396,123 +298,8 @@ func (l *Reader) name(s string, once bool) string {
 	return own
 }
 
-var errCut = errors.New("the log was cut off, or is damaged")
-
-func (l *Reader) readBinary(op *Op) error {
-	var head [4]byte
-	if _, err := io.ReadFull(l.in, head[:]); err == io.EOF {
-		return err
-	} else if err != nil {
-		return errCut
-	}
-	n := int(binary.BigEndian.Uint32(head[:]))
-	if n < 5 || n > maxRecord {
-		return errCut
-	}
-	if n > cap(l.buf) {
-		l.buf = make([]byte, n)
-	}
-	b := l.buf[:n]
-	if _, err := io.ReadFull(l.in, b); err != nil {
-		return errCut
-	}
-	l.offset += int64(len(head) + n)
-	return l.decode(b, op)
-}
-
-// decode reads what appendBinary wrote.
-func (l *Reader) decode(b []byte, op *Op) error {
-	op.Kind = Kind(b[0])
-	mask := binary.BigEndian.Uint32(b[1:])
-	op.Hidden = mask&hiddenBit != 0
-	b = b[5:]
-	ok := true
-	uvarint := func() uint64 {
-		v, n := binary.Uvarint(b)
-		if ok = ok && n > 0; ok {
-			b = b[n:]
-		}
-		return v
-	}
-	for mask &^= hiddenBit; mask != 0 && ok; mask &= mask - 1 {
-		i := bits.TrailingZeros32(mask)
-		if i >= len(fields) {
-			return errCut
-		}
-		f := fields[i]
-		switch {
-		case f.time != nil:
-			v := uvarint()
-			*f.time(op) = int64(v>>1) ^ -int64(v&1)
-		case f.name == bodyField:
-			if len(b) < 8 {
-				return errCut
-			}
-			op.Body, b = binary.BigEndian.Uint64(b), b[8:]
-		case f.num != nil:
-			*f.num(op) = uvarint()
-		case f.text != nil && f.once:
-			n := uvarint()
-			if !ok || n > uint64(len(b)) {
-				return errCut
-			}
-			*f.text(op), b = string(b[:n]), b[n:]
-		case f.text != nil:
-			*f.text(op), b, ok = l.cutName(b)
-		default:
-			n := uvarint()
-			if n > uint64(len(b)) {
-				return errCut
-			}
-			list := make([]string, n)
-			for i := range list {
-				list[i], b, ok = l.cutName(b)
-				if !ok {
-					return errCut
-				}
-			}
-			*f.list(op) = list
-		}
-	}
-	if !ok {
-		return errCut
-	}
-	return nil
-}
-
-// cutName reads what appendName wrote, and returns the rest.
-func (l *Reader) cutName(b []byte) (name string, rest []byte, ok bool) {
-	n, size := binary.Uvarint(b)
-	switch {
-	case size <= 0 || n > uint64(len(l.names)):
-		return "", b, false
-	case n > 0:
-		return l.names[n-1], b[size:], true
-	}
-	b = b[size:]
-	n, size = binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
-		return "", b, false
-	}
-	b = b[size:]
-	name = string(b[:n])
-	l.names = append(l.names, name)
-	return name, b[n:], true
-}
-
-// again reads a record that this reader has read before, from the same binary log.
-func (l *Reader) again(r io.ReaderAt, offset int64, op *Op) error {
-	*op = Op{}
-	var head [4]byte
-	if _, err := r.ReadAt(head[:], offset); err != nil {
-		return err
-	}
-	b := make([]byte, binary.BigEndian.Uint32(head[:]))
-	if _, err := r.ReadAt(b, offset+int64(len(head))); err != nil {
-		return err
-	}
-	had := len(l.names)
-	err := l.decode(b, op)
-	l.names = l.names[:had] // those that this record introduced are there already
-	return err
+// again reads a line of a part that was read before.
+func again(r io.ReaderAt, offset int64, op *Op) error {
+	l := &Reader{in: bufio.NewReader(io.NewSectionReader(r, offset, maxLine)), ofPart: true, known: map[string]string{}}
+	return l.Next(op)
 }

@@ -49,8 +49,6 @@ type part struct {
 	convs   map[string]*conversation
 	verdict Verdict
 	sums    Sums
-	sent    *Reader // of the invokes, for witnesses
-	samples []sample
 }
 
 // write adds an op.
@@ -65,7 +63,8 @@ func (p *part) write(op *Op) error {
 			if err != nil {
 				return err
 			}
-			p.files[s], p.writers[s] = f, NewWriter(f, Binary)
+			p.files[s], p.writers[s] = f, NewWriter(f)
+			p.writers[s].ofPart = true
 		}
 		if err := p.writers[s].Write(op); err != nil {
 			return err
@@ -86,7 +85,7 @@ func (p *part) remove() error {
 	return errors.Join(errs...)
 }
 
-// each calls do for each op of a section, with the place of its record.
+// each calls do for each op of a section, with the place of its line.
 func (p *part) each(s section, do func(op *Op, offset int64)) error {
 	if p.files[s] == nil {
 		return nil
@@ -101,9 +100,7 @@ func (p *part) each(s section, do func(op *Op, offset int64)) error {
 	if err != nil {
 		return err
 	}
-	if s == invokes {
-		p.sent = r
-	}
+	r.ofPart = true
 	var op Op
 	for {
 		at := r.offset
@@ -127,7 +124,7 @@ func (p *part) conv(op *Op) *conversation {
 }
 
 // judge looks at all ops of the part.
-func (p *part) judge(covered map[string]bool, samples int) error {
+func (p *part) judge(covered map[string]bool) error {
 	p.covered, p.convs = covered, map[string]*conversation{}
 	ended := map[string]bool{} // devices that want nothing more, in all conversations
 	errs := []error{
@@ -171,9 +168,6 @@ func (p *part) judge(covered map[string]bool, samples int) error {
 		}
 		c.close()
 		c.count1(&p.sums)
-		if len(p.samples) < maxSamples {
-			p.samples = append(p.samples, c.samples(samples)...)
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -181,7 +175,7 @@ func (p *part) judge(covered map[string]bool, samples int) error {
 // name is how a witness calls a message.
 func (p *part) name(m *message) string {
 	var op Op
-	if err := p.sent.again(p.files[invokes], m.offset, &op); err != nil {
+	if err := again(p.files[invokes], m.offset, &op); err != nil {
 		return fmt.Sprintf("a message (%v)", err)
 	}
 	return fmt.Sprintf("message %s of %s", op.ID, op.User)

@@ -57,7 +57,7 @@ func newLedger(t *testing.T, senders int) *Ledger {
 		}
 	})
 	return &Ledger{
-		base: time.Now(), file: f, log: checker.NewWriter(f, checker.Binary), heads: map[string]uint64{}, outcomes: make([][]outcome, senders),
+		base: time.Now(), file: f, log: checker.NewWriter(f), heads: map[string]uint64{}, outcomes: make([][]outcome, senders),
 		last: map[string]time.Time{}, fresh: map[string]time.Time{}, via: map[string]int{},
 	}
 }

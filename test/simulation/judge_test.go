@@ -294,7 +294,7 @@ func (w *world) conflicts() {
 func judge(worlds []*world) (map[*world][]string, error) {
 	wrong, of := map[*world][]string{}, map[string]*world{}
 	var b bytes.Buffer
-	l := checker.NewWriter(&b, checker.Binary)
+	l := checker.NewWriter(&b)
 	for _, w := range worlds {
 		w.conflicts()
 		if len(w.wrong) > 0 {
@@ -330,7 +330,7 @@ const maxWrong = 6
 // writeLog writes the log for petrel check, and for people.
 func (w *world) writeLog(name string) error {
 	var b bytes.Buffer
-	l := checker.NewWriter(&b, checker.JSON)
+	l := checker.NewWriter(&b)
 	for i := range w.log.ops {
 		_ = l.Write(&w.log.ops[i]) // the error stays, and Flush returns it
 	}
