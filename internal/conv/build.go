@@ -131,9 +131,9 @@ func (bu *builder) showEach(c *conv, begin int) {
 				if st.item != begin+i {
 					continue
 				}
-				sender = max(0, slices.Index(users, im.User(store.Sender(st.value))))
 				head, stored, err := store.SplitRow(st.value)
 				im.Assert(err == nil, "read a row that was just made: %v", err)
+				sender = max(0, slices.Index(users, wire.Sender(stored)))
 				if it.Row = bu.see(v, &head, stored); it.Ack.Message != nil {
 					it.Ack.Message = it.Row
 				}

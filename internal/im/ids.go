@@ -73,3 +73,9 @@ func (d *IDs) derive(k Kind, t Tenant, parts ...string) ConvID {
 	c[0] = byte(k)
 	return c
 }
+
+// PairKey is the key of what is stored of a user and another one. With "" it is what the keys
+// of all pairs of the user begin with.
+func PairKey(u, other User) []byte {
+	return append(append([]byte(u), 0), other...)
+}

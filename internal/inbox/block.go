@@ -96,7 +96,7 @@ func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
 	var puts []store.RecordPut
 	for _, s := range blocks {
 		if s.Block.Blocked {
-			puts = append(puts, store.RecordPut{Table: store.Blocks, Tenant: s.Conv.Tenant, Key: store.PairKey(im.User(s.Block.User), s.Peer), Value: []byte{1}})
+			puts = append(puts, store.RecordPut{Table: store.Blocks, Tenant: s.Conv.Tenant, Key: im.PairKey(im.User(s.Block.User), s.Peer), Value: []byte{1}})
 		}
 	}
 	if len(puts) == 0 {

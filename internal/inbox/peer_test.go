@@ -21,7 +21,7 @@ import (
 func (w *world) writersTo(u im.User) string {
 	w.t.Helper()
 	var all []string
-	prefix := store.PairKey(u, "")
+	prefix := im.PairKey(u, "")
 	err := w.store.Records(context.Background(), store.Peers, im.DefaultTenant, prefix, func(key, _ []byte) bool {
 		all = append(all, string(key[len(prefix):]))
 		return true

@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
 )
 
 // The titles of groups are searched by operators. The index is made from the feed, like the
@@ -45,7 +46,7 @@ func (c *Consumer) noteTitles(ctx context.Context, groups []im.Key) error {
 		if err != nil {
 			return err
 		}
-		now := store.Searched(rec.Title)
+		now := user.Searched(rec.Title)
 		if was != nil && string(was[1:]) != now {
 			puts = append(puts, store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: titleKey(string(was[1:]), key.Conv)})
 		}
@@ -69,7 +70,7 @@ type Titled struct {
 // token of another page, at most limit. down begins with the greatest title. next is the token
 // of the next page; empty: there is none. Codes: invalid.
 func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, down bool, limit int) (list []Titled, next []byte, err error) {
-	begins := append([]byte{byTitle}, store.Searched(prefix)...)
+	begins := append([]byte{byTitle}, user.Searched(prefix)...)
 	if !bytes.HasPrefix(token, begins) && len(token) > 0 {
 		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these conversations")
 	}

@@ -87,10 +87,10 @@ func BenchmarkDeathOfANode(b *testing.B) {
 						u := im.User(fmt.Sprint("w", i))
 						var keys [][]byte
 						for k := range each {
-							keys = append(keys, store.PairKey(u, of(i, k)))
+							keys = append(keys, im.PairKey(u, of(i, k)))
 						}
 						slices.SortFunc(keys, bytes.Compare)
-						w.store.peersOf[string(store.PairKey(u, ""))] = append(bytes.Join(keys, []byte("\n")), '\n')
+						w.store.peersOf[string(im.PairKey(u, ""))] = append(bytes.Join(keys, []byte("\n")), '\n')
 					}
 					var all []*session
 					for i := range watchers {

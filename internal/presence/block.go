@@ -67,7 +67,7 @@ func (b *blocked) without(c *blocked) *blocked {
 
 // readBlocked reads whom a user may block.
 func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, error) {
-	prefix := store.PairKey(a.User, "")
+	prefix := im.PairKey(a.User, "")
 	var users []im.User
 	err := p.o.Store.Records(ctx, store.Blocks, a.Tenant, prefix, func(key, _ []byte) bool {
 		users = append(users, im.User(key[len(prefix):]))

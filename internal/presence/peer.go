@@ -25,7 +25,7 @@ func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*re
 		asks = rest
 	}
 	for _, r := range asks {
-		v, err := p.o.Store.Record(ctx, store.Peers, watcher.Tenant, store.PairKey(watcher.User, r.t.account.User))
+		v, err := p.o.Store.Record(ctx, store.Peers, watcher.Tenant, im.PairKey(watcher.User, r.t.account.User))
 		if err != nil && !errors.Is(err, store.ErrCorrupt) { // of damage nobody knows more by trying it again
 			return err
 		}
@@ -37,7 +37,7 @@ func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*re
 // scanPeers is readPeers by one read. It returns those of asks that it does not know about,
 // because more users have written to the watcher than it reads, or damage was met.
 func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*reading) (rest []*reading, err error) {
-	prefix := store.PairKey(watcher.User, "")
+	prefix := im.PairKey(watcher.User, "")
 	n, next := 0, 0
 	err = p.o.Store.Records(ctx, store.Peers, watcher.Tenant, prefix, func(key, _ []byte) bool {
 		key = key[len(prefix):]

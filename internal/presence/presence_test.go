@@ -167,7 +167,7 @@ func (s *accounts) block(by, other im.User, blocked bool) {
 		s.blocks = map[im.ConvID][]*storepb.Block{}
 	}
 	if blocked {
-		s.blocked = append(s.blocked, string(store.PairKey(by, other)))
+		s.blocked = append(s.blocked, string(im.PairKey(by, other)))
 		slices.Sort(s.blocked)
 	}
 	b := &storepb.Block{User: string(by), Blocked: blocked}
@@ -275,7 +275,7 @@ func pass(d time.Duration) {
 func (w *world) peers(from, to im.User) {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
-	w.store.peers = append(w.store.peers, string(store.PairKey(to, from)))
+	w.store.peers = append(w.store.peers, string(im.PairKey(to, from)))
 	slices.Sort(w.store.peers)
 }
 

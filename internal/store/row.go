@@ -38,6 +38,12 @@ type RowHead struct {
 	MAC uint64 // keyed hash of the first type, body and rel; rewrites keep it
 }
 
+// IsLost tells whether a row stands in the place of one that damage took.
+func IsLost(row []byte) bool {
+	h, _, err := SplitRow(row)
+	return err == nil && h.Flags&RowLost != 0
+}
+
 // rowFormat is the first byte of every row.
 const rowFormat = 1
 

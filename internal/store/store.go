@@ -357,21 +357,15 @@ const (
 	AuditHeads Table = 13 // tenant 0; key: node
 
 	LastSeen Table = 14 // key: user id; value: Unix milliseconds, big endian
-	Blocks   Table = 15 // key: PairKey of who blocks and whom; value: one byte. A block that has ended is still there
+	Blocks   Table = 15 // key: im.PairKey of who blocks and whom; value: one byte. A block that has ended is still there
 
 	Operators        Table = 16 // tenant 0; key: name
 	OperatorSessions Table = 17 // tenant 0; key: SHA-256 of the token
 	Backups          Table = 18 // tenant 0; key: when it was made, Unix milliseconds, big endian, and its name
 	DisplayNames     Table = 19 // key: the display name as it is searched, 0 and the user id; value: one byte
 	Titles           Table = 20 // key: see package inbox: the titles of groups as they are searched
-	Peers            Table = 21 // key: PairKey of a user and of another one who has written to them; value: one byte
+	Peers            Table = 21 // key: im.PairKey of a user and of another one who has written to them; value: one byte
 )
-
-// PairKey is the key of a record about a user and another one. With "" it is what the keys of
-// all pairs of the user begin with.
-func PairKey(u, other im.User) []byte {
-	return append(append([]byte(u), 0), other...)
-}
 
 // RecordPut writes or deletes one record. With Check it does so only while the
 // record has the value Was; nil: while there is none.

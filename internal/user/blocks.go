@@ -28,7 +28,7 @@ func ReadBlock(ctx context.Context, st store.Store, ids *im.IDs, by im.Account, 
 // blocks tells whether a user blocks another one. Of nearly all it takes one read, of those
 // who never have.
 func (us *Users) blocks(ctx context.Context, by im.Account, other im.User) (bool, error) {
-	v, err := us.store.Record(ctx, store.Blocks, by.Tenant, store.PairKey(by.User, other))
+	v, err := us.store.Record(ctx, store.Blocks, by.Tenant, im.PairKey(by.User, other))
 	if v == nil && !errors.Is(err, store.ErrCorrupt) {
 		return false, err
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
@@ -12,15 +14,25 @@ import (
 // The index of display names has a record for each user who has one, in the same update as
 // the user's record. It is for operators: users find nobody by a display name.
 
+// maxSearched is how much of a name is searched, in bytes.
+const maxSearched = 64
+
+// Searched is a name, or the title of a group, as it is searched and ordered: in small letters, without spaces at its
+// ends, and no longer than what is searched. It has no byte 0.
+func Searched(name string) string {
+	s := strings.ReplaceAll(strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))), "\x00", "")
+	return s[:min(len(s), maxSearched)]
+}
+
 func displayNameKey(name string, u im.User) []byte {
-	return append(append([]byte(store.Searched(name)), 0), u...)
+	return append(append([]byte(Searched(name)), 0), u...)
 }
 
 // indexName notes how a user is called now. The user's record was read in this change if it
 // was there.
 func (c *change) indexName(a im.Account, now string) {
 	was := c.called[a]
-	if store.Searched(was) == store.Searched(now) {
+	if Searched(was) == Searched(now) {
 		return
 	}
 	if was != "" {
@@ -40,7 +52,7 @@ func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, toke
 	if limit <= 0 || limit > MaxUsersPage {
 		limit = MaxUsersPage
 	}
-	begins := []byte(store.Searched(prefix))
+	begins := []byte(Searched(prefix))
 	if !bytes.HasPrefix(token, begins) && len(token) > 0 {
 		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these users")
 	}
@@ -62,7 +74,7 @@ func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, toke
 	}
 	there, err := us.newChange().users(ctx, accounts)
 	for _, a := range accounts {
-		if u := there[a.User]; u != nil && strings.HasPrefix(store.Searched(u.DisplayName), string(begins)) {
+		if u := there[a.User]; u != nil && strings.HasPrefix(Searched(u.DisplayName), string(begins)) {
 			list = append(list, describe(a.User, u))
 		}
 	}

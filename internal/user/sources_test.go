@@ -155,7 +155,7 @@ func TestABlockedUserAddsNobody(t *testing.T) {
 	add := func(by im.User, adding bool) error {
 		return w.users.LookUp(ctx, im.Account{Tenant: im.DefaultTenant, User: by}, []im.User{"carol", "alice"}, adding)
 	}
-	note := store.RecordPut{Table: store.Blocks, Tenant: im.DefaultTenant, Key: store.PairKey("alice", "bob"), Value: []byte{1}}
+	note := store.RecordPut{Table: store.Blocks, Tenant: im.DefaultTenant, Key: im.PairKey("alice", "bob"), Value: []byte{1}}
 	w.no(w.store.Update(ctx, []store.RecordPut{note}))
 	block := func(blocked bool) {
 		key := im.Key{Tenant: im.DefaultTenant, Conv: im.NewIDs(w.store.Info().Secret).Direct(im.DefaultTenant, "alice", "bob")}

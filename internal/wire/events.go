@@ -3,10 +3,12 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -38,6 +40,16 @@ func ParseMessage(b []byte, m *petrelv1.Message) error {
 		return fmt.Errorf("read message: wrong length")
 	}
 	return m.UnmarshalVTUnsafe(v)
+}
+
+// Sender is the user who sent the message in b, as AppendMessage wrote it; empty for the
+// server itself, or if it cannot be read.
+func Sender(b []byte) im.User {
+	var m petrelv1.Message
+	if ParseMessage(b, &m) != nil {
+		return ""
+	}
+	return im.User(strings.Clone(m.From))
 }
 
 // maxEventsBytes is the size at which AppendEvents begins a new frame. It is far

@@ -24,6 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -268,7 +269,7 @@ func (w *town) fillUsers(ctx context.Context, st store.Store) error {
 				return err
 			}
 			puts = append(puts, store.RecordPut{Table: store.Users, Tenant: im.DefaultTenant, Key: []byte(userName(i)), Value: record},
-				store.RecordPut{Table: store.DisplayNames, Tenant: im.DefaultTenant, Key: []byte(store.Searched(name) + "\x00" + userName(i)), Value: []byte{1}})
+				store.RecordPut{Table: store.DisplayNames, Tenant: im.DefaultTenant, Key: []byte(user.Searched(name) + "\x00" + userName(i)), Value: []byte{1}})
 		}
 		if err := st.Update(ctx, puts); err != nil {
 			return err

@@ -34,7 +34,7 @@
 //   - Damaged tables: damage.go (what is known of them), tables.go, blocks.go, mendtable.go,
 //     scar.go, scarfile.go, scrub.go.
 //   - Repair: repair.go, repair_members.go (members of conversations that have lost them),
-//     salvage.go, manifestcopy.go, examine.go (looks and changes nothing).
+//     salvage.go, lostrow.go, manifestcopy.go, examine.go (looks and changes nothing).
 //   - Backups: backup.go, checkpoint.go, copier.go, manifest.go (what is in a backup),
 //     restore.go.
 //

@@ -93,7 +93,7 @@ func (s *settler) named(c im.Key) (users []im.User, err error) {
 	n := 0
 	err = s.until(convKey(kindRow, c), after(convKey(kindRow, c)), func(_, v []byte) bool {
 		n++
-		add(im.User(bytes.Clone(store.Sender(v))))
+		add(senderOf(v))
 		return len(users) > 1 || n == maxRead
 	})
 	return users, err

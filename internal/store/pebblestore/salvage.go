@@ -640,7 +640,7 @@ func (s *settler) fill(c im.Key, first im.Seq, h hole) error {
 		s.r.Lost = append(s.r.Lost, fmt.Sprintf("conversation %s seq %d to %d", c.Conv, expect, upTo))
 		s.r.LostRows += uint64(upTo - expect + 1)
 		for ; expect <= upTo; expect++ {
-			if err := s.b.Set(rowKey(c, expect), store.LostRow(c.Conv, expect, before, s.last.pos), nil); err != nil {
+			if err := s.b.Set(rowKey(c, expect), lostRow(c.Conv, expect, before, s.last.pos), nil); err != nil {
 				return err
 			}
 		}

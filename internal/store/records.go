@@ -3,22 +3,9 @@ package store
 import (
 	"bytes"
 	"context"
-	"strings"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/petrel-im/petrel/internal/im"
 )
-
-// maxSearched is how much of a name is searched, in bytes.
-const maxSearched = 64
-
-// Searched is a name as it is searched and ordered: in small letters, without spaces at its
-// ends, and no longer than what is searched. It has no byte 0.
-func Searched(name string) string {
-	s := strings.ReplaceAll(strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))), "\x00", "")
-	return s[:min(len(s), maxSearched)]
-}
 
 // RecordsBehind calls fn for the records whose key begins with prefix, ordered by key, until
 // fn returns false: those behind the key last, or all of them if it is empty. down goes from

@@ -1,0 +1,28 @@
+package pebblestore
+
+import (
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// lostRow is a row in the place of one that damage took. before is a row before it, nil if
+// there is none: what counts as unread stays as it was there. Spec: P-5.7.
+func lostRow(c im.ConvID, q im.Seq, before []byte, pos im.Pos) []byte {
+	h, sent, _ := store.SplitRow(before) // without one it has hidden nothing
+	var m petrelv1.Message
+	_ = wire.ParseMessage(sent, &m) // what cannot be read has counted nothing
+	b := store.AppendRowHead(nil, store.RowHead{Flags: store.RowLost | h.Flags&store.RowHides, Pos: pos, Hidden: h.Hidden})
+	return wire.AppendMessage(b, &petrelv1.Message{Conv: c.String(), Seq: uint64(q), Counted: m.Counted, Lost: true})
+}
+
+// senderOf is the user who sent the entry of a row; empty for the server itself, or if it
+// cannot be read.
+func senderOf(row []byte) im.User {
+	_, sent, err := store.SplitRow(row)
+	if err != nil {
+		return ""
+	}
+	return wire.Sender(sent)
+}
