@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
-	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -52,41 +51,26 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 		sends = append(sends, &conv.Send{Conv: direct, Peer: other, Block: b})
 		return nil
 	}
-	for more := true; more && from < end; {
-		p, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: uint64(from - 1)})
-		if err != nil {
-			return nil, err
-		}
-		more = p.More && len(p.Rows) > 0
-		for _, row := range p.Rows {
-			var m petrelv1.Message
-			if err := wire.ParseMessage(row, &m); err != nil {
-				return nil, err
-			}
-			if from = im.Seq(m.Seq) + 1; from > end {
-				break
-			}
-			if s := m.GetInbox().GetSettings(); s.GetUser() != "" {
-				if v, ok := s.Values[conv.Blocked]; ok {
-					if err := add(s.User, v, im.Seq(m.Seq), &m); err != nil {
-						return nil, err
-					}
-				}
-			}
-			sn := m.GetInbox().GetSnapshot()
-			for _, s := range sn.GetPersonal() {
-				if s.User != "" && s.Name == conv.Blocked {
-					if err := add(s.User, s.Value, im.Seq(s.Seq), &m); err != nil {
-						return nil, err
-					}
-				}
-			}
-			if sn.GetLast() {
-				c.dropCompacted(ctx, key, im.Seq(sn.First))
+	err = c.eachRow(ctx, key, from, end, func(m *petrelv1.Message) error {
+		if s := m.GetInbox().GetSettings(); s.GetUser() != "" {
+			if v, ok := s.Values[conv.Blocked]; ok {
+				return add(s.User, v, im.Seq(m.Seq), m)
 			}
 		}
-	}
-	return sends, nil
+		sn := m.GetInbox().GetSnapshot()
+		for _, s := range sn.GetPersonal() {
+			if s.User != "" && s.Name == conv.Blocked {
+				if err := add(s.User, s.Value, im.Seq(s.Seq), m); err != nil {
+					return err
+				}
+			}
+		}
+		if sn.GetLast() {
+			c.dropCompacted(ctx, key, im.Seq(sn.First))
+		}
+		return nil
+	})
+	return sends, err
 }
 
 // noteBlocks stores who has blocked whom, so that one look says whom a user may block. A

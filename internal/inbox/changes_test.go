@@ -92,7 +92,7 @@ func TestF12IndexIsStoredAnewAfterAnotherConsumer(t *testing.T) {
 		var puts []store.RecordPut
 		err := w.store.Records(t.Context(), store.Consumers, 0, nil, func(key, value []byte) bool {
 			put := store.RecordPut{Table: store.Consumers, Key: slices.Clone(key)}
-			if bytes.HasPrefix(key, []byte("inbox/")) {
+			if bytes.HasPrefix(key, []byte("at/")) {
 				put.Value = slices.Clone(value)
 				put.Value[len(value)-2]++ // 256 writes later
 			}

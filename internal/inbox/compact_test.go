@@ -173,7 +173,7 @@ func TestConsumerCarriesAgainIntoACompactedInbox(t *testing.T) {
 					if len(states) != 2 || states[in.Conv.String()].GetLeft() || !states[out.Conv.String()].GetLeft() {
 						t.Fatalf("list after %d starts: %v", i+1, states)
 					}
-					if n := w.consumer.Resets.Load(); n != 0 {
+					if n := w.consumer.Resets(); n != 0 {
 						t.Errorf("%d resets", n)
 					}
 				}

@@ -87,7 +87,7 @@ func TestConsumerBeginsOnceTheStoreAnswers(t *testing.T) {
 		w.settle()
 		w.kill()
 		w.group("team", "alice")
-		w.allowed = "start inbox consumer failed"
+		w.allowed = "start consumer failed"
 		_, follow := w.consumers(&unreadable{w.store, 3})
 		stop := follow()
 		defer stop()

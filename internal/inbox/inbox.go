@@ -12,63 +12,37 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/feed"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
-	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Consumer carries changes of membership from the feed to the inboxes.
-//
-// It reads from its Owner without asking the store whether the feed is still here. A node
-// that stood still may go on with a feed that another node has by now. What it reads then is
-// old, but not wrong: it carries only entries that the Owner had published, and no entry of
-// members or of an inbox changes. The next owner's consumer carries the same ones, and
-// dedupe drops what comes second. The place of that one stays (save), so nothing is left out.
+// Consumer carries changes of membership from the feed to the inboxes. No entry of members or
+// of an inbox changes, so what comes second, by another node's consumer, is dropped by dedupe.
 type Consumer struct {
+	*feed.Consumer
 	convs *conv.Convs
 	owner *conv.Owner // of the feed
 	store store.Store
 	log   *slog.Logger
-	feed  store.Feed
 	index *conv.ChangeIndex // of the feed
 
-	done    im.Pos // everything up to here is in the inboxes
-	saved   place
-	was     []byte // the record of the place, as it was read or written last; nil: there is none
-	rewrite bool   // nothing that is stored of the index is to be relied on
-
-	rebuild im.Pos // up to here conversations are carried anew, whatever happened in them
-
-	// Resets counts how often changes of membership were trimmed before the
-	// inboxes had them.
-	Resets atomic.Uint64
+	stored  indexState // of the index
+	next    indexState // that is being stored
+	rewrite bool       // nothing that is stored of the index is to be relied on
 
 	// Now is the wall clock by which rows are old enough to be dropped. It is set before Run.
 	Now func() time.Time
 	Hooks
-
-	asked chan struct{} // capacity 1; a token: somebody waits
-
-	mu      sync.Mutex // tier 1; guards the fields below
-	reached im.Pos     // done, as others see it
-	waiters []waiter
-}
-
-// waiter waits until the inboxes have reached a position.
-type waiter struct {
-	pos im.Pos
-	ch  chan struct{} // closed then
 }
 
 // Hooks are what a Consumer tells and asks those who tell presence. They are set before Run.
@@ -94,92 +68,20 @@ func (h *Hooks) fill() {
 	}
 }
 
-// saveEvery is how often the place in the feed is saved while it moves. What
-// a crash makes it read again, dedupe drops.
-const saveEvery = 5 * time.Second
-
-// carryAgain is how long a consumer waits that could not carry something.
-const carryAgain = 200 * time.Millisecond
-
 // NewConsumer continues where the last one of ow's feed stopped.
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner, st store.Store) (*Consumer, error) {
-	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), index: ow.Changes(), asked: make(chan struct{}, 1), Now: time.Now}
+	c := &Consumer{convs: cs, owner: ow, store: st, log: log, index: ow.Changes(), Now: time.Now}
 	c.fill()
 	var err error
-	if c.saved, c.was, err = c.place(ctx); err != nil {
-		return nil, err
-	}
-	c.done, c.reached = c.saved.done, c.saved.done
-	return c, nil
-}
-
-// Await returns when the inboxes have every change of membership that was
-// published before the call, or when ctx ends.
-func (c *Consumer) Await(ctx context.Context) error {
-	pos := c.owner.Published()
-	c.mu.Lock()
-	if c.reached >= pos {
-		c.mu.Unlock()
-		return nil
-	}
-	w := waiter{pos, make(chan struct{})}
-	c.waiters = append(c.waiters, w)
-	c.mu.Unlock()
-	wake.Set(c.asked)
-	select {
-	case <-w.ch:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// arrived tells those who wait how far the inboxes are.
-func (c *Consumer) arrived() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reached = c.done
-	c.waiters = slices.DeleteFunc(c.waiters, func(w waiter) bool {
-		if w.pos <= c.reached {
-			close(w.ch)
-		}
-		return w.pos <= c.reached
+	c.Consumer, err = feed.New(ctx, feed.Options{
+		Name: "inbox", Feed: ow.Feed(), Store: st, Log: log, Keep: conv.RefanCommits,
+		Published: ow.Published, Moved: ow.CarriedMoved(), Concerns: ow.CarriedSince, Lacks: ow.InboxesLack,
+		Takes: func(it *storepb.FeedItem) bool { return it.Kinds&conv.FeedCarried != 0 },
+		Begin: c.loadIndex, Take: c.carry, AtOnce: batch * underWay,
+		State: c.indexChanges, StateRead: c.readState, Stored: c.indexStored,
 	})
-}
-
-// Run follows the feed until ctx ends.
-func (c *Consumer) Run(ctx context.Context) error {
-	c.loadIndex(ctx)
-	tick := time.NewTicker(saveEvery)
-	defer tick.Stop()
-	for {
-		var again <-chan time.Time // nil: nothing is left
-		if err := c.catchUp(ctx, tick.C); err != nil {
-			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
-				return nil // whoever watches the store ends the process
-			}
-			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled { // others pass: the consumers of many feeds fill one inbox
-				c.log.Error("write memberships into inboxes failed", "err", err)
-			}
-			again = time.After(carryAgain)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-again:
-		case <-c.owner.CarriedMoved():
-		case <-c.asked:
-		case <-tick.C:
-			c.trySave(ctx)
-		}
-	}
-}
-
-// trySave saves the place. If that fails, the next one may not.
-func (c *Consumer) trySave(ctx context.Context) {
-	if err := c.save(ctx); err != nil && ctx.Err() == nil {
-		c.log.Warn("save pos of the inbox consumer failed", "err", err)
-	}
+	c.rewrite = false
+	return c, err
 }
 
 // batch is how many inbox entries are sent at once; underWay is how many batches wait
@@ -188,65 +90,6 @@ const (
 	batch    = 512
 	underWay = 4
 )
-
-// catchUp carries what is published. It saves the place whenever a tick says so: while
-// conversations begin as quickly as they are carried, it does not return, and a server that
-// is killed then would carry all of them again.
-func (c *Consumer) catchUp(ctx context.Context, tick <-chan time.Time) error {
-	for {
-		upTo := c.owner.Published()
-		if c.done >= c.rebuild && !c.owner.CarriedSince(c.done, upTo) {
-			c.done = max(c.done, upTo)
-			c.owner.InboxesLack(0)
-			c.arrived()
-			return nil
-		}
-		var items []*storepb.FeedItem
-		at, anew := c.done, c.done < c.rebuild
-		if anew {
-			upTo = c.rebuild
-		}
-		err := c.store.ScanFeed(ctx, c.feed, c.done, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
-			for _, it := range e.Items {
-				if anew || it.Kinds&conv.FeedCarried != 0 {
-					if len(items) == 0 {
-						c.owner.InboxesLack(e.TimeMs)
-					}
-					items = append(items, it)
-				}
-			}
-			at = p
-			return len(items) < batch*underWay
-		})
-		if at > c.done && errors.Is(err, store.ErrCorrupt) {
-			err = nil // first what comes before the damage
-		}
-		if errors.Is(err, store.ErrTrimmed) || errors.Is(err, store.ErrCorrupt) {
-			if err := c.reset(ctx, upTo); err != nil {
-				return err
-			}
-			continue
-		}
-		if err == nil {
-			err = c.carry(ctx, items, anew)
-		}
-		if err != nil {
-			return err
-		}
-		c.done = at
-		if anew && c.done >= c.rebuild {
-			if err := c.save(ctx); err != nil { // else the next start finds the gap again
-				return err
-			}
-		}
-		c.arrived()
-		select {
-		case <-tick:
-			c.trySave(ctx)
-		default:
-		}
-	}
-}
 
 // carry appends the inbox entries of some changes, or of the conversations they
 // are in, and waits until they are durable.
@@ -384,8 +227,11 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 		}
 		return sends, nil
 	}
-	err = c.eachChange(ctx, key, from, count, func(ch *petrelv1.MemberChange, q im.Seq) error {
-		conv := key.Conv.String()
+	err = c.eachRow(ctx, key, from, from+im.Seq(count), func(m *petrelv1.Message) error {
+		ch, q, conv := m.GetMembers(), im.Seq(m.Seq), key.Conv.String()
+		if ch == nil {
+			return nil
+		}
 		gone := slices.Concat(ch.Removed, ch.Left)
 		if ch.Dissolved { // the entry does not name them
 			users, err := c.owner.Leavers(ctx, key, q)
@@ -426,29 +272,26 @@ func left(key im.Key, title string, q im.Seq) *petrelv1.InboxEntry {
 	return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: key.Conv.String(), Seq: uint64(q), Title: title}}}
 }
 
-// eachChange calls f for the membership entries among count rows from a seq on.
-func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, count int, f func(*petrelv1.MemberChange, im.Seq) error) error {
-	end := from + im.Seq(count)
-	for from < end {
-		p, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: uint64(from - 1), Limit: uint32(end - from)})
+// eachRow calls f for the entries from..end-1 of a conversation, as far as retention has left them.
+func (c *Consumer) eachRow(ctx context.Context, key im.Key, from, end im.Seq, f func(*petrelv1.Message) error) error {
+	for more := true; more && from < end; {
+		p, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: uint64(from - 1), Limit: uint32(min(end-from, conv.MaxPage))})
 		if err != nil {
 			return err
-		}
-		if len(p.Rows) == 0 {
-			return nil // retention was quicker
 		}
 		for _, row := range p.Rows {
 			var m petrelv1.Message
 			if err := wire.ParseMessage(row, &m); err != nil {
 				return err
 			}
-			if ch := m.GetMembers(); ch != nil && im.Seq(m.Seq) < end {
-				if err := f(ch, im.Seq(m.Seq)); err != nil {
-					return err
-				}
+			if from = im.Seq(m.Seq) + 1; from > end {
+				return nil
 			}
-			from = im.Seq(m.Seq) + 1
+			if err := f(&m); err != nil {
+				return err
+			}
 		}
+		more = p.More && len(p.Rows) > 0
 	}
 	return nil
 }

@@ -454,7 +454,7 @@ func TestEntriesComeOnceThoughTheConsumerStartsAgain(t *testing.T) {
 		}
 		for range 3 { // from the very beginning of the feed, over what is there
 			w.kill()
-			err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}})
+			err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("at/0/inbox")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -661,7 +661,7 @@ func TestF26InboxEntriesHaveTheIDOfTheirCause(t *testing.T) {
 		before := map[im.User][]string{"alice": w.inbox("alice"), "bob": w.inbox("bob")}
 		for range 3 {
 			w.kill()
-			if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}}); err != nil {
+			if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("at/0/inbox")}}); err != nil {
 				t.Fatal(err)
 			}
 			w.restart()

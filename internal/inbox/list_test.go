@@ -3,16 +3,11 @@ package inbox
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -109,64 +104,6 @@ func TestListGoesByTheNewestJoiningOrLeaving(t *testing.T) {
 			if it := l.parts[0].items.item(0); it.left != c.left || it.title != c.title || it.at != im.Seq(len(c.entries)) {
 				t.Errorf("%s: %+v", what, it)
 			}
-		}
-	})
-}
-
-// untrimmed is a store that forgets nothing.
-type untrimmed struct {
-	store.Store
-	trimmed []im.Pos
-}
-
-func (u *untrimmed) TrimFeed(_ context.Context, _ store.Feed, upTo im.Pos) error {
-	u.trimmed = append(u.trimmed, upTo)
-	return nil
-}
-
-// A consumer that lost the feed to another node, and does not know yet, does not
-// set its place back.
-func TestPlaceOfANewerConsumerStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: vfs.NewMem(), BallastBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := st.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		u := &untrimmed{Store: st}
-		node := func() *Consumer {
-			c := &Consumer{store: u, index: conv.NewChangeIndex(1, 0)}
-			var err error
-			if c.saved, c.was, err = c.place(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			c.done = c.saved.done
-			return c
-		}
-		save := func(c *Consumer, done, want im.Pos) {
-			t.Helper()
-			c.done = done
-			if err := c.save(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got := node().done; got != want {
-				t.Errorf("the place is %d, want %d", got, want)
-			}
-		}
-		old := node()
-		save(old, 1005, 1005)
-		next := node()
-		save(next, 1009, 1009)
-		save(old, 1007, 1009)
-		save(next, 1012, 1012)
-		// An Owner that follows one that died finds the newest commits in the feed.
-		want := []im.Pos{1005 - conv.RefanCommits, 1009 - conv.RefanCommits, 1012 - conv.RefanCommits}
-		if !slices.Equal(u.trimmed, want) {
-			t.Errorf("trimmed up to %v, want %v", u.trimmed, want)
 		}
 	})
 }

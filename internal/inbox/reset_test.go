@@ -47,7 +47,7 @@ func TestTrimmedFeedIsMadeGoodFromTheConversations(t *testing.T) {
 		w.allowed = "feed was trimmed"
 		w.consume()
 		w.settle()
-		if n := w.consumer.Resets.Load(); n != 1 {
+		if n := w.consumer.Resets(); n != 1 {
 			t.Errorf("%d resets", n)
 		}
 		states, token := w.all("alice", nil)
@@ -92,7 +92,7 @@ func TestTrimmedByAnotherNodeIsNoReset(t *testing.T) {
 		feed := w.convs.Owners()[0].Feed()
 		place := binary.BigEndian.AppendUint64(nil, uint64(w.trim()))
 		place = append(place, make([]byte, 16)...) // it knows everything, and has stored it once
-		if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: fmt.Appendf(nil, "inbox/%d", feed), Value: place}}); err != nil {
+		if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: fmt.Appendf(nil, "at/%d/inbox", feed), Value: place}}); err != nil {
 			t.Fatal(err)
 		}
 		more := w.group("more", "alice")
@@ -101,7 +101,7 @@ func TestTrimmedByAnotherNodeIsNoReset(t *testing.T) {
 		w.settle()
 		states, _ := w.all("alice", nil)
 		w.wantConvs("alice's list", states, team, more)
-		if n := late.Resets.Load(); n != 0 {
+		if n := late.Resets(); n != 0 {
 			t.Errorf("%d resets", n)
 		}
 	})
@@ -124,7 +124,7 @@ func TestPlaceIsSavedWhileItCatchesUp(t *testing.T) {
 		if err := late.CatchUp(context.Background(), tick); err != nil {
 			t.Fatal(err)
 		}
-		place, err := w.store.Record(context.Background(), store.Consumers, 0, fmt.Appendf(nil, "inbox/%d", w.convs.Owners()[0].Feed()))
+		place, err := w.store.Record(context.Background(), store.Consumers, 0, fmt.Appendf(nil, "at/%d/inbox", w.convs.Owners()[0].Feed()))
 		if err != nil || len(place) < 8 || binary.BigEndian.Uint64(place) < uint64(upTo) {
 			t.Errorf("the place is %x, %v; want one at %d or later", place, err, upTo)
 		}

@@ -31,7 +31,7 @@ var inboxRules = []rule{
 	{
 		name:    "index-without-its-feed",
 		holds:   "what changed after the index was stored is read from the feed",
-		patches: []patch{{"internal/inbox/place.go", `c.index.Touch(im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}, pos)`, `_ = it`}},
+		patches: []patch{{"internal/inbox/index.go", `c.index.Touch(im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}, pos)`, `_ = it`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
 	{
@@ -79,7 +79,7 @@ var inboxRules = []rule{
 	{
 		name:    "news-after-another-index",
 		holds:   "an index that another consumer has replaced is stored whole",
-		patches: []patch{{"internal/inbox/place.go", `if c.rewrite {`, `if false {`}},
+		patches: []patch{{"internal/inbox/index.go", `if c.rewrite {`, `if false {`}},
 		guards:  []guard{{"internal/inbox", "^TestF12IndexIsStoredAnewAfterAnotherConsumer$"}},
 	},
 }

@@ -288,8 +288,8 @@ var personalRules = []rule{
 	{
 		name:    "trim-by-the-first",
 		holds:   "a feed keeps what one of its consumers has not read",
-		patches: []patch{{"internal/store/consumer/consumer.go", `if !late {`, `if late {`}},
-		guards:  []guard{{"internal/store/consumer", "^TestFeedIsTrimmedByItsSlowestConsumer$"}},
+		patches: []patch{{"internal/feed/trim.go", `if !late {`, `if late {`}},
+		guards:  []guard{{"internal/feed", "^TestFeedIsTrimmedByItsSlowestConsumer$"}},
 	},
 	{
 		name:    "drop-slots",

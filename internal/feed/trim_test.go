@@ -1,4 +1,4 @@
-package consumer_test
+package feed
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/consumer"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
@@ -50,6 +49,12 @@ func TestFeedIsTrimmedByItsSlowestConsumer(t *testing.T) {
 			}
 		}
 	}
+	at := func(f store.Feed, name string, pos im.Pos) store.RecordPut {
+		return store.RecordPut{Table: store.Consumers, Key: key(f, name), Value: encode(pos, []byte("state"))}
+	}
+	gone := func(f store.Feed, name string) store.RecordPut {
+		return store.RecordPut{Table: store.Consumers, Key: key(f, name)}
+	}
 	for _, step := range []struct {
 		what string
 		puts []store.RecordPut
@@ -57,20 +62,20 @@ func TestFeedIsTrimmedByItsSlowestConsumer(t *testing.T) {
 		want im.Pos        // the oldest commit that is kept
 	}{
 		{"no consumer", nil, 50 * time.Hour, 1},
-		{"one", []store.RecordPut{consumer.Place(0, "inbox", 10)}, 50 * time.Hour, 7},
-		{"a slower one", []store.RecordPut{consumer.Place(0, "push", 8), consumer.Place(0, "inbox", 30), consumer.Place(1, "inbox", 3)}, 50 * time.Hour, 7},
-		{"it has read on", []store.RecordPut{consumer.Place(0, "push", 20)}, 50 * time.Hour, 17},
-		{"it reads nothing for a week", nil, consumer.MaxBehind + 20*time.Hour, 17},
-		{"and for longer", nil, consumer.MaxBehind + 21*time.Hour, 27},
-		{"it is gone", []store.RecordPut{consumer.Place(0, "inbox", 40), consumer.Place(0, "webhook", 35), consumer.Forget(0, "push")}, 50 * time.Hour, 32},
-		{"they are all forgotten", []store.RecordPut{consumer.Forget(0, "inbox"), consumer.Forget(0, "webhook")}, 50 * time.Hour, 32},
+		{"one", []store.RecordPut{at(0, "inbox", 10)}, 50 * time.Hour, 7},
+		{"a slower one", []store.RecordPut{at(0, "push", 8), at(0, "inbox", 30), at(1, "inbox", 3)}, 50 * time.Hour, 7},
+		{"it has read on", []store.RecordPut{at(0, "push", 20)}, 50 * time.Hour, 17},
+		{"it reads nothing for a week", nil, MaxBehind + 20*time.Hour, 17},
+		{"and for longer", nil, MaxBehind + 21*time.Hour, 27},
+		{"it is gone", []store.RecordPut{at(0, "inbox", 40), at(0, "webhook", 35), gone(0, "push")}, 50 * time.Hour, 32},
+		{"they are all forgotten", []store.RecordPut{gone(0, "inbox"), gone(0, "webhook")}, 50 * time.Hour, 32},
 	} {
 		if len(step.puts) > 0 {
 			if err := st.Update(t.Context(), step.puts); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := consumer.Trim(t.Context(), st, 0, began.Add(step.now), 4); err != nil {
+		if err := Trim(t.Context(), st, 0, began.Add(step.now), 4); err != nil {
 			t.Fatal(err)
 		}
 		if got := oldest(); got != step.want {

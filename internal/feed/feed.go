@@ -1,0 +1,226 @@
+// Package feed runs the consumers of the feeds. A consumer makes something of each commit:
+// it keeps lists of users, for example. It has a name and a position of its own in each feed,
+// and what it has made is durable before the position is stored. So it does everything at
+// least once. The feed forgets what all consumers have read, and waits for none that has read
+// nothing for MaxBehind.
+//
+//   - feed.go reads a feed for a consumer
+//   - position.go stores the position, and finds one to go on from when commits are gone
+//   - trim.go lets a feed forget
+//   - runner.go runs the consumers of the feeds that this node owns
+package feed
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wake"
+)
+
+// Options of a Consumer. The functions are called by Run, one at a time.
+type Options struct {
+	Name  string // of the consumer: a part of its key in the store
+	Feed  store.Feed
+	Store store.Store
+	Log   *slog.Logger
+	Keep  im.Pos // how many commits before the position of the slowest consumer the feed keeps
+
+	Published func() im.Pos                   // up to where the feed may be read
+	Moved     <-chan struct{}                 // has a token after Published has moved over a commit for the consumer
+	Concerns  func(after, upTo im.Pos) bool   // whether one of these commits may be for the consumer
+	Takes     func(it *storepb.FeedItem) bool // whether an item is for the consumer
+	Lacks     func(timeMs uint64)             // when the oldest commit was made that is to be read; 0: there is none
+	Begin     func(ctx context.Context)       // is called before the first read
+
+	// Take makes something of items, and returns nil when that is durable. anew: commits were
+	// trimmed before the consumer had read them. To make up for these it takes the whole
+	// conversations, whatever has happened in them.
+	Take   func(ctx context.Context, items []*storepb.FeedItem, anew bool) error
+	AtOnce int // about how many items Take gets
+
+	// State is what the consumer stores with its position, in one write: a value, and other
+	// records. StateRead gets the value that is stored: in New, and when another consumer
+	// of this feed and name has stored one since. nil: there is none.
+	State     func() (value []byte, puts []store.RecordPut)
+	StateRead func(value []byte)
+	Stored    func() // State is stored
+}
+
+// Consumer reads one feed.
+//
+// It reads without asking the store whether the feed is still owned by this node. A node that
+// stood still may go on with a feed that another node has by now. What it reads then is old,
+// but not wrong: all of it was published. The next owner's consumer takes the same items, and
+// the position that it has stored stays (Save), so nothing is left out.
+type Consumer struct {
+	o Options
+
+	done    im.Pos // everything up to here is taken
+	stored  im.Pos // the position in the store
+	was     []byte // its record, as it was read or written last; nil: there is none
+	rebuild im.Pos // up to here all items are taken anew
+
+	resets atomic.Uint64
+
+	asked chan struct{} // capacity 1; a token: somebody waits
+
+	mu      sync.Mutex // tier 1; guards the fields below
+	reached im.Pos     // done, as others see it
+	waiters []waiter
+}
+
+// waiter waits until a consumer has reached a position.
+type waiter struct {
+	pos im.Pos
+	ch  chan struct{} // closed then
+}
+
+const (
+	saveEvery = 5 * time.Second        // interval at which the position is stored while it moves; what a crash repeats is bounded by it
+	tryAgain  = 200 * time.Millisecond // until a consumer takes again what it could not take
+)
+
+// New continues where the last consumer of this feed and name stopped.
+func New(ctx context.Context, o Options) (*Consumer, error) {
+	c := &Consumer{o: o, asked: make(chan struct{}, 1)}
+	_, err := c.reread(ctx)
+	c.reached = c.done
+	return c, err
+}
+
+// Resets counts how often commits were trimmed, or damaged, before they were taken.
+func (c *Consumer) Resets() uint64 { return c.resets.Load() }
+
+// Await returns when everything that was published before the call is taken, or when ctx ends.
+func (c *Consumer) Await(ctx context.Context) error {
+	pos := c.o.Published()
+	c.mu.Lock()
+	if c.reached >= pos {
+		c.mu.Unlock()
+		return nil
+	}
+	w := waiter{pos, make(chan struct{})}
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+	wake.Set(c.asked)
+	select {
+	case <-w.ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wakeWaiters wakes those who wait for a position that is reached.
+func (c *Consumer) wakeWaiters() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reached = c.done
+	c.waiters = slices.DeleteFunc(c.waiters, func(w waiter) bool {
+		if w.pos <= c.reached {
+			close(w.ch)
+		}
+		return w.pos <= c.reached
+	})
+}
+
+// Run follows the feed until ctx ends, or the store has failed.
+func (c *Consumer) Run(ctx context.Context) error {
+	c.o.Begin(ctx)
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for {
+		var again <-chan time.Time // nil: nothing is left
+		if err := c.CatchUp(ctx, tick.C); err != nil {
+			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
+				return nil // whoever watches the store ends the process
+			}
+			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled { // others pass: consumers of many feeds write into one conversation
+				c.o.Log.Error("consume feed failed", "consumer", c.o.Name, "feed", c.o.Feed, "err", err)
+			}
+			again = time.After(tryAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again:
+		case <-c.o.Moved:
+		case <-c.asked:
+		case <-tick.C:
+			c.trySave(ctx)
+		}
+	}
+}
+
+// CatchUp takes what is published. It stores the position whenever a tick says so: while
+// commits come as quickly as they are taken it does not return, and a server that is killed
+// then would take all of them again.
+func (c *Consumer) CatchUp(ctx context.Context, tick <-chan time.Time) error {
+	for {
+		upTo := c.o.Published()
+		anew := c.done < c.rebuild
+		if !anew && !c.o.Concerns(c.done, upTo) {
+			c.o.Lacks(0)
+			c.done = max(c.done, upTo)
+			c.wakeWaiters()
+			return nil
+		}
+		if anew {
+			upTo = c.rebuild
+		}
+		items, at, err := c.read(ctx, upTo, anew)
+		if errors.Is(err, store.ErrTrimmed) || errors.Is(err, store.ErrCorrupt) {
+			if err := c.reset(ctx, upTo); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil {
+			err = c.o.Take(ctx, items, anew)
+		}
+		if err != nil {
+			return err
+		}
+		c.done = at
+		if anew && at >= c.rebuild {
+			if err := c.Save(ctx); err != nil { // else the next start finds the gap again
+				return err
+			}
+		}
+		c.wakeWaiters()
+		select {
+		case <-tick:
+			c.trySave(ctx)
+		default:
+		}
+	}
+}
+
+// read reads the next items up to upTo, and returns the position of the last commit that it has read.
+func (c *Consumer) read(ctx context.Context, upTo im.Pos, anew bool) (items []*storepb.FeedItem, at im.Pos, err error) {
+	at = c.done
+	err = c.o.Store.ScanFeed(ctx, c.o.Feed, c.done, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
+		for _, it := range e.Items {
+			if anew || c.o.Takes(it) {
+				if len(items) == 0 {
+					c.o.Lacks(e.TimeMs)
+				}
+				items = append(items, it)
+			}
+		}
+		at = p
+		return len(items) < c.o.AtOnce
+	})
+	if at > c.done && errors.Is(err, store.ErrCorrupt) {
+		err = nil // first what comes before the damage
+	}
+	return items, at, err
+}
