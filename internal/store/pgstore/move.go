@@ -3,25 +3,27 @@ package pgstore
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-const (
-	moveChunk = 2000 // rows copied at once
-	moveTail  = 64   // commits that may be left to copy when the partition is sealed
-)
+// moveTail is how many commits may be left to copy when the partition is sealed.
+const moveTail = 64
 
 // Bits of FeedItem.kinds that tell what a commit changed beside its rows.
 const (
@@ -30,6 +32,8 @@ const (
 	feedCursors    = 16
 	feedMarks      = 32
 )
+
+var errOtherMove = errors.New("another process moves the partition")
 
 // MovePartition takes a partition to another database, counted from 1 as the
 // DSNs are, while it is written. It copies what is there, then what the feed
@@ -58,6 +62,7 @@ type move struct {
 	s        *Store
 	part     im.Partition
 	src, dst *database
+	from, to *pgx.Conn // for copies, of src and dst
 	token    uint64
 	pos      im.Pos // copied up to here
 	began    time.Time
@@ -111,7 +116,7 @@ func (m *move) lock(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx, `SELECT db FROM petrel.placement WHERE part = $1 FOR UPDATE NOWAIT`, int32(m.part)).Scan(&from)
 	}()
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "55P03" {
-		return errors.New("another process moves the partition")
+		return errOtherMove
 	} else if err != nil {
 		return asError(err, true)
 	}
@@ -186,8 +191,11 @@ func (m *move) claim(ctx context.Context) error {
 // carry copies the partition and opens the copy. If that fails before, the
 // partition is open where it was.
 func (m *move) carry(ctx context.Context) (err error) {
-	if err := m.wipe(ctx); err != nil {
-		return fmt.Errorf("clear the destination: %w", err)
+	for d, c := range map[*database]**pgx.Conn{m.src: &m.from, m.dst: &m.to} {
+		if *c, err = d.dial(ctx); err != nil {
+			return asError(err, true)
+		}
+		defer func() { _ = (*c).Close(context.WithoutCancel(ctx)) }() // what is not committed is given up
 	}
 	back := true
 	defer func() {
@@ -204,7 +212,7 @@ func (m *move) carry(ctx context.Context) (err error) {
 		return fmt.Errorf("begin: %w", err)
 	}
 	for _, t := range partTables {
-		if err := m.copy(ctx, t, ""); err != nil {
+		if err := m.copy(ctx, t.name, "true"); err != nil {
 			return err
 		}
 	}
@@ -237,7 +245,7 @@ func (m *move) carry(ctx context.Context) (err error) {
 		return fmt.Errorf("the partition is sealed, and its copy may be open: move it again: %w", err)
 	case n != 1:
 		back = true
-		return errors.New("another process moves the partition")
+		return errOtherMove
 	}
 	return nil
 }
@@ -269,26 +277,9 @@ func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 			store.FeedSealed, store.FeedMoving), int32(m.part), int64(m.token)).Scan(&epoch, &pos, &trim)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = errors.New("another process moves the partition")
+		err = errOtherMove
 	}
 	return epoch, pos, trim, err
-}
-
-// wipe deletes what an earlier copy left at the destination.
-func (m *move) wipe(ctx context.Context) error {
-	for _, t := range partTables {
-		for {
-			n, err := m.dst.exec(ctx, fmt.Sprintf(`DELETE FROM petrel.%s WHERE part = $1 AND (%s) IN (SELECT %s FROM petrel.%s WHERE part = $1 LIMIT %d)`,
-				t.name, t.key, t.key, t.name, 5*moveChunk), int32(m.part))
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				break
-			}
-		}
-	}
-	return nil
 }
 
 // changes is what commits have done to a conversation.
@@ -315,153 +306,94 @@ func (m *move) tail(ctx context.Context, upTo im.Pos) error {
 	if err != nil {
 		return err
 	}
-	byName := map[string]partTable{}
-	for _, t := range partTables {
-		byName[t.name] = t
-	}
-	if err := m.copy(ctx, byName["feed"], `pos > $2 AND pos <= $3`, int64(m.pos), int64(upTo)); err != nil {
+	if err := m.copy(ctx, "feed", fmt.Sprintf("pos > %d AND pos <= %d", m.pos, upTo)); err != nil {
 		return err
 	}
 	for k, c := range changed {
-		const of = `tenant = $2 AND conv = $3`
-		steps := map[string]string{"convs": of}
-		if c.from > 0 {
-			steps["msg"], steps["dedupe"] = of+fmt.Sprintf(` AND seq >= %d`, c.from), of+fmt.Sprintf(` AND seq >= %d`, c.from)
-		}
-		if c.kinds&feedRewrites != 0 { // of what was there before, what has the flag in its head
-			steps["msg"] = of + fmt.Sprintf(` AND (seq >= %d OR length(value) > 1 AND get_byte(value, 1) & %d <> 0)`, c.from, store.RowRewritten)
-		}
-		if c.kinds&feedMembership != 0 {
-			steps["members"] = of
-		}
-		if c.kinds&feedCursors != 0 {
-			steps["cursors"] = of
-		}
-		if c.kinds&feedMarks != 0 {
-			steps["marks"] = of
-		}
-		for name, where := range steps {
-			if err := m.copy(ctx, byName[name], where, int32(k.Tenant), [16]byte(k.Conv)); err != nil {
-				return err
-			}
+		if err := m.copyConversation(ctx, k, c); err != nil {
+			return err
 		}
 	}
 	m.pos = upTo
 	return nil
 }
 
-// copy copies the rows of the partition that where chooses, whose parameters
-// begin with $2, and compares each chunk with what the destination has then.
-func (m *move) copy(ctx context.Context, t partTable, where string, args ...any) error {
-	if where == "" {
-		where = "true"
+// copyConversation copies what was changed of a conversation.
+func (m *move) copyConversation(ctx context.Context, k im.Key, c changes) error {
+	of := fmt.Sprintf("tenant = %d AND conv = '%x'", k.Tenant, k.Conv[:])
+	steps := map[string]string{"convs": of}
+	var rows []string
+	if c.from > 0 {
+		steps["dedupe"] = fmt.Sprintf("%s AND seq >= %d", of, c.from)
+		rows = append(rows, fmt.Sprintf("seq >= %d", c.from))
 	}
-	args = append([]any{int32(m.part)}, args...)
-	keys := strings.Split(t.key, ", ")
-	var last []any // the key of the last row copied
-	for {
-		rows, err := m.read(ctx, m.src, t, where, args, last, nil)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		before := last
-		last = nil
-		for _, k := range keys {
-			last = append(last, rows[len(rows)-1][t.index(k)])
-		}
-		if err := m.insert(ctx, t, rows); err != nil {
-			return err
-		}
-		got, err := m.read(ctx, m.dst, t, where, args, before, last)
+	if c.kinds&feedRewrites != 0 { // what has the flag in its head
+		seqs, err := collect(ctx, m.src, scanInt, fmt.Sprintf(`SELECT seq FROM petrel.msg WHERE part = $1 AND %s AND length(value) > 1 AND get_byte(value, 1) & %d <> 0`,
+			of, store.RowRewritten), int32(m.part))
 		if err != nil {
 			return err
 		}
-		if want := t.encode(rows); !slicesEqual(want, t.encode(got)) {
-			return fmt.Errorf("a copy of %d rows of %s has %d, or others: %w", len(rows), t.name, len(got), store.ErrCorrupt)
-		}
-		if len(rows) < moveChunk {
-			return nil
+		rows = append(rows, fmt.Sprintf("seq = ANY ('{%s}')", strings.Trim(strings.ReplaceAll(fmt.Sprint(seqs), " ", ","), "[]")))
+	}
+	if len(rows) > 0 {
+		steps["msg"] = fmt.Sprintf("%s AND (%s)", of, strings.Join(rows, " OR "))
+	}
+	for kind, table := range map[uint32]string{feedMembership: "members", feedCursors: "cursors", feedMarks: "marks"} {
+		if c.kinds&kind != 0 {
+			steps[table] = of
 		}
 	}
+	for table, where := range steps {
+		if err := m.copy(ctx, table, where); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// read reads at most moveChunk rows behind the key after, up to the key upTo;
-// nil: no bound.
-func (m *move) read(ctx context.Context, d *database, t partTable, where string, args, after, upTo []any) ([][]any, error) {
-	args = args[:len(args):len(args)]
-	bound := func(op string, key []any) string {
-		if key == nil {
-			return ""
+// copy puts the rows of the partition that where chooses in the place of those that the
+// destination has of them, and compares what the destination has then.
+func (m *move) copy(ctx context.Context, table, where string) error {
+	t := partTables[slices.IndexFunc(partTables, func(t partTable) bool { return t.name == table })]
+	where = fmt.Sprintf(" FROM petrel.%s WHERE part = %d AND %s", t.name, m.part, where)
+	read := fmt.Sprintf("COPY (SELECT %s%s ORDER BY %s) TO STDOUT (FORMAT binary)", t.columns, where, t.key)
+	err := func() error {
+		forgetWarning(m.to.PgConn())
+		tx, err := m.to.Begin(ctx)
+		if err != nil {
+			return err
 		}
-		params := make([]string, len(key))
-		for i, v := range key {
-			args = append(args, v)
-			params[i] = fmt.Sprintf("$%d", len(args))
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
+		own, err := tx.Exec(ctx, fmt.Sprintf(`SELECT FROM petrel.part WHERE id = %d AND holder = %d AND state = %d FOR SHARE`, m.part, int64(m.token), store.FeedSealed))
+		if err == nil && own.RowsAffected() != 1 {
+			err = errOtherMove
 		}
-		return fmt.Sprintf(" AND (%s) %s (%s)", t.key, op, strings.Join(params, ", "))
-	}
-	sql := fmt.Sprintf(`SELECT %s FROM petrel.%s WHERE part = $1 AND %s`, t.columns, t.name, where) + bound(">", after) + bound("<=", upTo)
-	return collect(ctx, d, func(r pgx.CollectableRow) ([]any, error) { return r.Values() }, sql+fmt.Sprintf(` ORDER BY %s LIMIT %d`, t.key, moveChunk), args...)
-}
-
-// insert writes rows to the destination.
-func (m *move) insert(ctx context.Context, t partTable, rows [][]any) error {
-	names, types := strings.Split(t.columns, ", "), strings.Split(t.types, ", ")
-	var params, set []string
-	for i, n := range names {
-		params = append(params, fmt.Sprintf("$%d::%s[]", i+1, types[i]))
-		set = append(set, fmt.Sprintf("%s = excluded.%s", n, n))
-	}
-	sql := fmt.Sprintf(`INSERT INTO petrel.%s (%s) SELECT * FROM unnest(%s) ON CONFLICT (part, %s) DO UPDATE SET %s`,
-		t.name, t.columns, strings.Join(params, ", "), t.key, strings.Join(set, ", "))
-	values := t.encode(rows)
-	return m.dst.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		return c.PgConn().ExecParams(ctx, sql, values, nil, []int16{pgx.BinaryFormatCode}, nil).Read().Err
-	})
-}
-
-// index is the place of a column.
-func (t partTable) index(column string) int {
-	for i, c := range strings.Split(t.columns, ", ") {
-		if c == column {
-			return i
+		if err == nil {
+			_, err = tx.Exec(ctx, "DELETE"+where)
 		}
-	}
-	return -1
-}
-
-// encode makes an array of each column.
-func (t partTable) encode(rows [][]any) [][]byte {
-	var all [][]byte
-	for i, name := range strings.Split(t.types, ", ") {
-		a := array{oid: columnTypes[name]}
-		a.reset()
-		for _, r := range rows {
-			switch v := r[i].(type) {
-			case int32:
-				a.int4(int(v))
-			case int64:
-				a.int8(uint64(v))
-			case [16]byte:
-				a.uuid(v)
-			case string:
-				a.text(v)
-			case []byte:
-				a.bytes(v)
-			default:
-				im.Assert(false, "column %d of %s is a %T", i, t.name, v)
-			}
+		if err != nil {
+			return err
 		}
-		all = append(all, a.encode())
-	}
-	return all
-}
-
-func slicesEqual(a, b [][]byte) bool {
-	for i := range a {
-		if !bytes.Equal(a[i], b[i]) {
-			return false
+		sent, got := sha256.New(), sha256.New()
+		r, w := io.Pipe()
+		var reader errgroup.Group
+		reader.Go(func() error {
+			_, err := m.from.PgConn().CopyTo(ctx, io.MultiWriter(w, sent), read)
+			_ = w.CloseWithError(err) // never fails
+			return err
+		})
+		_, err = m.to.PgConn().CopyFrom(ctx, r, fmt.Sprintf("COPY petrel.%s (%s) FROM STDIN (FORMAT binary)", t.name, t.columns))
+		_ = r.CloseWithError(err) // never fails
+		if err = errors.Join(reader.Wait(), err); err == nil {
+			_, err = m.to.PgConn().CopyTo(ctx, got, read)
 		}
-	}
-	return true
+		if err == nil && !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
+			err = fmt.Errorf("what was copied of %s is not what is there then: %w", t.name, store.ErrCorrupt)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Commit(ctx)
+	}()
+	return asError(errors.Join(err, m.src.stale(m.from.PgConn()), m.dst.stale(m.to.PgConn()), warned(m.to.PgConn())), true)
 }
