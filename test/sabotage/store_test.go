@@ -334,7 +334,7 @@ var postgresRules = []rule{
 	{
 		name:    "value-of-another-key",
 		holds:   "reads that share a statement get each the value of their own key",
-		patches: []patch{{"internal/store/pgstore/join.go", `return s.values[i], nil`, `return s.values[min(i, 0)], nil`}},
+		patches: []patch{{"internal/store/pgstore/join.go", `q.value = values[i]`, `q.value = values[min(i, 0)]`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestLookupsAtTheSameTimeShareAStatement$"}},
 	},
 	{

@@ -20,21 +20,9 @@ func Check(ctx context.Context, o Options) error {
 			return fmt.Errorf("check the databases: %w", err)
 		}
 		d.bare = true
-		if err := d.usable(ctx); err != nil {
+		if err := d.alone(ctx, d.checkServer); err != nil {
 			return fmt.Errorf("check database %s: %w", d.name, d.advice(err))
 		}
 	}
 	return nil
-}
-
-// usable dials and asks what Open asks first.
-func (d *database) usable(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
-	defer cancel()
-	c, err := d.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
-	return d.checkServer(ctx, c)
 }

@@ -21,113 +21,71 @@ const joinedKeys = 256
 // under way share the next one: a sync of a user with 1,000 conversations asks for
 // 2,000 cursors, many at a time. Who asks alone does not wait. A statement always
 // begins after the questions that it answers.
-//
-// It has no goroutine. The first of those who share a statement reads for all.
 type lookup[K any] struct {
-	read func(ctx context.Context, keys []K) ([][]byte, error) // nil elements: there is none
+	read  func(ctx context.Context, keys []K) ([][]byte, error) // nil elements: there is none
+	tasks sync.WaitGroup                                        // readers
 
-	mu   sync.Mutex // tier 0; guards the fields below
-	busy int        // statements under way, and one that is about to begin
-	next *shared[K] // nil: nobody waits
+	mu      sync.Mutex     // tier 0; guards the fields below
+	readers int            // that run, each with a statement under way
+	waiting []*question[K] // that no statement answers yet; bounded by those who ask
 }
 
-// shared is one statement and those who wait for it.
-type shared[K any] struct {
-	// Guarded by lookup.mu until the statement begins.
-	keys    []K
-	waiting int  // who has not given up
-	called  bool // the token was sent
-
-	turn   chan struct{} // capacity 1; whoever takes the token reads for all
-	done   chan struct{} // closed when the fields below are set
-	values [][]byte
-	err    error
-	left   bool // the context of the one who read has ended: the others ask by themselves
+// question is who waits for the value of a key.
+type question[K any] struct {
+	key   K
+	done  chan struct{} // closed when the fields below are set
+	value []byte
+	err   error
 }
 
 // get reads the value of a key; nil: there is none.
 func (l *lookup[K]) get(ctx context.Context, k K) ([]byte, error) {
+	q := &question[K]{key: k, done: make(chan struct{})}
 	l.mu.Lock()
-	if l.busy < joinedReads {
-		l.busy++
-		l.mu.Unlock()
-		defer l.pass()
-		return l.alone(ctx, k)
+	l.waiting = append(l.waiting, q)
+	if l.readers < joinedReads {
+		l.readers++
+		l.tasks.Go(l.answer)
 	}
-	if l.next == nil {
-		l.next = &shared[K]{turn: make(chan struct{}, 1), done: make(chan struct{})}
-	}
-	s := l.next
-	if len(s.keys) == joinedKeys { // more at once than a statement takes
-		l.mu.Unlock()
-		return l.alone(ctx, k)
-	}
-	i := len(s.keys)
-	s.keys = append(s.keys, k)
-	s.waiting++
 	l.mu.Unlock()
 	select {
-	case <-s.turn:
-		l.begin(s)
-		s.values, s.err = l.read(ctx, s.keys)
-		s.left = s.err != nil && ctx.Err() != nil
-		close(s.done)
-		l.pass()
-	case <-s.done:
+	case <-q.done:
+		return q.value, q.err
 	case <-ctx.Done():
-		l.leave(s)
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the store had the time that the caller gave it
 			return nil, fmt.Errorf("%w: %w", store.ErrStalled, ctx.Err())
 		}
 		return nil, ctx.Err()
 	}
-	switch {
-	case s.left && ctx.Err() == nil:
-		return l.alone(ctx, k)
-	case s.err != nil:
-		return nil, s.err
-	}
-	return s.values[i], nil
 }
 
-func (l *lookup[K]) alone(ctx context.Context, k K) ([]byte, error) {
-	values, err := l.read(ctx, []K{k})
-	if err != nil {
-		return nil, err
+// answer reads for those who wait until nobody does. Who gives up does not end the
+// statement of the others.
+func (l *lookup[K]) answer() {
+	for {
+		l.mu.Lock()
+		n := min(len(l.waiting), joinedKeys)
+		now := l.waiting[:n:n]
+		l.waiting = l.waiting[n:]
+		if n == 0 {
+			l.readers--
+			l.waiting = nil
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		keys := make([]K, n)
+		for i, q := range now {
+			keys[i] = q.key
+		}
+		values, err := l.read(context.Background(), keys) // bounded by the patience of the database
+		for i, q := range now {
+			if q.err = err; err == nil {
+				q.value = values[i]
+			}
+			close(q.done)
+		}
 	}
-	return values[0], nil
-}
-
-// begin ends the joining of s.
-func (l *lookup[K]) begin(s *shared[K]) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next = nil
-}
-
-// leave is for one who gives up. The last one takes what was meant for all of them.
-func (l *lookup[K]) leave(s *shared[K]) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s.waiting--; s.waiting > 0 || l.next != s {
-		return
-	}
-	l.next = nil
-	if s.called {
-		l.busy--
-	}
-}
-
-// pass lets the next statement begin when one has ended.
-func (l *lookup[K]) pass() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.next; s != nil && !s.called {
-		s.called = true
-		s.turn <- struct{}{} // has room
-		return
-	}
-	l.busy--
 }
 
 // lookups are those of one database.
@@ -136,6 +94,13 @@ type lookups struct {
 	members lookup[userKey]
 	convs   lookup[im.Key]
 	records lookup[recordKey]
+}
+
+// wait returns when no statement is under way.
+func (l *lookups) wait() {
+	for _, tasks := range []*sync.WaitGroup{&l.cursors.tasks, &l.members.tasks, &l.convs.tasks, &l.records.tasks} {
+		tasks.Wait()
+	}
 }
 
 // userKey names what a conversation has of one user.

@@ -64,13 +64,12 @@ func TestLookupsAtTheSameTimeShareAStatement(t *testing.T) {
 		if err := all.Wait(); err != nil {
 			t.Error(err)
 		}
-		// Two find nobody before them, joinedKeys share the next statement, and the others
-		// find it full.
-		if d := time.Since(begun); d != 2*time.Second || x.most != joinedKeys || x.statements != 1000-joinedKeys+1 {
+		// Two statements may have begun with one key each; the others are full, but the last one.
+		if d := time.Since(begun); d > 3*time.Second || x.most != joinedKeys || x.statements > 6 {
 			t.Errorf("1000 lookups took %v in %d statements, the largest with %d keys", d, x.statements, x.most)
 		}
-		if l.busy != 0 || l.next != nil {
-			t.Errorf("%d statements are under way after all", l.busy)
+		if l.tasks.Wait(); l.readers != 0 || l.waiting != nil {
+			t.Errorf("%d statements are under way after all", l.readers)
 		}
 		began := time.Now()
 		if err := x.want(l, 5, 0); err != nil || time.Since(began) != time.Second {
@@ -120,8 +119,9 @@ func TestLookupsOutliveTheirReader(t *testing.T) {
 			if err := all.Wait(); err != nil {
 				t.Errorf("round %d: %v", round, err)
 			}
-			if err := x.want(l, 5, 0); err != nil || l.busy != 0 || l.next != nil {
-				t.Errorf("round %d: after it all: %v, %d statements are under way", round, err, l.busy)
+			err := x.want(l, 5, 0)
+			if l.tasks.Wait(); err != nil || l.readers != 0 || l.waiting != nil {
+				t.Errorf("round %d: after it all: %v, %d statements are under way", round, err, l.readers)
 			}
 		}
 	})

@@ -52,6 +52,35 @@ func scanNamed(r pgx.CollectableRow) (pair, error) {
 	return pair{name: append([]byte{}, v[0]...), value: append([]byte{}, v[1]...)}, nil
 }
 
+// pages reads rows, limit of them at a time, until each returns false. next is the statement
+// that reads those behind a row; nil: the first ones.
+func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFunc[T], next func(last *T) (string, []any), each func(*T) (bool, error)) error {
+	for last := (*T)(nil); ; {
+		sql, args := next(last)
+		rows, err := collect(ctx, d, scan, sql, args...)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if more, err := each(&rows[i]); err != nil || !more {
+				return err
+			}
+		}
+		if len(rows) < limit {
+			return nil
+		}
+		last = &rows[limit-1]
+	}
+}
+
+// failed says what a method was about when it fails.
+func failed(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
 // key is a conversation as a statement's first three arguments.
 func key(c im.Key) (part, tenant int32, conv [16]byte) {
 	return int32(im.PartitionOf(c.Conv)), int32(c.Tenant), c.Conv
@@ -80,7 +109,9 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
 // costs nothing.
 const chunkBytes = 48 << 10
 
-// rowsOf reads the rows between $4 and $5 in an order, until they have $6 bytes.
+// rowsUp and rowsDown read the rows between $4 and $5, until they have $6 bytes.
+var rowsUp, rowsDown = rowsOf("ASC"), rowsOf("DESC")
+
 func rowsOf(order string) string {
 	return fmt.Sprintf(`SELECT seq, value FROM (
 		SELECT seq, value, sum(octet_length(value)) OVER (ORDER BY seq %[1]s ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - octet_length(value) AS before
@@ -90,13 +121,8 @@ func rowsOf(order string) string {
 
 // Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
-	sql := rowsOf("ASC")
 	for from <= to {
-		end := to
-		if to-from >= chunk {
-			end = from + chunk - 1
-		}
-		n, err := s.someRows(ctx, c, sql, from, end, from, 1, fn)
+		n, err := s.someRows(ctx, c, rowsUp, from, min(to, from+chunk-1), from, 1, fn)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -107,20 +133,12 @@ func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(sto
 
 // RowsDown implements store.Store.
 func (s *Store) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
-	sql := rowsOf("DESC")
-	for from <= to {
-		begin := from
-		if to-from >= chunk {
-			begin = to - chunk + 1
-		}
-		n, err := s.someRows(ctx, c, sql, begin, to, to, ^im.Seq(0), fn) // -1
+	for left := to - from + 1; from <= to && left > 0; {
+		n, err := s.someRows(ctx, c, rowsDown, to-min(left, chunk)+1, to, to, ^im.Seq(0), fn) // -1
 		if err != nil || n == 0 {
 			return err
 		}
-		if to-from < n {
-			return nil
-		}
-		to -= n
+		to, left = to-n, left-n
 	}
 	return nil
 }
@@ -178,11 +196,14 @@ func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, er
 	return seqs, nil
 }
 
-// parse decodes the record that is stored at an address.
-func parse[T any, M interface {
+// record is what is generated for a record.
+type record[T any] interface {
 	*T
 	UnmarshalVT([]byte) error
-}](d *database, s *sums, at address, stored []byte) (M, error) {
+}
+
+// parse decodes the record that is stored at an address.
+func parse[T any, M record[T]](d *database, s *sums, at address, stored []byte) (M, error) {
 	m := M(new(T))
 	v, err := d.sound(s, at, stored)
 	if err != nil {
@@ -194,93 +215,66 @@ func parse[T any, M interface {
 	return m, nil
 }
 
-// Conversation implements store.Store.
-func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error) {
-	v, err := s.holding(c).convs.get(ctx, c)
-	var rec *storepb.Conversation
-	if err == nil && v != nil {
-		rec, err = parse[storepb.Conversation](s.holding(c), &sums{}, address{kind: kindConversation, conv: c}, v)
+// look reads the record that l finds by a key; nil: there is none.
+func look[T any, M record[T], K any](ctx context.Context, d *database, l *lookup[K], k K, at address) (M, error) {
+	v, err := l.get(ctx, k)
+	if err != nil || v == nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read conversation %s: %w", c, err)
-	}
-	return rec, nil
+	return parse[T, M](d, &sums{}, at, v)
 }
 
-// Members implements store.Store.
-func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
-	err := users(ctx, s.holding(c), kindMember, c, "",
-		`SELECT member, record FROM petrel.members WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
-	if err != nil {
-		return fmt.Errorf("read members of %s: %w", c, err)
-	}
-	return nil
+// Conversation implements store.Store.
+func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error) {
+	d := s.holding(c)
+	rec, err := look[storepb.Conversation](ctx, d, &d.convs, c, address{kind: kindConversation, conv: c})
+	return rec, failed(err, "read conversation %s", c)
 }
 
 // Member implements store.Store.
 func (s *Store) Member(ctx context.Context, c im.Key, u im.User) (*storepb.Member, error) {
-	v, err := s.holding(c).members.get(ctx, userKey{c, u})
-	var rec *storepb.Member
-	if err == nil && v != nil {
-		rec, err = parse[storepb.Member](s.holding(c), &sums{}, address{kind: kindMember, conv: c, name: string(u)}, v)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read member %s of %s: %w", u, c, err)
-	}
-	return rec, nil
-}
-
-// Cursors implements store.Store.
-func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error {
-	err := users(ctx, s.holding(c), kindCursor, c, after,
-		`SELECT member, record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
-	if err != nil {
-		return fmt.Errorf("read cursors of %s: %w", c, err)
-	}
-	return nil
-}
-
-// users reads the records of the users of a conversation whose id is greater than after;
-// "": of all.
-func users[T any, M interface {
-	*T
-	UnmarshalVT([]byte) error
-}](ctx context.Context, d *database, k kind, c im.Key, after im.User, sql string, fn func(im.User, M) bool) error {
-	const chunk = 4 * chunk // they are small
-	sum := &sums{}
-	part, tenant, conv := key(c)
-	for {
-		rows, err := collect(ctx, d, scanNamed, sql, part, tenant, conv, string(after), chunk)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			m, err := parse[T, M](d, sum, address{kind: k, conv: c, name: string(r.name)}, r.value)
-			if err != nil {
-				return fmt.Errorf("%s: %w", r.name, err)
-			}
-			if !fn(im.User(r.name), m) {
-				return nil
-			}
-		}
-		if len(rows) < chunk {
-			return nil
-		}
-		after = im.User(rows[chunk-1].name)
-	}
+	d := s.holding(c)
+	rec, err := look[storepb.Member](ctx, d, &d.members, userKey{c, u}, address{kind: kindMember, conv: c, name: string(u)})
+	return rec, failed(err, "read member %s of %s", u, c)
 }
 
 // Cursor implements store.Store.
 func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
-	v, err := s.holding(c).cursors.get(ctx, userKey{c, u})
-	var rec *storepb.Cursor
-	if err == nil && v != nil {
-		rec, err = parse[storepb.Cursor](s.holding(c), &sums{}, address{kind: kindCursor, conv: c, name: string(u)}, v)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read cursor of %s in %s: %w", u, c, err)
-	}
-	return rec, nil
+	d := s.holding(c)
+	rec, err := look[storepb.Cursor](ctx, d, &d.cursors, userKey{c, u}, address{kind: kindCursor, conv: c, name: string(u)})
+	return rec, failed(err, "read cursor of %s in %s", u, c)
+}
+
+// Members implements store.Store.
+func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
+	return failed(users(ctx, s.holding(c), kindMember, c, "", "members", fn), "read members of %s", c)
+}
+
+// Cursors implements store.Store.
+func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error {
+	return failed(users(ctx, s.holding(c), kindCursor, c, after, "cursors", fn), "read cursors of %s", c)
+}
+
+// users reads the records of the users of a conversation whose id is greater than after;
+// "": of all.
+func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Key, after im.User, table string, fn func(im.User, M) bool) error {
+	const chunk = 4 * chunk // they are small
+	sum := &sums{}
+	part, tenant, conv := key(c)
+	return pages(ctx, d, chunk, scanNamed, func(last *pair) (string, []any) {
+		from := string(after)
+		if last != nil {
+			from = string(last.name)
+		}
+		return "SELECT member, record FROM petrel." + table + " WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5",
+			[]any{part, tenant, conv, from, chunk}
+	}, func(r *pair) (bool, error) {
+		m, err := parse[T, M](d, sum, address{kind: k, conv: c, name: string(r.name)}, r.value)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", r.name, err)
+		}
+		return fn(im.User(r.name), m), nil
+	})
 }
 
 // scanMark reads a bigint, a text and a bytea.
@@ -309,26 +303,16 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 		behind--
 		after = lastName
 	}
-	for {
-		rows, err := collect(ctx, d, scanMark, marksBetween, part, tenant, conv, int32(k), int64(to), int64(behind), after, 4*chunk)
-		if err != nil {
-			return fmt.Errorf("read marks %d of %s from %d to %d: %w", k, c, from, to, err)
+	err := pages(ctx, d, 4*chunk, scanMark, func(last *pair) (string, []any) {
+		if last != nil {
+			behind, after = im.Seq(last.n), string(last.name)
 		}
-		for _, r := range rows {
-			v, err := d.sound(sum, markAddress(c, k, im.Seq(r.n), string(r.name)), r.value)
-			if err != nil {
-				return fmt.Errorf("read mark %d of %s at %d: %w", k, c, r.n, err)
-			}
-			if len(v) > 0 && !fn(im.Seq(r.n), string(r.name), v) {
-				return nil
-			}
-		}
-		if len(rows) < 4*chunk {
-			return nil
-		}
-		last := rows[len(rows)-1]
-		behind, after = im.Seq(last.n), string(last.name)
-	}
+		return marksBetween, []any{part, tenant, conv, int32(k), int64(to), int64(behind), after, 4 * chunk}
+	}, func(r *pair) (bool, error) {
+		v, err := d.sound(sum, markAddress(c, k, im.Seq(r.n), string(r.name)), r.value)
+		return err == nil && (len(v) == 0 || fn(im.Seq(r.n), string(r.name), v)), failed(err, "mark at %d", r.n)
+	})
+	return failed(err, "read marks %d of %s from %d to %d", k, c, from, to)
 }
 
 // marksByName is read by an index of its own, which has the rows of this kind only. So the
@@ -341,26 +325,19 @@ func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name st
 	im.Assert(k == store.MarkMention, "marks of kind %d are not ordered by name", k)
 	d, sum := s.holding(c), &sums{}
 	part, tenant, conv := key(c)
-	for from <= to {
-		rows, err := collect(ctx, d, scanNumbered, marksByName, part, tenant, conv, name, int64(from), int64(to), chunk)
-		if err != nil {
-			return fmt.Errorf("read marks %d of %s from %d to %d: %w", k, c, from, to, err)
-		}
-		for _, r := range rows {
-			v, err := d.sound(sum, markAddress(c, k, im.Seq(r.n), name), r.value)
-			if err != nil {
-				return fmt.Errorf("read mark %d of %s at %d: %w", k, c, r.n, err)
-			}
-			if len(v) > 0 && !fn(im.Seq(r.n), v) {
-				return nil
-			}
-		}
-		if len(rows) < chunk {
-			return nil
-		}
-		from = im.Seq(rows[len(rows)-1].n) + 1
+	if from > to {
+		return nil
 	}
-	return nil
+	err := pages(ctx, d, chunk, scanNumbered, func(last *pair) (string, []any) {
+		if last != nil {
+			from = im.Seq(last.n) + 1
+		}
+		return marksByName, []any{part, tenant, conv, name, int64(from), int64(to), chunk}
+	}, func(r *pair) (bool, error) {
+		v, err := d.sound(sum, markAddress(c, k, im.Seq(r.n), name), r.value)
+		return err == nil && (len(v) == 0 || fn(im.Seq(r.n), v)), failed(err, "mark at %d", r.n)
+	})
+	return failed(err, "read marks %d of %s from %d to %d", k, c, from, to)
 }
 
 // lastName is greater than every name of a mark: no character is greater.
@@ -456,10 +433,7 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 	if err == nil && v != nil {
 		v, err = s.records().sound(&sums{}, recordAddress(t, tenant, key), v)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read table %d key %q: %w", t, key, err)
-	}
-	return v, nil
+	return v, failed(err, "read table %d key %q", t, key)
 }
 
 // bare is b, never nil: that would be NULL.
@@ -472,18 +446,12 @@ func bare(b []byte) []byte {
 
 // Records implements store.Store.
 func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
-	if err := s.recordsIn(ctx, t, tenant, prefix, after(prefix), false, fn); err != nil {
-		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
-	}
-	return nil
+	return failed(s.recordsIn(ctx, t, tenant, prefix, after(prefix), false, fn), "read table %d prefix %q", t, prefix)
 }
 
 // RecordsFrom implements store.Store.
 func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error {
-	if err := s.recordsIn(ctx, t, tenant, from, nil, false, fn); err != nil {
-		return fmt.Errorf("read table %d from %q: %w", t, from, err)
-	}
-	return nil
+	return failed(s.recordsIn(ctx, t, tenant, from, nil, false, fn), "read table %d from %q", t, from)
 }
 
 // RecordsDown implements store.Store.
@@ -491,48 +459,32 @@ func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant
 	if end := after(prefix); len(below) == 0 || end != nil && bytes.Compare(end, below) < 0 {
 		below = end
 	}
-	if err := s.recordsIn(ctx, t, tenant, prefix, below, true, fn); err != nil {
-		return fmt.Errorf("read table %d prefix %q down: %w", t, prefix, err)
-	}
-	return nil
+	return failed(s.recordsIn(ctx, t, tenant, prefix, below, true, fn), "read table %d prefix %q down", t, prefix)
 }
 
 // recordsIn reads the records from one key to another, which is not read; nil: to
 // the end. down begins with the last one.
 func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, down bool, fn func(key, value []byte) bool) error {
 	sum := &sums{}
-	for {
+	return pages(ctx, s.records(), chunk, scanNamed, func(last *pair) (string, []any) {
+		switch {
+		case last != nil && down:
+			below = last.name
+		case last != nil:
+			from = append(last.name, 0) // the least key behind it
+		}
 		sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3`, []any{int32(t), int32(tenant), bare(from), chunk}
 		if below != nil {
 			sql, args = sql+` AND key < $5`, append(args, below)
 		}
 		if down {
-			sql += ` ORDER BY key DESC LIMIT $4`
-		} else {
-			sql += ` ORDER BY key LIMIT $4`
+			return sql + ` ORDER BY key DESC LIMIT $4`, args
 		}
-		rows, err := collect(ctx, s.records(), scanNamed, sql, args...)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			v, err := s.records().sound(sum, recordAddress(t, tenant, r.name), r.value)
-			if err != nil {
-				return fmt.Errorf("key %q: %w", r.name, err)
-			}
-			if !fn(r.name, v) {
-				return nil
-			}
-		}
-		if len(rows) < chunk {
-			return nil
-		}
-		if last := rows[chunk-1].name; down {
-			below = last
-		} else {
-			from = append(last, 0) // the least key behind it
-		}
-	}
+		return sql + ` ORDER BY key LIMIT $4`, args
+	}, func(r *pair) (bool, error) {
+		v, err := s.records().sound(sum, recordAddress(t, tenant, r.name), r.value)
+		return err == nil && fn(r.name, v), failed(err, "key %q", r.name)
+	})
 }
 
 // after is the least key that is greater than every key with a prefix, nil if

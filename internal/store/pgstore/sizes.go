@@ -35,26 +35,23 @@ func scanSized(r pgx.CollectableRow) (x sized, err error) {
 
 // Sizes implements store.Store.
 func (s *Store) Sizes(ctx context.Context, fn func(im.Key, store.Size) bool) error {
-	for _, d := range s.dbs {
-		at := sized{part: -1}
-		for {
-			list, err := collect(ctx, d, scanSized, sizesSQL, at.part, at.tenant, at.conv, chunk)
-			if err != nil {
-				return fmt.Errorf("read sizes: %w", err)
+	more := true
+	for n := 0; more && n < len(s.dbs); n++ {
+		d := s.dbs[n]
+		err := pages(ctx, d, chunk, scanSized, func(at *sized) (string, []any) {
+			if at == nil {
+				at = &sized{part: -1}
 			}
-			for _, x := range list {
-				c := im.Key{Tenant: im.Tenant(x.tenant), Conv: x.conv}
-				if x.read == 0 || s.holding(c) != d { // a partition that has moved leaves its rows for a while
-					continue
-				}
-				if !fn(c, store.Size{Rows: uint64(x.rows), Bytes: uint64(x.bytes * x.rows / x.read)}) {
-					return nil
-				}
+			return sizesSQL, []any{at.part, at.tenant, at.conv, chunk}
+		}, func(x *sized) (bool, error) {
+			c := im.Key{Tenant: im.Tenant(x.tenant), Conv: x.conv}
+			if x.read > 0 && s.holding(c) == d { // a partition that has moved leaves its rows for a while
+				more = fn(c, store.Size{Rows: uint64(x.rows), Bytes: uint64(x.bytes * x.rows / x.read)})
 			}
-			if len(list) < chunk {
-				break
-			}
-			at = list[len(list)-1]
+			return more, nil
+		})
+		if err != nil {
+			return failed(err, "read sizes")
 		}
 	}
 	return nil

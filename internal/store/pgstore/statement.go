@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -163,58 +164,43 @@ func (s *statement) add(in *store.Batch) error {
 	return s.addRecords(in)
 }
 
-// addRecords adds the records of a batch. Of several for one place the last one
-// counts, and PostgreSQL refuses to write a row twice.
+// addRecords adds the records and marks of a batch. Of several for one place the last one counts,
+// and PostgreSQL refuses to write a row twice. A mark that is removed keeps its row, with an empty
+// value: so what copies marks need not know which have gone.
 func (s *statement) addRecords(in *store.Batch) error {
-	clear(s.seen)
-	for i := len(in.Convs) - 1; i >= 0; i-- {
-		if p := &in.Convs[i]; s.first(place{conv: p.Conv}) {
-			if err := s.begin(blockConvs, in, p.Conv)[0].message(&s.sums, address{kind: kindConversation, conv: p.Conv}, p.Record); err != nil {
-				return err
-			}
-		}
-	}
-	clear(s.seen)
-	for i := len(in.Members) - 1; i >= 0; i-- {
-		if p := &in.Members[i]; s.first(place{conv: p.Conv, name: string(p.User)}) {
-			if err := s.user(blockMembers, kindMember, in, p.Conv, p.User, p.Record); err != nil {
-				return err
-			}
-		}
-	}
-	clear(s.seen)
-	for i := len(in.Cursors) - 1; i >= 0; i-- {
-		if p := &in.Cursors[i]; s.first(place{conv: p.Conv, name: string(p.User)}) {
-			if err := s.user(blockCursors, kindCursor, in, p.Conv, p.User, p.Record); err != nil {
-				return err
-			}
-		}
-	}
-	s.addMarks(in)
-	return nil
+	return errors.Join(
+		last(s, in.Convs, func(p *store.ConvPut) place { return place{conv: p.Conv} }, func(p *store.ConvPut) error {
+			return s.begin(blockConvs, in, p.Conv)[0].message(&s.sums, address{kind: kindConversation, conv: p.Conv}, p.Record)
+		}),
+		last(s, in.Members, func(p *store.MemberPut) place { return place{conv: p.Conv, name: string(p.User)} }, func(p *store.MemberPut) error {
+			return s.user(blockMembers, kindMember, in, p.Conv, p.User, p.Record)
+		}),
+		last(s, in.Cursors, func(p *store.CursorPut) place { return place{conv: p.Conv, name: string(p.User)} }, func(p *store.CursorPut) error {
+			return s.user(blockCursors, kindCursor, in, p.Conv, p.User, p.Record)
+		}),
+		last(s, in.Marks, func(p *store.MarkPut) place { return place{p.Conv, p.Name, p.Kind, p.Seq} }, func(p *store.MarkPut) error {
+			a := s.begin(blockMarks, in, p.Conv)
+			a[0].int4(int(p.Kind))
+			a[1].int8(uint64(p.Seq))
+			a[2].text(p.Name)
+			a[3].sealed(&s.sums, markAddress(p.Conv, p.Kind, p.Seq, p.Name), p.Value)
+			return nil
+		}))
 }
 
-// addMarks adds the marks of a batch. One that is removed keeps its row, with an empty
-// value: so what copies marks need not know which have gone.
-func (s *statement) addMarks(in *store.Batch) {
+// last calls add for the last of the puts for each place.
+func last[P any](s *statement, puts []P, at func(*P) place, add func(*P) error) error {
 	clear(s.seen)
-	for i := len(in.Marks) - 1; i >= 0; i-- {
-		p := &in.Marks[i]
-		if !s.first(place{p.Conv, p.Name, p.Kind, p.Seq}) {
+	for i := len(puts) - 1; i >= 0; i-- {
+		n := len(s.seen)
+		if s.seen[at(&puts[i])] = struct{}{}; len(s.seen) == n {
 			continue
 		}
-		a := s.begin(blockMarks, in, p.Conv)
-		a[0].int4(int(p.Kind))
-		a[1].int8(uint64(p.Seq))
-		a[2].text(p.Name)
-		a[3].sealed(&s.sums, markAddress(p.Conv, p.Kind, p.Seq, p.Name), p.Value)
+		if err := add(&puts[i]); err != nil {
+			return err
+		}
 	}
-}
-
-func (s *statement) first(at place) bool {
-	n := len(s.seen)
-	s.seen[at] = struct{}{}
-	return len(s.seen) > n
+	return nil
 }
 
 func (s *statement) user(b block, k kind, in *store.Batch, c im.Key, u im.User, m message) error {
