@@ -33,16 +33,8 @@ type repaired struct {
 	More      bool     `json:"lost_more,omitempty"`           // messages of which nothing tells may be lost, too
 
 	// Of a store in databases.
-	Former  string    `json:"former_history_id,omitempty"`
-	Missing []missing `json:"missing,omitempty"` // as far as the nodes found out
-}
-
-// missing are commits of a partition that were acked and are not there.
-type missing struct {
-	Database  int    `json:"database"`
-	Partition int    `json:"partition"`
-	Known     uint64 `json:"known,string"` // the last commit that was acked, as far as known
-	Found     uint64 `json:"found,string"` // the last one that is there
+	Former string   `json:"former_history_id,omitempty"`
+	Proofs []string `json:"proofs,omitempty"` // of each database that was an earlier state
 }
 
 func newRepair(c *cli) *cobra.Command {
@@ -106,14 +98,11 @@ func (c *cli) renew(ctx context.Context, conf *config.Config) error {
 	if err != nil {
 		return cannotServe(err)
 	}
-	out := repaired{HistoryID: fmt.Sprintf("%016x", r.History), Former: fmt.Sprintf("%016x", r.Former)}
-	for _, m := range r.Missing {
-		out.Missing = append(out.Missing, missing{Database: m.Database, Partition: int(m.Feed), Known: uint64(m.Known), Found: uint64(m.Found)})
-	}
+	out := repaired{HistoryID: fmt.Sprintf("%016x", r.History), Former: fmt.Sprintf("%016x", r.Former), Proofs: r.Proofs}
 	return c.print(out, func(w io.Writer) {
 		fmt.Fprintf(w, "found      history %s\n", out.Former)
-		for _, m := range out.Missing {
-			fmt.Fprintf(w, "missing    partition %d in database %d: commits %d to %d\n", m.Partition, m.Database, m.Found+1, m.Known)
+		for _, p := range out.Proofs {
+			fmt.Fprintf(w, "proof      %s\n", p)
 		}
 		out.writeHistory(w)
 	})

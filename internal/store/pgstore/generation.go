@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,7 +92,7 @@ func (d *database) require(g *storepb.Generation) {
 // What a database says of itself, and what its server says, which not every
 // database that stands in for PostgreSQL can tell.
 const (
-	identitySQL = `SELECT s.store_id, s.history_id, s.db, coalesce(encode(s.lost, 'hex'), ''), g.number, g.token, g.system, g.timeline, s.refuted
+	identitySQL = `SELECT s.store_id, s.history_id, s.db, g.number, g.token, g.system, g.timeline, s.refuted
 	FROM petrel.store AS s CROSS JOIN petrel.generations AS g WHERE s.id = 1 ORDER BY g.number DESC LIMIT 1`
 	serverSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
 )
@@ -106,7 +105,6 @@ type said struct {
 	address        string // of the server
 	store, history uint64
 	db             int
-	lost           string // storepb.Lost in hexadecimal digits
 	refuted        string // what proved that the store is an earlier state; empty: nothing
 	generation     *storepb.Generation
 	system         uint64
@@ -129,8 +127,8 @@ func asked(ctx context.Context, c *pgconn.PgConn) (*said, error) {
 	}
 	var p numbers
 	r := results[0].Rows[0]
-	s := &said{address: c.Conn().RemoteAddr().String(), store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), lost: string(r[3]), refuted: string(r[8]), generation: &storepb.Generation{
-		Number: p.signed(r[4]), Token: p.signed(r[5]), System: p.signed(r[6]), Timeline: uint32(p.signed(r[7])),
+	s := &said{address: c.Conn().RemoteAddr().String(), store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), refuted: string(r[7]), generation: &storepb.Generation{
+		Number: p.signed(r[3]), Token: p.signed(r[4]), System: p.signed(r[5]), Timeline: uint32(p.signed(r[6])),
 	}}
 	if len(results) > 1 {
 		s.server(&p, results[1])
@@ -226,17 +224,13 @@ func (d *database) judgeSaid(s *said) error {
 	if info != nil && (s.history != info.HistoryID || s.db != d.n) {
 		return d.isOther(s, info)
 	}
-	if s.lost != "" {
-		p := d.lossTold(s.lost)
+	if s.refuted != "" {
+		p := d.rewound(s.refuted)
 		if info != nil {
 			d.out.fail(fmt.Errorf("%w: %w", store.ErrRewound, p))
+			return d.out.err()
 		}
 		return p
-	}
-	if s.refuted != "" && info != nil {
-		err := fmt.Errorf("%w: %s", store.ErrRewound, s.refuted)
-		d.out.fail(err)
-		return err
 	}
 	return nil
 }
@@ -292,13 +286,8 @@ func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *said) error {
 	if err != nil {
 		return err
 	}
-	if b != nil && order(b.Generation, s.generation) < 0 {
-		// Others were here before. What they have committed since hides what is missing.
-		then, err := d.began(ctx, c, min(b.Number+1, s.generation.Number))
-		if err == nil {
-			err = d.compare(known, then)
-		}
-		if err != nil {
+	if b != nil {
+		if err := d.compareSince(ctx, c, b.Generation, s.generation, known); err != nil {
 			return err
 		}
 	}
@@ -400,38 +389,39 @@ func (d *database) compare(known []im.Pos, next []uint64) error {
 	return nil
 }
 
+// compareSince holds what was known in a generation against how far the feeds had come when the
+// next one began, if there is a next one. What others have committed since hides what is missing.
+func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *storepb.Generation, known []im.Pos) error {
+	if order(was, is) >= 0 {
+		return nil
+	}
+	then, err := d.began(ctx, c, min(was.Number+1, is.GetNumber()))
+	if err == nil {
+		err = d.compare(known, then)
+	}
+	return err
+}
+
 // lower are the feeds of this database that have not come as far as is known.
-func (d *database) lower(known []im.Pos, next []uint64) []*storepb.LostFeed {
+func (d *database) lower(known []im.Pos, next []uint64) (list []lacking) {
 	at := d.seen.at.Load()
-	var list []*storepb.LostFeed
 	for f, n := range next {
 		if at != nil && f < len(at) && at[f] == d.n && n > 0 && uint64(known[f]) > n-1 {
-			list = append(list, &storepb.LostFeed{Feed: uint32(f), Known: uint64(known[f]), Found: n - 1})
+			list = append(list, lacking{store.Feed(f), known[f], im.Pos(n - 1)})
 		}
 	}
 	return list
 }
 
-// missing adds to feeds that lack commits all others of which that is known.
-func (d *database) missing(feeds []*storepb.LostFeed, next []uint64) []*storepb.LostFeed {
-	all := slices.Clone(feeds)
-	for _, f := range d.lower(d.seen.all(), next) {
-		if !slices.ContainsFunc(feeds, func(x *storepb.LostFeed) bool { return x.Feed == f.Feed }) {
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
 // describe lists feeds with what they lack, the first ones.
-func describe(feeds []*storepb.LostFeed) string {
+func describe(feeds []lacking) string {
 	const most = 8
-	var missing uint64
+	missing := im.Pos(0)
 	list := make([]string, 0, most+1)
 	for i, f := range feeds {
-		missing += f.GetKnown() - min(f.GetKnown(), f.GetFound())
+		missing += f.known - min(f.known, f.found)
 		if i < most {
-			list = append(list, fmt.Sprintf("feed %d has %d of %d", f.GetFeed(), f.GetFound(), f.GetKnown()))
+			list = append(list, fmt.Sprintf("feed %d has %d of %d", f.feed, f.found, f.known))
 		} else if i == most {
 			list = append(list, "…")
 		}

@@ -140,7 +140,7 @@ func TestStandbyThatLaggedIsNotServed(t *testing.T) {
 	mustClose(t, other)
 	r, err := renew(t, o)
 	w.must(err)
-	if len(r.Missing) != 1 || r.Missing[0] != (Missing{1, 1, 5, 3}) || r.History == r.Former {
+	if len(r.Proofs) != 1 || !strings.Contains(r.Proofs[0], "feed 1 has 3 of 5") || r.History == r.Former {
 		t.Errorf("renewed: %+v, want feed 1 that has 3 of 5, and another history", r)
 	}
 	st = w.open(w.both())
@@ -417,7 +417,7 @@ func TestOneOfSeveralDatabasesWentBack(t *testing.T) {
 	mustClose(t, st)
 	mustClose(t, other)
 	r, err := renew(t, Options{DSNs: o.DSNs})
-	if err != nil || len(r.Missing) != 1 || r.Missing[0] != (Missing{2, 1, 2, 1}) {
+	if err != nil || len(r.Proofs) != 1 || !strings.HasPrefix(r.Proofs[0], "database 2: ") || !strings.Contains(r.Proofs[0], "feed 1 has 1 of 2") {
 		t.Fatalf("renewed: %+v, %v", r, err)
 	}
 	again := mustOpen(t, Options{DSNs: o.DSNs})

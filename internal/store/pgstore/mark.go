@@ -23,22 +23,9 @@ const (
 // how far that had come. Databases that go back in time while no node runs do not
 // take it along.
 type mark struct {
-	Store       string   `json:"store"`   // store id, 16 hex digits
-	History     string   `json:"history"` // history id, 16 hex digits
-	Generations []marked `json:"generations"`
-	Positions   []uint64 `json:"positions"` // by feed: a commit that was acked
-}
-
-// marked is the generation of a database.
-type marked struct {
-	Number   uint64 `json:"number"`
-	Token    uint64 `json:"token,string"`
-	System   uint64 `json:"system,string"`
-	Timeline uint32 `json:"timeline"`
-}
-
-func (g marked) generation() *storepb.Generation {
-	return &storepb.Generation{Number: g.Number, Token: g.Token, System: g.System, Timeline: g.Timeline}
+	Store   string        `json:"store"`   // store id, 16 hex digits
+	History string        `json:"history"` // history id, 16 hex digits
+	Seen    *storepb.Seen `json:"seen"`
 }
 
 func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
@@ -46,7 +33,7 @@ func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
 // readMark returns nil if there is no mark at path.
 func readMark(path string) (*mark, error) {
 	return markfile.Read(path, func(m *mark) error {
-		if m.Store == "" || len(m.Generations) == 0 {
+		if m.Store == "" || len(m.Seen.GetGenerations()) == 0 {
 			return errors.New("it names no store in databases")
 		}
 		return nil
@@ -67,9 +54,9 @@ func (s *Store) recollect() (*mark, error) {
 		s.log.Warn("there is no store mark: databases that went back in time while no node ran are not noticed", "path", s.o.Mark)
 		return nil, nil
 	}
-	for n, g := range m.Generations {
+	for n, g := range m.Seen.Generations {
 		if n < len(s.dbs) {
-			s.dbs[n].need.Store(g.generation())
+			s.dbs[n].need.Store(g)
 		}
 	}
 	return m, nil
@@ -82,35 +69,25 @@ func (s *Store) holdAgainst(ctx context.Context, m *mark) error {
 	if m == nil || m.History != hexID(s.Info().HistoryID) {
 		return nil
 	}
-	known := make([]im.Pos, im.Partitions)
-	for f, pos := range m.Positions {
-		if f < len(known) {
-			known[f] = im.Pos(pos)
+	for f, pos := range m.Seen.Positions {
+		if f < im.Partitions {
+			s.seen.raise(store.Feed(f), im.Pos(pos))
 		}
 	}
-	for n, d := range s.dbs {
-		if n >= len(m.Generations) {
+	for n, g := range m.Seen.Generations {
+		if n >= len(s.dbs) {
 			break
 		}
+		d := s.dbs[n]
 		c, err := d.pool.Acquire(ctx)
 		if err != nil {
 			return err
 		}
-		at, is := m.Generations[n].generation(), d.base.Load().generation()
-		var then []uint64
-		if order(at, is) < 0 {
-			then, err = d.began(ctx, c.Conn().PgConn(), min(at.Number+1, is.Number))
-		}
+		err = d.compareSince(ctx, c.Conn().PgConn(), g, d.base.Load().generation(), s.seen.all())
 		c.Release()
-		if err == nil {
-			err = d.compare(known, then)
-		}
 		if err != nil {
 			return err
 		}
-	}
-	for f, pos := range known {
-		s.seen.raise(store.Feed(f), pos)
 	}
 	_, err := s.Holders(ctx, s.Feeds())
 	return err
@@ -127,10 +104,10 @@ func (m *mark) otherStore(path string, id uint64) error {
 
 // number is that of the generation of a database; 0: it is not known.
 func (m *mark) number(n int) uint64 {
-	if m == nil || n >= len(m.Generations) {
+	if m == nil || n >= len(m.Seen.Generations) {
 		return 0
 	}
-	return m.Generations[n].Number
+	return m.Seen.Generations[n].Number
 }
 
 // MarkFailures counts the times that the mark could not be written.
@@ -180,12 +157,8 @@ func (s *Store) keepMark(ctx context.Context) {
 }
 
 func (s *Store) newMark() []byte {
-	seen, info := s.Seen(), s.Info()
-	m := mark{Store: hexID(info.StoreID), History: hexID(info.HistoryID), Positions: seen.Positions}
-	for _, g := range seen.Generations {
-		m.Generations = append(m.Generations, marked{g.GetNumber(), g.GetToken(), g.GetSystem(), g.GetTimeline()})
-	}
-	b, err := json.Marshal(m)
+	info := s.Info()
+	b, err := json.Marshal(mark{Store: hexID(info.StoreID), History: hexID(info.HistoryID), Seen: s.Seen()})
 	im.Assert(err == nil, "a mark does not encode")
 	return append(b, '\n')
 }

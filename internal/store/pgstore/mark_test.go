@@ -48,7 +48,7 @@ func TestMarkTellsThatDatabasesWentBack(t *testing.T) {
 	refused("rewound", "feed 1 has 2 of 3")
 	refused("rewound", "feed 1 has 2 of 3") // by what is written down
 	renewed, err := renew(t, o)
-	if err != nil || len(renewed.Missing) != 1 {
+	if err != nil || len(renewed.Proofs) != 1 {
 		t.Fatalf("renewed: %+v, %v", renewed, err)
 	}
 	mustClose(t, mustOpen(t, o))

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -19,14 +18,7 @@ import (
 type Renewed struct {
 	Former  uint64 // history id of the first database
 	History uint64
-	Missing []Missing // as far as the nodes found out; by database and feed
-}
-
-// Missing is a feed that lacks commits that were acked.
-type Missing struct {
-	Database     int // from 1
-	Feed         store.Feed
-	Known, Found im.Pos // of the last commit: that is known, that there is
+	Proofs  []string // of each database that was an earlier state: what proved it
 }
 
 // Renew gives a store a new history id, for databases that lack what was acked:
@@ -91,7 +83,7 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
 	for _, sql := range []string{
-		fmt.Sprintf(`UPDATE petrel.store SET history_id = %d, refuted = '', lost = NULL WHERE id = 1`, int64(r.History)),
+		fmt.Sprintf(`UPDATE petrel.store SET history_id = %d, refuted = '' WHERE id = 1`, int64(r.History)),
 		fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE state = %d`, store.FeedOpen, store.FeedLost),
 	} {
 		if _, err := tx.Exec(ctx, sql); err != nil {
@@ -104,8 +96,8 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	for _, f := range readLost(said.lost) {
-		r.Missing = append(r.Missing, Missing{d.n + 1, store.Feed(f.GetFeed()), im.Pos(f.GetKnown()), im.Pos(f.GetFound())})
+	if said.refuted != "" {
+		r.Proofs = append(r.Proofs, fmt.Sprintf("database %d: %s", d.n+1, said.refuted))
 	}
 	return nil
 }
@@ -132,7 +124,6 @@ func (d *database) unused(ctx context.Context, first *identity) (id *identity, e
 			}
 			return err
 		}
-		id.refuted = "" // this is what mends it
 		if first != nil {
 			id.info.HistoryID = first.info.HistoryID // whatever it is
 		}

@@ -118,15 +118,14 @@ type identity struct {
 	info       store.Info
 	partitions int
 	db         int
-	refuted    string // what proved that the store is an earlier state; empty: nothing
 }
 
 func readIdentity(ctx context.Context, c rowReader) (*identity, error) {
 	var id identity
 	var storeID, historyID int64
 	var secret []byte
-	err := c.QueryRow(ctx, `SELECT store_id, history_id, secret, partitions, db, refuted FROM petrel.store WHERE id = 1`).
-		Scan(&storeID, &historyID, &secret, &id.partitions, &id.db, &id.refuted)
+	err := c.QueryRow(ctx, `SELECT store_id, history_id, secret, partitions, db FROM petrel.store WHERE id = 1`).
+		Scan(&storeID, &historyID, &secret, &id.partitions, &id.db)
 	if err != nil {
 		return nil, err
 	}
@@ -260,8 +259,6 @@ func (id *identity) check(first *identity, n int) error {
 		return &Problem{Code: "other_store", What: fmt.Sprintf("it has %d partitions, and this Petrel works with %d", id.partitions, im.Partitions), Fix: "use the Petrel release that made it"}
 	case first != nil && id.info.StoreID != first.info.StoreID:
 		return &Problem{Code: "other_store", What: fmt.Sprintf("it belongs to store %x, and the first database belongs to store %x", id.info.StoreID, first.info.StoreID), Fix: "two clusters cannot share a database; name an empty one"}
-	case id.refuted != "":
-		return &Problem{Code: "rewound", What: "it has gone back to an earlier state: " + id.refuted, Fix: "stop all nodes and run petrel repair"}
 	case first != nil && id.info.HistoryID != first.info.HistoryID:
 		return &Problem{Code: "other_store", What: fmt.Sprintf("it has history %x, and the first database has history %x", id.info.HistoryID, first.info.HistoryID), Fix: "restore all databases of a store together"}
 	case id.db != n:

@@ -165,20 +165,14 @@ func (s *Store) Writable() error {
 	return store.ErrStalled
 }
 
-// refuteTime is how long the end of a store waits for its note in the databases.
-const refuteTime = 500 * time.Millisecond
-
-// Refute implements store.Store. The note is in every database. A node that
-// does not hear of it meets it in its next connection, and at its start.
+// Refute implements store.Store. The note is in every database. A node that does not hear of it
+// meets it in its next commit or connection, and at its start.
 func (s *Store) Refute(proof string) {
 	ctx, cancel := context.WithTimeout(context.Background(), refuteTime)
 	defer cancel()
 	var g errgroup.Group
 	for _, d := range s.dbs {
-		g.Go(func() error {
-			_, err := d.exec(ctx, `UPDATE petrel.store SET refuted = $1 WHERE id = 1 AND refuted = ''`, proof)
-			return err
-		})
+		g.Go(func() error { return d.refute(ctx, proof) })
 	}
 	if err := g.Wait(); err != nil {
 		s.log.Error("note that the store is an earlier state failed: the next start does not know of it", "err", err)
@@ -271,6 +265,7 @@ func (s *Store) Close() error {
 			default:
 			}
 			d.pool.Close()
+			d.lookups.wait()
 			return nil
 		})
 	}

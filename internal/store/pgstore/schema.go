@@ -46,7 +46,7 @@ var migrations = [version]func() []string{firstSchema}
 //	records    the tables of package store; in the first database
 //	placement  which database holds a partition; in the first database
 //	store      what the store is, which of its databases this one is, and what
-//	           it has lost
+//	           proved that it is an earlier state
 //	generations  storepb.Generation, and storepb.Positions: where the feeds stood
 //	           when it began
 //
@@ -60,7 +60,7 @@ func firstSchema() []string {
 	all := []string{
 		`CREATE TABLE petrel.store (
 			id int PRIMARY KEY, store_id bigint NOT NULL, history_id bigint NOT NULL, secret bytea NOT NULL,
-			partitions int NOT NULL, db int NOT NULL, refuted text NOT NULL DEFAULT '', lost bytea)`,
+			partitions int NOT NULL, db int NOT NULL, refuted text NOT NULL DEFAULT '')`,
 		`CREATE TABLE petrel.generations (
 			number bigint PRIMARY KEY, token bigint NOT NULL, system bigint NOT NULL, timeline bigint NOT NULL, positions bytea NOT NULL)`,
 		`CREATE TABLE petrel.placement (part int PRIMARY KEY, db int NOT NULL)`,

@@ -1,11 +1,8 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,36 +41,42 @@ func (s *seen) all() []im.Pos {
 	return all
 }
 
+// lacking is a feed that has not come as far as is known.
+type lacking struct {
+	feed         store.Feed
+	known, found im.Pos
+}
+
 // check compares what a read found with what was known before it began.
 func (d *database) check(f store.Feed, before, found im.Pos) error {
 	if found >= before {
 		return nil
 	}
-	return d.lack([]*storepb.LostFeed{{Feed: uint32(f), Known: uint64(before), Found: uint64(found)}})
+	return d.lack([]lacking{{f, before, found}})
 }
 
-// lackTime bounds how long the end of a store waits for its database.
-const lackTime = 3 * time.Second
+// refuteTime is how long the end of a store waits for its note in the databases.
+const refuteTime = 3 * time.Second
 
-// lack ends the store: commits that were acked are missing. The database says so
-// from then on, and takes nothing from anybody, until the history has another id.
-func (d *database) lack(feeds []*storepb.LostFeed) error {
-	p := lossProblem(d.name, feeds)
-	if !d.out.halt(fmt.Errorf("%w: %w", store.ErrRewound, p)) {
+// lack ends the store: commits that were acked are missing.
+func (d *database) lack(feeds []lacking) error {
+	proof := describe(feeds)
+	if !d.out.halt(fmt.Errorf("%w: %w", store.ErrRewound, d.rewound(proof))) {
 		return d.out.err()
 	}
 	defer d.out.end()
-	ctx, cancel := context.WithTimeout(context.Background(), lackTime)
+	ctx, cancel := context.WithTimeout(context.Background(), refuteTime)
 	defer cancel()
-	if err := d.writeLoss(ctx, feeds); err != nil {
-		d.log.Error("write down that commits are missing failed: the other nodes find out by themselves", "database", d.name, "err", err)
+	if err := d.refute(ctx, proof); err != nil {
+		d.log.Error("note that commits are missing failed: the other nodes find out by themselves", "database", d.name, "err", err)
 	}
 	return d.out.err()
 }
 
-// writeLoss has everybody find that the database lacks commits. Whoever holds a
-// row of petrel.part meanwhile is waited for, and refused afterwards.
-func (d *database) writeLoss(ctx context.Context, feeds []*storepb.LostFeed) error {
+// refute notes in the database that it is an earlier state of the store. From then on it takes
+// nothing from anybody, until the history has another id. Whoever holds a row of petrel.part
+// meanwhile is waited for, and refused afterwards.
+func (d *database) refute(ctx context.Context, proof string) error {
 	conf := d.conf.ConnConfig.Config.Copy()
 	conf.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
 		if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil {
@@ -90,47 +93,26 @@ func (d *database) writeLoss(ctx context.Context, feeds []*storepb.LostFeed) err
 		return err
 	}
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
-	next, err := d.positions(ctx, c)
-	if err != nil {
-		return err
+	if r := c.ExecParams(ctx, `UPDATE petrel.store SET refuted = $1 WHERE id = 1 AND refuted = ''`, [][]byte{[]byte(proof)}, nil, nil, nil).Read(); r.Err != nil {
+		return r.Err
 	}
-	b, err := (&storepb.Lost{TimeMs: uint64(time.Now().UnixMilli()), Feeds: d.missing(feeds, next)}).MarshalVT()
-	if err != nil {
-		return err
-	}
-	_, err = c.Exec(ctx, fmt.Sprintf(`UPDATE petrel.store SET lost = '\x%x' WHERE id = 1 AND lost IS NULL;
-		UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, b, store.FeedLost, store.FeedSealed)).ReadAll()
+	_, err = c.Exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, store.FeedLost, store.FeedSealed)).ReadAll()
 	return err
 }
 
-// lossProblem is what the operator is told of commits that are missing.
-func lossProblem(database string, feeds []*storepb.LostFeed) *Problem {
-	return &Problem{Code: "rewound", What: fmt.Sprintf("database %s lacks what was acked: %s", database, describe(feeds)),
-		Fix: "if a server has it still, make that one the primary again; else stop all nodes and run petrel repair, which draws a new history id"}
+// rewound is what the operator is told of a database that is an earlier state.
+func (d *database) rewound(proof string) *Problem {
+	return &Problem{Code: "rewound", What: fmt.Sprintf("database %s has gone back to an earlier state: %s", d.name, proof),
+		Fix: "if a server has the newest state still, make that one the primary again; else stop all nodes and run petrel repair, which draws a new history id"}
 }
 
-// lossTold is what the operator is told of what somebody has written down.
-func (d *database) lossTold(digits string) *Problem { return lossProblem(d.name, readLost(digits)) }
-
-// readLost are the feeds of a storepb.Lost in hexadecimal digits, by number; none
-// if it cannot be read, which still says that commits are missing.
-func readLost(digits string) []*storepb.LostFeed {
-	var l storepb.Lost
-	if b, err := hex.DecodeString(digits); err != nil || l.UnmarshalVT(b) != nil {
-		return nil
-	}
-	slices.SortFunc(l.Feeds, func(a, b *storepb.LostFeed) int { return cmp.Compare(a.GetFeed(), b.GetFeed()) })
-	return l.Feeds
-}
-
-// lossNow ends the store because somebody has found that the database lacks
-// commits.
-func (d *database) lossNow(ctx context.Context) error {
-	digits, err := collectOne(ctx, d, pgx.RowTo[string], `SELECT coalesce(encode(lost, 'hex'), '') FROM petrel.store WHERE id = 1`)
+// isRefuted ends the store because somebody has noted that the database is an earlier state.
+func (d *database) isRefuted(ctx context.Context) error {
+	proof, err := collectOne(ctx, d, pgx.RowTo[string], `SELECT refuted FROM petrel.store WHERE id = 1`)
 	if err != nil {
 		return err
 	}
-	d.out.fail(fmt.Errorf("%w: %w", store.ErrRewound, d.lossTold(digits)))
+	d.out.fail(fmt.Errorf("%w: %w", store.ErrRewound, d.rewound(proof)))
 	return d.out.err()
 }
 
@@ -171,7 +153,7 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 	if len(m.GetGenerations()) != len(s.dbs) || at == nil {
 		return // of another configuration
 	}
-	lost := make([][]*storepb.LostFeed, len(s.dbs))
+	lost := make([][]lacking, len(s.dbs))
 	for n, d := range s.dbs {
 		g := m.Generations[n]
 		if g.GetNumber() > 0 && order(d.need.Load(), g) < 0 {
@@ -192,7 +174,7 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 			s.seen.raise(store.Feed(f), im.Pos(pos))
 		default:
 			if had, ok := b.stands(f); ok && had < im.Pos(pos) {
-				lost[at[f]] = append(lost[at[f]], &storepb.LostFeed{Feed: uint32(f), Known: pos, Found: uint64(had)})
+				lost[at[f]] = append(lost[at[f]], lacking{store.Feed(f), im.Pos(pos), had})
 			}
 		}
 	}

@@ -132,7 +132,7 @@ func (s *Store) holders(ctx context.Context, feeds []store.Feed) ([]store.Holder
 		}
 		d, h := s.dbs[at[f]], found[f]
 		if h.State == store.FeedLost {
-			return nil, d.lossNow(ctx)
+			return nil, d.isRefuted(ctx)
 		}
 		if h.State.Takes() {
 			if err := d.check(f, before[i], h.Pos); err != nil {

@@ -2984,120 +2984,6 @@ func (x *Positions) GetNext() []uint64 {
 	return nil
 }
 
-// Lost is what a database lacks that was acked. While it stands there, nobody
-// serves the history.
-type Lost struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TimeMs        uint64                 `protobuf:"varint,1,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when it was noticed
-	Feeds         []*LostFeed            `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Lost) Reset() {
-	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Lost) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Lost) ProtoMessage() {}
-
-func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Lost.ProtoReflect.Descriptor instead.
-func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *Lost) GetTimeMs() uint64 {
-	if x != nil {
-		return x.TimeMs
-	}
-	return 0
-}
-
-func (x *Lost) GetFeeds() []*LostFeed {
-	if x != nil {
-		return x.Feeds
-	}
-	return nil
-}
-
-type LostFeed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Feed          uint32                 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
-	Known         uint64                 `protobuf:"varint,2,opt,name=known,proto3" json:"known,omitempty"` // the highest commit that was acked, as far as known
-	Found         uint64                 `protobuf:"varint,3,opt,name=found,proto3" json:"found,omitempty"` // the last one that the database has of them
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LostFeed) Reset() {
-	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LostFeed) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LostFeed) ProtoMessage() {}
-
-func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
-func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *LostFeed) GetFeed() uint32 {
-	if x != nil {
-		return x.Feed
-	}
-	return 0
-}
-
-func (x *LostFeed) GetKnown() uint64 {
-	if x != nil {
-		return x.Known
-	}
-	return 0
-}
-
-func (x *LostFeed) GetFound() uint64 {
-	if x != nil {
-		return x.Found
-	}
-	return 0
-}
-
 // AuditLink is one record of the audit log as it is stored: the record's bytes, and
 // what ties them to their place in the chain of their node. The hashes have 16 bytes.
 type AuditLink struct {
@@ -3111,7 +2997,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +3009,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +3022,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{41}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -3183,7 +3069,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +3081,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +3094,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{42}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -3319,7 +3205,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3217,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3230,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{43}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -3376,7 +3262,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3274,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3287,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{44}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -3713,14 +3599,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\vgenerations\x18\x01 \x03(\v2\x1b.petrel.store.v1.GenerationR\vgenerations\x12\x1c\n" +
 	"\tpositions\x18\x02 \x03(\x04R\tpositions\"\x1f\n" +
 	"\tPositions\x12\x12\n" +
-	"\x04next\x18\x01 \x03(\x04R\x04next\"P\n" +
-	"\x04Lost\x12\x17\n" +
-	"\atime_ms\x18\x01 \x01(\x04R\x06timeMs\x12/\n" +
-	"\x05feeds\x18\x02 \x03(\v2\x19.petrel.store.v1.LostFeedR\x05feeds\"J\n" +
-	"\bLostFeed\x12\x12\n" +
-	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x14\n" +
-	"\x05known\x18\x02 \x01(\x04R\x05known\x12\x14\n" +
-	"\x05found\x18\x03 \x01(\x04R\x05found\"O\n" +
+	"\x04next\x18\x01 \x03(\x04R\x04next\"O\n" +
 	"\tAuditLink\x12\x16\n" +
 	"\x06record\x18\x01 \x01(\fR\x06record\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\fR\x06before\x12\x12\n" +
@@ -3764,7 +3643,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil),     // 0: petrel.store.v1.Conversation
 	(*FormerTitle)(nil),      // 1: petrel.store.v1.FormerTitle
@@ -3805,12 +3684,10 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Generation)(nil),       // 36: petrel.store.v1.Generation
 	(*Seen)(nil),             // 37: petrel.store.v1.Seen
 	(*Positions)(nil),        // 38: petrel.store.v1.Positions
-	(*Lost)(nil),             // 39: petrel.store.v1.Lost
-	(*LostFeed)(nil),         // 40: petrel.store.v1.LostFeed
-	(*AuditLink)(nil),        // 41: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),      // 42: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),      // 43: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),        // 44: petrel.store.v1.AuditHead
+	(*AuditLink)(nil),        // 39: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),      // 40: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),      // 41: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),        // 42: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	4,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
@@ -3831,13 +3708,12 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	34, // 15: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
 	37, // 16: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
 	36, // 17: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	40, // 18: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	43, // 19: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	41, // 18: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -3851,7 +3727,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
