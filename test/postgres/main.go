@@ -50,7 +50,7 @@ func run() error {
 
 // serve runs the server of a run, with a template for its databases.
 func serve(ctx context.Context) error {
-	s, err := pgserver.Start(pgserver.Options{Settings: pgtest.Settings, Cache: pgtest.Cache()})
+	s, err := pgserver.Start(pgserver.Options{Settings: pgtest.Settings})
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func makeTables(dsn string) error {
 func databases(ctx context.Context, n int) error {
 	s, err := pgtest.Run()
 	if s == nil && err == nil {
-		if s, err = pgserver.Start(pgserver.Options{Cache: pgtest.Cache()}); err == nil {
+		if s, err = pgserver.Start(pgserver.Options{}); err == nil {
 			defer s.Remove()
 		}
 	}

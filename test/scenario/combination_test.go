@@ -308,7 +308,7 @@ func (d *databases) drop(name string) error {
 }
 
 func (d *databases) open() {
-	if d.server, d.err = pgserver.Start(pgserver.Options{Settings: map[string]string{"max_connections": "600"}, Cache: pgtest.Cache()}); d.err != nil {
+	if d.server, d.err = pgserver.Start(pgserver.Options{Settings: map[string]string{"max_connections": "600"}}); d.err != nil {
 		return
 	}
 	if d.err = d.server.Exec("postgres", "CREATE DATABASE "+emptyDatabase); d.err != nil {

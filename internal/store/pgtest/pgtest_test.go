@@ -99,15 +99,3 @@ func TestDatabasesOnTheServerOfTheRunGoWithTheirTests(t *testing.T) {
 		t.Errorf("%d databases outlive their test", n)
 	}
 }
-
-// Whoever connects knows a server by its system identifier.
-func TestServersAreNotTakenForEachOther(t *testing.T) {
-	numbers := map[int]bool{}
-	for range 3 {
-		dsn := Own(t, Options{}).DSN("postgres")
-		numbers[count(t, dsn, "SELECT system_identifier FROM pg_control_system()")] = true
-	}
-	if len(numbers) != 3 {
-		t.Errorf("three servers have the system identifiers %v", numbers)
-	}
-}

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -55,24 +54,8 @@ func Run() (*pgserver.Server, error) {
 }
 
 func start(o Options) (*Server, error) {
-	o.Cache = Cache()
 	s, err := pgserver.Start(o)
 	return &Server{Server: s}, err
-}
-
-// Cache is where tests keep the data of a new server (Options.Cache): beside what
-// go keeps of the tests that it has built. It is empty for a user who has no such folder, as
-// in some containers; then each server makes its data.
-func Cache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	dir = filepath.Join(dir, "petrel-tests")
-	if os.MkdirAll(dir, 0o700) != nil {
-		return ""
-	}
-	return dir
 }
 
 // Main runs the tests of a package that uses Shared, and then calls the functions after and
