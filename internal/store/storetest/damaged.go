@@ -16,14 +16,14 @@ import (
 // lower, a record that is not there. It returns how much was as promised, and how
 // much was not.
 func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (good, bad int, err error) {
-	d := &damaged{ctx: ctx, st: st, repaired: repaired, rows: map[string]bool{}, kept: map[string]map[string]bool{}}
+	d := &damaged{ctx: ctx, st: st, repaired: repaired, may: map[place]map[string]bool{}}
 	p.t.mu.Lock()
 	steps := p.t.steps
 	p.t.mu.Unlock()
 	m := p.t.model(0)
 	for k := 0; ; k++ {
 		// What is kept beside the rows may be older in a repaired store.
-		d.learn(m, p.t.convs, k >= p.acked)
+		d.learn(m, k >= p.acked)
 		if k == p.acked {
 			d.firm = *p.t.model(k)
 		}
@@ -34,7 +34,7 @@ func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (go
 	}
 	for _, c := range p.t.convs {
 		first := max(d.firm.first[c], m.first[c])
-		if err := d.checkRows(c, first, d.firm.first[c]+im.Seq(len(d.firm.rows[c]))-1); err != nil {
+		if err := d.checkRows(c, first, d.firm.next[c]-1); err != nil {
 			return 0, 0, err
 		}
 		if err := d.checkRecords(c); err != nil {
@@ -42,7 +42,7 @@ func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (go
 		}
 	}
 	err = st.Records(ctx, store.Settings, 0, nil, func(k, v []byte) bool {
-		return d.saw("record "+string(k), string(v))
+		return d.saw(place{what: setting, name: string(k)}, string(v))
 	})
 	return d.good, d.bad, errors.Join(d.wrong, d.met(err))
 }
@@ -51,35 +51,23 @@ type damaged struct {
 	ctx       context.Context
 	st        store.Store
 	repaired  bool
-	firm      state                      // after the commits that were acked
-	rows      map[string]bool            // values that a row may have, with its place
-	kept      map[string]map[string]bool // values that a record may have, by its name
+	firm      state                     // after the commits that were acked
+	may       map[place]map[string]bool // values that may stand at a place; true: they may be the newest
 	good, bad int
 	wrong     error
 }
 
 // learn takes the values that the store has after some commits. now: they may be the
 // newest.
-func (d *damaged) learn(m *state, convs []im.Key, now bool) {
-	learn := func(name, v string) {
-		if d.kept[name] == nil {
-			d.kept[name] = map[string]bool{}
+func (d *damaged) learn(m *state, now bool) {
+	for at, v := range m.holds {
+		if at.what == row && !now {
+			continue
 		}
-		d.kept[name][v] = d.kept[name][v] || now
-	}
-	for name, v := range m.kept {
-		learn(name, v)
-	}
-	for at, v := range m.marks {
-		learn(fmt.Sprint("mark ", at), v)
-	}
-	if !now {
-		return
-	}
-	for _, c := range convs {
-		for i, v := range m.rows[c] {
-			d.rows[fmt.Sprint(c, m.first[c]+im.Seq(i), v)] = true
+		if d.may[at] == nil {
+			d.may[at] = map[string]bool{}
 		}
+		d.may[at][v] = d.may[at][v] || now
 	}
 }
 
@@ -119,7 +107,7 @@ func (d *damaged) checkRows(c im.Key, first, head im.Seq) error {
 			if d.met(err) != nil {
 				return err
 			}
-		case d.rows[fmt.Sprint(c, q, string(got))]:
+		case d.may[place{what: row, conv: c, seq: q}][string(got)]:
 			d.good++
 		case d.repaired && store.IsLost(got):
 			d.bad++
@@ -127,14 +115,18 @@ func (d *damaged) checkRows(c im.Key, first, head im.Seq) error {
 			return fmt.Errorf("%s row %d: got %.20x", c, q, got)
 		}
 	}
-	for _, q := range d.firm.hash[c] {
+	for at := range d.firm.holds {
+		if at.what != filed || at.conv != c {
+			continue
+		}
+		q := at.seq
 		got, err := d.st.Dedupe(d.ctx, c, uint64(q)<<8)
 		switch {
 		case err != nil:
 			if d.met(err) != nil {
 				return err
 			}
-		case len(got) == 1 && got[0] == q, len(got) == 0 && q < d.firm.first[c]:
+		case len(got) == 1 && got[0] == q, len(got) == 0 && q < first:
 			d.good++
 		case len(got) == 0 && d.repaired:
 			d.bad++
@@ -146,10 +138,10 @@ func (d *damaged) checkRows(c im.Key, first, head im.Seq) error {
 }
 
 // saw judges one record.
-func (d *damaged) saw(name, value string) bool {
-	now, known := d.kept[name][value]
+func (d *damaged) saw(at place, value string) bool {
+	now, known := d.may[at][value]
 	if !known || !now && !d.repaired {
-		d.wrong = errors.Join(d.wrong, fmt.Errorf("%s: got %q", name, value))
+		d.wrong = errors.Join(d.wrong, fmt.Errorf("%s: got %q", at, value))
 	}
 	d.good++
 	return d.wrong == nil
@@ -157,23 +149,21 @@ func (d *damaged) saw(name, value string) bool {
 
 func (d *damaged) checkRecords(c im.Key) error {
 	conv, err := d.st.Conversation(d.ctx, c)
-	name := fmt.Sprint("conversation ", c)
+	at := place{what: conversation, conv: c}
 	switch {
 	case err != nil:
 		if d.met(err) != nil {
 			return err
 		}
-	case conv == nil && d.firm.kept[name] != "" && !d.repaired:
-		return fmt.Errorf("%s is gone", name)
+	case conv == nil && d.firm.holds[at] != "" && !d.repaired:
+		return fmt.Errorf("%s is gone", at)
 	case conv != nil && !d.repaired: // a repair may have made it anew
-		d.saw(name, conv.String())
+		d.saw(at, conv.String())
 	}
-	seen := 0
 	err = d.met(d.st.Members(d.ctx, c, func(u im.User, r *storepb.Member) bool {
-		seen++
 		// A member who may be one no more is none.
-		if name := fmt.Sprint("member ", u, " ", c); !d.kept[name][r.String()] {
-			d.wrong = errors.Join(d.wrong, fmt.Errorf("%s: got %q", name, r))
+		if at := (place{what: member, conv: c, name: string(u)}); !d.may[at][r.String()] {
+			d.wrong = errors.Join(d.wrong, fmt.Errorf("%s: got %q", at, r))
 		}
 		return d.wrong == nil
 	}))
@@ -181,12 +171,12 @@ func (d *damaged) checkRecords(c im.Key) error {
 		return err
 	}
 	for _, k := range store.MarkKinds() {
-		err := d.met(readMarks(d.ctx, d.st, c, k, func(at markAt, v string) bool { return d.saw(fmt.Sprint("mark ", at), v) }))
+		err := d.met(readMarks(d.ctx, d.st, c, k, d.saw))
 		if err != nil {
 			return err
 		}
 	}
 	return d.met(d.st.Cursors(d.ctx, c, "", func(u im.User, r *storepb.Cursor) bool {
-		return d.saw(fmt.Sprint("cursor ", u, " ", c), r.String())
+		return d.saw(place{what: cursor, conv: c, name: string(u)}, r.String())
 	}))
 }

@@ -173,8 +173,7 @@ func (t *Told) ack(place int) {
 // next makes a step up.
 func (d *driver) next() step {
 	c := d.t.convs[d.rng.IntN(len(d.t.convs))]
-	n := im.Seq(len(d.model.rows[c]))
-	last := d.model.first[c] + n - 1
+	last := d.model.next[c] - 1
 	switch p := d.rng.IntN(100); {
 	case p < 6:
 		k := fmt.Appendf(nil, "k%d", d.rng.IntN(9))
@@ -183,7 +182,7 @@ func (d *driver) next() step {
 			put.Value = nil
 		}
 		return step{put: []store.RecordPut{put}}
-	case p < 8 && n > 4:
+	case p < 8 && last > d.model.first[c]+3:
 		return step{drop: c, below: last - 2}
 	case p < 10 && d.pos > d.model.trim+3:
 		return step{trim: d.pos - 2}
@@ -205,14 +204,14 @@ func (d *driver) batch() *store.Batch {
 	for range count {
 		c := d.t.convs[d.rng.IntN(len(d.t.convs))]
 		if heads[c] == 0 {
-			heads[c] = d.model.first[c] + im.Seq(len(d.model.rows[c])) - 1
+			heads[c] = d.model.next[c] - 1
 		}
-		if old := d.model.rows[c]; len(old) > 0 && d.rng.IntN(12) == 0 {
-			q := d.model.first[c] + im.Seq(d.rng.IntN(len(old)))
+		if n := d.model.next[c] - d.model.first[c]; n > 0 && d.rng.IntN(12) == 0 {
+			q := d.model.first[c] + im.Seq(d.rng.Uint64N(uint64(n)))
 			if slices.ContainsFunc(b.Rows, func(r store.RowPut) bool { return r.Conv == c && r.Seq == q }) {
 				continue // a batch has each row once
 			}
-			h := store.RowHead{Flags: store.RowRewritten, MAC: macOf([]byte(old[q-d.model.first[c]]))}
+			h := store.RowHead{Flags: store.RowRewritten, MAC: macOf([]byte(d.model.holds[place{what: row, conv: c, seq: q}]))}
 			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: d.row(h, 30), Rewrite: true})
 			continue
 		}
@@ -225,7 +224,7 @@ func (d *driver) batch() *store.Batch {
 	}
 	c, u := d.t.convs[d.rng.IntN(len(d.t.convs))], markNames[d.rng.IntN(len(markNames))]
 	if heads[c] == 0 {
-		heads[c] = d.model.first[c] + im.Seq(len(d.model.rows[c])) - 1
+		heads[c] = d.model.next[c] - 1
 	}
 	head := uint64(heads[c]) // what is told of a conversation is not above its head
 	switch d.rng.IntN(8) {
@@ -449,7 +448,7 @@ func (t *Told) Adopt(st store.Store, f Found) {
 	m := t.modelLocked(f.Steps)
 	for _, c := range t.convs {
 		t.first[c] = m.first[c]
-		t.heads[c] = m.first[c] + im.Seq(len(m.rows[c])) - 1
+		t.heads[c] = m.next[c] - 1
 		maps.DeleteFunc(t.saw[c], func(q im.Seq, _ uint64) bool { return q < m.first[c] || q > t.heads[c] })
 	}
 }
