@@ -46,12 +46,10 @@ func (s *Store) Level(ctx context.Context) (uint32, error) {
 // see it. Raise and Readable are for one writer and any number of joining nodes.
 func (s *Store) Readable(ctx context.Context) error {
 	for _, d := range s.dbs {
-		row, err := collect(ctx, d, func(r pgx.CollectableRow) (x [4]int, err error) {
-			return x, r.Scan(&x[0], &x[1], &x[2], &x[3])
-		}, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1`)
-		if err == nil && len(row) == 1 {
-			err = d.o.reads(row[0][0], row[0][1], row[0][2], row[0][3])
-		}
+		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			_, _, err := d.readVersion(ctx, c, "")
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("open database %s: %w", d.name, err)
 		}

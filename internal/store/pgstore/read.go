@@ -383,10 +383,7 @@ func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos, 
 			return nil
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("read feed %d to %d: %w", f, upTo, err)
-	}
-	return nil
+	return failed(err, "read feed %d to %d", f, upTo)
 }
 
 // scanChunk reads some entries and says how far it came.

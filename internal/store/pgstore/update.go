@@ -20,10 +20,7 @@ import (
 // so waits for a commit that holds it, and for nothing else.
 func (s *Store) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Epoch, im.Pos, error) {
 	h, err := s.takeOver(ctx, f, holder)
-	if err != nil {
-		return 0, 0, fmt.Errorf("take over feed %d: %w", f, err)
-	}
-	return h.Epoch, h.Pos, nil
+	return h.Epoch, h.Pos, failed(err, "take over feed %d", f)
 }
 
 func (s *Store) takeOver(ctx context.Context, f store.Feed, holder uint64) (store.Holder, error) {
@@ -85,10 +82,7 @@ func (s *Store) Holders(ctx context.Context, feeds []store.Feed) ([]store.Holder
 			all, err = s.holders(ctx, feeds)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("ask who holds %d feeds: %w", len(feeds), err)
-	}
-	return all, nil
+	return all, failed(err, "ask who holds %d feeds", len(feeds))
 }
 
 func (s *Store) holders(ctx context.Context, feeds []store.Feed) ([]store.Holder, error) {
@@ -152,10 +146,7 @@ func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 		}
 		return putAll(ctx, c, puts)
 	})
-	if err != nil {
-		return fmt.Errorf("update %d records: %w", len(puts), err)
-	}
-	return nil
+	return failed(err, "update %d records", len(puts))
 }
 
 // put is the statement of one record, and how many rows it changes if the
@@ -280,20 +271,13 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 		}
 		return err
 	}()
-	if err != nil {
-		return fmt.Errorf("drop rows of %s below %d: %w", c, below, err)
-	}
-	return nil
+	return failed(err, "drop rows of %s below %d", c, below)
 }
 
 // TrimFeed implements store.Store. The floor is durable before anything below
 // it goes.
 func (s *Store) TrimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
-	err := s.trimFeed(ctx, f, upTo)
-	if err != nil {
-		return fmt.Errorf("trim feed %d up to %d: %w", f, upTo, err)
-	}
-	return nil
+	return failed(s.trimFeed(ctx, f, upTo), "trim feed %d up to %d", f, upTo)
 }
 
 func (s *Store) trimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
