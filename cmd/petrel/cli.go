@@ -18,9 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/logbuffer"
@@ -305,7 +305,7 @@ func (c *cli) print(v any, text func(w io.Writer)) error {
 // readsTerminal tells whether r is a terminal.
 func readsTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
-	return ok && term.IsTerminal(f.Fd())
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // bare is what w writes to. It is for bytes that are no text, and for what moves the
@@ -342,5 +342,5 @@ const lastWords = time.Second
 // isTerminal tells whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := bare(w).(*os.File)
-	return ok && term.IsTerminal(f.Fd())
+	return ok && term.IsTerminal(int(f.Fd()))
 }

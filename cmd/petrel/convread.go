@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
+	"golang.org/x/text/width"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/terminal"
@@ -82,7 +82,7 @@ func (t *table) add(cells []string) {
 		if i == len(t.width) {
 			t.width = append(t.width, 0)
 		}
-		t.width[i] = max(t.width[i], ansi.StringWidth(cell))
+		t.width[i] = max(t.width[i], cellsOf(cell))
 	}
 	t.rows = append(t.rows, cells)
 }
@@ -106,12 +106,24 @@ func (t *table) end() error {
 	for _, cells := range t.rows {
 		line := ""
 		for i, cell := range cells {
-			line += cell + strings.Repeat(" ", t.width[i]-ansi.StringWidth(cell)+2)
+			line += cell + strings.Repeat(" ", t.width[i]-cellsOf(cell)+2)
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	_, err := io.WriteString(t.c.out, b.String())
 	return err
+}
+
+// cellsOf is how many columns of a terminal a text takes.
+func cellsOf(s string) (n int) {
+	for _, r := range s {
+		switch width.LookupRune(r).Kind() {
+		case width.EastAsianWide, width.EastAsianFullwidth:
+			n++
+		}
+		n++
+	}
+	return n
 }
 
 func newConvMembers(c *cli) *cobra.Command {

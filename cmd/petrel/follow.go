@@ -16,6 +16,8 @@ type follower struct {
 	only   string // the one conversation to show; empty: all
 	limit  int    // end after so many entries; 0: never
 
+	newOnly bool // show nothing of what the client holds at the start
+
 	show    func(*petrelv1.Message, sdk.Conversation) error
 	online  func(user string) // at the first welcome
 	offline func(error)
@@ -72,7 +74,7 @@ func (f *follower) follow(ctx context.Context, change sdk.Change) error {
 		for _, v := range f.client.Conversations() {
 			change.Conversations = append(change.Conversations, v.ID)
 			f.seen[v.ID] = v.Have
-			if held := f.client.Messages(v.ID, 0, 1); len(held) > 0 {
+			if held := f.client.Messages(v.ID, 0, 1); len(held) > 0 && !f.newOnly {
 				f.seen[v.ID] = held[0].Seq - 1
 			}
 		}

@@ -86,10 +86,10 @@ func TestPasswordsComeFromTheInputOnly(t *testing.T) {
 	withInput(t, "swordfish-and-chips\r\nmore\n", s.env(), "user", "passwd", "alice-p").want(t, exitOK, "alice-p has a new password")
 	petrel(t, s.env(), "user", "show", "alice-p").want(t, exitOK, "password  yes")
 
-	withInput(t, "wrong-and-wrong\n", s.env(), "chat", "--as", "alice-p", "--login", "--plain").want(t, exitAuth, "error bad_credentials")
-	withInput(t, "swordfish-and-chips\n/dm bob-p hello by password\n", s.env(), "chat", "--as", "alice-p", "--login", "--plain").want(t, exitOK)
+	withInput(t, "wrong-and-wrong\n", s.env(), "chat", "--as", "alice-p", "--login").want(t, exitAuth, "error bad_credentials")
+	withInput(t, "swordfish-and-chips\n/open @bob-p\nhello by password\n", s.env(), "chat", "--as", "alice-p", "--login").want(t, exitOK)
 	petrel(t, s.env(), "tail", "--as", "bob-p", "--last", "1", "--count", "1").want(t, exitOK, "alice-p: hello by password")
-	withInput(t, "/dm bob-p still logged in\n", s.env(), "chat", "--as", "alice-p", "--plain").want(t, exitOK)
+	withInput(t, "/open @bob-p\nstill logged in\n", s.env(), "chat", "--as", "alice-p").want(t, exitOK)
 	petrel(t, s.env(), "tail", "--as", "bob-p", "--last", "1", "--count", "1").want(t, exitOK, "alice-p: still logged in")
 	if devices := jsonLines(t, petrel(t, s.env(), "user", "sessions", "alice-p", "--all", "--json")); len(devices) != 1 {
 		t.Errorf("two runs of one installation: got devices %v", devices)
@@ -279,7 +279,7 @@ func TestCommandsOfTheDemoWork(t *testing.T) {
 		if want := "--data '" + s.data + "'"; rest != want {
 			t.Errorf("%q: got %s, want %s", line, rest, want)
 		}
-		petrel(t, nil, "chat", "--as", as, "--data", s.data, "--plain").want(t, exitOK)
+		petrel(t, nil, "chat", "--as", as, "--data", s.data).want(t, exitOK)
 	}
 	if commands != 2 {
 		t.Errorf("the demo prints %d commands, want 2:\n%s", commands, made.out)
@@ -298,7 +298,7 @@ func TestDemoTextIsWellFormed(t *testing.T) {
 	}
 }
 
-// talker is a command line that runs, as `petrel chat --plain`.
+// talker is a command line that runs, as `petrel chat`.
 type talker struct {
 	t     *testing.T
 	in    *io.PipeWriter
@@ -310,7 +310,7 @@ type talker struct {
 
 func startChat(t *testing.T, env []string, args ...string) *talker {
 	t.Helper()
-	return startReader(t, env, append([]string{"chat", "--plain"}, args...)...)
+	return startReader(t, env, append([]string{"chat"}, args...)...)
 }
 
 // startReader runs a command line whose lines a test reads as they come.
@@ -377,33 +377,74 @@ func (p *talker) end(exit int) {
 
 func TestTwoTalkByLines(t *testing.T) {
 	s := serveShared(t)
-	petrel(t, s.env(), "user", "create", "alice-t", "bob-t", "carol-t").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "alice-t", "bob-t").want(t, exitOK)
 	alice := startChat(t, s.env(), "--as", "alice-t", "--to", "bob-t")
-	bob := startChat(t, s.env(), "--as", "bob-t", "--last", "9") // also what came before he did
 	alice.say("你好 bob-t")
+	alice.hears(`@bob-t #1  alice-t: 你好 bob-t`)
+	bob := startChat(t, s.env(), "--as", "bob-t", "--last", "9")
+	bob.say("/list")
+	bob.hears(`^  1  @alice-t  1 unread$`)
+	bob.say("/open 1")
 	bob.hears(`@alice-t #1  alice-t: 你好 bob-t`)
-	bob.say("/dm alice-t hi alice-t")
-	alice.hears(`@bob-t #2  bob-t: hi alice-t`)
-	bob.say("/edit hello alice-t")
-	alice.hears(`bob-t edited #2: hello alice-t`)
+	bob.say("/list")
+	bob.hears(`^  1  @alice-t  0 unread$`)
+	bob.say("/reply 1 hi alice-t")
+	alice.hears(`@bob-t #2  bob-t: \(answers #1\) hi alice-t`)
+	bob.hears(`#2`)
+	bob.say("/edit 2 hello alice-t")
+	alice.hears(`#3  bob-t: \(edited #2\) hello alice-t`)
 	alice.say("//slash")
 	bob.hears(`@alice-t #4  alice-t: /slash`)
-	alice.say("/recall")
-	bob.hears(`alice-t recalled #4`)
-	alice.say(`/group "Boat ⛵" bob-t carol-t`)
-	bob.hears(`"Boat ⛵" #1  alice-t made the group with bob-t and carol-t`)
+	alice.hears(`#4`)
+	alice.say("/recall 4")
+	bob.hears(`#5  alice-t: \(recalled #4\)`)
+	bob.say("/react 1 👍")
+	bob.say("/open @alice-t")
+	bob.hears(`^ +👍 1$`)
+	bob.say("/unreact 1 👍")
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "--title", "Boat ⛵", "alice-t:owner", "bob-t").out)
+	bob.hears(`"Boat ⛵" #1 `)
 	bob.say("/open boat")
 	bob.say("aye")
 	alice.hears(`"Boat ⛵" #2  bob-t: aye`)
-	bob.say("/members")
-	bob.hears(`^carol-t`)
-	bob.say("/leave")
-	alice.hears(`bob-t left`)
+	bob.hears(`#2`)
 	alice.end(exitOK)
-	bob.say("/remove carol-t") // no member any more
+	petrel(t, s.env(), "conv", "members", "remove", conv, "bob-t").want(t, exitOK)
+	bob.hears(`removed bob-t`)
+	for _, line := range []string{"still there?", "/edit aye", "/open Nowhere", "/dance"} {
+		bob.say(line)
+	}
 	bob.end(exitFailed)
-	if !strings.Contains(bob.err.String(), "not_member") {
-		t.Errorf("bob-t's errors: %s", bob.err)
+	for _, why := range []string{"not sent: still there?", "/edit needs the number", `no conversation "Nowhere"`, "no command /dance", "lines that failed: 4"} {
+		if !strings.Contains(bob.err.String(), why) {
+			t.Errorf("bob-t's errors do not say %q: %s", why, bob.err)
+		}
+	}
+}
+
+// TestChatReadsOlderMessages: a client holds the newest messages only, and asks for older ones.
+func TestChatReadsOlderMessages(t *testing.T) {
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-o", "bob-o").want(t, exitOK)
+	lines := ""
+	for i := range 50 {
+		lines += fmt.Sprintf("text %d\n", i+1)
+	}
+	withInput(t, lines, s.env(), "chat", "--as", "alice-o", "--to", "bob-o").want(t, exitOK)
+	r := withInput(t, "/history\n/history\n", s.env(), "chat", "--as", "bob-o", "--to", "alice-o", "--last", "5")
+	r.want(t, exitOK)
+	shown := map[string]int{}
+	for line := range strings.Lines(r.out) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), "alice-o: ")
+		shown[text]++
+	}
+	for i := 5; i < 50; i++ { // 5, and twice 20
+		if text := fmt.Sprint("text ", i+1); shown[text] != 1 {
+			t.Errorf("%s is printed %d times", text, shown[text])
+		}
+	}
+	if len(shown) != 45 {
+		t.Errorf("got %d texts, want 45", len(shown))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/charmbracelet/x/term"
+	"golang.org/x/term"
 )
 
 // password asks for a password without showing it, or, where the standard input
@@ -17,7 +17,7 @@ func (c *cli) password(prompt string) (string, error) {
 	}
 	f := c.in.(*os.File)
 	fmt.Fprintf(c.err, "%s: ", prompt)
-	b, err := term.ReadPassword(f.Fd())
+	b, err := term.ReadPassword(int(f.Fd()))
 	fmt.Fprintln(c.err)
 	if err != nil {
 		return "", fmt.Errorf("read the password: %w", err)

@@ -54,7 +54,7 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 	rows := map[string][]string{
 		"audit list": {}, "audit verify": {}, "user list": {}, "user show": {"alice"}, "user sessions": {"alice", "--all"}, "key list": {},
 		"conv list": {"bob"}, "conv members": {conv}, "conv members list": {conv}, "conv history": {conv}, "conv export": {conv}, "conv rename": {conv, hostile},
-		"tail": {"--as", "bob", "--last", "5", "--count", "2"}, "chat": {"--as", "bob", "--plain", "--last", "5"},
+		"tail": {"--as", "bob", "--last", "5", "--count", "2"}, "chat": {"--as", "bob", "--to", "alice", "--last", "5"},
 		"send": {"--as", "bob", "--to", hostile, "hi"}, "tenant show": {"--tenant", hostile}, "cluster status": {},
 		"user create": {hostile}, "user passwd": {hostile}, "user token": {hostile}, "user revoke": {hostile}, "user disable": {hostile}, "user enable": {hostile},
 		"user link": {hostile}, "key create": {hostile, "--scope", "users"}, "key revoke": {hostile}, "setup": {hostile},
@@ -83,7 +83,7 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 					if strings.HasPrefix(line, "FORGED") {
 						t.Errorf("%s %s: a text begins a line: %+q", args, what, text)
 					}
-					if format != nil && what == "out" && !json.Valid([]byte(line)) && name != "chat" { // which has no JSON
+					if format != nil && what == "out" && !json.Valid([]byte(line)) {
 						t.Errorf("%s: no JSON: %+q", args, line)
 					}
 				}
@@ -117,10 +117,9 @@ func leaves(cmd *cobra.Command, above string) (all []string) {
 }
 
 // Commands write to cli.out and cli.err, each of which is a terminal.Writer. Nothing else gets to
-// the terminal but what bare lets through: the bytes of a backup, the progress of a bench
-// and the full screen of chat, which has a test of its own.
+// the terminal but what bare lets through: the bytes of a backup and the progress of a bench.
 func TestCommandsWriteThroughTheGuard(t *testing.T) {
-	allowed := map[string]int{"main.go": 2, "backup.go": 1, "bench.go": 1, "chat.go": 1, "cli.go": 3}
+	allowed := map[string]int{"main.go": 2, "backup.go": 1, "bench.go": 1, "cli.go": 3}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +217,7 @@ func TestNoMessageAndNoSecretIsLogged(t *testing.T) {
 	secrets := map[string]string{"message": "a-text-for-bob", "password": "swordfish-and-chips"}
 	petrel(t, s.env(), "send", "--as", "alice", "--to", "bob", secrets["message"]).want(t, exitOK)
 	withInput(t, secrets["password"]+"\n", s.env(), "user", "passwd", "alice").want(t, exitOK)
-	withInput(t, secrets["password"]+"\n/dm bob hello\n", s.env(), "chat", "--as", "alice", "--login", "--plain").want(t, exitOK)
+	withInput(t, secrets["password"]+"\n/open @bob\nhello\n", s.env(), "chat", "--as", "alice", "--login").want(t, exitOK)
 	petrel(t, s.env(), "send", "--to", "bob", "hi", "--token-file", fileWith(t, "pt_default.alice.not-a-token-of-ours")).want(t, exitAuth)
 	for what, name := range map[string]string{"admin key": filepath.Join(s.data, "admin.key"), "token": tokenFile(s.data, "", "bob")} {
 		secret, err := readSecret(name)

@@ -8,12 +8,6 @@ var terminalRules = []rule{
 		guards:  []guard{{"internal/terminal", "^TestWhatNobodySeesIsShownAsAnEscape$"}},
 	},
 	{
-		name:    "draw-texts-as-they-are",
-		holds:   "no text of a user steers the full screen of chat",
-		patches: []patch{{"cmd/petrel/chat/text.go", `s = clean(s)`, `s = strings.TrimSpace(s)`}},
-		guards:  []guard{{"cmd/petrel/chat", "^TestNothingOnTheScreenSteersTheTerminal$"}},
-	},
-	{
 		name:    "names-with-line-feeds",
 		holds:   "no name of a user begins a line of its own",
 		patches: []patch{{"internal/terminal/terminal.go", `if !strings.ContainsAny(s, "\n\t") {`, `if true {`}},
