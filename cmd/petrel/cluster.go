@@ -60,6 +60,15 @@ func newClusterStatus(c *cli) *cobra.Command {
 	}
 }
 
+// answer prints the answer of a call, unless err says that there is none: as JSON when that
+// was asked for, else as a line.
+func (c *cli) answer(m proto.Message, err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return c.printMessage(m, func(w io.Writer) { fmt.Fprintf(w, format, args...) })
+}
+
 // printMessage writes m as JSON when that was asked for, else what text writes.
 func (c *cli) printMessage(m proto.Message, text func(w io.Writer)) error {
 	if c.json {
@@ -137,12 +146,8 @@ func newClusterDrain(c *cli) *cobra.Command {
 		RunE: c.patientOperator(func(ctx context.Context, api *admin, args []string) error {
 			q.Node = args[0]
 			r, err := call(ctx, api, "drain "+q.Node, api.DrainNode, q)
-			if err != nil {
-				return err
-			}
-			return c.printMessage(r, func(w io.Writer) {
-				fmt.Fprintf(w, "%s handed %d partitions over and sent %d sessions away in %s\n", q.Node, r.Partitions, r.Sessions, time.Duration(r.TookMs)*time.Millisecond)
-			})
+			return c.answer(r, err, "%s handed %d partitions over and sent %d sessions away in %s\n",
+				q.Node, r.GetPartitions(), r.GetSessions(), time.Duration(r.GetTookMs())*time.Millisecond)
 		}),
 	}
 }
@@ -158,10 +163,7 @@ func newClusterResume(c *cli) *cobra.Command {
 		RunE: c.patientOperator(func(ctx context.Context, api *admin, args []string) error {
 			q.Node = args[0]
 			r, err := call(ctx, api, "resume "+q.Node, api.ResumeNode, q)
-			if err != nil {
-				return err
-			}
-			return c.printMessage(r, func(w io.Writer) { fmt.Fprintf(w, "%s takes partitions and clients again\n", q.Node) })
+			return c.answer(r, err, "%s takes partitions and clients again\n", q.Node)
 		}),
 	}
 }
@@ -212,12 +214,8 @@ func newClusterMove(c *cli) *cobra.Command {
 			stop := c.waiting(ctx, fmt.Sprintf("copying partition %d", n))
 			r, err := call(ctx, api, fmt.Sprintf("move partition %d to database %d", n, q.Database), api.MovePartition, q)
 			stop()
-			if err != nil {
-				return err
-			}
-			return c.printMessage(r, func(w io.Writer) {
-				fmt.Fprintf(w, "partition %d is in database %d; it took %s\n", n, q.Database, time.Duration(r.TookMs)*time.Millisecond)
-			})
+			return c.answer(r, err, "partition %d is in database %d; it took %s\n",
+				n, q.Database, time.Duration(r.GetTookMs())*time.Millisecond)
 		}),
 	}
 	cmd.Flags().Uint32Var(&q.Database, "to", 0, "`NUMBER` of the database, from 1")

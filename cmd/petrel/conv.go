@@ -112,16 +112,16 @@ func changeMembers(c *cli, cmd *cobra.Command, change func(users []string) (*pet
 	}
 	cmd.RunE = c.operator(func(ctx context.Context, api *admin, _ []string) error {
 		r, err := call(ctx, api, "change the members of "+q.Conv, api.ChangeMembers, q)
-		if err != nil {
-			return err
-		}
-		return c.printChange(q.Conv, "changed", r.Seq)
+		return c.printChange(q.Conv, "changed", r.GetSeq(), err)
 	})
 	return cmd
 }
 
-// printChange prints the entry that a change has made.
-func (c *cli) printChange(conv, what string, seq uint64) error {
+// printChange prints the entry that a change has made, unless err says that there is none.
+func (c *cli) printChange(conv, what string, seq uint64, err error) error {
+	if err != nil {
+		return err
+	}
 	return c.print(map[string]any{"conv": conv, "seq": strconv.FormatUint(seq, 10)}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s  seq %d\n", what, seq)
 	})
@@ -137,10 +137,7 @@ func newConvRename(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Conv, q.Title = args[0], args[1]
 			r, err := call(ctx, api, "rename "+q.Conv, api.RenameGroup, q)
-			if err != nil {
-				return err
-			}
-			return c.printChange(q.Conv, "renamed", r.Seq)
+			return c.printChange(q.Conv, "renamed", r.GetSeq(), err)
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
@@ -161,10 +158,7 @@ func newConvFreeze(c *cli, frozen bool) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Conv = args[0]
 			r, err := call(ctx, api, verb+" "+q.Conv, api.FreezeConversation, q)
-			if err != nil {
-				return err
-			}
-			return c.printChange(q.Conv, done, r.Seq)
+			return c.printChange(q.Conv, done, r.GetSeq(), err)
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
@@ -189,10 +183,7 @@ func newConvDissolve(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Conv = args[0]
 			r, err := call(ctx, api, "dissolve "+q.Conv, api.DissolveGroup, q)
-			if err != nil {
-				return err
-			}
-			return c.printChange(q.Conv, "dissolved", r.Seq)
+			return c.printChange(q.Conv, "dissolved", r.GetSeq(), err)
 		}),
 	}
 	addTenant(cmd, &q.Tenant)

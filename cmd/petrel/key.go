@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -93,11 +94,7 @@ func newKeyList(c *cli) *cobra.Command {
 			}
 			t := c.table("ID", "NAME", "TENANT", "SCOPES", "MADE")
 			for _, k := range r.Keys {
-				tenant := k.Tenant
-				if tenant == "" {
-					tenant = "(all)"
-				}
-				if err := t.row(k, k.Id, orDash(k.Name), tenant, strings.Join(k.Scopes, ","), date(k.CreatedMs)); err != nil {
+				if err := t.row(k, k.Id, orDash(k.Name), cmp.Or(k.Tenant, "(all)"), strings.Join(k.Scopes, ","), date(k.CreatedMs)); err != nil {
 					return err
 				}
 			}

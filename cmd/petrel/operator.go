@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -18,8 +19,11 @@ func newOperator(c *cli) *cobra.Command {
 		newOperatorCreate(c), newOperatorList(c), newOperatorChange(c, "disable", true), newOperatorChange(c, "enable", false), newOperatorReset(c), newOperatorRemove(c))
 }
 
-// printCode shows a one-time code, as the link of the console.
-func (c *cli) printCode(api *admin, r *petrelv1.EnrollmentCode) error {
+// printCode shows a one-time code, as the link of the console, unless err says that there is none.
+func (c *cli) printCode(api *admin, r *petrelv1.EnrollmentCode, err error) error {
+	if err != nil {
+		return err
+	}
 	link := strings.TrimRight(api.url, "/") + r.Path
 	made := map[string]any{"name": r.Operator.GetName(), "scopes": r.Operator.GetScopes(), "link": link, "code": r.Code, "expires_ms": fmt.Sprint(r.Operator.GetCodeExpiresMs())}
 	return c.print(made, func(w io.Writer) {
@@ -45,10 +49,7 @@ func newOperatorCreate(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Name = args[0]
 			r, err := call(ctx, api, "make the operator "+q.Name, api.CreateOperator, q)
-			if err != nil {
-				return err
-			}
-			return c.printCode(api, r)
+			return c.printCode(api, r, err)
 		}),
 	}
 	cmd.Flags().StringVar(&q.TenantName, "only-tenant", "", "`NAME` of the only tenant that the operator sees (default: all tenants)")
@@ -69,10 +70,7 @@ func newOperatorList(c *cli) *cobra.Command {
 			}
 			t := c.table("NAME", "SCOPES", "TENANT", "STATE", "SESSIONS", "LOGGED IN")
 			for _, o := range r.Operators {
-				tenant, state, last := o.Tenant, "active", "-"
-				if tenant == "" {
-					tenant = "(all)"
-				}
+				state, last := "active", "-"
 				switch {
 				case o.Disabled:
 					state = "disabled"
@@ -84,7 +82,7 @@ func newOperatorList(c *cli) *cobra.Command {
 				if o.LoggedInMs > 0 {
 					last = clock(o.LoggedInMs)
 				}
-				if err := t.row(o, o.Name, strings.Join(o.Scopes, ","), tenant, state, o.Sessions, last); err != nil {
+				if err := t.row(o, o.Name, strings.Join(o.Scopes, ","), cmp.Or(o.Tenant, "(all)"), state, o.Sessions, last); err != nil {
 					return err
 				}
 			}
@@ -131,10 +129,7 @@ func newOperatorReset(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Name = args[0]
 			r, err := call(ctx, api, "reset the operator "+q.Name, api.ResetOperator, q)
-			if err != nil {
-				return err
-			}
-			return c.printCode(api, r)
+			return c.printCode(api, r, err)
 		}),
 	}
 }

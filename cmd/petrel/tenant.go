@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -46,31 +44,24 @@ func newTenantShow(c *cli) *cobra.Command {
 		Example: "  petrel tenant show --tenant acme",
 		Args:    cobra.NoArgs,
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
-			t, err := call(ctx, api, "show the tenant", api.GetTenant, &q)
-			if err != nil {
-				return err
-			}
-			return c.writeTenant(t)
+			return c.writeTenant(call(ctx, api, "show the tenant", api.GetTenant, &q))
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
 	return cmd
 }
 
-func (c *cli) writeTenant(t *petrelv1.TenantInfo) error {
-	if c.json {
-		return writeLine(c.out, t)
-	}
+func (c *cli) writeTenant(t *petrelv1.TenantInfo, err error) error {
 	how := ""
-	if t.Registration == petrelv1.Registration_REGISTRATION_UNSPECIFIED {
+	if t.GetRegistration() == petrelv1.Registration_REGISTRATION_UNSPECIFIED {
 		how = " (by accounts.registration)"
 	}
 	ids := "look like no other"
-	if t.StrictIds {
+	if t.GetStrictIds() {
 		ids = "look like no other, and read as no other"
 	}
-	_, err := fmt.Fprintf(c.out, "tenant        %s\nregistration  %s%s\nnew user ids  %s\n", t.Tenant, registrationWord(t.Effective), how, ids)
-	return err
+	return c.answer(t, err, "tenant        %s\nregistration  %s%s\nnew user ids  %s\n",
+		t.GetTenant(), registrationWord(t.GetEffective()), how, ids)
 }
 
 func newTenantRegistration(c *cli) *cobra.Command {
@@ -87,11 +78,7 @@ func newTenantRegistration(c *cli) *cobra.Command {
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Registration, q.RequestId = registrations[args[0]], rand.Text()
-			t, err := call(ctx, api, "set who may register", api.SetRegistration, &q)
-			if err != nil {
-				return err
-			}
-			return c.writeTenant(t)
+			return c.writeTenant(call(ctx, api, "set who may register", api.SetRegistration, &q))
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
@@ -115,14 +102,7 @@ func newTenantInvite(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
 			q.TtlS, q.RequestId = uint64(ttl/time.Second), rand.Text()
 			i, err := call(ctx, api, "make an invitation", api.CreateInvitation, &q)
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return writeLine(c.out, i)
-			}
-			_, err = io.WriteString(c.out, i.Code+"\n")
-			return err
+			return c.answer(i, err, "%s\n", i.GetCode())
 		}),
 	}
 	addTenant(cmd, &q.Tenant)

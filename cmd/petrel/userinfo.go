@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -119,12 +120,7 @@ func (c *cli) listDevices(devices []*petrelv1.Device) error {
 	return t.end()
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func orDash(s string) string { return cmp.Or(s, "-") }
 
 func newUserSessions(c *cli) *cobra.Command {
 	var (
@@ -182,15 +178,10 @@ func newUserDisable(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.User, q.RequestId = args[0], rand.Text()
 			u, err := call(ctx, api, "disable "+q.User, api.DisableUser, &q)
-			if err != nil {
-				return err
+			if err == nil {
+				dropToken(api.data, q.Tenant, q.User)
 			}
-			dropToken(api.data, q.Tenant, q.User)
-			if c.json {
-				return writeLine(c.out, u)
-			}
-			fmt.Fprintf(c.out, "%s is locked out: all tokens ended, sessions closed\n", u.User)
-			return nil
+			return c.answer(u, err, "%s is locked out: all tokens ended, sessions closed\n", u.GetUser())
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
@@ -209,14 +200,7 @@ func newUserLink(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.User, q.RequestId = args[0], rand.Text()
 			u, err := call(ctx, api, "link "+q.User, api.LinkUser, &q)
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return writeLine(c.out, u)
-			}
-			fmt.Fprintf(c.out, "%s logs in by the identity provider\n", u.User)
-			return nil
+			return c.answer(u, err, "%s logs in by the identity provider\n", u.GetUser())
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
@@ -234,14 +218,7 @@ func newUserEnable(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.User, q.RequestId = args[0], rand.Text()
 			u, err := call(ctx, api, "enable "+q.User, api.EnableUser, &q)
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return writeLine(c.out, u)
-			}
-			fmt.Fprintf(c.out, "%s can log in again\n", u.User)
-			return nil
+			return c.answer(u, err, "%s can log in again\n", u.GetUser())
 		}),
 	}
 	addTenant(cmd, &q.Tenant)

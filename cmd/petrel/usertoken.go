@@ -75,15 +75,10 @@ func newUserPasswd(c *cli) *cobra.Command {
 				return err
 			}
 			u, err := call(ctx, api, "set the password of "+q.User, api.SetPassword, q)
-			if err != nil {
-				return err
+			if err == nil {
+				dropToken(api.data, q.Tenant, q.User)
 			}
-			dropToken(api.data, q.Tenant, q.User)
-			if c.json {
-				return writeLine(c.out, u)
-			}
-			fmt.Fprintf(c.out, "%s has a new password; all tokens ended, sessions closed\n", u.User)
-			return nil
+			return c.answer(u, err, "%s has a new password; all tokens ended, sessions closed\n", u.GetUser())
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
