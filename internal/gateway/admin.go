@@ -153,11 +153,7 @@ func (a *Admin) handler() http.Handler {
 		e := im.Errorf(im.CodeForbidden, "pages of %.100q may not call this address", r.Header.Get("Origin"))
 		writeError(w, e.Code.Info().HTTP, e)
 	}))
-	var once sync.Once
-	warn := func(host string) {
-		once.Do(func() { strangeHost(a.o.Log, "listen.admin", host) })
-	}
-	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), warn, own.Handler(linked(a.o.Handler)))
+	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), a.o.Log, "listen.admin", own.Handler(linked(a.o.Handler)))
 }
 
 // linked lets pages of strangers only link to this address, which a person may follow. The

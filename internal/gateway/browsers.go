@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -51,14 +52,12 @@ func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
 	_, host, _ := strings.Cut(origin, "://")
 	access := g.access.Load()
 	if name := hostName(host); name != "" && access.named(name) && !slices.Contains(access.Hosts, "*") {
-		g.renamed.Do(func() {
-			g.log.Warn("pages of the server are refused, because the Host header of their requests has another name or port: a proxy on the way has to pass on what the client sent; this is said once", "origin", origin, "host", r.Host)
-		})
+		g.logOnce(slog.LevelWarn, "pages of the server are refused, because the Host header of their requests has another name "+
+			"or port: a proxy on the way has to pass on what the client sent", "origin", origin, "host", r.Host)
 		return im.Errorf(im.CodeForbidden, "pages of %q may not connect to %.100q; a proxy on the way has to pass on the Host header of the client, with its port, or the operator adds the origin to listen.origins", origin, r.Host)
 	}
-	g.foreign.Do(func() {
-		g.log.Warn("pages of an origin that is not in listen.origins are refused; if they are yours, add it there; this is said once", "origin", origin)
-	})
+	g.logOnce(slog.LevelWarn, "pages of an origin that is not in listen.origins are refused; if they are yours, add it there",
+		"origin", origin)
 	return im.Errorf(im.CodeForbidden, "pages of %q may not connect; the operator can add the origin to listen.origins", origin)
 }
 

@@ -203,7 +203,7 @@ func (c *conn) letGo(l *limits) {
 		return
 	}
 	c.place.leave()
-	c.g.wasBarren(c.peer(), c.proxy)
+	c.g.wasShortLived(c.peer(), c.proxy)
 }
 
 // ClientAddr is the address of the client; the zero value: only a proxy knows it.

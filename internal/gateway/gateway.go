@@ -5,12 +5,12 @@
 // Begin with gateway.go, which has the listeners for clients and what all connections
 // share. The other files, in the order in which a connection meets them:
 //
-//   - Whether it may come: barren.go (addresses that are shut out for some seconds),
-//     limits.go (how many connections there are, and may be), refusals.go (who finds no room
-//     is told so).
-//   - What comes before the protocol: arrived.go with proxyheader.go (the header in which a
-//     proxy names the client, and the TLS handshake), door.go (HTTP gets connections that
-//     have both behind them).
+//   - Whether it may come: shortlived.go (addresses that are shut out for some seconds),
+//     limits.go (how many connections there are, and may be), refusals.go (a connection that
+//     finds no room gets the reason).
+//   - What comes before the protocol: clientconn.go with proxyheader.go (the header in which a
+//     proxy names the client, and the TLS handshake), httplistener.go (the HTTP server gets
+//     connections after both).
 //   - HTTP: handshake.go (the HTTP servers, and the upgrade to WebSocket), hosts.go (names
 //     under which the server is called), browsers.go (pages that may call it), proxies.go
 //     (the client of a request that came through proxies), throttle.go (how fast strangers
@@ -26,6 +26,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -72,7 +73,7 @@ type Options struct {
 	Loops       int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
 	MaxUpgrades int // WebSocket handshakes under way at once, and connections whose proxy has not named the client yet; 1,024
 	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and 512
-	MaxRefusals int // connections that are being told that there is no room; 64
+	MaxRefusals int // connections that get the reason why there is no room; 64
 
 	// MinSilence is how long a connection may be silent before its hello, or before
 	// a request, until it may have to make room for another one; 300 ms. A client on
@@ -84,34 +85,17 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	set := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def
-		}
-	}
-	set(&o.Heartbeat, 30*time.Second)
-	set(&o.HelloTimeout, 10*time.Second)
-	set(&o.WriteStall, 10*time.Second)
-	set(&o.DrainTimeout, 5*time.Second)
-	set(&o.MinSilence, 300*time.Millisecond)
-	if o.Misses <= 0 {
-		o.Misses = 2
-	}
-	if o.Loops == 0 {
-		o.Loops = max(1, runtime.GOMAXPROCS(0)/2)
-	}
-	if o.MaxUpgrades <= 0 {
-		o.MaxUpgrades = 1024
-	}
-	if o.MaxHTTP <= 0 {
-		o.MaxHTTP = 8192
-	}
-	if o.MaxRefusals <= 0 {
-		o.MaxRefusals = 64
-	}
-	if o.ProxyHeader == "" {
-		o.ProxyHeader = xForwardedFor
-	}
+	o.Heartbeat = cmp.Or(o.Heartbeat, 30*time.Second)
+	o.HelloTimeout = cmp.Or(o.HelloTimeout, 10*time.Second)
+	o.WriteStall = cmp.Or(o.WriteStall, 10*time.Second)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, 5*time.Second)
+	o.MinSilence = cmp.Or(o.MinSilence, 300*time.Millisecond)
+	o.Misses = cmp.Or(o.Misses, 2)
+	o.Loops = cmp.Or(o.Loops, max(1, runtime.GOMAXPROCS(0)/2))
+	o.MaxUpgrades = cmp.Or(o.MaxUpgrades, 1024)
+	o.MaxHTTP = cmp.Or(o.MaxHTTP, 8192)
+	o.MaxRefusals = cmp.Or(o.MaxRefusals, 64)
+	o.ProxyHeader = cmp.Or(o.ProxyHeader, xForwardedFor)
 	if o.Handler == nil {
 		o.Handler = http.NotFoundHandler()
 	}
@@ -130,28 +114,20 @@ const drainPause = 100 * time.Millisecond
 
 // Gateway serves the clients' connections.
 type Gateway struct {
-	o         Options
-	hub       *session.Hub
-	log       *slog.Logger
-	http      net.Listener // nil: none
-	tcp       net.Listener
-	limits    limits
-	throttles throttles
-	barren    barren
-	warned    sync.Map  // names of options that warnOnce has named
-	unnamed   sync.Once // of namesNoClient
-	local     sync.Once // of isLocal
-	renamed   sync.Once // of checkOrigin: a page of the server
-	foreign   sync.Once // of checkOrigin: others
-
-	unbelieved sync.Once // of isNotBelieved
-	downgraded sync.Once // of lostUpgrade
+	o          Options
+	hub        *session.Hub
+	log        *slog.Logger
+	http       net.Listener // nil: none
+	tcp        net.Listener
+	limits     limits
+	throttles  throttles
+	shortLived shortLived
+	logged     sync.Map // messages of logOnce, and options of warnOnce
 
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
 	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code
 
 	turns  share.Turns
-	stats  stats
 	access atomic.Pointer[Access]
 	began  time.Time
 
@@ -183,17 +159,17 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		turns: newTurns(), throttles: newThrottles(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence, pressed: o.Pressed}, refusals: refusals{max: o.MaxRefusals, time: refusalTime}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
+		turns: newTurns(), throttles: newThrottles(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence, pressed: o.Pressed}, refusals: refusals{time: refusalTime, open: make(chan *refusal, o.MaxRefusals)}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
 	}
 	g.gone, g.goAway = context.WithCancel(context.Background())
 	g.setTicks()
 	g.SetAccess(o.Names)
-	g.limits.refused = g.warnOnce
+	g.limits.onRefused = g.warnOnce
 	g.EndedFor = measure.NewCounts(im.Codes()...)
 	g.RefusedFor = measure.NewCounts(append([]string{
 		limitOfAll, limitOfAddress, limitOfWaiting, limitOfWaitingAddress, limitOfNew, limitOfHandshakes, limitOfHTTP,
 	}, codes()...)...)
-	g.barren.perS = func() int { return hub.Limits().NewPerIPPerSecond }
+	g.shortLived.perS = func() int { return hub.Limits().NewPerIPPerSecond }
 	var err error
 	if o.HTTPAddr != "" {
 		if g.http, err = g.listen(o.HTTPAddr, "--listen-http"); err != nil {
@@ -264,7 +240,7 @@ func (g *Gateway) listen(addr, flag string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shutsOut{TCPListener: ln.(*net.TCPListener), g: g}, nil // as addr is of TCP
+	return &resettingListener{TCPListener: ln.(*net.TCPListener), g: g}, nil // as addr is of TCP
 }
 
 // SetAccess takes effect with the next connection and request. The lists must not change any more.
@@ -441,8 +417,7 @@ func (g *Gateway) begin() bool {
 // hold takes a connection into the gateway, which has a place in the limits
 // and gives it back at its end. The caller has called begin and lets go of nc.
 func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
-	g.stats.accepted.Add(1)
-	if a, ok := nc.(*arrived); ok {
+	if a, ok := nc.(*clientConn); ok {
 		nc = a.TCPConn
 	}
 	if t, ok := nc.(*net.TCPConn); ok {
@@ -451,7 +426,7 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 			g.enroll(t, p, f, early)
 			return
 		}
-		nc = &arrived{TCPConn: t}
+		nc = &clientConn{TCPConn: t}
 	}
 	s := &stream{conn: newConn(g, p, f), nc: nc}
 	s.link = s
@@ -501,41 +476,25 @@ func (g *Gateway) quietest() *loop {
 // operator who has many clients behind one address learns what to raise. It counts each time.
 func (g *Gateway) warnOnce(option string) {
 	g.RefusedFor.Add(option)
-	if _, said := g.warned.LoadOrStore(option, true); !said {
+	if _, said := g.logged.LoadOrStore(option, true); !said {
 		g.log.Warn("connections are refused: this option has its limit. It is said once", "option", option)
+	}
+}
+
+// logOnce logs the first time that something happens: others make it happen, as often as they like.
+func (g *Gateway) logOnce(level slog.Level, message string, args ...any) {
+	if _, said := g.logged.LoadOrStore(message, true); !said {
+		g.log.Log(context.Background(), level, message+"; this is said once", args...)
 	}
 }
 
 // panicked logs what a connection broke.
 func (g *Gateway) panicked(p any, stack []byte) {
-	g.stats.panics.Add(1)
 	g.log.Error("connection panicked", "err", p, "stack", string(stack))
-}
-
-// Stats are the gateway's numbers; those that count only grow.
-type Stats struct {
-	Connections, Unauthenticated            int
-	Accepted, Refused                       uint64
-	SlowConsumers, DeadLinks, HelloTimeouts uint64
-	ProtocolErrors, Panics                  uint64
-}
-
-type stats struct {
-	accepted, refused, slow, dead, hello, protocol, panics atomic.Uint64
 }
 
 // ended counts a connection that the server ends.
 func (g *Gateway) ended(e *im.Error) {
-	switch e.Code {
-	case im.CodeSlowConsumer:
-		g.stats.slow.Add(1)
-	case im.CodeDeadLink:
-		g.stats.dead.Add(1)
-	case im.CodeHelloTimeout:
-		g.stats.hello.Add(1)
-	case im.CodeBadFrame, im.CodeBadUTF8, im.CodeUnmasked, im.CodeUnknownCodec, im.CodeFrameTooLarge:
-		g.stats.protocol.Add(1)
-	}
 	g.EndedFor.Add(string(e.Code))
 	g.log.Debug("connection ended", "err", string(e.Code))
 }
@@ -548,13 +507,11 @@ func codes() (list []string) {
 	return list
 }
 
+// Stats are how many connections there are, and how many of them have not said hello.
+type Stats struct{ Connections, Unauthenticated int }
+
 // Stats returns the numbers as they are now.
-func (g *Gateway) Stats() Stats {
-	s := Stats{
-		Accepted: g.stats.accepted.Load(), Refused: g.stats.refused.Load(),
-		SlowConsumers: g.stats.slow.Load(), DeadLinks: g.stats.dead.Load(), HelloTimeouts: g.stats.hello.Load(),
-		ProtocolErrors: g.stats.protocol.Load(), Panics: g.stats.panics.Load(),
-	}
+func (g *Gateway) Stats() (s Stats) {
 	s.Connections, s.Unauthenticated = g.limits.counts()
 	return s
 }

@@ -24,11 +24,7 @@ const Path = "/v1/ws"
 // server is the HTTP server of everything on the HTTP address.
 func (g *Gateway) server(base context.Context) *http.Server {
 	rest := g.letPagesCall(g.o.Handler)
-	var once sync.Once
-	warn := func(host string) {
-		once.Do(func() { strangeHost(g.log, "listen.http", host) })
-	}
-	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), warn, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), g.log, "listen.http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.believe(r)
 		if r.URL.Path == Path && !g.o.HTTPOnly {
 			g.Upgrade(w, r)
@@ -96,21 +92,21 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 	if state == http.StateHijacked || state == http.StateClosed {
 		g.limits.leaveHTTP(addr)
 	}
-	if a, ok := ofHTTP(nc); ok && state == http.StateClosed && a.throttle != nil && !a.throttle.vouched.Load() {
-		g.wasBarren(addr, false) // a proxy has no throttle
+	if a, ok := clientConnOf(nc); ok && state == http.StateClosed && a.throttle != nil && !a.throttle.vouched.Load() {
+		g.wasShortLived(addr, false) // a proxy has no throttle
 	}
 }
 
 func (g *Gateway) serveHTTP(srv *http.Server) error {
-	all := httpListener{g.http, g}
-	if g.o.TLS == nil && !g.o.ProxyProtocol {
-		return ended(srv.Serve(plain{all}))
+	l := &httpListener{Listener: g.http, g: g, config: srv.TLSConfig, ready: make(chan accepted)}
+	if !g.preparesHTTP() {
+		return ended(srv.Serve(l))
 	}
-	d := newDoor(all, srv.TLSConfig)
 	var running sync.WaitGroup
-	running.Go(d.run)
-	err := ended(srv.Serve(d))
-	_ = d.Close() // again, unless the server has not come to it
+	running.Go(l.run)
+	err := ended(srv.Serve(l))
+	g.goAway()
+	_ = l.Close() // again, unless the server has not come to it
 	running.Wait()
 	return err
 }
@@ -172,14 +168,14 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	nc, rw, _, err := ws.HTTPUpgrader{Timeout: handshakeTimeout}.Upgrade(r, w)
 	if err != nil {
 		if nc != nil {
-			_ = nc.Close() // it has been told why
-			g.wasBarren(addr, g.trusted(addr))
+			_ = nc.Close() // the client has the reason
+			g.wasShortLived(addr, g.trusted(addr))
 		}
 		p.leave()
 		g.tasks.Done()
 		return
 	}
-	if a, ok := ofHTTP(nc); ok {
+	if a, ok := clientConnOf(nc); ok {
 		a.throttle = nil // limits of its own hold for it
 	}
 	var early []byte // frames sent right after the request
@@ -228,7 +224,6 @@ func remote(hostport string) (netip.Addr, bool) {
 
 // refuse answers an upgrade request that gets no connection.
 func (g *Gateway) refuse(w http.ResponseWriter, e *im.Error) {
-	g.stats.refused.Add(1)
 	writeError(w, e.Code.Info().HTTP, e)
 }
 
@@ -267,7 +262,7 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 	}
 	g.announcing <- struct{}{}
 	go func() { // counted in g.tasks by begin
-		a := &arrived{TCPConn: nc.(*net.TCPConn)}
+		a := &clientConn{TCPConn: nc.(*net.TCPConn)}
 		stop := context.AfterFunc(g.gone, func() { _ = nc.Close() })
 		err := g.readClient(a)
 		stop()
@@ -294,20 +289,19 @@ func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
 	}
 	p, e := g.limits.enter(client, proxy, g.hub.Limits(), time.Now())
 	if e != nil {
-		g.wasBarren(client, proxy)
+		g.wasShortLived(client, proxy)
 		g.turnAway(nc, kickOverTCP(e))
 		return
 	}
 	if g.o.TLS != nil {
 		p.await(time.Time{}) // until its handshake begins
-		g.hold(tls.Server(&arrived{TCPConn: nc}, g.o.TLS), p, wire.TCP, nil)
+		g.hold(tls.Server(&clientConn{TCPConn: nc}, g.o.TLS), p, wire.TCP, nil)
 		return
 	}
 	if len(g.loops) == 0 {
 		g.hold(nc, p, wire.TCP, nil)
 		return
 	}
-	g.stats.accepted.Add(1)
 	g.enrolling <- struct{}{}
 	go g.enroll(nc, p, wire.TCP, nil) // counted in g.tasks by begin
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/petrel-im/petrel/internal/im"
 )
@@ -81,11 +82,12 @@ func onLoopback(addr net.Addr) bool {
 	return ok && a.IP.IsLoopback()
 }
 
-// checkHost refuses requests for names that are not ours, and tells of the first.
-func checkHost(access func() *Access, loopback bool, refused func(host string), next http.Handler) http.Handler {
+// checkHost refuses requests for names that are not ours, and logs the first.
+func checkHost(access func() *Access, loopback bool, log *slog.Logger, listener string, next http.Handler) http.Handler {
+	var once sync.Once
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !access().ours(r.Host, loopback) {
-			refused(r.Host)
+			once.Do(func() { logStrangeHost(log, listener, r.Host) })
 			e := im.Errorf(im.CodeForbidden, "%.100q is none of the server's names; the operator can add it to listen.hosts, or a proxy on the way has to pass on the Host header of the client", hostName(r.Host))
 			writeError(w, e.Code.Info().HTTP, e)
 			return
@@ -94,7 +96,7 @@ func checkHost(access func() *Access, loopback bool, refused func(host string), 
 	})
 }
 
-// strangeHost logs the first request for a name that is not ours.
-func strangeHost(log *slog.Logger, listener, host string) {
+// logStrangeHost logs the first request for a name that is not ours.
+func logStrangeHost(log *slog.Logger, listener, host string) {
 	log.Warn("requests for a host name that is none of the server's are refused; if it is one, add it to listen.hosts; if a proxy has put it into the Host header, have the proxy pass on what the client sent; this is said once", "listener", listener, "host", hostName(host))
 }

@@ -27,7 +27,7 @@ func TestSilenceIsProbedAndADeadLinkIsEnded(t *testing.T) {
 		p.hello(s.token)
 		p.hear(`{"ping":{}}`)
 		p.end(im.CodeDeadLink, 4410)
-		if n := s.Stats().DeadLinks; n != 1 {
+		if n := counted(s.EndedFor, im.CodeDeadLink); n != 1 {
 			t.Errorf("%d dead links are counted, want 1", n)
 		}
 	})
@@ -113,7 +113,7 @@ func TestF21NeverBuffersWithoutBound(t *testing.T) {
 			peak = max(peak, m.HeapInuse)
 		})
 		eventually.True(t, "it is gone", func() bool { return s.Stats().Connections == 0 })
-		if n := s.Stats().SlowConsumers; n == 0 {
+		if n := counted(s.EndedFor, im.CodeSlowConsumer); n == 0 {
 			t.Error("no slow consumer is counted")
 		}
 		runtime.GC()
@@ -174,13 +174,13 @@ func TestConnectionThatTakesNothingIsEnded(t *testing.T) {
 		eventually.True(t, "it is gone", func() bool {
 			unread := s.unread() // none also when it has just been ended, which the figures show then
 			st := s.Stats()
-			if unread == 0 && st.Connections == 1 && st.SlowConsumers == 0 {
+			if unread == 0 && st.Connections == 1 && counted(s.EndedFor, im.CodeSlowConsumer) == 0 {
 				_, _ = p.nc.Write(bytes.Repeat(request, 50)) // fails when it has just been ended
 			}
 			return st.Connections == 0
 		})
-		if st := s.Stats(); st.SlowConsumers != 1 {
-			t.Errorf("%d slow consumers are counted, want 1", st.SlowConsumers)
+		if n := counted(s.EndedFor, im.CodeSlowConsumer); n != 1 {
+			t.Errorf("%d slow consumers are counted, want 1", n)
 		}
 	})
 }

@@ -32,7 +32,7 @@ type limits struct {
 	maxHTTP    int                 // of what enterHTTP counts
 	pressed    func() bool         // memory is full; nil: it never is
 	minSilence time.Duration       // as in Options
-	refused    func(option string) // told which option refuses
+	onRefused  func(option string) // gets the option that refuses a connection
 	rates      rate.Addresses      // of new connections
 
 	mu      sync.Mutex // tier 0; guards the fields below, and those of places and of resting connections
@@ -108,15 +108,15 @@ type refusedBy struct {
 	after        time.Duration
 }
 
-// told says which option has refused a connection.
-func (l *limits) told(option string) {
-	if l.refused != nil {
-		l.refused(option)
+// noteRefused passes on which option has refused a connection.
+func (l *limits) noteRefused(option string) {
+	if l.onRefused != nil {
+		l.onRefused(option)
 	}
 }
 
 func (l *limits) refuse(r *refusedBy) *im.Error {
-	l.told(r.option)
+	l.noteRefused(r.option)
 	return tooMany(r.text, spread(r.after))
 }
 

@@ -318,14 +318,14 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	_ = first.nc.Close()
 	eventually.True(t, "the place is free", func() bool { return s.Stats().Connections == 1 })
 	s.dial(wire.WebSocket).hello(s.token)
-	if got := s.Stats(); got.Refused != 2 || got.Accepted != 3 {
-		t.Errorf("counted %+v, want 2 refused of 5", got)
+	if n := counted(s.RefusedFor, ""); n != 2 {
+		t.Errorf("%d are counted as refused, want 2", n)
 	}
 }
 
 // More are refused at once than there are file descriptors for it, and none of them
 // closes by itself. Spec: P-9.1.
-func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
+func TestEveryRefusedConnectionGetsTheReason(t *testing.T) {
 	transports(t, Options{MaxRefusals: 2}, func(t *testing.T, s *server, fr wire.Framing) {
 		if fr == wire.WebSocket {
 			return // the HTTP server answers those
@@ -335,11 +335,9 @@ func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
 		s.hub.SetLimits(lim)
 		for i := range 8 {
 			s.connect(fr).end(im.CodeTooManyConnections, 0)
-			s.refusals.mu.Lock()
 			if n := len(s.refusals.open); n > 2 {
 				t.Errorf("connection %d: %d refused ones are open, want at most 2", i, n)
 			}
-			s.refusals.mu.Unlock()
 		}
 	})
 	s := serve(t, Options{MaxHTTP: 4, MaxRefusals: 2, MinSilence: time.Hour}, noLimits())
@@ -363,7 +361,7 @@ func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
 			t.Errorf("got %s, Retry-After %q, %s", res.Status, res.Header.Get("Retry-After"), b)
 		}
 	}
-	if n := s.Stats().Refused; n != 8 {
+	if n := counted(s.RefusedFor, ""); n != 8 {
 		t.Errorf("%d are counted as refused, want 8", n)
 	}
 }
@@ -405,7 +403,7 @@ func TestConnectionWithoutAHelloIsEnded(t *testing.T) {
 		if len(ended) != 1 || ended[string(im.CodeHelloTimeout)] != 1 {
 			t.Errorf("connections are counted as ended for %v", ended)
 		}
-		if n := s.Stats().HelloTimeouts; n != 1 {
+		if n := counted(s.EndedFor, im.CodeHelloTimeout); n != 1 {
 			t.Errorf("%d hello timeouts are counted, want 1", n)
 		}
 	})
@@ -471,7 +469,7 @@ func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
 		var silences []time.Duration
 		turns := newTurns()
 		turns.Begin()
-		a := &arrived{turns: turns, budget: handshakeTimeout, await: func(since time.Time) bool {
+		a := &clientConn{turns: turns, budget: handshakeTimeout, await: func(since time.Time) bool {
 			if !since.IsZero() {
 				silences = append(silences, time.Since(since))
 			}

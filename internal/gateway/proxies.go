@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -63,17 +64,15 @@ func (g *Gateway) believe(r *http.Request) {
 // names itself, or nobody is named and the request is for a name of the loopback. A person or
 // a program there is limited by the address of the host, which is right.
 func (g *Gateway) isLocal(proxy netip.Addr) {
-	g.local.Do(func() {
-		g.log.Info("a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, a proxy on its way passes neither the name nor the address of the client on; this is said once", "proxy", proxy, "header", g.o.ProxyHeader)
-	})
+	g.logOnce(slog.LevelInfo, "a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, "+
+		"a proxy on its way passes neither the name nor the address of the client on", "proxy", proxy, "header", g.o.ProxyHeader)
 }
 
 // namesNoClient logs the first time that a trusted proxy does not say for whom it speaks: the header
 // in which it has to, and another one in which it may have done so.
 func (g *Gateway) namesNoClient(proxy netip.Addr, header, unread string) {
-	g.unnamed.Do(func() {
-		g.log.Warn("a trusted proxy names no client: the limits for an IP address hold for all that come through it together, until it does so in this header; this is said once", "proxy", proxy, "header", header, "unread", unread)
-	})
+	g.logOnce(slog.LevelWarn, "a trusted proxy names no client: the limits for an IP address hold for all that come through it "+
+		"together, until it does so in this header", "proxy", proxy, "header", header, "unread", unread)
 }
 
 // unread is another header with addresses that came in place of the one that is read; "": none.
@@ -92,9 +91,9 @@ func (g *Gateway) isNotBelieved(peer netip.Addr, r *http.Request) {
 	if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {
 		return
 	}
-	g.unbelieved.Do(func() {
-		g.log.Warn("requests name a client, but come from an address that is not in listen.trusted_proxies: if it is a proxy of yours, add it there, else the limits for an IP address hold for all that come through it together; this is said once", "header", g.o.ProxyHeader, "proxy", peer)
-	})
+	g.logOnce(slog.LevelWarn, "requests name a client, but come from an address that is not in listen.trusted_proxies: if it is "+
+		"a proxy of yours, add it there, else the limits for an IP address hold for all that come through it together",
+		"header", g.o.ProxyHeader, "proxy", peer)
 }
 
 // lostUpgrade is the error of a request that was one for WebSocket until a proxy took the headers out
@@ -104,10 +103,9 @@ func (g *Gateway) lostUpgrade(r *http.Request) *im.Error {
 	if r.ProtoMajor != 1 || r.Header.Get("Sec-Websocket-Key") == "" {
 		return nil
 	}
-	g.downgraded.Do(func() {
-		g.log.Warn("a request for WebSocket came without its headers Upgrade and Connection, or over HTTP/1.0: a proxy on the way has to pass them on, over HTTP/1.1; this is said once",
-			"client", r.RemoteAddr, "protocol", r.Proto, "upgrade", r.Header.Get("Upgrade"))
-	})
+	g.logOnce(slog.LevelWarn, "a request for WebSocket came without its headers Upgrade and Connection, or over HTTP/1.0: "+
+		"a proxy on the way has to pass them on, over HTTP/1.1",
+		"client", r.RemoteAddr, "protocol", r.Proto, "upgrade", r.Header.Get("Upgrade"))
 	if r.ProtoMinor == 0 {
 		return im.Errorf(im.CodeInvalid, "this request for WebSocket came over HTTP/1.0; a proxy on the way has to speak HTTP/1.1, and to pass on the headers Upgrade and Connection")
 	}

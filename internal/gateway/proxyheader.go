@@ -69,7 +69,7 @@ func awaitProxyHeader(nc net.Conn) (client netip.AddrPort, ok bool, err error) {
 
 // readClient finds out for whom a proxy speaks, and makes that the address of the
 // connection.
-func (g *Gateway) readClient(nc *arrived) error {
+func (g *Gateway) readClient(nc *clientConn) error {
 	client, ok, err := awaitProxyHeader(nc.TCPConn)
 	if ok {
 		nc.client = net.TCPAddrFromAddrPort(client)

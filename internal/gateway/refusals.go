@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -16,23 +14,21 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// refusals tells connections for which there is no room why, and closes them. A
+// refusals are the connections that are being refused: each gets the reason, and is closed. A
 // connection that is closed without a word looks like a network that is broken, and its
 // client comes back at once. Each refused connection has a file descriptor until it is
-// gone, so only max of them are there at once. When one more comes, the oldest is
+// gone, so only some of them are there at once. When one more comes, the oldest is
 // closed. It has its code by then: the first write to a new socket does not block.
 type refusals struct {
-	max  int           // files that are kept for them
 	time time.Duration // refusalTime, but for tests
-
-	mu   sync.Mutex // tier 0; guards open
-	open []*refusal // oldest first, at most max
+	open chan *refusal // capacity MaxRefusals; oldest first, also some that are gone; full: the oldest is closed
 }
 
 // refusal is one connection that is being refused.
 type refusal struct {
 	nc    net.Conn
 	since time.Time
+	gone  chan struct{} // closed when it is
 }
 
 const (
@@ -45,58 +41,45 @@ const (
 
 // add makes room for nc and takes it in.
 func (r *refusals) add(nc net.Conn) *refusal {
-	x := &refusal{nc, time.Now()}
+	x := &refusal{nc, time.Now(), make(chan struct{})}
 	for {
-		r.mu.Lock()
-		if len(r.open) < r.max {
-			r.open = append(r.open, x)
-			r.mu.Unlock()
+		select {
+		case r.open <- x:
 			return x
+		default:
 		}
-		oldest := r.open[0]
-		wait := time.Duration(0)
-		if _, ok := oldest.nc.(*tls.Conn); ok {
-			wait = minTLSRefusal - time.Since(oldest.since)
+		select {
+		case oldest := <-r.open:
+			if _, ok := oldest.nc.(*tls.Conn); ok {
+				select {
+				case <-oldest.gone:
+				case <-time.After(minTLSRefusal - time.Since(oldest.since)):
+				}
+			}
+			_ = bottom(oldest.nc).Close() // the reason is written
+		default: // the other listener has made room
 		}
-		if wait <= 0 {
-			r.open = slices.Delete(r.open, 0, 1)
-		}
-		r.mu.Unlock()
-		if wait <= 0 {
-			_ = bottom(oldest.nc).Close() // it has been told why
-			continue
-		}
-		<-time.After(wait)
-	}
-}
-
-func (r *refusals) remove(x *refusal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if i := slices.Index(r.open, x); i >= 0 {
-		r.open = slices.Delete(r.open, i, i+1)
 	}
 }
 
 // turnAway tells a connection why there is no room, and closes it. why is in the
 // framing of its port. The caller has called begin and lets go of nc.
 func (g *Gateway) turnAway(nc net.Conn, why []byte) {
-	g.stats.refused.Add(1)
 	if g.o.TLS != nil {
 		nc = tls.Server(nc, g.o.TLS)
 	}
 	x := g.refusals.add(nc)
 	_ = nc.SetDeadline(time.Now().Add(g.refusals.time))
-	told := false
+	written := false
 	if g.o.TLS == nil { // else the handshake waits for the peer
 		_, err := nc.Write(why)
-		told = err == nil
+		written = err == nil
 	}
 	go func() { // counted in g.tasks by begin
 		defer g.tasks.Done()
-		defer g.refusals.remove(x)
+		defer close(x.gone)
 		defer nc.Close()
-		if !told {
+		if !written {
 			if _, err := nc.Write(why); err != nil {
 				return
 			}
@@ -152,44 +135,4 @@ func writeError(w http.ResponseWriter, status int, e *im.Error) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(errorJSON(e)) // the peer may be gone
-}
-
-// httpListener refuses the connections that the HTTP server has no room for.
-type httpListener struct {
-	net.Listener
-	g *Gateway
-}
-
-// Accept implements net.Listener.
-func (l httpListener) Accept() (net.Conn, error) {
-	for {
-		nc, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		addr, _ := clientOf(nc)
-		if l.g.limits.enterHTTP(addr, l.g.trusted(addr), time.Now()) {
-			return nc, nil
-		}
-		l.g.limits.leaveHTTP(addr)
-		if !l.g.begin() {
-			_ = nc.Close() // the gateway has stopped
-			continue
-		}
-		l.g.wasBarren(addr, l.g.trusted(addr))
-		l.g.RefusedFor.Add(limitOfHTTP)
-		l.g.turnAway(nc, responseOverHTTP(tooMany("the server has all the HTTP connections it takes", spread(time.Second))))
-	}
-}
-
-// plain is the listener of the HTTP server where nothing comes before HTTP.
-type plain struct{ httpListener }
-
-// Accept implements net.Listener.
-func (p plain) Accept() (net.Conn, error) {
-	nc, err := p.httpListener.Accept()
-	if t, ok := nc.(*net.TCPConn); ok {
-		return p.g.throttled(&arrived{TCPConn: t}), nil
-	}
-	return nc, err
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -132,7 +133,7 @@ func (s *server) unread() (n int) {
 // so that a peer that does not read is soon noticed.
 func (s *server) narrow() {
 	for _, ln := range []net.Listener{s.http, s.tcp} {
-		rc, err := ln.(*shutsOut).SyscallConn()
+		rc, err := ln.(*resettingListener).SyscallConn()
 		must(s.t, err)
 		var bad error
 		must(s.t, rc.Control(func(fd uintptr) {
@@ -407,4 +408,14 @@ func withTLS(t *testing.T, o *Options) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(cert)
 	return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
+}
+
+// counted is how often a name was counted; "": all names together.
+func counted[T ~string](c *measure.Counts, name T) (count uint64) {
+	c.Each(func(other string, n uint64) {
+		if name == "" || other == string(name) {
+			count += n
+		}
+	})
+	return count
 }

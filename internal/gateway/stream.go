@@ -57,7 +57,7 @@ func (s *stream) serve(early []byte) {
 		return
 	}
 	s.place.await(time.Now())
-	if a, ok := ofHTTP(s.nc); ok {
+	if a, ok := clientConnOf(s.nc); ok {
 		a.stall = s.g.o.WriteStall
 	}
 	s.reader.flusher = fanout.NewFlusher(s.wake)
@@ -343,7 +343,7 @@ func (s *stream) drop() { _ = bottom(s.nc).Close() }
 
 // bottom is the socket of a connection.
 func bottom(nc net.Conn) net.Conn {
-	if a, ok := ofHTTP(nc); ok {
+	if a, ok := clientConnOf(nc); ok {
 		return a.TCPConn
 	}
 	if t, ok := nc.(*tls.Conn); ok {

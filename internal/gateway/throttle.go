@@ -67,7 +67,7 @@ func (r *throttle) read(nc net.Conn, b []byte) (int, error) {
 	}
 	wait, ok := r.g.throttles.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)
 	if !ok {
-		r.g.tooMuch()
+		r.g.countRefused(1)
 		return 0, errTooMuch // the HTTP server closes without a word, which would be one more to write
 	}
 	if wait > 0 {
@@ -101,22 +101,16 @@ func (t *throttles) take(now time.Time, r *throttle, perS int) (wait time.Durati
 
 // throttled gives a connection of the HTTP server a throttle, unless a proxy sends over it
 // for many clients.
-func (g *Gateway) throttled(a *arrived) *arrived {
+func (g *Gateway) throttled(a *clientConn) *clientConn {
 	if client, ok := clientOf(a); ok && !g.trusted(client) {
 		a.throttle = &throttle{g: g, addr: client}
 	}
 	return a
 }
 
-// tooMuch notes that a connection was cut off for what it sent.
-func (g *Gateway) tooMuch() {
-	g.stats.refused.Add(1)
-	g.limits.told(limitOfNew)
-}
-
 // withVoucher is the context of the requests of a connection.
 func withVoucher(ctx context.Context, nc net.Conn) context.Context {
-	if a, ok := ofHTTP(nc); ok && a.throttle != nil {
+	if a, ok := clientConnOf(nc); ok && a.throttle != nil {
 		return rate.WithVoucher(ctx, a.throttle)
 	}
 	return ctx

@@ -79,7 +79,7 @@ func TestHeartbeatIsExact(t *testing.T) {
 		}
 		p.hear(string(im.CodeDeadLink))
 		after(t, "the link is dead", heard, 90*time.Second)
-		if n := s.Stats().DeadLinks; n != 1 {
+		if n := counted(s.EndedFor, im.CodeDeadLink); n != 1 {
 			t.Errorf("%d dead links are counted, want 1", n)
 		}
 		p.gone()
@@ -127,7 +127,7 @@ func TestStallIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nc, peer := net.Pipe()
 		defer peer.Close()
-		a := &arrived{stall: 10 * time.Second}
+		a := &clientConn{stall: 10 * time.Second}
 		go func() {
 			for range 16 {
 				time.Sleep(9 * time.Second)

@@ -78,9 +78,9 @@ var appRules = []rule{
 		name:  "refuse-in-silence",
 		holds: "every connection that is refused, and not reset, is told why",
 		patches: []patch{{"internal/gateway/refusals.go", `_, err := nc.Write(why)
-		told = err == nil`, `_ = nc.Close()
-		told = true`}},
-		guards: []guard{{"internal/gateway", "^TestEveryRefusedConnectionIsToldWhy$"}},
+		written = err == nil`, `_ = nc.Close()
+		written = true`}},
+		guards: []guard{{"internal/gateway", "^TestEveryRefusedConnectionGetsTheReason$"}},
 	},
 	{
 		name:    "one-door",
@@ -109,7 +109,7 @@ var appRules = []rule{
 	{
 		name:    "page-of-a-stranger-operates",
 		holds:   "the admin listener answers pages of its own only",
-		patches: []patch{{"internal/gateway/admin.go", `warn, own.Handler(linked(a.o.Handler)))`, `warn, linked(a.o.Handler))`}},
+		patches: []patch{{"internal/gateway/admin.go", `"listen.admin", own.Handler(linked(a.o.Handler)))`, `"listen.admin", linked(a.o.Handler))`}},
 		guards:  []guard{{"internal/gateway", "^TestPagesOfStrangersReachNoOperatorsAddress$"}},
 	},
 	{

@@ -12,7 +12,7 @@ var gatewayRules = []rule{
 		holds: "a connection that takes nothing of what waits for it is ended",
 		patches: []patch{
 			{"internal/gateway/loop.go", `if now-c.moved < c.g.stallTicks {`, `if true {`},
-			{"internal/gateway/arrived.go", `case time.Since(moved) >= a.stall:`, `case moved.IsZero():`},
+			{"internal/gateway/clientconn.go", `case time.Since(moved) >= a.stall:`, `case moved.IsZero():`},
 		},
 		guards: []guard{
 			{"internal/gateway", "^TestConnectionThatTakesNothingIsEnded$/^loop_ws$"},
@@ -24,7 +24,7 @@ var gatewayRules = []rule{
 		holds: "a connection that takes little, but something, goes on",
 		patches: []patch{
 			{"internal/gateway/loop.go", `if taken := c.acknowledged(held); taken != c.taken {`, `if taken := c.acknowledged(held); false && taken != c.taken {`},
-			{"internal/gateway/arrived.go", `case !errors.Is(err, os.ErrDeadlineExceeded):`, `case err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !moved.IsZero():`},
+			{"internal/gateway/clientconn.go", `case !errors.Is(err, os.ErrDeadlineExceeded):`, `case err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !moved.IsZero():`},
 		},
 		guards: []guard{
 			{"internal/gateway", "^TestLoopKeepsTheTimesOfItsConnections$/^ws$/^stall$"},
@@ -64,20 +64,20 @@ var gatewayRules = []rule{
 	{
 		name:    "floods-come-back",
 		holds:   "an address is shut out if its connections end again and again without a login",
-		patches: []patch{{"internal/gateway/barren.go", `b.of.Reserve(now, barrenDebt, a, b.limit(people))`, `_ = now`}},
-		guards:  []guard{{"internal/gateway", "^TestAddressOfBarrenConnectionsIsShutOut$"}, {"internal/gateway", "^TestFloodOfOneAddressIsResetAndOthersGetIn$"}},
+		patches: []patch{{"internal/gateway/shortlived.go", `b.of.Reserve(now, maxShutOut, a, b.limit(people))`, `_ = now`}},
+		guards:  []guard{{"internal/gateway", "^TestAddressOfShortLivedConnectionsIsShutOut$"}, {"internal/gateway", "^TestFloodOfOneAddressIsResetAndOthersGetIn$"}},
 	},
 	{
 		name:    "take-what-is-gone",
 		holds:   "a connection that its client has reset before it was taken harms nothing",
-		patches: []patch{{"internal/gateway/barren_linux.go", `if nc.RemoteAddr() == nil {`, `if false {`}},
+		patches: []patch{{"internal/gateway/shortlived_linux.go", `if nc.RemoteAddr() == nil {`, `if false {`}},
 		guards:  []guard{{"internal/gateway", "^TestConnectionsAmongThoseThatAreResetAreTaken$"}},
 	},
 	{
-		name:    "known-are-barren",
+		name:    "known-are-short-lived",
 		holds:   "connections on which somebody has logged in do not count against their address",
 		patches: []patch{{"internal/gateway/throttle.go", `r.vouched.Store(true)`, ``}},
-		guards:  []guard{{"internal/gateway", "^TestConnectionsOfTheKnownAreNotBarren$"}},
+		guards:  []guard{{"internal/gateway", "^TestConnectionsOfTheKnownAreNotShortLived$"}},
 	},
 	{
 		name:    "loops-take-all-at-once",
@@ -112,7 +112,7 @@ var gatewayRules = []rule{
 	{
 		name:    "drips-end-silence",
 		holds:   "bytes that drip into a handshake end no silence",
-		patches: []patch{{"internal/gateway/arrived.go", `if !a.await(begun.Add(a.budget - handshakeTimeout)) {`, `if !a.await(begun) {`}},
+		patches: []patch{{"internal/gateway/clientconn.go", `if !a.await(begun.Add(a.budget - handshakeTimeout)) {`, `if !a.await(begun) {`}},
 		guards:  []guard{{"internal/gateway", "^TestSilenceOfAHandshakeIsThatOfAllItsReads$"}},
 	},
 	{

@@ -11,10 +11,10 @@ import (
 	"github.com/petrel-im/petrel/internal/share"
 )
 
-// arrived is an accepted connection whose client is not its peer, that has a TLS
-// handshake before it, or whose bytes are counted, or the bottom of a stream. It belongs to
-// one goroutine until the first two are done, and to its reader later; Write is its writer's.
-type arrived struct {
+// clientConn is a TCP connection of a client, which may come through a proxy, below TLS if
+// there is any. It belongs to one goroutine until the header of the proxy and the handshake
+// are read, and to its reader later; Write is its writer's.
+type clientConn struct {
 	*net.TCPConn
 	client   net.Addr      // nil: the peer
 	throttle *throttle     // of a connection of the HTTP server; nil: it is read as fast as it sends
@@ -26,7 +26,7 @@ type arrived struct {
 }
 
 // RemoteAddr is the address of the client.
-func (a *arrived) RemoteAddr() net.Addr {
+func (a *clientConn) RemoteAddr() net.Addr {
 	if a.client != nil {
 		return a.client
 	}
@@ -35,7 +35,7 @@ func (a *arrived) RemoteAddr() net.Addr {
 
 // Read reads. During the handshake it gives the core back while it waits for the
 // peer.
-func (a *arrived) Read(b []byte) (int, error) {
+func (a *clientConn) Read(b []byte) (int, error) {
 	switch {
 	case a.turns == nil && a.throttle == nil:
 		return a.TCPConn.Read(b)
@@ -46,7 +46,7 @@ func (a *arrived) Read(b []byte) (int, error) {
 }
 
 // readShaking is Read of nc during the handshake.
-func (a *arrived) readShaking(nc net.Conn, b []byte) (int, error) {
+func (a *clientConn) readShaking(nc net.Conn, b []byte) (int, error) {
 	a.turns.End()
 	defer a.turns.Begin()
 	begun := time.Now()
@@ -66,7 +66,7 @@ func (a *arrived) readShaking(nc net.Conn, b []byte) (int, error) {
 // Write writes b. The peer of a stream may take as long for it as it needs, as long as it
 // goes on taking. That is seen here alone: TLS tells of a whole record or of none.
 // Spec: P-6.4.
-func (a *arrived) Write(b []byte) (int, error) {
+func (a *clientConn) Write(b []byte) (int, error) {
 	if a.stall == 0 {
 		return a.TCPConn.Write(b)
 	}
@@ -74,7 +74,7 @@ func (a *arrived) Write(b []byte) (int, error) {
 }
 
 // writeMoving is Write to nc as long as its peer goes on taking.
-func (a *arrived) writeMoving(nc net.Conn, b []byte) (n int, err error) {
+func (a *clientConn) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	moved := time.Now()
 	for {
 		_ = nc.SetWriteDeadline(time.Now().Add(a.stall / 8)) // often, to see when it took something last
@@ -91,12 +91,12 @@ func (a *arrived) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	}
 }
 
-// ofHTTP is the connection that has arrived, without TLS.
-func ofHTTP(nc net.Conn) (*arrived, bool) {
+// clientConnOf is the connection below TLS, if there is any.
+func clientConnOf(nc net.Conn) (*clientConn, bool) {
 	if t, ok := nc.(*tls.Conn); ok {
 		nc = t.NetConn()
 	}
-	a, ok := nc.(*arrived)
+	a, ok := nc.(*clientConn)
 	return a, ok
 }
 
@@ -114,13 +114,13 @@ func (g *Gateway) awaitTurn() {
 }
 
 // shake does a TLS handshake, unless there is none to do. The time that it waits for
-// a core does not count. await is that of arrived.
+// a core does not count. await is that of clientConn.
 func (g *Gateway) shake(nc net.Conn, await func(time.Time) bool) bool {
 	t, ok := nc.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {
 		return true
 	}
-	a, ok := ofHTTP(t)
+	a, ok := clientConnOf(t)
 	if !ok {
 		return false
 	}

@@ -5,4 +5,4 @@ package gateway
 import "net"
 
 // resetMany does nothing here: Accept resets one after the other.
-func (l *shutsOut) resetMany(int) (other net.Conn, done int) { return nil, 0 }
+func (l *resettingListener) resetMany(int) (other net.Conn, done int) { return nil, 0 }

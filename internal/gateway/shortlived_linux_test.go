@@ -12,20 +12,22 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
 // Among connections that are reset there is one that its client has reset, and one that
 // goes on like any other.
 func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
-	g := &Gateway{}
+	g := &Gateway{RefusedFor: measure.NewCounts(limitOfNew)}
 	g.SetAccess(Access{})
-	g.barren.perS = func() int { return 1 }
+	g.limits.onRefused = g.RefusedFor.Add
+	g.shortLived.perS = func() int { return 1 }
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	l := &shutsOut{TCPListener: listener.(*net.TCPListener), g: g, many: true}
+	l := &resettingListener{TCPListener: listener.(*net.TCPListener), g: g, many: true}
 	defer func() { _ = l.Close() }()
-	g.barren.count(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), netip.MustParseAddr("127.0.0.2"), false)
+	g.shortLived.count(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), netip.MustParseAddr("127.0.0.2"), false)
 	var last net.Addr
 	for _, addr := range []string{"127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.4"} {
 		nc, err := from(addr).DialContext(t.Context(), "tcp", l.Addr().String())
@@ -42,10 +44,10 @@ func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
 	if nc.RemoteAddr().String() != last.String() {
 		t.Errorf("the connection of %s is taken, want that of %s", nc.RemoteAddr(), last)
 	}
-	if n := g.stats.refused.Load(); n != 3 {
+	if n := counted(g.RefusedFor, limitOfNew); n != 3 {
 		t.Errorf("%d connections are counted as refused, want 3", n)
 	}
-	if !g.barren.shut(longAgo, netip.MustParseAddr("127.0.0.3"), false) {
+	if !g.shortLived.shut(longAgo, netip.MustParseAddr("127.0.0.3"), false) {
 		t.Error("a connection that its client has reset does not count")
 	}
 }
@@ -112,8 +114,8 @@ func TestFloodOfOneAddressIsResetAndOthersGetIn(t *testing.T) {
 	}
 	end.Store(true)
 	eventually.True(t, "the address is not shut out any more", func() bool { return !s.knock(wire.TCP, "127.0.0.2") })
-	if s.Stats().Refused < 200 {
-		t.Errorf("%d are counted as refused, want all that were reset", s.Stats().Refused)
+	if counted(s.RefusedFor, "") < 200 {
+		t.Errorf("%d are counted as refused, want all that were reset", counted(s.RefusedFor, ""))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // resetMany accepts what waits, and resets it while it is of clients that are shut out, at
 // most n. It returns the first connection of somebody else, if it comes to one, and how
 // many were reset. A connection that is reset here costs half of one that net has accepted.
-func (l *shutsOut) resetMany(n int) (other net.Conn, done int) {
+func (l *resettingListener) resetMany(n int) (other net.Conn, done int) {
 	raw, err := l.SyscallConn()
 	if err != nil {
 		return nil, 0 // Accept says why
@@ -35,7 +35,7 @@ func (l *shutsOut) resetMany(n int) (other net.Conn, done int) {
 		return nil, done
 	}
 	if other = connOf(taken); other == nil {
-		l.g.wasBarren(from, l.g.trusted(from))
+		l.g.wasShortLived(from, l.g.trusted(from))
 	}
 	return other, done
 }

@@ -16,9 +16,9 @@ import (
 // longAgo is a time at which an address is shut out if any of its connections was counted.
 var longAgo = time.Unix(1_000_000, 0)
 
-func TestAddressOfBarrenConnectionsIsShutOut(t *testing.T) {
+func TestAddressOfShortLivedConnectionsIsShutOut(t *testing.T) {
 	perS := 100
-	b, now := barren{perS: func() int { return perS }}, time.Unix(1_000_000, 0)
+	b, now := shortLived{perS: func() int { return perS }}, time.Unix(1_000_000, 0)
 	addr := netip.MustParseAddr("192.0.2.1")
 	bear := func(a netip.Addr, n int, people bool) {
 		for range n {
@@ -43,7 +43,7 @@ func TestAddressOfBarrenConnectionsIsShutOut(t *testing.T) {
 	want("a fifth of a second later", addr, false, false)
 
 	bear(addr, 10_000, false)
-	now = now.Add(barrenDebt)
+	now = now.Add(maxShutOut)
 	want("5 s after 10,000", addr, false, true)
 	now = now.Add(200 * time.Millisecond)
 	want("another one later", addr, false, false)
@@ -65,8 +65,8 @@ func TestAddressOfBarrenConnectionsIsShutOut(t *testing.T) {
 	want("without a limit", addr, false, false)
 }
 
-// Connections over which somebody who is known has sent a request are not barren.
-func TestConnectionsOfTheKnownAreNotBarren(t *testing.T) {
+// Connections over which somebody who is known has sent a request are not short-lived.
+func TestConnectionsOfTheKnownAreNotShortLived(t *testing.T) {
 	t.Parallel()
 	lim := noLimits()
 	lim.NewPerIPPerSecond = 10
@@ -87,7 +87,7 @@ func TestConnectionsOfTheKnownAreNotBarren(t *testing.T) {
 		defer s.limits.mu.Unlock()
 		return s.limits.http == 0
 	})
-	if s.barren.shut(longAgo, netip.MustParseAddr("127.0.0.1"), false) {
-		t.Error("a connection counts as barren")
+	if s.shortLived.shut(longAgo, netip.MustParseAddr("127.0.0.1"), false) {
+		t.Error("a connection counts as short-lived")
 	}
 }
