@@ -39,7 +39,6 @@ type run struct {
 	key     string      // of the admin, with nodes
 	roots   []byte      // PEM; of certificates that the run has made
 	bridges bridges     // of connections with TLS
-	others  []*follower // the other processes that make the load
 	ops     []*operator // of each server
 	addrs   []string    // of the transport of each
 	restore func(context.Context) error
@@ -56,7 +55,7 @@ type run struct {
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
 	watched      []*conn // the connections of the watchers
-	elsewhere    elsewhere
+	compared     uint64  // messages of the run that receivers have found when they read everything
 	stillBusy    float64 // cores in use a while after the end of a counted run
 	killed       []killed
 	living       func()     // mixed: adds what clients did besides sending to the report
@@ -84,8 +83,8 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	if p.Progress == nil {
 		p.Progress = func(Progress) {}
 	}
-	if n := p.NeededGenerators(); p.Generators < n {
-		return nil, fmt.Errorf("%d connections are more than the files that one process may have open: they need --generators %d", p.connections(), n)
+	if err := p.fits(); err != nil {
+		return nil, err
 	}
 	p.ServeArgs = append([]string{}, p.ServeArgs...) // an empty list in the report, not null
 	r := &run{p: p, report: &Report{
@@ -113,7 +112,6 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 		return nil, err
 	}
 	defer r.hangUp()
-	defer r.stopOthers()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -215,9 +213,6 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.before(ctx); err != nil {
 		return err
 	}
-	if err := r.startFollowers(ctx); err != nil {
-		return err
-	}
 	first := len(r.tokens)
 	if r.p.Scenario == Connections || r.p.Scenario == Login {
 		first = 0 // they come later
@@ -228,10 +223,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.assemble(all); err != nil {
-		return err
-	}
-	return r.await(ctx)
+	return r.assemble(all)
 }
 
 // raise lifts the limits that are too low for the run, on all nodes.
@@ -465,7 +457,6 @@ func (r *run) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.ended = make(chan error, 1)
-	r.tellAll(order{Start: true})
 	go func() { r.ended <- g.run(ctx) }() // waited for below
 	var k killer
 	defer k.end()
@@ -504,7 +495,7 @@ func (r *run) drive(ctx context.Context) error {
 			} else {
 				k.begin(ctx, r)
 			}
-			r.turn(p)
+			g.enter(p)
 			s, err := r.stats(ctx)
 			if err != nil {
 				cancel()

@@ -16,15 +16,10 @@ func (r *run) conclude(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.gather(ctx); err != nil {
-		return err
-	}
-	r.p = rep.Params // of all generators
-	rep.Unknown, rep.CursorMoves = unknown+r.elsewhere.unknown, g.moved
+	rep.Unknown, rep.CursorMoves = unknown, g.moved
 	if r.p.traffic() == mesh {
-		mine = 0 // a sample of what the receivers have read
+		mine = r.compared // what was read back is a sample of it
 	}
-	read, mine = read+r.elsewhere.read, mine+r.elsewhere.mine
 	r.figures()
 	if rep.Floor != nil {
 		rep.Floor.compare(rep)

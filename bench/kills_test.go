@@ -54,11 +54,10 @@ func TestAKillIsNoOverload(t *testing.T) {
 
 func TestKillsAreRefusedWhereTheyCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*Params){
-		"needs one node":           func(p *Params) { p.Nodes, p.Postgres = 3, OwnPostgres },
-		"needs one load generator": func(p *Params) { p.Generators = 2 },
-		"only a server that":       func(p *Params) { p.URL, p.AdminKey = "http://127.0.0.1:1", "pk" },
-		"has no kill-every":        func(p *Params) { *p = DefaultParams(Group); p.KillS = 1 },
-		"kill-every is -1":         func(p *Params) { p.KillS = -1 },
+		"needs one node":     func(p *Params) { p.Nodes, p.Postgres = 3, OwnPostgres },
+		"only a server that": func(p *Params) { p.URL, p.AdminKey = "http://127.0.0.1:1", "pk" },
+		"has no kill-every":  func(p *Params) { *p = DefaultParams(Group); p.KillS = 1 },
+		"kill-every is -1":   func(p *Params) { p.KillS = -1 },
 	} {
 		p := DefaultParams(Direct)
 		p.KillS = 1

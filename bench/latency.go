@@ -58,21 +58,21 @@ func (l *latency) record(sentNs, now int64, n int) {
 
 // mean is the mean of durations.
 type mean struct {
-	Sum   float64 // ns
-	Count int
+	sum   float64 // ns
+	count int
 }
 
 func (m *mean) add(d int64, n int) {
-	m.Sum += float64(d) * float64(n)
-	m.Count += n
+	m.sum += float64(d) * float64(n)
+	m.count += n
 }
 
 // value is 0 if there are none.
 func (m *mean) value() time.Duration {
-	if m.Count == 0 {
+	if m.count == 0 {
 		return 0
 	}
-	return time.Duration(m.Sum / float64(m.Count))
+	return time.Duration(m.sum / float64(m.count))
 }
 
 // recent returns what came since the last call, sorted on the ladder too.

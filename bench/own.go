@@ -66,9 +66,6 @@ func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 			return err
 		}
 	}
-	if err := r.fits(); err != nil {
-		return err
-	}
 	confs, err := r.configs()
 	if err != nil {
 		return err
@@ -128,25 +125,17 @@ func (r *run) surround(dir string, confs []string) (err error) {
 // otherFiles are those that a server or a generator has open besides its connections.
 const otherFiles = 500
 
-// fits says when the connections are more than the files that the servers may have open.
-func (r *run) fits() error {
-	files := int(r.report.Machine.OpenFiles)
-	if each := (r.p.connections() + r.p.Nodes - 1) / r.p.Nodes; files > 0 && each+otherFiles > files {
-		return fmt.Errorf("a process may have %d files open and %d servers would have %d connections each: take more servers, with --nodes and --postgres, or a smaller --scale", files, r.p.Nodes, each)
+// fits says when the connections are more than the files that this process, or a server, may have open.
+func (p *Params) fits() error {
+	files, each := p.connections()+otherFiles, int(describeMachine(false).OpenFiles)
+	if p.secure() {
+		files += 2 * p.connections() // the two ends of each bridge
+	}
+	if each > 0 && files > each {
+		return fmt.Errorf("%d connections take %d open files and a process may have %d: raise the limit (ulimit -n %d), "+
+			"take a smaller --scale, or share the users among several runs with --url", p.connections(), files, each, files)
 	}
 	return nil
-}
-
-// NeededGenerators is how many processes the connections take, by the limit of open files.
-func (p *Params) NeededGenerators() int {
-	files, each := int(describeMachine(false).OpenFiles), 1
-	if p.secure() {
-		each = 3 // with the two ends of a bridge
-	}
-	if files <= otherFiles {
-		return 1
-	}
-	return max(1, (p.connections()*each+files-otherFiles-1)/(files-otherFiles))
 }
 
 // configs are the configuration files of the run's servers.

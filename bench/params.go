@@ -48,9 +48,6 @@ type Params struct {
 	Transport string `json:"transport"` // ws or tcp, or with TLS wss or tls
 	Seed      uint64 `json:"seed"`      // of bodies, ids and masks
 
-	// Generators are the processes that make the load; each has its own part of the users.
-	Generators int `json:"generators"`
-
 	// Nodes are how many servers of its own a run starts, as one cluster; they
 	// need Postgres. Connections are spread over them, and the receiver of a
 	// direct message is never on its sender's node.
@@ -88,7 +85,6 @@ const (
 	maxNodes       = 64
 	maxWindow      = 1 << 14
 	maxConnections = 1 << 20
-	maxGenerators  = 64
 	maxSize        = 48 << 10
 )
 
@@ -113,7 +109,7 @@ func (p *Params) Check() error {
 	if !slices.Contains(scenarios, p.Scenario) {
 		return fmt.Errorf("there is no scenario %q; the scenarios are %s", p.Scenario, strings.Join(scenarios, ", "))
 	}
-	checks := []error{between("nodes", p.Nodes, 1, maxNodes), between("generators", p.Generators, 1, maxGenerators), between("rounds", p.Rounds, 0, 1_000_000)}
+	checks := []error{between("nodes", p.Nodes, 1, maxNodes), between("rounds", p.Rounds, 0, 1_000_000)}
 	switch p.traffic() {
 	case mesh:
 		checks = append(checks, between("senders", p.Senders, 1, 10_000), between("receivers", p.Receivers, 1, 10_000), between("rounds", p.Rounds, 1, 10_000))
@@ -179,8 +175,6 @@ func (p *Params) Check() error {
 		return fmt.Errorf("the steps are %v; allowed: above 0, up to 10,000,000 messages per second", p.Steps)
 	case p.Rate > 0 && p.counted() && len(p.IntervalMS) > 0:
 		return errors.New("a run has a rate, or an interval for each sender, not both")
-	case p.Generators > 1 && (p.traffic() == groups || p.offline() || p.OpLog != ""):
-		return fmt.Errorf("several generators share users who write to each other in pairs; %s needs one process", p.Scenario)
 	case p.Seconds <= 0 || p.Seconds > 86400:
 		return fmt.Errorf("seconds is %g; allowed: above 0, up to 86400", p.Seconds)
 	case p.WarmUp < 0 || p.WarmUp > 3600:
@@ -195,8 +189,6 @@ func (p *Params) Check() error {
 		return fmt.Errorf("only a server that the run starts can be killed; leave --kill-every out with --url %s", p.URL)
 	case p.KillS > 0 && p.Nodes > 1:
 		return errors.New("--kill-every needs one node: when a node of a cluster fails, its successor may push once more what it has pushed, and here that counts as a duplicate")
-	case p.KillS > 0 && p.Generators > 1:
-		return errors.New("--kill-every needs one load generator: the connections of the others do not come back")
 	case p.URL != "" && (p.Nodes > 1 || p.Postgres != ""):
 		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s", p.URL)
 	case p.Postgres == "" && p.Nodes > 1:

@@ -36,15 +36,14 @@ func (r *run) driveRounds(ctx context.Context) error {
 		return err
 	}
 	quota := uint64(r.p.quota())
-	r.allow(quota) // before it runs: without a quota it would send without bound
+	g.quota.Store(quota) // before it runs: without a quota it would send without bound
 	r.ended = make(chan error, 1)
-	r.tellAll(order{Start: true})
 	go func() { r.ended <- g.run(ctx) }() // waited for below
 	var err error
 	for p := first; p < draining && err == nil; p++ {
 		if p == measuring && p > first {
 			if err = r.enter(ctx, p); err == nil {
-				r.allow(2 * quota)
+				g.quota.Store(2 * quota)
 			}
 		}
 		if err == nil {
@@ -73,7 +72,7 @@ func (r *run) driveRounds(ctx context.Context) error {
 
 // enter moves the generator to the measured window, or behind it.
 func (r *run) enter(ctx context.Context, p phase) (err error) {
-	r.turn(p)
+	r.gen.enter(p)
 	r.marks[p-measuring].stats, err = r.stats(ctx)
 	return err
 }
@@ -103,12 +102,6 @@ func (r *run) round(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-	if len(r.others) > 0 {
-		if err := r.awaitSpent(ctx); err != nil {
-			return err
-		}
-		r.sent = g.now()
 	}
 	r.say("sent in %.1f s; waiting until the servers have nothing to do", time.Since(began).Seconds())
 	return r.calm(ctx)
@@ -213,7 +206,7 @@ func (r *run) readersCome(ctx context.Context) error {
 		return err
 	}
 	r.say("they have read %s messages in %.1f s", count(float64(g.read)), time.Since(began).Seconds())
-	r.elsewhere.mine += g.read
+	r.compared += g.read
 	sent.tally.delivered += g.tally.delivered
 	sent.lost = g.lost
 	sent.lagged += g.lagged

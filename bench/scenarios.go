@@ -54,7 +54,7 @@ func Shapes(scenario string) []string {
 
 // DefaultParams are the parameters of a scenario as its figures are taken.
 func DefaultParams(scenario string) Params {
-	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Generators: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16, Codec: "proto", Transport: "ws", Seed: 1}
+	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16, Codec: "proto", Transport: "ws", Seed: 1}
 	switch scenario {
 	case Direct:
 		p.Senders, p.Receivers = 200, 200

@@ -205,70 +205,12 @@ func TestEachStepHasItsFigures(t *testing.T) {
 	})
 }
 
-// A run by several generators finds what one finds: here they are in this process.
-func TestTheBooksOfSeveralGeneratorsAreOne(t *testing.T) {
-	whole := DefaultParams(OpenIMLoad)
-	whole.Connections, whole.Messages, whole.Generators = 100, 1000, 3
-	var users []string
-	for i := range whole.Connections {
-		users = append(users, fmt.Sprint("u", i))
-	}
-	all, messages, seeds := []string{}, 0, map[uint64]bool{}
-	for k := range whole.Generators {
-		p, mine, tokens := whole.part(k, users, users)
-		all = append(all, mine...)
-		messages += p.planned()
-		seeds[p.Seed] = true
-		if p.Connections != len(mine) || len(tokens) != len(mine) || p.quota() != whole.quota() {
-			t.Errorf("part %d has %d clients, %d users, a quota of %d", k, p.Connections, len(mine), p.quota())
-		}
-	}
-	if !slices.Equal(all, users) || messages != 1000 || len(seeds) != 3 {
-		t.Errorf("the parts are %v with %d messages and the seeds %v", all, messages, seeds)
-	}
-	direct := DefaultParams(Direct)
-	direct.Senders, direct.Receivers, direct.Rate, direct.Generators = 10, 20, 1000, 4
-	rate, seen := 0.0, []string{}
-	for k := range 4 {
-		p, mine, _ := direct.part(k, users[:30], users[:30])
-		rate += p.Rate
-		seen = append(seen, mine...)
-		if len(mine) != p.Senders+p.Receivers || mine[0] != users[10*k/4] || mine[p.Senders] != users[10+20*k/4] {
-			t.Errorf("part %d: %d senders, %d receivers, users %v", k, p.Senders, p.Receivers, mine)
-		}
-	}
-	if slices.Sort(seen); rate != 1000 || len(slices.Compact(seen)) != 30 {
-		t.Errorf("the parts have a rate of %g and the users %v", rate, seen)
-	}
-
-	r := &run{p: direct, report: &Report{}, gen: newGenerator(direct.encoding(), newCorpus(1, 40), newAudit(newCorpus(1, 40)))}
-	g := r.gen
-	g.ackTime.from, g.ackTime.to = 0, 1e12
-	g.ackTime.record(5, 1_000_005, 3)
-	g.tally, g.end = tally{accepted: 7}, tally{accepted: 7}
-	g.seconds = []Second{{Accepted: 7, Rungs: []int64{1}, EndToEnd: Percentiles{P99: 2}}}
-	b, err := r.close(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Findings[checker.Ghost] = 2
-	b.Lost = []string{"connection 3: gone"}
-	b.Seconds = []Second{{Accepted: 5, Rungs: []int64{1, 4}, EndToEnd: Percentiles{P99: 9}}}
-	r.add(b)
-	s := g.seconds[0]
-	if g.tally.accepted != 14 || g.end.accepted != 14 || g.ackTime.all.TotalCount() != 6 || g.audit.Findings[checker.Ghost] != 2 || len(g.lost) != 1 ||
-		s.Accepted != 12 || s.EndToEnd.P99 != 9 || !slices.Equal(s.Rungs, []int64{2, 4}) {
-		t.Errorf("together: %+v, %d latencies, findings %v, lost %v, second %+v", g.tally, g.ackTime.all.TotalCount(), g.audit.Findings, g.lost, s)
-	}
-}
-
-func TestARunThatNeedsMoreFilesOrProcessesSaysSo(t *testing.T) {
+func TestARunThatNeedsMoreFilesSaysSo(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Params)
 		want   string
 	}{
-		{func(p *Params) { p.Connections = 1 << 20 }, "--generators"},
-		{func(p *Params) { p.Generators = 0 }, "generators is 0"},
+		{func(p *Params) { p.Connections = 1 << 20 }, "raise the limit (ulimit -n"},
 		{func(p *Params) { p.IntervalMS = []float64{5, 2} }, "interval"},
 		{func(p *Params) { p.Transport = "quic" }, "transport"},
 	} {

@@ -131,12 +131,6 @@ func (w *watch) run() {
 
 // tell passes on what the generator tells, and has the second completed.
 func (r *run) tell(p Progress) {
-	for _, f := range r.others {
-		if o := f.last.Load(); o != nil {
-			p.Offered, p.Accepted, p.Delivered = p.Offered+o.Offered, p.Accepted+o.Accepted, p.Delivered+o.Delivered
-			p.Unanswered, p.Open, p.P99 = p.Unanswered+o.Unanswered, p.Open+o.Open, max(p.P99, o.P99)
-		}
-	}
 	r.p.Progress(p)
 	select {
 	case r.watch.due <- p.Elapsed.Round(time.Millisecond):

@@ -159,9 +159,6 @@ func timesOf(all []greeted) *hdrhistogram.Histogram {
 	return times
 }
 
-// level is how many connections of this process are there after step n, from 1.
-func (r *run) level(n int) int { return r.p.Connections * n / r.p.Levels }
-
 // note takes a mark.
 func (r *run) note(ctx context.Context, m *mark) (err error) {
 	r.takeCPU(m)
@@ -186,11 +183,12 @@ func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 
 // connectInSteps is the scenario Connections.
 func (r *run) connectInSteps(ctx context.Context) error {
-	whole := r.report.Params.Connections
-	r.tellAll(order{Start: true})
 	for n := range r.p.Levels {
-		to, mine := whole*(n+1)/r.p.Levels, r.level(n+1)
-		task, err := r.comeTo(ctx, n+1, to-whole*n/r.p.Levels)
+		from, to := r.p.Connections*n/r.p.Levels, r.p.Connections*(n+1)/r.p.Levels
+		all, task, err := r.come(ctx, from, to)
+		if err == nil {
+			err = r.hand(ctx, all, from)
+		}
 		if err != nil {
 			return err
 		}
@@ -220,8 +218,8 @@ func (r *run) connectInSteps(ctx context.Context) error {
 		task.UserBytes = round(float64(int64(memory-r.memoryBefore))/float64(to), 10)
 		task.KernelBytes = round(float64(int64(kernel-r.kernelBefore))/float64(to), 10)
 		sample := make([]*conn, 0, pingSample)
-		for i := range min(pingSample, mine) {
-			sample = append(sample, r.gen.conns[i*mine/min(pingSample, mine)])
+		for i := range min(pingSample, to) {
+			sample = append(sample, r.gen.conns[i*to/min(pingSample, to)])
 		}
 		e, _, err := r.send(ctx, r.gen.ask(taskAnswer, sample, 1, 1, func(*conn) *petrelv1.ClientFrame {
 			return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}
@@ -235,36 +233,6 @@ func (r *run) connectInSteps(ctx context.Context) error {
 		r.say("%s", strings.Join(tabulate(r.report.Tasks[len(r.report.Tasks)-1:]), "\n"))
 	}
 	return nil
-}
-
-// comeTo has the connections of step n come, in all processes: some more.
-func (r *run) comeTo(ctx context.Context, n, more int) (Task, error) {
-	var before, after mark
-	if err := r.note(ctx, &before); err != nil {
-		return Task{}, err
-	}
-	began := time.Now()
-	r.tellAll(order{Level: n})
-	all, err := r.connectMeanwhile(ctx, r.level(n-1), r.level(n))
-	if err != nil {
-		return Task{}, err
-	}
-	times := timesOf(all)
-	for _, f := range r.others {
-		select {
-		case s := <-f.came:
-			times.Merge(hdrhistogram.Import(s))
-		case <-f.ended:
-			return Task{}, errors.Join(f.err, errors.New("a load generator has ended before all connections were there"))
-		case <-ctx.Done():
-			return Task{}, context.Cause(ctx)
-		}
-	}
-	took := time.Since(began)
-	if err := r.note(ctx, &after); err != nil {
-		return Task{}, err
-	}
-	return r.newTask(taskConnect, uint64(more), took.Seconds(), &before, &after, times), r.hand(ctx, all, r.level(n-1))
 }
 
 // pingSample is how many connections ping to know how long an answer takes.

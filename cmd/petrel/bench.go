@@ -38,7 +38,7 @@ func newBench(c *cli) *cobra.Command {
 		newBenchScenario(c, bench.Glide1, "2,000 clients write to each other, each at moments of its own, on a link of 100 Mbit/s", "  petrel bench glide-1 --netns"),
 		newBenchScenario(c, bench.Glide2, "10,000 clients come one after the other and write to each other", "  petrel bench glide-2 --scale 0.2"),
 		newBenchScenario(c, bench.OpenIMLoad, "20,000 clients are online, and each writes about once a minute", "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2"),
-		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c), newBenchFollower(c))
+		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
 }
 
 // benchRun is one run as the command line asks for it.
@@ -172,7 +172,6 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	}
 	if pairs || p.Scenario == bench.Connections {
 		fs.Float64Var(&p.ConnectMS, "connect-every", p.ConnectMS, "milliseconds from one new connection to the next (0: as fast as they are accepted)")
-		fs.IntVar(&p.Generators, "generators", 0, "processes that make the load, each with a part of the users (0: as many as the limit of open files asks for)")
 	}
 	if timed {
 		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")

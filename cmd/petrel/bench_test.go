@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
-	"github.com/petrel-im/petrel/bench"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
@@ -113,30 +110,6 @@ func TestCommandLineHoldsNoPassword(t *testing.T) {
 	}
 	if got := commandLine(cmd); got != "petrel bench direct --postgres=URL --rate=7" {
 		t.Errorf("the command line is %q", got)
-	}
-}
-
-func TestBenchTakesAsManyGeneratorsAsItNeeds(t *testing.T) {
-	for _, c := range []struct {
-		flags []string
-		want  func(p *bench.Params) int
-	}{
-		{nil, (*bench.Params).NeededGenerators},
-		{[]string{"--generators", "0"}, (*bench.Params).NeededGenerators},
-		{[]string{"--generators", "3"}, func(*bench.Params) int { return 3 }},
-	} {
-		r := &benchRun{params: bench.DefaultParams(bench.Connections)}
-		cmd := &cobra.Command{Use: bench.Connections}
-		r.addFlags(cmd)
-		if err := cmd.ParseFlags(append([]string{"--connections", "1000000"}, c.flags...)); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.preset(cmd); err != nil {
-			t.Fatal(err)
-		}
-		if want := c.want(&r.params); r.params.Generators != want {
-			t.Errorf("%q: %d generators, want %d", c.flags, r.params.Generators, want)
-		}
 	}
 }
 

@@ -41,14 +41,10 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 		given = append(given, func() error { return f.Value.Set(value) })
 	})
 	r.params = p.Scaled(scale)
-	r.params.Generators = 0 // unless it is said
 	for _, set := range given {
 		if err := set(); err != nil {
 			return err
 		}
-	}
-	if r.params.Generators == 0 {
-		r.params.Generators = r.params.NeededGenerators()
 	}
 	return nil
 }
@@ -109,16 +105,4 @@ func newBenchQuick(c *cli) *cobra.Command {
 	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for the started servers, like --serve=--store-cache=8MiB; may be repeated")
 	r.files.addFlags(fs)
 	return cmd
-}
-
-// newBenchFollower is how a run starts the other processes that make its load.
-func newBenchFollower(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:     "follower",
-		Short:   "Make a part of the load of a run, as the run says on standard input",
-		Example: "  petrel bench openim-load --generators 2 # is two processes, of which the other one is: petrel bench follower",
-		Hidden:  true,
-		Args:    cobra.NoArgs,
-		RunE:    command(func(cmd *cobra.Command, _ []string) error { return bench.Follow(cmd.Context(), c.in, c.out) }),
-	}
 }

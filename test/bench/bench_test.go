@@ -1,5 +1,5 @@
-// Package bench_test runs scenarios of petrel bench as a user does, each with its server,
-// generators and nodes in processes of their own. The race detector watches the generator in
+// Package bench_test runs scenarios of petrel bench as a user does, each with its server
+// and nodes in processes of their own. The race detector watches the generator in
 // the tests of package bench, and the command in those of cmd/petrel.
 package bench_test
 
@@ -110,12 +110,12 @@ func TestDoesPublishedTestsAtAScale(t *testing.T) {
 }
 
 // The folder is relative: servers run in folders of their own and find their certificates all the same.
-func TestSpeaksTLSFromSeveralProcesses(t *testing.T) {
+func TestSpeaksTLS(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"wss", "tls"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			petrel(t, "bench", "openim-load", "--scale", "0.01", "--clients", "10", "--peers", "2", "--messages", "50", "--interval", "20,40", "--generators", "2", "--transport", transport, "--dir", ".",
+			petrel(t, "bench", "openim-load", "--scale", "0.01", "--clients", "10", "--peers", "2", "--messages", "50", "--interval", "20,40", "--transport", transport, "--dir", ".",
 				"--target", "lost=0").says(t, "50 messages have reached their receivers, found 50", "lost 0, duplicate 0, ghost 0, reordered 0   of 50 messages, 50 deliveries")
 		})
 	}
@@ -204,9 +204,9 @@ func TestBringsAllBackAfterAKill(t *testing.T) {
 	}
 }
 
-func TestConnectionsComeInSeveralProcesses(t *testing.T) {
+func TestConnectionsComeInSteps(t *testing.T) {
 	t.Parallel()
-	petrel(t, "bench", "connections", "--scale", "0.01", "--connections", "12", "--steps", "2", "--generators", "2", "--seconds", "0.3", "--dir", ".").
+	petrel(t, "bench", "connections", "--scale", "0.01", "--connections", "12", "--steps", "2", "--seconds", "0.3", "--dir", ".").
 		want(t, 0, "connect 6 ", "connect 12 ", "user bytes")
 }
 
