@@ -8,8 +8,7 @@ import (
 
 // Table is the runs of a cluster side by side, one for each number of nodes.
 type Table struct {
-	Runs       []*Report     `json:"runs"`
-	Efficiency []*Efficiency `json:"efficiency,omitempty"` // of those with several nodes
+	Runs []*Report `json:"runs"`
 }
 
 // WriteText writes the table for people. The share is that of the first run's
@@ -29,7 +28,6 @@ func (t *Table) WriteText(w io.Writer) error {
 			count(r.Total.AcceptedPerCPU), share(func(r *Report) float64 { return r.Total.AcceptedPerCPU }), r.Server.MessagesPerCommit,
 			r.Audit.Findings, count(float64(r.Audit.Deliveries)))
 	}
-	writeEfficiency(&b, t.Efficiency)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

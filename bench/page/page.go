@@ -25,7 +25,6 @@ type data struct {
 	Kind       string              `json:"kind"`
 	Report     *bench.Report       `json:"report,omitempty"`
 	Runs       []*bench.Report     `json:"runs,omitempty"`
-	Efficiency []*bench.Efficiency `json:"efficiency,omitempty"`
 	Problems   []any               `json:"problems,omitempty"` // why a run is red: lines, and checks
 	Comparison *compare.Comparison `json:"comparison,omitempty"`
 	History    *compare.History    `json:"history,omitempty"`
@@ -43,7 +42,7 @@ func Run(w io.Writer, r *bench.Report, found error) error {
 
 // Cluster writes the page of runs with several numbers of nodes.
 func Cluster(w io.Writer, t *bench.Table, found error) error {
-	return write(w, data{Kind: "cluster", Runs: t.Runs, Efficiency: t.Efficiency, Problems: problems(found)})
+	return write(w, data{Kind: "cluster", Runs: t.Runs, Problems: problems(found)})
 }
 
 // Knee writes the page of a search for the highest rate.

@@ -46,7 +46,6 @@ type benchRun struct {
 	params  bench.Params
 	targets string
 	knee    bool // to be found
-	apart   bool // cluster: servers that make no cluster are measured too
 	files
 }
 
@@ -308,7 +307,6 @@ func newBenchCluster(c *cli) *cobra.Command {
 	}
 	r.addFlags(cmd)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "sizes to compare, with commas between them")
-	cmd.Flags().BoolVar(&r.apart, "apart", true, "with several nodes, measure also one server with the load of one node, and as many servers as nodes that make no cluster: what a cluster costs is the difference, on a machine whose processors they all share")
 	return cmd
 }
 
@@ -339,17 +337,6 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 		table.Runs = append(table.Runs, report)
 		if err := report.Clean(targets); err != nil {
 			red = append(red, fmt.Errorf("%d nodes: %w", n, err))
-		}
-		if n == 1 || !r.apart {
-			continue
-		}
-		e, err := bench.MeasureEfficiency(cmd.Context(), report, p)
-		if err != nil {
-			return fmt.Errorf("%d servers apart: %w", n, err)
-		}
-		table.Efficiency = append(table.Efficiency, e)
-		if err := e.Clean(); err != nil {
-			red = append(red, fmt.Errorf("%d servers apart: %w", n, err))
 		}
 	}
 	found := errors.Join(red...)

@@ -110,12 +110,8 @@ func newBenchPage(c *cli) *cobra.Command {
 			if story, err := bench.ReadStory(args[0]); err == nil {
 				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Story(w, story, story.Clean()) })
 			}
-			var t bench.Table // a folder has none
-			if b, err := os.ReadFile(args[0]); err == nil {
-				_ = json.Unmarshal(b, &t) // it is a report, so it is JSON
-			}
-			if len(t.Efficiency) > 0 || len(runs) != 1 {
-				t.Runs = nil
+			if len(runs) != 1 {
+				var t bench.Table
 				for _, r := range runs {
 					t.Runs = append(t.Runs, r.Report)
 				}

@@ -1,4 +1,3 @@
-import { lines } from './charts.js'
 import type { Check, Reliability, Report } from './data.js'
 import { h, table } from './dom.js'
 import { aspect, type Key, type Texts } from './texts.js'
@@ -35,20 +34,6 @@ export function checks(x: Texts, all: readonly Check[]): HTMLElement[] {
   if (all.length === 0) return []
   return [h('section', { class: 'card wide' }, h('h2', {}, x.t('checks')), h('p', { class: 'quiet' }, x.t('checksHint')),
     table(['', x.t('wanted'), x.t('found'), x.t('verdict')], all.map((c) => [x.t(`c_${c.name}` as Key), x.number(c.want), x.number(c.got), h('span', { class: c.ok ? 'good' : 'bad' }, x.t(c.ok ? 'met' : 'failed'))])))]
-}
-
-/** The rates of an open loop that goes up step by step. */
-export function steps(cards: HTMLElement, x: Texts, r: Report): void {
-  const all = r.steps ?? []
-  if (all.length === 0) return
-  const place = h('div')
-  cards.append(h('section', { class: 'card wide' }, h('h2', {}, x.t('steps')), h('p', { class: 'quiet' }, x.t('stepsHint')), place,
-    table([x.t('rate'), x.t('accepted') + x.t('perSecond'), x.t('delivered') + x.t('perSecond'), x.t('p50'), x.t('p99'), x.t('p999'), x.t('serverCores')], all.map((s) => [
-      x.number(s.rate) + x.t('perSecond'), x.number(s.accepted_per_s), x.number(s.delivered_per_s), ...[s.end_to_end_ms.p50, s.end_to_end_ms.p99, s.end_to_end_ms.p999].map((v) => `${x.number(v)} ms`), x.number(s.cpu)]))))
-  if (all.length > 1) {
-    const line = (name: Key, tint: string, of: (s: typeof all[number]) => number) => ({ name: x.t(name), color: tint, values: all.map(of) })
-    lines(place, x, { x: all.map((s) => s.rate), xName: x.t('rate'), xAxis: (v) => x.number(v), unit: 'ms', log: true, lines: [line('p50', 'chart-1', (s) => s.end_to_end_ms.p50), line('p99', 'chart-3', (s) => s.end_to_end_ms.p99)] })
-  }
 }
 
 /** What clients of the Go SDK sent and showed, held against the history. */

@@ -13,19 +13,16 @@ export interface Second {
 export interface Compared { name: string; unit: string; theirs: number; theirs_per_core: number; theirs_per_cpu_s: number; ours: number; ours_per_core: number; ours_per_cpu_s: number }
 export interface Beside { id: string; system: string; size: string; hardware: string; cores: number; busy_cores: number; source: string; habits: string[]; compared: Compared[] }
 export interface Check { name: string; want: number; got: number; ok: boolean }
-export interface Step { rate: number; from_s: number; to_s: number; offered_per_s: number; accepted_per_s: number; delivered_per_s: number; cpu: number; ack_ms: Percentiles; end_to_end_ms: Percentiles }
 
 export interface Task {
   name: string; size: number; window: number; count: number; seconds: number; per_s: number; again: number; server_cpu_s: number; server_cpu_us: number; latency_ms: Percentiles
   user_bytes: number; kernel_bytes: number; pauses_ms: number; idle_cpu: number; heartbeats: number; answer_ms: number; answer_p99_ms: number
 }
 export interface Floor { echo: Task; fan_out: Task; log: Task; accepted_per_cpu_s: number; share: number }
-export interface Work { accepted_per_cpu_s: number; total_accepted_per_cpu_s: number; messages_per_commit: number }
-export interface Efficiency { nodes: number; cluster: Work; alone: Work; apart: Work; of_alone: number; of_apart: number }
 
 export interface Report {
   kills?: { each: { at_s: number; back_ms: number; silent_ms: number; again: number }[]; silent_median_ms: number; silent_longest_ms: number; sent_again: number; asked_again: number; put_off: number }
-  published?: Beside[]; checks?: Check[]; steps?: Step[]; tasks?: Task[]; floor?: Floor; drift?: { rss_bytes: number[]; ack_p99_ms: number[]; cpu: number[] }
+  published?: Beside[]; checks?: Check[]; tasks?: Task[]; floor?: Floor; drift?: { rss_bytes: number[]; ack_p99_ms: number[]; cpu: number[] }
   scenario: string; at: string; command: string; params: Record<string, unknown>
   raised_limits: { limit: string; from: number; to: number }[] | null
   overloaded: string[] | null; seconds: number; offered: number; accepted: number; delivered: number; rejected: number; unknown: number; accepted_per_s: number; delivered_per_s: number
@@ -70,7 +67,7 @@ export type Problem = string | Check
 /** What the page shows; problems is why a run is red, and nothing if it is not. */
 export type Data =
   | { kind: 'run'; report: Report; problems: Problem[] | null }
-  | { kind: 'cluster'; runs: Report[]; efficiency?: Efficiency[]; problems: Problem[] | null }
+  | { kind: 'cluster'; runs: Report[]; problems: Problem[] | null }
   | { kind: 'estimate'; estimate: Estimate }
   | { kind: 'knee'; knee: Knee }
   | { kind: 'story'; story: Story; problems: Problem[] | null }

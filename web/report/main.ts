@@ -29,7 +29,7 @@ function draw(): void {
   root.replaceChildren(page) // before charts are drawn, which need their width
   switch (data.kind) {
     case 'run': drawRun(page, x, choices, data.report, data.problems ?? []); break
-    case 'cluster': drawCluster(page, x, choices, data.runs, data.efficiency ?? [], data.problems ?? []); break
+    case 'cluster': drawCluster(page, x, choices, data.runs, data.problems ?? []); break
     case 'story': drawStory(page, x, choices, data.story, data.problems ?? []); break
     case 'estimate': drawEstimate(page, x, choices, data.estimate); break
     case 'reliability': drawReliability(page, x, choices, data.reliability, data.problems ?? []); break

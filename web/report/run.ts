@@ -1,8 +1,8 @@
-import { beside, checks, kills, reliability, steps } from './beside.js'
+import { beside, checks, kills, reliability } from './beside.js'
 import { color, heat, lines } from './charts.js'
-import type { Efficiency, Estimate, Knee, Percentiles, Problem, Reliability, Report, Story } from './data.js'
+import type { Estimate, Knee, Percentiles, Problem, Reliability, Report, Story } from './data.js'
 import { h, table } from './dom.js'
-import { drift, efficiency, estimate, floor, tasks } from './tasks.js'
+import { drift, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
 export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly Problem[]): void {
@@ -52,7 +52,6 @@ function drawBody(page: HTMLElement, x: Texts, r: Report): void {
   const cards = h('div', { class: 'cards' })
   page.append(cards)
   cards.append(...beside(x, r), ...kills(x, r), ...checks(x, r.checks ?? []))
-  steps(cards, x, r)
   tasks(cards, x, r)
   cards.append(...drift(x, r), ...floor(x, r))
   drawCharts(cards, x, r)
@@ -180,7 +179,7 @@ export function findings(r: Report, name: string): number {
   return r.audit.findings[name] ?? 0
 }
 
-export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], beside: readonly Efficiency[], problems: readonly Problem[]): void {
+export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, runs: Report[], problems: readonly Problem[]): void {
   const first = runs[0]!
   head(page, x, choices, 'petrel bench cluster', 'report', about(x, first), problems)
   const share = (of: (r: Report) => number, r: Report) => of(first) > 0 ? `${x.number(100 * of(r) / of(first), 0)} %` : '–'
@@ -192,7 +191,6 @@ export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, r
       String(r.params['nodes']), x.number(r.accepted), `${x.number(r.seconds)} ${x.t('seconds')}`, x.number(r.accepted_per_s), x.number(own(r)), share(own, r), x.number(both(r)), share(both, r), x.number(r.server.messages_per_commit),
       ...['lost', 'duplicate'].map((name) => h('span', { class: findings(r, name) > 0 ? 'bad' : 'good' }, x.number(findings(r, name)))),
     ]))))
-  cards.append(...efficiency(x, beside))
   for (const r of runs) {
     const inner = h('div')
     const n = Number(r.params['nodes'])

@@ -1,5 +1,5 @@
 import { lines } from './charts.js'
-import type { Efficiency, Estimate, Report, Task } from './data.js'
+import type { Estimate, Report, Task } from './data.js'
 import { h, table } from './dom.js'
 import { aspect, bytes, type Key, type Texts } from './texts.js'
 
@@ -48,17 +48,6 @@ export function drift(x: Texts, r: Report): HTMLElement[] {
   return [h('section', { class: 'card wide' }, h('h2', {}, x.t('drift')), h('p', { class: 'quiet' }, x.t('driftHint')), table(['', x.t('secondQuarter'), x.t('lastQuarter')], [
     [x.t('memory'), ...d.rss_bytes.map((v) => bytes(x, v))], [aspect(x, 'ack', 'p99'), ...d.ack_p99_ms.map((v) => `${x.number(v)} ms`)], [x.t('serverCores'), ...d.cpu.map((v) => x.number(v))],
   ]))]
-}
-
-/** A cluster beside servers that make none. */
-export function efficiency(x: Texts, all: readonly Efficiency[]): HTMLElement[] {
-  if (all.length === 0) return []
-  const share = (v: number) => `${x.number(100 * v, 0)} %`
-  return [h('section', { class: 'card wide' }, h('h2', {}, x.t('efficiency')), h('p', { class: 'quiet' }, x.t('efficiencyHint')),
-    table([x.t('nodes'), x.t('asCluster'), x.t('asAlone'), x.t('share'), x.t('asApart'), x.t('share'), x.t('withDatabase'), x.t('messagesPerCommit')], all.map((e) => [
-      x.number(e.nodes), x.number(e.cluster.accepted_per_cpu_s), x.number(e.alone.accepted_per_cpu_s), share(e.of_alone), x.number(e.apart.accepted_per_cpu_s), share(e.of_apart),
-      `${x.number(e.cluster.total_accepted_per_cpu_s)} · ${x.number(e.apart.total_accepted_per_cpu_s)}`, [e.cluster, e.alone, e.apart].map((w) => x.number(w.messages_per_commit)).join(' · '),
-    ])))]
 }
 
 /** What a plan needs, with the formula of each figure. */
