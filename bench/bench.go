@@ -302,10 +302,6 @@ func (r *run) assemble(all []greeted) error {
 	g := newGenerator(r.p.encoding(), c, newAudit(c))
 	g.net, g.quiet = r.p.sockets(), drainQuiet
 	g.plan, g.cursors, g.planned = r.p.plan(), r.p.Receipts, seconds(r.p.lasts())
-	if n := len(r.p.Steps); n > 0 {
-		length := int64(seconds(r.p.Seconds))
-		g.endToEnd.steps, g.ackTime.steps = newStepped(length, n), newStepped(length, n)
-	}
 	r.gen = g
 	if r.p.OpLog != "" {
 		var err error

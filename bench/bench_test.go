@@ -516,7 +516,9 @@ func TestAGeneratorThatStoodStillCountsWhatWasDue(t *testing.T) {
 	c := newCorpus(1, 1)
 	g := newGenerator(wire.Encoding{}, c, newAudit(c))
 	g.quiet, g.open, g.unanswered = 300*time.Millisecond, 1, 1
-	g.pace = newPace(0, 1000, 0)
+	g.conns = []*conn{{fd: -1}}
+	g.audit.addSender("s", 0)
+	g.pace = newPace(0, 1000, 1)
 	g.enter(draining)
 	if g.tick(int64(time.Second)) || g.at != draining || g.end.offered != 1001 || g.begin.at != g.end.at {
 		t.Errorf("at the end %+v, at the beginning %+v", g.end, g.begin)

@@ -31,7 +31,6 @@ func (r *run) conclude(ctx context.Context) error {
 	if r.p.Scenario == Soak {
 		rep.Drift = drift(rep.Series)
 	}
-	rep.Steps = r.steps()
 	if r.p.counted() && !r.p.inTasks() {
 		rep.Checks = r.checks(mine)
 	}

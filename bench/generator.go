@@ -337,7 +337,6 @@ func (g *generator) turnPhase(p phase, now int64) {
 	case measuring:
 		g.begin, g.at0 = g.tally, beside{g.moved, g.pages}
 		g.endToEnd.from, g.ackTime.from = now, now
-		g.endToEnd.steps.from, g.ackTime.steps.from = now, now
 		g.ackTime.planned = int64(g.planned)
 	case draining:
 		g.end, g.at1 = g.tally, beside{g.moved, g.pages}

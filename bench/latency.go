@@ -14,8 +14,6 @@ type latency struct {
 	all    *hdrhistogram.Histogram
 	newest *hdrhistogram.Histogram
 
-	steps stepped
-
 	from, to int64  // the measured window, in ns of the generator's clock
 	planned  int64  // ns of the window
 	begin    mean   // of its first quarter
@@ -44,7 +42,6 @@ func (l *latency) record(sentNs, now int64, n int) {
 	d := min(max(now-sentNs, 0), longest)
 	if sentNs >= l.from && sentNs < l.to {
 		_ = l.all.RecordValues(d, int64(n)) // within the bounds
-		l.steps.record(sentNs, d, n)
 		if since := 4 * (sentNs - l.from); since < l.planned {
 			l.begin.add(d, n)
 		} else if since >= 3*l.planned {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,11 +68,8 @@ func (p *Params) floorShapes(sync float64) (in, out shape, batch int) {
 
 // due is how many messages of all senders are due in a second of an open loop, at most.
 func (p *Params) due() float64 {
-	switch {
-	case len(p.IntervalMS) > 0:
+	if len(p.IntervalMS) > 0 {
 		return float64(p.Connections) * 2000 / (p.IntervalMS[0] + p.IntervalMS[1])
-	case len(p.Steps) > 0:
-		return slices.Max(p.Steps)
 	}
 	return p.Rate
 }

@@ -37,14 +37,10 @@ func (r *run) overloaded() (why []string) {
 	if rep.Kills != nil {
 		away = rep.Kills.SilentLongest / 1000
 	}
-	last := r.p.Rate
-	if n := len(r.p.Steps); n > 0 {
-		last = r.p.Steps[n-1]
-	}
 	if planned := r.p.lasts(); r.p.counted() && planned > 0 && rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+away+1 {
 		why = append(why, fmt.Sprintf("all was due within %.0f s and took %.0f s", planned, rep.Seconds))
 	}
-	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*last)+away*last {
+	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*r.p.Rate)+away*r.p.Rate {
 		why = append(why, fmt.Sprintf("%s messages were due and %s were accepted, which is %.0f %%", count(float64(rep.Offered)), count(float64(rep.Accepted)),
 			100*float64(rep.Accepted)/float64(rep.Offered)))
 	}

@@ -37,7 +37,6 @@ type Params struct {
 	Window      int      `json:"window"`            // closed loop: unacked messages of each sender
 	Rate        float64  `json:"rate"`              // open loop: messages per second in all; 0: closed loop
 
-	Steps      []float64 `json:"steps,omitempty"`       // open loop: rates one after the other, Seconds each; the warm-up has the first one
 	IntervalMS []float64 `json:"interval_ms,omitempty"` // open loop: each sender's own pause between two messages is random from the first to the second
 	ConnectMS  float64   `json:"connect_every_ms"`      // milliseconds from one connection to the next; 0: as fast as they are accepted
 
@@ -169,10 +168,6 @@ func (p *Params) Check() error {
 		return fmt.Errorf("the interval is %v; it goes from a time above 0 ms to one no shorter", p.IntervalMS)
 	case p.ConnectMS < 0 || p.ConnectMS > 60_000:
 		return fmt.Errorf("connect-every is %g; allowed: 0 to 60000 ms", p.ConnectMS)
-	case len(p.Steps) > 0 && (p.Rate > 0 || p.counted()):
-		return errors.New("steps are rates for a time; leave out the rate and the rounds")
-	case slices.ContainsFunc(p.Steps, func(rate float64) bool { return rate <= 0 || rate > 1e7 }):
-		return fmt.Errorf("the steps are %v; allowed: above 0, up to 10,000,000 messages per second", p.Steps)
 	case p.Rate > 0 && p.counted() && len(p.IntervalMS) > 0:
 		return errors.New("a run has a rate, or an interval for each sender, not both")
 	case p.Seconds <= 0 || p.Seconds > 86400:

@@ -31,7 +31,6 @@ type Report struct {
 
 	Published []Beside `json:"published,omitempty"` // tests that somebody has published, next to this run
 	Checks    []Check  `json:"checks,omitempty"`    // of a counted run
-	Steps     []Step   `json:"steps,omitempty"`     // of an open loop with several rates
 	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or something else
 	Kills     *Kills   `json:"kills,omitempty"`     // of a run whose server is killed again and again
 	Drift     *Drift   `json:"drift,omitempty"`     // soak
@@ -261,9 +260,6 @@ func (r *Report) WriteText(w io.Writer) error {
 		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)
 	if n := r.Audit.Messages; n >= 3 && r.Audit.Findings.Clean() {
 		line("", "0 of %s acked messages are lost: at most %.2g %% are, at 95 %%", count(float64(n)), 100*checker.AtMost(n))
-	}
-	for _, s := range r.Steps {
-		line("step", "%s", s)
 	}
 	for _, c := range r.Checks {
 		verdict := "met"

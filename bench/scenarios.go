@@ -232,7 +232,7 @@ func (p *Params) comeBack() bool {
 }
 
 // open tells whether messages are due at moments that no answer delays.
-func (p *Params) open() bool { return p.Rate > 0 || len(p.Steps) > 0 || len(p.IntervalMS) > 0 }
+func (p *Params) open() bool { return p.Rate > 0 || len(p.IntervalMS) > 0 }
 
 // lasts is for how long, in seconds, the measured part of a run is to last; 0: as long as it takes.
 func (p *Params) lasts() float64 {
@@ -244,7 +244,7 @@ func (p *Params) lasts() float64 {
 	case p.counted():
 		return 0
 	}
-	return p.Seconds * float64(max(1, len(p.Steps)))
+	return p.Seconds
 }
 
 // connections counts those the run makes.

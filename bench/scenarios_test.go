@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -179,30 +178,6 @@ func TestFiguresStandBesideThosePublishedPerCoreAndPerCPUSecond(t *testing.T) {
 	if got = r.beside(); got[0].Compared[0].OursPerCPU != 2500 {
 		t.Errorf("with a database: %+v", got[0].Compared[0])
 	}
-}
-
-func TestEachStepHasItsFigures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t)
-		f.limits.WindowSends = 1000
-		p := f.params(Direct)
-		p.Steps, p.Seconds, p.WarmUp = []float64{100, 400}, 1, 0
-		r := mustRun(t, p)
-		if r.Clean(nil) != nil {
-			t.Fatalf("%v\n%s", r.Clean(nil), text(r))
-		}
-		offered := 100 + 400*(r.Seconds-1) // the last step lasts until the window ends
-		if len(r.Steps) != 2 || r.Steps[1].Rate != 400 || r.Steps[1].EndToEnd.P50 <= 0 || r.Steps[0].To != r.Steps[1].From || math.Abs(float64(r.Offered)-offered) > 10 {
-			t.Errorf("offered %d, want %.0f, steps %+v", r.Offered, offered, r.Steps)
-		}
-		n := int64(0)
-		for i := range r.Steps {
-			n += int64(r.Steps[i].Rate)
-		}
-		if n != 500 || !strings.Contains(text(r), "step ") {
-			t.Error(text(r))
-		}
-	})
 }
 
 func TestARunThatNeedsMoreFilesSaysSo(t *testing.T) {

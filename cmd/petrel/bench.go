@@ -175,7 +175,6 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	if timed {
 		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")
 		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second of all senders together; the latency of a message begins when it was due (0: closed loop)")
-		fs.Float64SliceVar(&p.Steps, "steps", nil, "open loop: several `RATES` one after the other, like 1000,2000,5000, for --seconds each")
 		fs.BoolVar(&r.knee, "find-max", false, "find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
 	}
