@@ -70,8 +70,14 @@ func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.surround(dir, confs); err != nil {
-		return err
+	if r.p.secure() {
+		var tls string
+		if tls, r.roots, err = certify(dir); err != nil {
+			return err
+		}
+		for i := range confs {
+			confs[i] += tls
+		}
 	}
 	for i, conf := range confs {
 		of := filepath.Join(dir, fmt.Sprintf("node-%d", i+1))
@@ -101,25 +107,6 @@ func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 	}
 	r.say("waiting until each node has its share")
 	return r.pg.spread(ctx, r.p.Nodes)
-}
-
-// surround adds to the configuration what the transport and the link need.
-func (r *run) surround(dir string, confs []string) (err error) {
-	more := ""
-	if r.p.secure() {
-		if more, r.roots, err = certify(dir, r.p.host()); err != nil {
-			return err
-		}
-	}
-	if r.p.Netns {
-		more += "[listen]\ninsecure_plaintext = true\n"
-		at := r.p.host() + ":0"
-		r.p.ServeArgs = append(r.p.ServeArgs, "--listen-http", at, "--listen-tcp", at, "--listen-admin", at)
-	}
-	for i := range confs {
-		confs[i] += more
-	}
-	return nil
 }
 
 // otherFiles are those that a server or a generator has open besides its connections.

@@ -55,10 +55,6 @@ type Params struct {
 	// of the one with this URL, or, with "auto", of one that the run starts.
 	Postgres string `json:"-"`
 
-	// Netns says that the server is in a network namespace of its own, at the end of a link of
-	// 100 Mbit/s: see RunInNetns.
-	Netns bool `json:"netns"`
-
 	// URL of a running server, http://host:port; empty: the run starts one.
 	URL      string `json:"url"`
 	TCPAddr  string `json:"tcp_addr"` // of a running server; empty: its host and port 8081

@@ -59,9 +59,8 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c := &child{executable: executable, conf: conf, dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
-	words := append(apart(), executable, "serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0")
-	words = append(words, args...)
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	words := []string{"serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}
+	cmd := exec.CommandContext(ctx, executable, append(words, args...)...)
 	cmd.Dir = dir
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "PETREL_") {

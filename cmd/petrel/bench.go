@@ -35,7 +35,7 @@ func newBench(c *cli) *cobra.Command {
 		newBenchScenario(c, bench.Mixed, "Clients do what people do: write, read, come and go", "  petrel bench mixed --clients 5000 --speed 30"),
 		newBenchScenario(c, bench.Soak, "The same for long: the server must not grow", "  petrel bench soak --seconds 28800"),
 		newBenchLimit(c), newBenchEstimate(c),
-		newBenchScenario(c, bench.Glide1, "2,000 clients write to each other, each at moments of its own, on a link of 100 Mbit/s", "  petrel bench glide-1 --netns"),
+		newBenchScenario(c, bench.Glide1, "2,000 clients write to each other, each at moments of its own, like GlideIM's", "  petrel bench glide-1 --scale 0.2"),
 		newBenchScenario(c, bench.Glide2, "10,000 clients come one after the other and write to each other", "  petrel bench glide-2 --scale 0.2"),
 		newBenchScenario(c, bench.OpenIMLoad, "20,000 clients are online, and each writes about once a minute", "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2"),
 		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
@@ -181,9 +181,6 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	if timed {
 		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
 	}
-	if p.Scenario == bench.Glide1 {
-		fs.BoolVar(&p.Netns, "netns", false, "put clients and server into network namespaces that a link of 100 Mbit/s joins; needs root, and the programs ip and tc")
-	}
 	fs.StringVar(&p.Codec, "codec", p.Codec, "proto or json")
 	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp, or with TLS wss or tls")
 	fs.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the random texts and ids")
@@ -231,12 +228,6 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 		return err
 	}
 	p := r.params
-	if p.Netns {
-		if !bench.InNetns() {
-			return bench.RunInNetns(cmd.Context(), os.Args[1:])
-		}
-		defer bench.LeaveNetns()
-	}
 	if p.URL != "" {
 		if p.AdminURL, p.AdminKey, err = r.operator(cmd, c); err != nil {
 			return err

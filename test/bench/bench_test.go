@@ -36,7 +36,6 @@ const usage = 2
 // result is what one command line did.
 type result struct {
 	exit     int
-	pid      int
 	out, err string
 }
 
@@ -50,7 +49,7 @@ func petrel(t *testing.T, args ...string) result {
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return result{cmd.ProcessState.ExitCode(), cmd.ProcessState.Pid(), out.String(), errOut.String()}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
 func (r result) want(t *testing.T, exit int, parts ...string) {
@@ -123,17 +122,20 @@ func TestSpeaksTLS(t *testing.T) {
 
 func TestHasALinkInNetworkNamespaces(t *testing.T) {
 	t.Parallel()
-	r := petrel(t, "bench", "glide-1", "--scale", "0.01", "--netns", "--clients", "5", "--rounds", "10", "--dir", t.TempDir(), "--json", "-")
+	run := exec.CommandContext(t.Context(), "../../bench/link/run", "glide-1", "--scale", "0.01", "--clients", "5", "--rounds", "10")
+	run.Env = append(os.Environ(), "PETREL="+proctest.Program(t))
+	out, err := run.CombinedOutput()
+	r := result{err: string(out)}
 	if os.Geteuid() != 0 {
-		if r.exit == 0 {
+		if err == nil {
 			t.Error("a link without root")
 		}
 		r.says(t, "need root")
 		return
 	}
-	r.says(t, `"netns": true`, "50 messages have reached their receivers, found 50", "lost 0, duplicate 0, ghost 0, reordered 0")
+	r.says(t, "50 messages have reached their receivers, found 50", "lost 0, duplicate 0, ghost 0, reordered 0")
 	left, err := exec.CommandContext(t.Context(), "ip", "netns", "list").Output()
-	if err != nil || strings.Contains(string(left), fmt.Sprintf("petrel-c-%d", r.pid)) {
+	if err != nil || strings.Contains(string(left), fmt.Sprintf("petrel-c-%d", run.Process.Pid)) {
 		t.Errorf("%v, namespaces are left: %s", err, left)
 	}
 }
