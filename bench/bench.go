@@ -54,10 +54,10 @@ type run struct {
 	memory       uint64 // at the end of the measured window
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
-	watched      []*conn // the connections of the watchers
-	compared     uint64  // messages of the run that receivers have found when they read everything
 	stillBusy    float64 // cores in use a while after the end of a counted run
 	killed       []killed
+	storm        *storm     // brings back connections that have ended; nil: they do not come back
+	killer       killer     // zero: no kill is due
 	living       func()     // mixed: adds what clients did besides sending to the report
 	ended        chan error // capacity 1; when the generator has
 	sent         int64      // of a counted run: when its last message was answered, and had reached those online, on the generator's clock
@@ -315,8 +315,9 @@ func (r *run) assemble(all []greeted) error {
 			*g.conns[i] = conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token}
 		}
 	}
+	g.comers = r.p.inTasks() || r.p.comeBack()
 	if r.p.comeBack() {
-		g.comers, g.gone, g.seldom = true, make(chan goner, len(g.conns)), r.p.KillS > 0
+		g.gone, g.seldom = make(chan goner, len(g.conns)), r.p.KillS > 0
 	}
 	for i, id := range r.groups {
 		first, members := 0, len(all)
@@ -436,70 +437,4 @@ func (g *generator) joinGroups(all []greeted) error {
 		}
 	}
 	return nil
-}
-
-// drive runs the load through its phases.
-func (r *run) drive(ctx context.Context) error {
-	switch {
-	case r.p.inTasks():
-		return r.driveTasks(ctx)
-	case r.p.counted():
-		return r.driveRounds(ctx)
-	}
-	g := r.gen
-	g.atMark = func(p phase) {
-		r.takeCPU(&r.marks[p-measuring])
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r.ended = make(chan error, 1)
-	go func() { r.ended <- g.run(ctx) }() // waited for below
-	var k killer
-	defer k.end()
-	total := seconds(r.p.WarmUp) + seconds(r.p.lasts())
-	next := time.NewTimer(seconds(r.p.WarmUp))
-	defer next.Stop()
-	for p := measuring; ; {
-		select {
-		case err := <-r.ended:
-			if err == nil && g.at != draining {
-				err = fmt.Errorf("every connection has ended, the first: %s", g.lost[0])
-			}
-			return err
-		case note := <-g.progress:
-			note.Total = total
-			r.tell(note)
-		case <-k.due:
-			if err := k.kill(ctx); err != nil {
-				cancel()
-				return errors.Join(err, <-r.ended)
-			}
-		case <-k.ended:
-			cancel()
-			return errors.Join(k.died(), <-r.ended)
-		case <-next.C:
-			if p > draining {
-				continue
-			}
-			if p == draining && k.owes() {
-				next.Reset(shortestSilence)
-				continue
-			}
-			if p == draining { // the connections are still there
-				k.end()
-				r.memory = r.serverMemory()
-			} else {
-				k.begin(ctx, r)
-			}
-			g.enter(p)
-			s, err := r.stats(ctx)
-			if err != nil {
-				cancel()
-				return errors.Join(err, <-r.ended)
-			}
-			r.marks[p-measuring].stats = s
-			next.Reset(seconds(r.p.lasts()))
-			p++
-		}
-	}
 }

@@ -18,7 +18,7 @@ func (r *run) conclude(ctx context.Context) error {
 	}
 	rep.Unknown, rep.CursorMoves = unknown, g.moved
 	if r.p.traffic() == mesh {
-		mine = r.compared // what was read back is a sample of it
+		mine = g.read // what was read back is a sample of it
 	}
 	r.figures()
 	if rep.Floor != nil {

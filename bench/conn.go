@@ -145,7 +145,7 @@ func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 	}
 	g.tally.delivered += uint64(n)
 	c.got += uint64(n)
-	if !c.later {
+	if !c.later && g.at != measured {
 		g.endToEnd.record(sentNs, now, n)
 	}
 }
@@ -369,7 +369,7 @@ func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
 		g.syncPage(c, b.Sync)
 	case *petrelv1.ServerFrame_Lagged:
 		g.lagged++
-		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+		g.request(c, syncRequest(c.token))
 	case *petrelv1.ServerFrame_Cursor:
 		g.moved++
 	case *petrelv1.ServerFrame_Ping:

@@ -42,6 +42,8 @@ type errand struct {
 	is     func(f *petrelv1.ClientFrame) bool // whether a request is one of these
 	free   bool                               // requests are made elsewhere, without turns
 
+	compares bool // what is read counts for nobody: those who read were online
+
 	times *hdrhistogram.Histogram
 	count uint64 // answers
 	begun int    // connections
@@ -73,7 +75,7 @@ func (g *generator) comeAndGo(now int64) {
 			}
 			if c.fd >= 0 && (c.joined || c.refused) {
 				c.joined, c.refused = false, false
-				g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+				g.request(c, syncRequest(c.token))
 			}
 		}
 	}
@@ -171,7 +173,7 @@ func (g *generator) leave(c *conn, reason string) {
 // answered takes the answer to a request of the errand.
 func (g *generator) answered(c *conn, now int64) {
 	e := g.errand
-	_ = e.times.RecordValue(min(max(now-c.asked, shortest), longest)) // within the bounds
+	observe(e.times, now-c.asked)
 	e.count++
 	c.askID = 0
 }
@@ -215,7 +217,7 @@ func (g *generator) checkErrand() {
 
 // ask makes an errand of requests that are all alike.
 func (g *generator) ask(name string, conns []*conn, atOnce, each int, request func(c *conn) *petrelv1.ClientFrame, is func(f *petrelv1.ClientFrame) bool) *errand {
-	return &errand{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: hdrhistogram.New(shortest, longest, 3), next: func(c *conn) bool {
+	return &errand{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3), next: func(c *conn) bool {
 		g.request(c, request(c))
 		return true
 	}}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ type phase int32
 const (
 	warmingUp phase = iota
 	measuring
+	measured // the window has ended; receivers who come later read
 	draining
 )
 
@@ -81,8 +83,6 @@ type generator struct {
 	endToEnd *latency
 	ackTime  *latency
 	lagged   uint64
-	toRead   int               // conversations that are to be read to their end
-	compares bool              // what is read counts for nobody: those who read were online
 	read     uint64            // messages of the run on pages of history
 	errors   map[string]uint64 // by code
 	lost     []string          // connections that ended, with the reason
@@ -235,6 +235,18 @@ func (g *generator) run(ctx context.Context) error {
 	}
 }
 
+// readPromptly reads a connection when something comes, even if it was read in turn before.
+func (g *generator) readPromptly(c *conn) {
+	if !c.later {
+		return
+	}
+	c.later = false
+	g.later = slices.DeleteFunc(g.later, func(other *conn) bool { return other == c })
+	if err := g.poll.add(c.fd, c.index); err != nil {
+		g.lose(c, err.Error())
+	}
+}
+
 // readLater reads those that are due of the connections that are read in turn.
 func (g *generator) readLater() {
 	n := uint64(len(g.later))
@@ -297,7 +309,7 @@ func (g *generator) tick(now int64) (done bool) {
 	}
 	quiet := g.looked-max(g.lastRead, g.drainFrom) > int64(g.quiet)
 	return g.open == 0 || quiet || now-g.drainFrom > int64(g.limit) ||
-		g.unanswered == 0 && g.toRead == 0 && !g.backlog() && (g.compares || g.audit.complete())
+		g.unanswered == 0 && !g.backlog() && g.audit.complete()
 }
 
 // spend lets every sender send q messages in all, and tells when that is done: all are
@@ -338,13 +350,14 @@ func (g *generator) turnPhase(p phase, now int64) {
 		g.begin, g.at0 = g.tally, beside{g.moved, g.pages}
 		g.endToEnd.from, g.ackTime.from = now, now
 		g.ackTime.planned = int64(g.planned)
-	case draining:
+	case measured:
 		g.end, g.at1 = g.tally, beside{g.moved, g.pages}
 		g.endToEnd.to, g.ackTime.to = now, now
+	case draining:
 		g.drainFrom = now
 		g.sending = g.pace != nil // what was due is still sent, nothing new becomes due
 	}
-	if g.atMark != nil {
+	if g.atMark != nil && p < draining {
 		g.atMark(p)
 	}
 }

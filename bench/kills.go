@@ -42,65 +42,38 @@ type killed struct {
 	again uint64
 }
 
-// killer kills the server of a run again and again.
+// killer is when the server is killed next.
 type killer struct {
-	*storm
-	due   <-chan time.Time // when the next kill is; nil: there is none
+	due   <-chan time.Time // nil: it is not killed any more
 	ended <-chan struct{}  // closed when the server has ended by itself; nil with due
-	stop  func()           // has nobody come back any more
 }
 
-// begin waits for the first kill, if there are to be any.
-func (k *killer) begin(ctx context.Context, r *run) {
+// nextKill sets the next kill, if there are to be any, after one at a moment.
+func (r *run) nextKill(last time.Time) {
 	if r.p.KillS > 0 {
-		k.storm, k.stop = r.bringBack(ctx)
-		k.wait(time.Now())
+		r.killer = killer{time.After(time.Until(last.Add(seconds(r.p.KillS)))), r.nodes[0].ended}
 	}
-}
-
-// wait waits for the next kill, after one at a moment.
-func (k *killer) wait(last time.Time) {
-	k.due, k.ended = time.After(time.Until(last.Add(seconds(k.p.KillS)))), k.nodes[0].ended
-}
-
-// owes tells whether a run that is long enough for a kill had none: the machine may stand
-// still when it is due.
-func (k *killer) owes() bool {
-	return k.due != nil && len(k.killed) == 0 && k.p.KillS < k.p.lasts()
-}
-
-// end ends the kills. It may be called again, and without a begin.
-func (k *killer) end() {
-	if k.due, k.ended = nil, nil; k.stop != nil {
-		k.stop()
-	}
-}
-
-// died is the error of a server that nobody has killed.
-func (k *killer) died() error {
-	c := k.nodes[0]
-	return fmt.Errorf("the server has ended by itself: %w\n%s", c.err, c.log.String())
 }
 
 // kill kills the server, starts it again and returns when all are back. It puts a kill off until
 // a send was acked, after the last kill: a server that is killed before it answers gets nowhere.
-func (k *killer) kill(ctx context.Context) error {
-	began, at := time.Now(), k.gen.now()
-	since := k.gen.started + 1 // lastAck begins there
-	if n := len(k.killed); n > 0 {
-		since = k.killed[n-1].to
+func (r *run) kill(ctx context.Context) error {
+	began, at := time.Now(), r.gen.now()
+	since := r.gen.started + 1 // lastAck begins there
+	if n := len(r.killed); n > 0 {
+		since = r.killed[n-1].to
 	}
-	if k.gen.lastAck.Load() < since {
-		k.due = time.After(shortestSilence)
+	if r.gen.lastAck.Load() < since {
+		r.killer.due = time.After(shortestSilence)
 		return nil
 	}
-	task, err := k.once(ctx, len(k.killed)+1)
+	r.killer = killer{}
+	task, err := r.storm.once(ctx, len(r.killed)+1)
 	if err != nil {
 		return err
 	}
-	k.killed = append(k.killed, killed{span{at, k.gen.now()}, task.Again})
-	k.say("kill %d: all back after %.2f s", task.Size, task.Seconds)
-	k.wait(began)
+	r.killed = append(r.killed, killed{span{at, r.gen.now()}, task.Again})
+	r.nextKill(began)
 	return nil
 }
 

@@ -29,10 +29,18 @@ const (
 	longest  = int64(2 * time.Minute)
 )
 
+// newTimes makes a histogram of durations with so many digits.
+func newTimes(digits int) *hdrhistogram.Histogram { return hdrhistogram.New(shortest, longest, digits) }
+
+// observe records one duration in ns.
+func observe(h *hdrhistogram.Histogram, ns int64) {
+	_ = h.RecordValue(min(max(ns, shortest), longest)) // within the bounds
+}
+
 func newLatency() *latency {
 	return &latency{
-		all:    hdrhistogram.New(shortest, longest, 3),
-		newest: hdrhistogram.New(shortest, longest, 2),
+		all:    newTimes(3),
+		newest: newTimes(2),
 		from:   math.MaxInt64, to: math.MaxInt64,
 	}
 }

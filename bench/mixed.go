@@ -28,19 +28,13 @@ func usualRoutine() *Routine {
 
 // Check says what is wrong with h.
 func (h *Routine) Check() error {
-	for _, v := range []struct {
-		name string
-		is   float64
-	}{{"direct", h.Direct}, {"group", h.Group}, {"logins", h.Logins}, {"opens", h.Opens}} {
-		if v.is < 0 || v.is > 1e6 {
-			return fmt.Errorf("%s is %g; allowed: 0 to 1,000,000 in an hour", v.name, v.is)
+	for _, o := range OptionsOf(RoutineOptions...) {
+		if err := o.check(&Params{Routine: h}); err != nil {
+			return err
 		}
 	}
 	if h.Direct+h.Group == 0 {
 		return fmt.Errorf("users send nothing: direct or group must be above 0")
-	}
-	if h.Members < 2 || h.Members > 100_000 {
-		return fmt.Errorf("group-members is %d; allowed: 2 to 100,000", h.Members)
 	}
 	return nil
 }
@@ -111,27 +105,23 @@ func (g *generator) live(now int64) {
 
 // mixed is the scenarios Mixed and Soak.
 func (r *run) mixed(ctx context.Context) error {
-	g := r.gen
-	s, stop := r.bringBack(ctx)
-	defer stop()
-	if _, err := until(ctx, r, time.After(seconds(r.p.WarmUp))); err != nil {
-		return err
-	}
+	g, s := r.gen, r.storm
+	err := r.pause(ctx, r.p.WarmUp)
 	back, again := s.back.Load(), s.again.Load()
-	if err := r.enter(ctx, measuring); err != nil {
-		return err
+	if err == nil {
+		err = r.enter(ctx, measuring)
 	}
-	if _, err := until(ctx, r, time.After(seconds(r.p.Seconds))); err != nil {
+	if err == nil {
+		err = r.pause(ctx, r.p.Seconds)
+	}
+	if err != nil {
 		return err
 	}
 	back, again = s.back.Load()-back, s.again.Load()-again
 	r.living = func() { // when the window has ended
 		took := float64(g.end.at-g.begin.at) / 1e9
 		task := func(name string, n uint64, times *hdrhistogram.Histogram) {
-			t := Task{Name: name, Count: n, Seconds: round(took, 1000), PerS: round(float64(n)/took, 10)}
-			if times != nil {
-				t.Latency = percentiles(times)
-			}
+			t := newTask(name, n, took, 0, times)
 			if name == taskReturn {
 				t.Again = again
 			}
@@ -155,7 +145,7 @@ func (r *run) everybodyIsBack(ctx context.Context) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("%d clients are not back after %s", r.gen.away.Load(), returnLimit)
 		}
-		if _, err := until(ctx, r, time.After(10*time.Millisecond)); err != nil {
+		if err := r.pause(ctx, 0.01); err != nil {
 			return err
 		}
 	}

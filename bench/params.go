@@ -85,6 +85,19 @@ const (
 
 // Check says what is wrong with p, and fills in what follows from the rest.
 func (p *Params) Check() error {
+	s := p.scenario()
+	if s.Name == "" {
+		var names []string
+		for _, s := range scenarios {
+			names = append(names, s.Name)
+		}
+		return fmt.Errorf("there is no scenario %q; the scenarios are %s", p.Scenario, strings.Join(names, ", "))
+	}
+	for _, o := range s.All() {
+		if err := o.check(p); err != nil {
+			return err
+		}
+	}
 	if p.Scenario == Storm { // half of them write to the other half
 		p.Senders = p.Connections / 2
 		p.Receivers = p.Connections - p.Senders
@@ -95,97 +108,33 @@ func (p *Params) Check() error {
 		}
 		p.follow(p.Routine)
 	}
-	between := func(name string, v, low, high int) error {
-		if v < low || v > high {
-			return fmt.Errorf("%s is %d; allowed: %d to %d", name, v, low, high)
-		}
-		return nil
-	}
-	if !slices.Contains(scenarios, p.Scenario) {
-		return fmt.Errorf("there is no scenario %q; the scenarios are %s", p.Scenario, strings.Join(scenarios, ", "))
-	}
-	checks := []error{between("nodes", p.Nodes, 1, maxNodes), between("rounds", p.Rounds, 0, 1_000_000)}
-	switch p.traffic() {
-	case mesh:
-		checks = append(checks, between("senders", p.Senders, 1, 10_000), between("receivers", p.Receivers, 1, 10_000), between("rounds", p.Rounds, 1, 10_000))
-	case pairs:
-		checks = append(checks, between("senders", p.Senders, 1, maxConnections), between("receivers", p.Receivers, 1, maxConnections))
-	case groups:
-		checks = append(checks, between("members", p.Members, 2, maxConnections), between("senders", p.Senders, 1, p.Members), between("groups", p.Groups, 1, 10_000))
-	case ring:
-		checks = append(checks, between("peers", p.Peers, 1, 100), between("clients", p.Connections, 2*p.Peers+1, maxConnections), between("messages of each client", p.quota(), 1, 1_000_000))
-	case idle:
-		checks = append(checks, between("connections", p.Connections, 0, maxConnections), between("lists", p.Lists, 0, 1000))
-	}
-	switch p.Scenario {
-	case Connections:
-		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("steps", p.Levels, 1, min(1000, p.Connections)))
-	case Login:
-		checks = append(checks, between("rounds", p.Times, 1, 1000), between("at-once", p.AtOnce, 1, 10_000))
-	case Storm:
-		checks = append(checks, between("connections", p.Connections, 2, maxConnections), between("storms", p.Times, 1, 1000))
-		if p.Rate == 0 {
-			return fmt.Errorf("the scenario %s is an open loop: --rate must be above 0", Storm)
-		}
-		if p.Kill && p.URL != "" {
-			return fmt.Errorf("only a server that the run starts can be killed; leave --kill out with --url %s", p.URL)
-		}
-	case Sync:
-		checks = append(checks, between("rounds", p.Times, 1, 10_000), between("at-once", p.AtOnce, 1, 10_000))
-	case History:
-		checks = append(checks, between("at-once", p.AtOnce, 1, 10_000))
-	case Mixed, Soak:
-		checks = append(checks, between("clients", p.Connections, 2, maxConnections))
-		if p.Speed <= 0 || p.Speed > 1e6 {
-			return fmt.Errorf("speed is %g; allowed: above 0, up to 1,000,000", p.Speed)
-		}
-	case Limit:
-		checks = append(checks, between("senders", p.Senders, 1, 8000), between("members", p.Members, 2, 15_000), between("window", p.Window, 1, maxWindow), between("size", p.Size, MinSize, maxSize))
-	}
-	if p.traffic() != idle {
-		checks = append(checks, between("size", p.Size, MinSize, maxSize))
-		if !p.open() {
-			checks = append(checks, between("window", p.Window, 1, maxWindow))
-		}
-	}
-	for _, err := range checks {
-		if err != nil {
-			return err
-		}
-	}
 	switch {
+	case p.Scenario == Group && p.Senders > p.Members:
+		return fmt.Errorf("senders is %d; allowed: 1 to %d, the members", p.Senders, p.Members)
+	case p.traffic() == ring && p.Connections < 2*p.Peers+1:
+		return fmt.Errorf("clients is %d; with %d peers at least %d", p.Connections, p.Peers, 2*p.Peers+1)
+	case (p.traffic() == ring || p.offline()) && p.quota() < 1:
+		return fmt.Errorf("rounds is %d; at least 1", p.Rounds)
+	case p.Scenario == Connections && p.Levels > p.Connections:
+		return fmt.Errorf("steps is %d; allowed: 1 to %d, the connections", p.Levels, p.Connections)
+	case p.Scenario == Storm && (p.Connections < 2 || p.Rate == 0):
+		return fmt.Errorf("the scenario %s is an open loop of two connections or more: --rate must be above 0", Storm)
 	case p.Codec != "proto" && p.Codec != "json":
 		return fmt.Errorf("there is no codec %q; the codecs are proto and json", p.Codec)
 	case !slices.Contains([]string{"ws", "tcp", "wss", "tls"}, p.Transport):
 		return fmt.Errorf("there is no transport %q; the transports are ws and tcp, and with TLS wss and tls", p.Transport)
-	case p.Scale <= 0 || p.Scale > 1000:
-		return fmt.Errorf("scale is %g; allowed: above 0, up to 1000", p.Scale)
-	case len(p.IntervalMS) > 0 && (len(p.IntervalMS) != 2 || p.IntervalMS[0] <= 0 || p.IntervalMS[1] < p.IntervalMS[0] || p.IntervalMS[1] > 1e7):
+	case len(p.IntervalMS) > 0 && (len(p.IntervalMS) != 2 || p.IntervalMS[1] < p.IntervalMS[0]):
 		return fmt.Errorf("the interval is %v; it goes from a time above 0 ms to one no shorter", p.IntervalMS)
-	case p.ConnectMS < 0 || p.ConnectMS > 60_000:
-		return fmt.Errorf("connect-every is %g; allowed: 0 to 60000 ms", p.ConnectMS)
-	case p.Rate > 0 && p.counted() && len(p.IntervalMS) > 0:
-		return errors.New("a run has a rate, or an interval for each sender, not both")
-	case p.Seconds <= 0 || p.Seconds > 86400:
-		return fmt.Errorf("seconds is %g; allowed: above 0, up to 86400", p.Seconds)
-	case p.WarmUp < 0 || p.WarmUp > 3600:
-		return fmt.Errorf("warm-up is %g; allowed: 0 to 3600 seconds", p.WarmUp)
-	case p.Rate < 0 || p.Rate > 1e7:
-		return fmt.Errorf("rate is %g; allowed: 0 to 10,000,000 messages per second", p.Rate)
-	case p.KillS < 0 || p.KillS > 3600:
-		return fmt.Errorf("kill-every is %g; allowed: 0 to 3600 seconds", p.KillS)
 	case p.KillS > 0 && p.Scenario != Direct:
 		return fmt.Errorf("the scenario %s has no kill-every", p.Scenario)
-	case p.KillS > 0 && p.URL != "":
-		return fmt.Errorf("only a server that the run starts can be killed; leave --kill-every out with --url %s", p.URL)
+	case (p.Kill || p.KillS > 0) && p.URL != "":
+		return fmt.Errorf("only a server that the run starts can be killed; leave --kill and --kill-every out with --url %s", p.URL)
 	case p.KillS > 0 && p.Nodes > 1:
 		return errors.New("--kill-every needs one node: when a node of a cluster fails, its successor may push once more what it has pushed, and here that counts as a duplicate")
 	case p.URL != "" && (p.Nodes > 1 || p.Postgres != ""):
 		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s", p.URL)
 	case p.Postgres == "" && p.Nodes > 1:
 		return fmt.Errorf("%d nodes need --postgres: they share a database", p.Nodes)
-	case p.offline() && p.Rate != 0:
-		return fmt.Errorf("the scenario %s is a closed loop", p.Scenario)
 	case p.URL != "" && p.AdminKey == "":
 		return fmt.Errorf("a run against %s needs its admin key", p.URL)
 	}

@@ -73,6 +73,11 @@ func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.send(c, f)
 }
 
+// syncRequest asks for a page of the list of conversations: what has changed since a token.
+func syncRequest(token []byte) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}}
+}
+
 func (g *generator) send(c *conn, f *petrelv1.ClientFrame) {
 	out, err := appendClientFrame(c.out, g.enc, f, g.mask())
 	if err != nil { // a frame of ours that cannot be written
@@ -102,7 +107,7 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 		}
 	}
 	if p.More {
-		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+		g.request(c, syncRequest(c.token))
 	}
 }
 
@@ -113,7 +118,7 @@ func (g *generator) askHistory(c *conn, conv string, after uint64) {
 // historyPage takes what was missed; it counts as delivered.
 func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	g.pages++
-	last := uint64(0)
+	last, compares := uint64(0), g.errand != nil && g.errand.compares
 	for _, m := range p.Messages {
 		e := entryOf(m)
 		since := uint64(0)
@@ -122,7 +127,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 		}
 		g.logEntry(checker.Read, c.index, &e, since, now)
 		last = e.seq
-		if g.compares {
+		if compares {
 			if g.audit.stored(&e) {
 				g.read++
 			}
@@ -138,22 +143,21 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	if st := streamOf(v, c.index); st == nil || st.Complete(p.Head) {
 		delete(c.behind, p.Conv)
 	}
-	if v == nil || last == 0 { // nothing new, or none of this run: one answer, one question less
-		g.toRead = max(0, g.toRead-1)
-		g.readNext(c)
-		return
-	}
-	v.Head = max(v.Head, p.Head)
-	if st := v.stream(c.index); st != nil && (p.More || g.toRead == 0 && st.Lowest() <= p.Head) {
-		if !g.compares { // what is here is not read again
-			last = max(last, st.Lowest()-1)
+	if v != nil && last > 0 {
+		v.Head = max(v.Head, p.Head)
+		if st := v.stream(c.index); st != nil && (p.More || !compares && st.Lowest() <= p.Head) {
+			if !compares { // what is here is not read again
+				last = max(last, st.Lowest()-1)
+			}
+			g.askHistory(c, p.Conv, last)
+			return
 		}
-		g.askHistory(c, p.Conv, last)
-		return
 	}
-	g.toRead = max(0, g.toRead-1)
 	g.readNext(c)
 }
+
+// historiesAtOnce is how many pages a connection that is back waits for at a time.
+const historiesAtOnce = 4
 
 // readSome asks for the first of the conversations that a connection is to read.
 func (g *generator) readSome(c *conn) {
@@ -168,7 +172,7 @@ func (g *generator) readNext(c *conn) {
 		return
 	}
 	after := uint64(0)
-	if v := g.audit.named([]byte(c.unread[0])); v != nil && !g.compares {
+	if v := g.audit.named([]byte(c.unread[0])); v != nil && (g.errand == nil || !g.errand.compares) {
 		after = v.stream(c.index).Lowest() - 1
 	}
 	g.askHistory(c, c.unread[0], after)

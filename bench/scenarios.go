@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,84 +11,196 @@ import (
 // The scenarios. Those that do what somebody has published are named after it: see
 // published.json.
 const (
-	Direct     = "direct"      // senders write to receivers, one to one
-	DirectSend = "direct-send" // every sender writes to every receiver, of whom all but one are offline
-	Group      = "group"       // some members of groups write, all are online
-	Cluster    = "cluster"     // every sender writes to every receiver, none of whom is online
-	Glide1     = "glide-1"     // every client writes to the next one, at moments of its own
-	Glide2     = "glide-2"     // the same with more clients, who come one after the other
-	OpenIMLoad = "openim-load" // many clients are online, and each writes now and then
-
-	Connections = "connections" // more and more connections are authenticated and idle
-	Login       = "login"       // connections come, some at a time, again and again
-	Storm       = "storm"       // all connections are lost at once and come back, while half of them write to the others
-	Sync        = "sync"        // receivers ask for their lists of conversations, again and again
-	History     = "read"        // receivers read their conversations page by page
-	Mixed       = "mixed"       // clients do what people do, in proportion
-	Soak        = "soak"        // the same for long; the server must not grow, nor get slower
-	Limit       = "limit"       // what the machine does without a chat server
+	Direct      = "direct"
+	DirectSend  = "direct-send"
+	Group       = "group"
+	Cluster     = "cluster"
+	Glide1      = "glide-1"
+	Glide2      = "glide-2"
+	OpenIMLoad  = "openim-load"
+	Connections = "connections"
+	Login       = "login"
+	Storm       = "storm"
+	Sync        = "sync"
+	History     = "read"
+	Mixed       = "mixed"
+	Soak        = "soak"
+	Limit       = "limit"
 )
 
-var scenarios = []string{Direct, DirectSend, Group, Cluster, Glide1, Glide2, OpenIMLoad, Connections, Login, Storm, Sync, History, Mixed, Soak, Limit}
+// Scenario is what a run does, as data. (*run).steps has what is not data: the steps of those that do more than send.
+type Scenario struct {
+	Name, Short, Example string
+	Options              []string // those of its own, by name; after "=" the help, if it is not the usual one
 
-// shapes are the published tests that a scenario does in place of its own, by name.
-var shapes = map[string]map[string]func(*Params){
-	Direct: {
-		"wildfire": func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.Size = 200, 1000, 50, 36 },
+	params  func(*Params)            // where they differ from those of all scenarios
+	shapes  map[string]func(*Params) // the published tests that it does in place of its own, by name
+	traffic traffic
+	offline bool // the receivers come when everything is sent
+	tasks   bool // does one thing after the other: its report has tasks
+}
+
+// traffic is who writes to whom.
+type traffic int
+
+const (
+	pairs  traffic = iota // sender i to receiver i, modulo the receivers
+	mesh                  // every sender to every receiver
+	groups                // senders to groups of which all are members
+	ring                  // every client to the next ones
+	people                // every client to the next ones, and to a group
+	idle                  // nobody writes
+)
+
+const (
+	helpList  = "senders=users that send; each receiver has a conversation with every one"
+	helpRound = "messages of each sender to each receiver"
+)
+
+// Scenarios are all of them.
+func Scenarios() []Scenario { return scenarios }
+
+var scenarios = []Scenario{
+	{
+		Name: Direct, Short: "Senders write to receivers, one to one",
+		Example: "  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n" +
+			"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30",
+		Options: []string{"senders", "receivers", "kill-every", "size", "window", "connect-every", "receipts", "rate", "warm-up", "seconds", "oplog",
+			"rounds=" + helpRound + ", after which the run ends; every sender writes to every receiver (0: each to one, for --seconds)"},
+		params: func(p *Params) { p.Senders, p.Receivers = 200, 200 },
+		shapes: map[string]func(*Params){"wildfire": func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.Size = 200, 1000, 50, 36 }},
 	},
-	Group: {
-		"wildfire-100":  func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 50, 100, 100, 20, 36 },
-		"wildfire-200":  func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 200, 100, 10, 36 },
-		"wildfire-1000": func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 1000, 100, 2, 36 },
+	{
+		Name: DirectSend, Short: "Senders write to receivers who are offline, and who read everything later",
+		Example: "  petrel bench direct-send\n  petrel bench direct-send --scale 0.01 --html direct-send.html",
+		Options: []string{"senders", "rounds", "size", "window",
+			"receivers=users that receive; one is online and watches, the others come after everything was sent"},
+		params:  func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.Size, p.WarmUp = 200, 1000, 50, 36, 0 },
+		traffic: mesh, offline: true,
 	},
+	{
+		Name: Group, Short: "Senders write to groups whose members are online",
+		Example: "  petrel bench group --members 1000 --senders 4\n  petrel bench group --shape wildfire-200",
+		Options: []string{"members", "senders=members that send", "groups", "size", "window", "receipts", "rate", "warm-up", "seconds", "oplog",
+			"rounds=messages of each sender to each group, after which the run ends (0: for --seconds)"},
+		params: func(p *Params) { p.Senders, p.Members = 4, 1000 },
+		shapes: map[string]func(*Params){
+			"wildfire-100":  func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 50, 100, 100, 20, 36 },
+			"wildfire-200":  func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 200, 100, 10, 36 },
+			"wildfire-1000": func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 1000, 100, 2, 36 },
+		},
+		traffic: groups,
+	},
+	{
+		Name: Connections, Short: "Clients connect, log in and stay idle", Example: "  petrel bench connections --connections 15000 --steps 3 --seconds 60",
+		Options: []string{"connections", "lists", "steps", "connect-every", "seconds=seconds for which the connections of each step are idle before their memory is read"},
+		params:  func(p *Params) { p.Connections, p.Levels, p.Seconds, p.WarmUp = 10_000, 1, 15, 0 },
+		traffic: idle, tasks: true,
+	},
+	{
+		Name: Login, Short: "Clients log in, some at a time, again and again", Example: "  petrel bench login --connections 10000 --lists 100",
+		Options: []string{"connections", "lists", "times=how often each client comes", "at-once=clients that come at a time"},
+		params:  func(p *Params) { p.Connections, p.Times, p.AtOnce, p.Lists, p.WarmUp = 5000, 3, 32, 20, 0 },
+		traffic: idle, tasks: true,
+	},
+	{
+		Name: Storm, Short: "All connections are lost at once and come back",
+		Example: "  petrel bench storm --connections 15000 --storms 20\n  petrel bench storm --kill",
+		Options: []string{"connections", "lists", "storms", "kill", "size", "warm-up=seconds of load before the first storm", "seconds=seconds before each storm, and after the last one",
+			"rate=messages per second that half of the clients write to the other half, also while connections are lost"},
+		params: func(p *Params) { p.Connections, p.Times, p.Rate, p.Seconds = 5000, 3, 1000, 5 }, tasks: true,
+	},
+	{
+		Name: Sync, Short: "Clients ask for their lists of conversations", Example: "  petrel bench sync --senders 500",
+		Options: []string{helpList, "receivers=users that sync", "times=syncs of each kind by each receiver", "at-once", "size", "window"},
+		params: func(p *Params) {
+			p.Senders, p.Receivers, p.Rounds, p.Times, p.AtOnce, p.WarmUp = 100, 200, 1, 20, 32, 0
+		},
+		traffic: mesh, offline: true, tasks: true,
+	},
+	{
+		Name: History, Short: "Clients read their conversations page by page", Example: "  petrel bench read --rounds 1000",
+		Options: []string{helpList, "receivers=users that read", "rounds=messages in each conversation", "at-once", "size", "window"},
+		params:  func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.AtOnce, p.WarmUp = 20, 200, 250, 32, 0 },
+		traffic: mesh, offline: true, tasks: true,
+	},
+	{
+		Name: Mixed, Short: "Clients do what people do: write, read, come and go", Example: "  petrel bench mixed --clients 5000 --speed 30",
+		Options: slices.Concat([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds", "receipts", "size"}, RoutineOptions),
+		params: func(p *Params) {
+			p.Connections, p.Routine, p.Speed, p.Receipts, p.Seconds = 2000, usualRoutine(), 60, true, 60
+		},
+		traffic: people, tasks: true,
+	},
+	{
+		Name: Soak, Short: "The same for long: the server must not grow", Example: "  petrel bench soak --seconds 28800",
+		Options: slices.Concat([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds", "receipts", "size"}, RoutineOptions),
+		params: func(p *Params) {
+			p.Connections, p.Routine, p.Speed, p.Receipts, p.Seconds = 2000, usualRoutine(), 60, true, 3600
+		},
+		traffic: people, tasks: true,
+	},
+	{
+		Name:    Limit,
+		Options: []string{"senders=connections that send", "members=of the fan-out: the sender, and connections that receive", "size", "window", "seconds=seconds of each measurement"},
+		params:  func(p *Params) { p.Senders, p.Members, p.Seconds, p.WarmUp = 200, 1000, 2, 0 },
+		traffic: idle,
+	},
+	{
+		Name: Glide1, Short: "2,000 clients write to each other, each at moments of its own", Example: "  petrel bench glide-1 --scale 0.2",
+		Options: []string{"clients", "peers", "interval", "rounds=messages of each client to each of its peers, after which the run ends", "size", "connect-every", "oplog"},
+		params:  func(p *Params) { p.Connections, p.Peers, p.Rounds, p.IntervalMS = 2000, 1, 600, []float64{60, 200} },
+		traffic: ring,
+	},
+	{
+		Name: Glide2, Short: "10,000 clients come one after the other and write to each other", Example: "  petrel bench glide-2 --scale 0.2",
+		Options: []string{"clients", "peers", "interval", "rounds=messages of each client to each of its peers, after which the run ends", "size", "connect-every", "oplog"},
+		params: func(p *Params) {
+			p.Connections, p.Peers, p.Rounds, p.IntervalMS, p.ConnectMS = 10_000, 1, 800, []float64{50, 100}, 10
+		},
+		traffic: ring,
+	},
+	{
+		Name: OpenIMLoad, Short: "20,000 clients are online, and each writes about once a minute",
+		Example: "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2",
+		Options: []string{"clients", "peers", "interval", "messages", "size", "connect-every", "oplog"},
+		params: func(p *Params) {
+			p.Connections, p.Peers, p.Messages, p.IntervalMS = 20_000, 10, 25_000_000, []float64{50_000, 100_000}
+		},
+		traffic: ring,
+	},
+	{
+		Name: Cluster,
+		Options: []string{"senders", "receivers=users that receive; they come online after everything was sent", "size", "window",
+			"rounds=" + helpRound + "; once in the warm-up, and again in the measured run"},
+		params: func(p *Params) {
+			p.Senders, p.Receivers, p.Rounds, p.Size, p.Postgres, p.WarmUp = 200, 201, 20, 36, OwnPostgres, 0
+		},
+		traffic: mesh, offline: true,
+	},
+}
+
+// scenario is that of p; one without a name if there is none.
+func (p *Params) scenario() *Scenario {
+	for i := range scenarios {
+		if scenarios[i].Name == p.Scenario {
+			return &scenarios[i]
+		}
+	}
+	return &Scenario{}
 }
 
 // Shapes are the names of the shapes of a scenario.
 func Shapes(scenario string) []string {
-	var names []string
-	for name := range shapes[scenario] {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	p := Params{Scenario: scenario}
+	return slices.Sorted(maps.Keys(p.scenario().shapes))
 }
 
 // DefaultParams are the parameters of a scenario as its figures are taken.
 func DefaultParams(scenario string) Params {
 	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16, Codec: "proto", Transport: "ws", Seed: 1}
-	switch scenario {
-	case Direct:
-		p.Senders, p.Receivers = 200, 200
-	case DirectSend:
-		p.Senders, p.Receivers, p.Rounds, p.Size, p.WarmUp = 200, 1000, 50, 36, 0
-	case Group:
-		p.Senders, p.Members = 4, 1000
-	case Connections:
-		p.Connections, p.Levels, p.Seconds, p.WarmUp, p.Window = 10_000, 1, 15, 0, 0
-	case Login:
-		p.Connections, p.Times, p.AtOnce, p.Lists, p.WarmUp, p.Window = 5000, 3, 32, 20, 0, 0
-	case Storm:
-		p.Connections, p.Times, p.Rate, p.Seconds = 5000, 3, 1000, 5
-	case Sync:
-		p.Senders, p.Receivers, p.Rounds, p.Times, p.AtOnce, p.WarmUp = 100, 200, 1, 20, 32, 0
-	case History:
-		p.Senders, p.Receivers, p.Rounds, p.AtOnce, p.WarmUp = 20, 200, 250, 32, 0
-	case Mixed, Soak:
-		p.Connections, p.Routine, p.Speed, p.Receipts, p.Seconds = 2000, usualRoutine(), 60, true, 60
-		if scenario == Soak {
-			p.Seconds = 3600
-		}
-	case Limit:
-		p.Senders, p.Members, p.Seconds, p.WarmUp = 200, 1000, 2, 0
-	case Cluster:
-		p.Senders, p.Receivers, p.Rounds, p.Size, p.Postgres = 200, 201, 20, 36, OwnPostgres
-		p.WarmUp = 0
-	case Glide1:
-		p.Connections, p.Peers, p.Rounds, p.IntervalMS = 2000, 1, 600, []float64{60, 200}
-	case Glide2:
-		p.Connections, p.Peers, p.Rounds, p.IntervalMS, p.ConnectMS = 10_000, 1, 800, []float64{50, 100}, 10
-	case OpenIMLoad:
-		p.Connections, p.Peers, p.Messages, p.IntervalMS = 20_000, 10, 25_000_000, []float64{50_000, 100_000}
+	if change := p.scenario().params; change != nil {
+		change(&p)
 	}
 	return p
 }
@@ -99,7 +212,7 @@ func ShapeParams(scenario, shape string) (Params, error) {
 	if shape == "" {
 		return p, nil
 	}
-	change := shapes[scenario][shape]
+	change := p.scenario().shapes[shape]
 	if change == nil {
 		return p, fmt.Errorf("there is no shape %q of %s; the shapes are %s", shape, scenario, strings.Join(Shapes(scenario), ", "))
 	}
@@ -150,36 +263,12 @@ func (p Params) Scaled(by float64) Params {
 	return p
 }
 
-// traffic is who writes to whom.
-type traffic int
-
-const (
-	pairs  traffic = iota // sender i to receiver i, modulo the receivers
-	mesh                  // every sender to every receiver
-	groups                // senders to groups of which all are members
-	ring                  // every client to the next ones
-	people                // every client to the next ones, and to a group
-	idle                  // nobody writes
-)
-
 func (p *Params) traffic() traffic {
-	switch p.Scenario {
-	case Connections, Login, Limit:
-		return idle
-	case Storm:
-		return pairs
-	case Mixed, Soak:
-		return people
-	case Group:
-		return groups
-	case Glide1, Glide2, OpenIMLoad:
-		return ring
-	case Direct:
-		if p.Rounds == 0 {
-			return pairs
-		}
+	s := p.scenario()
+	if s.traffic == pairs && p.Rounds > 0 {
+		return mesh
 	}
-	return mesh
+	return s.traffic
 }
 
 // quota is how many messages each sender sends; 0: as many as there is time for.
@@ -205,18 +294,10 @@ func (p *Params) counted() bool { return p.quota() > 0 }
 func (p *Params) planned() int { return p.quota() * p.senders() }
 
 // offline tells whether receivers come when everything is sent.
-func (p *Params) offline() bool {
-	return p.Scenario == DirectSend || p.Scenario == Cluster || p.Scenario == Sync || p.Scenario == History
-}
+func (p *Params) offline() bool { return p.scenario().offline }
 
-// inTasks tells whether a run does one thing after the other: see driveTasks.
-func (p *Params) inTasks() bool {
-	switch p.Scenario {
-	case Connections, Login, Storm, Sync, History, Mixed, Soak:
-		return true
-	}
-	return false
-}
+// inTasks tells whether a run does one thing after the other.
+func (p *Params) inTasks() bool { return p.scenario().tasks }
 
 // watchers are the first receivers, who are online even so.
 func (p *Params) watchers() int {

@@ -141,7 +141,7 @@ func TestEachPublishedTestHasAScenarioThatDoesIt(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range AllPublished() {
 		params, err := ShapeParams(p.Scenario, p.Shape)
-		if err != nil || !slices.Contains(scenarios, p.Scenario) || seen[p.ID] {
+		if err != nil || params.scenario().Name == "" || seen[p.ID] {
 			t.Errorf("%s: scenario %q, shape %q: %v", p.ID, p.Scenario, p.Shape, err)
 		}
 		seen[p.ID] = true

@@ -66,10 +66,10 @@ func (r *Report) WriteCSV(w io.Writer) error {
 
 // stands is the name of the phase.
 func (g *generator) stands() string {
-	if g.toldSpent && g.at != draining {
+	if g.toldSpent && g.at < draining {
 		return "after"
 	}
-	return [...]string{"warm-up", "measure", "drain"}[g.at]
+	return [...]string{"warm-up", "measure", "after", "drain"}[g.at]
 }
 
 // second is the one that ends now.

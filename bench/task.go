@@ -49,14 +49,14 @@ const (
 	taskAnswer    = "ping"      // the answer of a ping
 )
 
-// newTask makes a line of n that took from one mark to another one.
-func (r *run) newTask(name string, n uint64, took float64, from, to *mark, times *hdrhistogram.Histogram) Task {
-	s := Task{Name: name, Count: n, Seconds: round(took, 1000), CPU: round(r.cpuBetween(from, to), 1000)}
+// newTask makes a line of n that took so many seconds, and so many of CPU of the servers.
+func newTask(name string, n uint64, took, cpu float64, times *hdrhistogram.Histogram) Task {
+	s := Task{Name: name, Count: n, Seconds: round(took, 1000), CPU: round(cpu, 1000)}
 	if took > 0 {
 		s.PerS = round(float64(n)/took, 10)
 	}
 	if n > 0 {
-		s.CPUEach = round(1e6*s.CPU/float64(n), 10)
+		s.CPUEach = round(1e6*cpu/float64(n), 1000)
 	}
 	if times != nil {
 		s.Latency = percentiles(times)

@@ -17,28 +17,20 @@ import (
 )
 
 func newBench(c *cli) *cobra.Command {
+	below := []*cobra.Command{newBenchQuick(c), newBenchEstimate(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c)}
+	for _, s := range bench.Scenarios() {
+		switch s.Name {
+		case bench.Limit:
+			below = append(below, newBenchLimit(c, &s))
+		case bench.Cluster:
+			below = append(below, newBenchCluster(c, &s))
+		default:
+			below = append(below, newBenchScenario(c, &s))
+		}
+	}
 	return group("bench", "Measure a server, and check what became of every message",
 		"  petrel bench quick\n  petrel bench direct --html direct.html\n  petrel bench group --members 1000 --json group.json\n  petrel bench connections\n"+
-			"  petrel bench compare before.json after.json",
-		newBenchQuick(c),
-		newBenchScenario(c, bench.Direct, "Senders write to receivers, one to one",
-			"  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n"+
-				"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30"),
-		newBenchScenario(c, bench.DirectSend, "Senders write to receivers who are offline, and who read everything later",
-			"  petrel bench direct-send\n  petrel bench direct-send --scale 0.01 --html direct-send.html"),
-		newBenchScenario(c, bench.Group, "Senders write to groups whose members are online", "  petrel bench group --members 1000 --senders 4\n  petrel bench group --shape wildfire-200"),
-		newBenchScenario(c, bench.Connections, "Clients connect, log in and stay idle", "  petrel bench connections --connections 15000 --steps 3 --seconds 60"),
-		newBenchScenario(c, bench.Login, "Clients log in, some at a time, again and again", "  petrel bench login --connections 10000 --lists 100"),
-		newBenchScenario(c, bench.Storm, "All connections are lost at once and come back", "  petrel bench storm --connections 15000 --storms 20\n  petrel bench storm --kill"),
-		newBenchScenario(c, bench.Sync, "Clients ask for their lists of conversations", "  petrel bench sync --senders 500"),
-		newBenchScenario(c, bench.History, "Clients read their conversations page by page", "  petrel bench read --rounds 1000"),
-		newBenchScenario(c, bench.Mixed, "Clients do what people do: write, read, come and go", "  petrel bench mixed --clients 5000 --speed 30"),
-		newBenchScenario(c, bench.Soak, "The same for long: the server must not grow", "  petrel bench soak --seconds 28800"),
-		newBenchLimit(c), newBenchEstimate(c),
-		newBenchScenario(c, bench.Glide1, "2,000 clients write to each other, each at moments of its own, like GlideIM's", "  petrel bench glide-1 --scale 0.2"),
-		newBenchScenario(c, bench.Glide2, "10,000 clients come one after the other and write to each other", "  petrel bench glide-2 --scale 0.2"),
-		newBenchScenario(c, bench.OpenIMLoad, "20,000 clients are online, and each writes about once a minute", "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2"),
-		newBenchCluster(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c))
+			"  petrel bench compare before.json after.json", below...)
 }
 
 // benchRun is one run as the command line asks for it.
@@ -59,162 +51,81 @@ func (f *files) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.html, "html", "", "write the report as a page to `FILE`, which needs no other one")
 }
 
-func newBenchScenario(c *cli, scenario, short, example string) *cobra.Command {
-	r := &benchRun{params: bench.DefaultParams(scenario)}
+func newBenchScenario(c *cli, s *bench.Scenario) *cobra.Command {
+	r := &benchRun{params: bench.DefaultParams(s.Name)}
 	cmd := &cobra.Command{
-		Use:   scenario,
-		Short: short,
-		Long: short + ". The command starts a server of its own in a temporary folder,\n" +
+		Use:   s.Name,
+		Short: s.Short,
+		Long: s.Short + ". The command starts a server of its own in a temporary folder,\n" +
 			"unless --url names a running one. It follows every message from its sender to its receivers. At the end it reads the\n" +
 			"histories of some conversations back, and of all in which something seems to be missing. If a message was lost, doubled,\n" +
 			"invented or out of order, the command ends with exit code 6, however fast the run was. It also ends with exit code 6 if a\n" +
 			"--target is missed, and if the run was overloaded: less was accepted than offered, sends were put off, latency grew, or the\n" +
 			"load generator itself was late.",
-		Example: example,
+		Example: s.Example,
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),
 	}
-	if published := publishedOf(scenario); published != "" {
+	if published := publishedOf(s.Name); published != "" {
 		cmd.Long += "\n\n" + published
 	}
-	r.addFlags(cmd)
+	r.addFlags(cmd, s)
 	return cmd
 }
 
-func (r *benchRun) addFlags(cmd *cobra.Command) {
-	fs, p := cmd.Flags(), &r.params
-	fs.Float64Var(&p.Scale, "scale", p.Scale, "share of the load, like 0.1; what you give by a flag of its own is taken as it is")
-	if shapes := bench.Shapes(p.Scenario); len(shapes) > 0 {
-		fs.StringVar(&p.Shape, "shape", "", "do as a published test did: `NAME` is "+strings.Join(shapes, ", "))
+func newBenchLimit(c *cli, s *bench.Scenario) *cobra.Command {
+	r := &benchRun{params: bench.DefaultParams(bench.Limit)}
+	cmd := &cobra.Command{
+		Use:   bench.Limit,
+		Short: "Measure what this machine does without a chat server",
+		Long: "Measures what this machine does without a chat server: frames that one event loop, of the kind that the server has, sends\n" +
+			"back or sends on to many, and a log with a sync of the disk for all entries that have come meanwhile. It does so with one\n" +
+			"frame of each sender on its way, and with --window. No chat server can do more with the same sockets and the same disk.\n" +
+			"The scenarios that send measure this before each run with their own numbers, and show what share of it the server has reached.",
+		Example: "  petrel bench limit\n  petrel bench limit --members 10000 --size 1000 --html limit.html",
+		Args:    cobra.NoArgs,
+		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),
 	}
-	rounds := "messages of each sender to each receiver, after which the run ends"
-	switch p.Scenario {
-	case bench.Direct:
-		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
-		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive")
-		fs.IntVar(&p.Rounds, "rounds", p.Rounds, rounds+"; every sender writes to every receiver (0: each to one, for --seconds)")
-		fs.Float64Var(&p.KillS, "kill-every", p.KillS, "seconds after which the server is killed with SIGKILL and started again, while anybody sends (0: never)")
-	case bench.DirectSend:
-		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
-		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive; one is online and watches, the others come after everything was sent")
-		fs.IntVar(&p.Rounds, "rounds", p.Rounds, rounds)
-	case bench.Group:
-		fs.IntVar(&p.Members, "members", p.Members, "members of each group, all online")
-		fs.IntVar(&p.Senders, "senders", p.Senders, "members that send")
-		fs.IntVar(&p.Groups, "groups", p.Groups, "groups of the same members, to whom each sender writes in turn")
-		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each group, after which the run ends (0: for --seconds)")
-	case bench.Cluster:
-		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
-		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive; they come online after everything was sent")
-		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each receiver; once in the warm-up, and again in the measured run")
-	case bench.Connections, bench.Login, bench.Storm:
-		fs.IntVar(&p.Connections, "connections", p.Connections, "connections to make")
-		fs.IntVar(&p.Lists, "lists", p.Lists, "conversations in the list of each user; with 1 or more, each connection is a device that has logged in")
-	case bench.Sync:
-		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send; each receiver has a conversation with every one")
-		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that sync")
-		fs.IntVar(&p.Times, "times", p.Times, "syncs of each kind by each receiver")
-	case bench.History:
-		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send; each receiver has a conversation with every one")
-		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that read")
-		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages in each conversation")
-	case bench.Limit:
-		fs.IntVar(&p.Senders, "senders", p.Senders, "connections that send")
-		fs.IntVar(&p.Members, "members", p.Members, "of the fan-out: the sender, and connections that receive")
-	case bench.Glide1, bench.Glide2, bench.OpenIMLoad:
-		fs.IntVar(&p.Connections, "clients", p.Connections, "clients, each of which sends and receives")
-		fs.IntVar(&p.Peers, "peers", p.Peers, "clients to whom each one writes in turn: the next ones")
-		fs.Float64SliceVar(&p.IntervalMS, "interval", p.IntervalMS, "milliseconds from one message of a client to the next: the `LEAST,MOST` of a random pause")
-		if p.Scenario == bench.OpenIMLoad {
-			fs.IntVar(&p.Messages, "messages", p.Messages, "messages of all clients, after which the run ends")
-		} else {
-			fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each client to each of its peers, after which the run ends")
+	addOptions(cmd.Flags(), &r.params, s.All())
+	r.files.addFlags(cmd.Flags())
+	return cmd
+}
+
+// addOptions gives a command a flag for each option.
+func addOptions(fs *pflag.FlagSet, p *bench.Params, options []bench.Option) {
+	for _, o := range options {
+		switch v := o.Of(p).(type) {
+		case *int:
+			fs.IntVar(v, o.Name, *v, o.Help)
+		case *uint64:
+			fs.Uint64Var(v, o.Name, *v, o.Help)
+		case *float64:
+			fs.Float64Var(v, o.Name, *v, o.Help)
+		case *[]float64:
+			fs.Float64SliceVar(v, o.Name, *v, o.Help)
+		case *bool:
+			fs.BoolVar(v, o.Name, *v, o.Help)
+		case *string:
+			fs.StringVar(v, o.Name, *v, o.Help)
+		case *[]string:
+			fs.StringArrayVar(v, o.Name, *v, o.Help)
 		}
 	}
-	switch p.Scenario {
-	case bench.Connections:
-		fs.IntVar(&p.Levels, "steps", p.Levels, "steps in which the connections come; each is measured")
-		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds for which the connections of each step are idle before their memory is read")
-	case bench.Login:
-		fs.IntVar(&p.Times, "times", p.Times, "how often each client comes")
-		fs.IntVar(&p.AtOnce, "at-once", p.AtOnce, "clients that come at a time")
-	case bench.Storm:
-		fs.IntVar(&p.Times, "storms", p.Times, "how often all connections are lost")
-		fs.BoolVar(&p.Kill, "kill", p.Kill, "kill the server with SIGKILL and start it again, instead of cutting the connections")
-		fs.Float64Var(&p.Rate, "rate", p.Rate, "messages per second that half of the clients write to the other half, also while connections are lost")
-		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the first storm")
-		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds before each storm, and after the last one")
-	case bench.Mixed, bench.Soak:
-		h := p.Routine
-		fs.IntVar(&p.Connections, "clients", p.Connections, "users, all online but for moments")
-		fs.Float64Var(&p.Speed, "speed", p.Speed, "how many times faster than people the clients are")
-		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
-		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
-		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors, at most once a second, and senders get the receipts")
-		addRoutine(fs, h)
-	case bench.Sync, bench.History:
-		fs.IntVar(&p.AtOnce, "at-once", p.AtOnce, "clients that ask at a time")
-	case bench.Limit:
-		fs.IntVar(&p.Size, "size", p.Size, "bytes in the text of a message")
-		fs.IntVar(&p.Window, "window", p.Window, "frames of each sender on their way")
-		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds of each measurement")
-		return
+}
+
+// addFlags adds the flags of a scenario that has a server.
+func (r *benchRun) addFlags(cmd *cobra.Command, s *bench.Scenario) {
+	fs := cmd.Flags()
+	addOptions(fs, &r.params, s.All())
+	if shapes := bench.Shapes(s.Name); len(shapes) > 0 {
+		fs.StringVar(&r.params.Shape, "shape", "", "do as a published test did: `NAME` is "+strings.Join(shapes, ", "))
 	}
-	sends := p.Scenario != bench.Connections && p.Scenario != bench.Login
-	pairs := p.Scenario == bench.Direct || p.Scenario == bench.Glide1 || p.Scenario == bench.Glide2 || p.Scenario == bench.OpenIMLoad
-	timed := p.Scenario == bench.Direct || p.Scenario == bench.Group
-	if sends {
-		fs.IntVar(&p.Size, "size", p.Size, "bytes in the text of a message")
-	}
-	if len(p.IntervalMS) == 0 && sends && p.Scenario != bench.Storm && p.Routine == nil {
-		fs.IntVar(&p.Window, "window", p.Window, "closed loop: messages that each sender may have without an ack")
-	}
-	if pairs || p.Scenario == bench.Connections {
-		fs.Float64Var(&p.ConnectMS, "connect-every", p.ConnectMS, "milliseconds from one new connection to the next (0: as fast as they are accepted)")
-	}
-	if timed {
-		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")
-		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second of all senders together; the latency of a message begins when it was due (0: closed loop)")
+	if s.Name == bench.Direct || s.Name == bench.Group {
 		fs.BoolVar(&r.knee, "find-max", false, "find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
-		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
 	}
-	if timed {
-		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
-	}
-	fs.StringVar(&p.Codec, "codec", p.Codec, "proto or json")
-	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp, or with TLS wss or tls")
-	fs.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the random texts and ids")
-	if timed || pairs {
-		fs.StringVar(&p.OpLog, "oplog", "", "write what every connection sent and saw to `FILE`, for petrel check. It costs the load generator CPU")
-	}
-	r.addServer(cmd)
-	if p.Scenario != bench.Cluster {
-		fs.IntVar(&p.Nodes, "nodes", p.Nodes, "with --postgres: number of nodes to start, as one cluster; the receiver of a direct message is on another node than its sender")
-	}
-}
-
-// addRoutine adds the flags of what people do.
-func addRoutine(fs *pflag.FlagSet, h *bench.Routine) {
-	fs.Float64Var(&h.Direct, "direct", h.Direct, "messages to one other user, of each user who is online, in an hour")
-	fs.Float64Var(&h.Group, "group", h.Group, "messages to a group, of each user who is online, in an hour")
-	fs.IntVar(&h.Members, "group-members", h.Members, "members of a group who are online")
-	fs.Float64Var(&h.Logins, "logins", h.Logins, "times that each client goes away and comes back in an hour")
-	fs.Float64Var(&h.Opens, "opens", h.Opens, "conversations that each user opens in an hour, each with a page of history")
-}
-
-// addServer adds the flags that say what is measured and where the figures go.
-func (r *benchRun) addServer(cmd *cobra.Command) {
-	fs, p := cmd.Flags(), &r.params
-	fs.StringVar(&p.Postgres, "postgres", p.Postgres, "keep everything in PostgreSQL: in a new database of the server at this `URL`; with auto, a PostgreSQL server is started for the run")
-	if p.Scenario != bench.Cluster {
-		fs.StringVar(&p.URL, "url", "", "`URL` of a running server to measure, whose admin key is needed (default: start a server)")
-		fs.StringVar(&p.TCPAddr, "tcp-addr", "", "`HOST:PORT` of the TCP port of the server that --url names (default: its host, and port 8081)")
-	}
-	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folder of the started server is made (default: the system's folder for temporary files)")
-	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for the started server, like --serve=--store-cache=8MiB; may be repeated")
 	fs.StringVar(&r.targets, "target", "", "`LIST` of targets with commas between them, like \"p99<5ms,accepted_per_cpu_s>80000\"; the figures are "+strings.Join(bench.TargetKeys(), ", "))
 	r.files.addFlags(fs)
-	if p.Scenario != bench.Cluster {
+	if s.Name != bench.Cluster {
 		fs.StringVar(&r.csv, "csv", "", "write the run second by second to `FILE`")
 	}
 }
@@ -280,7 +191,7 @@ func (r *benchRun) findMax(cmd *cobra.Command, c *cli, p bench.Params, targets b
 const defaultKnee = "p99<100ms"
 
 // newBenchCluster compares clusters of several sizes.
-func newBenchCluster(c *cli) *cobra.Command {
+func newBenchCluster(c *cli, s *bench.Scenario) *cobra.Command {
 	r := &benchRun{params: bench.DefaultParams(bench.Cluster)}
 	nodes := []int{1, 2, 3, 4}
 	cmd := &cobra.Command{
@@ -295,7 +206,7 @@ func newBenchCluster(c *cli) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.runCluster(cmd, c, nodes) }),
 	}
-	r.addFlags(cmd)
+	r.addFlags(cmd, s)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "sizes to compare, with commas between them")
 	return cmd
 }
