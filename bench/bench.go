@@ -214,7 +214,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	first := len(r.tokens)
-	if r.p.Scenario == Connections || r.p.Scenario == Login {
+	if r.p.inTasks() && r.p.traffic() == idle {
 		first = 0 // they come later
 	} else if r.p.offline() {
 		first = r.p.Senders + r.p.watchers() // the others come when all has been sent
@@ -314,6 +314,9 @@ func (r *run) assemble(all []greeted) error {
 		if i < len(all) {
 			*g.conns[i] = conn{index: i, fd: all[i].fd, in: all[i].early, token: all[i].token}
 		}
+	}
+	if r.p.Scenario == Presence {
+		g.presences = &presences{online: map[string][]time.Time{}}
 	}
 	g.comers = r.p.inTasks() || r.p.comeBack()
 	if r.p.comeBack() {

@@ -196,6 +196,11 @@ func (g *generator) frame(c *conn, raw, content []byte, op ws.OpCode, now int64)
 	case ackFrame:
 		g.acked(c, &f, now)
 	case eventsFrame:
+		if g.presences != nil {
+			if s, err := decodeServerFrame(g.enc.Codec, content); err == nil { // scan has read it
+				g.presences.take(s.GetEvents().GetPresences())
+			}
+		}
 		g.events(c, raw, &f, now)
 	default:
 		s, err := decodeServerFrame(g.enc.Codec, content)

@@ -27,6 +27,7 @@ type greeted struct {
 	token   []byte
 	convs   []*petrelv1.ConvState
 	early   []byte        // frames that the server sent besides its answers
+	began   time.Time     // of the dial
 	took    time.Duration // from the dial to the sync page
 }
 
@@ -146,7 +147,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 	if g, err = p.greet(token, d.capabilities, device, since); err != nil {
 		return greeted{}, err
 	}
-	g.early, g.took = append(p.events, p.in...), time.Since(began)
+	g.early, g.began, g.took = append(p.events, p.in...), began, time.Since(began)
 	if d.tls != nil {
 		if !stop() {
 			return greeted{}, context.Cause(ctx)

@@ -306,7 +306,7 @@ func (r *run) reading(conns []*conn, compares bool) *errand {
 // steps is what a run does while its generator runs.
 func (r *run) steps(ctx context.Context) error {
 	do := map[string]func(context.Context) error{
-		Connections: r.connectInSteps, Login: r.comeAgainAndAgain, Storm: r.storms, Mixed: r.mixed, Soak: r.mixed, Sync: r.syncs, History: r.histories,
+		Connections: r.connectInSteps, Login: r.comeAgainAndAgain, Presence: r.watchOthers, Storm: r.storms, Mixed: r.mixed, Soak: r.mixed, Sync: r.syncs, History: r.histories,
 	}[r.p.Scenario]
 	if do == nil {
 		do = r.sendMessages

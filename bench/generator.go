@@ -64,6 +64,7 @@ type generator struct {
 	moved      uint64                     // moves that were answered
 	cursorAt   map[*checker.Stream]uint64 // what was told of each
 	pages      uint64                     // of history that came
+	presences  *presences                 // nil: nobody watches
 	at0, at1   beside                     // at both ends of the measured window
 	habits     *pastime                   // what clients do beside sending; nil: nothing
 	controls   uint64

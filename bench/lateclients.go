@@ -18,7 +18,7 @@ import (
 // reliability is one run.
 type reliability struct {
 	*run
-	p ReliabilityParams
+	p Params
 	n int // the number of the run, from 0
 
 	users  []string
@@ -45,14 +45,14 @@ const (
 // everything, or nothing happens any more.
 func (x *reliability) play(ctx context.Context) (err error) {
 	name := fmt.Sprintf("run%d-%06x-", x.n, rand.Uint32()>>8)
-	for i := range x.p.Clients {
+	for i := range x.p.Connections {
 		x.users = append(x.users, fmt.Sprintf("%s%d", name, i))
 		x.seen[x.users[i]] = map[string]uint64{}
 	}
 	if x.tokens, err = x.ops[0].createUsers(ctx, x.users); err != nil {
 		return err
 	}
-	if x.group, err = x.ops[0].createGroup(ctx, name+"group", x.users[x.p.Clients-2:]); err != nil {
+	if x.group, err = x.ops[0].createGroup(ctx, name+"group", x.users[x.p.Connections-2:]); err != nil {
 		return err
 	}
 	x.heads[x.group] = 1
@@ -60,7 +60,7 @@ func (x *reliability) play(ctx context.Context) (err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	var clients, senders sync.WaitGroup
-	errs := make([]error, x.p.Clients+1)
+	errs := make([]error, x.p.Connections+1)
 	begin := func(i int, f func() error) {
 		clients.Go(func() {
 			if errs[i] = f(); errs[i] != nil {
@@ -69,13 +69,13 @@ func (x *reliability) play(ctx context.Context) (err error) {
 		})
 	}
 	senders.Add(x.p.Senders)
-	for i := range x.p.Clients {
+	for i := range x.p.Connections {
 		begin(i, func() error { return x.live(running, i, senders.Done) })
 	}
 	sent := make(chan struct{})
 	clients.Go(func() { senders.Wait(); close(sent) })
 	if x.p.KillS > 0 {
-		begin(x.p.Clients, func() error { return x.kill(ctx, sent) })
+		begin(x.p.Connections, func() error { return x.kill(ctx, sent) })
 	}
 	x.await(running, sent)
 	stop()
@@ -154,7 +154,7 @@ func (x *reliability) missing() (missing, shown uint64) {
 
 func (x *reliability) membersLocked(conv string) [2]int {
 	if conv == x.group {
-		return [2]int{x.p.Clients - 2, x.p.Clients - 1}
+		return [2]int{x.p.Connections - 2, x.p.Connections - 1}
 	}
 	return x.direct[conv]
 }
@@ -210,7 +210,7 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 			x.answered(ctx, i, out)
 		}
 	})
-	pace := time.NewTicker(max(1, time.Duration(x.p.IntervalMS*float64(time.Millisecond))))
+	pace := time.NewTicker(max(1, time.Duration(x.p.IntervalMS[0]*float64(time.Millisecond))))
 	defer pace.Stop()
 	for n := range x.p.Messages {
 		if n%strangerEvery == 0 {
@@ -218,7 +218,7 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 				return err
 			}
 		}
-		peer := rng.IntN(x.p.Clients - 1)
+		peer := rng.IntN(x.p.Connections - 1)
 		if peer >= i {
 			peer++
 		}
@@ -226,7 +226,7 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 		if err := x.write(ctx, c, i, petrel.Draft{User: x.users[peer], Text: text}, outs); err != nil {
 			return err
 		}
-		if x.p.IntervalMS > 0 {
+		if x.p.IntervalMS[0] > 0 {
 			select {
 			case <-pace.C:
 			case <-ctx.Done():

@@ -18,9 +18,6 @@ type Option struct {
 // RoutineOptions are what people do in an hour.
 var RoutineOptions = []string{"direct", "group", "group-members", "logins", "opens"}
 
-// commonOptions are those of every scenario that has a server.
-var commonOptions = []string{"codec", "transport", "seed", "postgres", "serve"}
-
 const aLot = 1e9 // no bound that anybody meets
 
 var options = []Option{
@@ -52,7 +49,7 @@ var options = []Option{
 	{"window", "closed loop: messages that each sender may have without an ack", func(p *Params) any { return &p.Window }, 1, maxWindow},
 	{"rate", "open loop: messages per second of all senders together; the latency of a message begins when it was due (0: closed loop)",
 		func(p *Params) any { return &p.Rate }, 0, 1e7},
-	{"interval", "milliseconds from one message of a client to the next: the `LEAST,MOST` of a random pause", func(p *Params) any { return &p.IntervalMS }, 1e-6, 1e7},
+	{"interval", "milliseconds from one message of a client to the next: the `LEAST,MOST` of a random pause", func(p *Params) any { return &p.IntervalMS }, 0, 1e7},
 	{"connect-every", "milliseconds from one new connection to the next (0: as fast as they are accepted)", func(p *Params) any { return &p.ConnectMS }, 0, 60_000},
 	{"seconds", "seconds that are measured", func(p *Params) any { return &p.Seconds }, 1e-6, 86_400},
 	{"warm-up", "seconds of load before the measurement", func(p *Params) any { return &p.WarmUp }, 0, 3600},
@@ -65,6 +62,9 @@ var options = []Option{
 		func(p *Params) any { return &p.Postgres }, 0, 0},
 	{"url", "`URL` of a running server to measure, whose admin key is needed (default: start a server)", func(p *Params) any { return &p.URL }, 0, 0},
 	{"tcp-addr", "`HOST:PORT` of the TCP port of the server that --url names (default: its host, and port 8081)", func(p *Params) any { return &p.TCPAddr }, 0, 0},
+	{"late", "seconds in which all clients have logged in, each at a random moment", func(p *Params) any { return &p.LateS }, 0, 3600},
+	{"runs", "how often all of this is done, each time with new users", func(p *Params) any { return &p.Runs }, 1, 10_000},
+	{"oplogs", "`DIR` in which the op log of each run stays, for petrel check", func(p *Params) any { return &p.OpLogs }, 0, 0},
 	{"oplog", "write what every connection sent and saw to `FILE`, for petrel check: as JSON if it ends in .jsonl, else in a binary form. It costs the load generator CPU",
 		func(p *Params) any { return &p.OpLog }, 0, 0},
 	{"dir", "`DIR` in which the folder of the started server is made (default: the system's folder for temporary files)", func(p *Params) any { return &p.Dir }, 0, 0},
@@ -86,15 +86,14 @@ func OptionsOf(names ...string) (all []Option) {
 
 // All are the options of a scenario, those that others have too included.
 func (s *Scenario) All() []Option {
-	names := append([]string{"scale", "dir"}, s.Options...)
-	switch s.Name {
-	case Limit:
-		return OptionsOf(names...)
-	case Cluster: // it has nodes of its own, of several numbers
-	default:
+	names := s.Options
+	if !s.bare {
+		names = append([]string{"scale", "codec", "transport", "seed", "postgres", "dir", "serve"}, names...)
+	}
+	if !s.bare && s.Name != Cluster { // which has nodes of its own, of several numbers
 		names = append(names, "url", "tcp-addr", "nodes")
 	}
-	return OptionsOf(append(names, commonOptions...)...)
+	return OptionsOf(names...)
 }
 
 // check says whether the value in p is allowed.

@@ -23,7 +23,7 @@ type Params struct {
 	Groups      int      `json:"groups"`            // group: each of the same members; senders write to them in turn
 	Connections int      `json:"connections"`       // connections, login, storm, and the scenarios whose clients all send
 	Peers       int      `json:"peers"`             // those: the next clients, to whom each one writes in turn
-	Messages    int      `json:"messages"`          // openim-load: in all
+	Messages    int      `json:"messages"`          // openim-load: in all; openim-reliability: of each sender
 	Times       int      `json:"times"`             // login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
 	Levels      int      `json:"levels"`            // connections: in how many equal steps they come
 	AtOnce      int      `json:"at_once"`           // login: how many come at a time; sync, read: how many receivers ask at a time
@@ -32,12 +32,14 @@ type Params struct {
 	Lists       int      `json:"lists"`             // connections, login, storm: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
 	Routine     *Routine `json:"routine,omitempty"` // mixed, soak: what each client does
 	Speed       float64  `json:"speed"`             // mixed, soak: so many times as fast as people
+	LateS       float64  `json:"late_s"`            // openim-reliability: each client logs in at a random moment of so many seconds
+	Runs        int      `json:"runs"`              // openim-reliability: one after the other, each with users of its own
 	Receipts    bool     `json:"receipts"`          // receivers tell once a second how far they have read, and senders are told
 	Size        int      `json:"size"`              // bytes of a text, at least MinSize
 	Window      int      `json:"window"`            // closed loop: unacked messages of each sender
 	Rate        float64  `json:"rate"`              // open loop: messages per second in all; 0: closed loop
 
-	IntervalMS []float64 `json:"interval_ms,omitempty"` // open loop: each sender's own pause between two messages is random from the first to the second
+	IntervalMS []float64 `json:"interval_ms,omitempty"` // open loop: each sender's own pause between two messages is random from the first to the second; openim-reliability has one
 	ConnectMS  float64   `json:"connect_every_ms"`      // milliseconds from one connection to the next; 0: as fast as they are accepted
 
 	Seconds float64 `json:"seconds"` // measured; connections: idle time of each step before its memory is read; storm: calm before each one; limit: of each measurement
@@ -62,6 +64,7 @@ type Params struct {
 	AdminKey string `json:"-"`        // of a running server
 
 	OpLog      string   `json:"-"`          // file for what every connection saw, for the checker; empty: none
+	OpLogs     string   `json:"-"`          // openim-reliability: folder in which the op log of each run stays; empty: none stays
 	Dir        string   `json:"-"`          // where the temporary folder of an own server is made; empty: the system's
 	ServeArgs  []string `json:"serve_args"` // further arguments of an own server
 	Executable string   `json:"-"`          // of an own server; empty: this program
@@ -80,6 +83,7 @@ const (
 	maxNodes       = 64
 	maxWindow      = 1 << 14
 	maxConnections = 1 << 20
+	mostWatched    = 200 // P-13.5
 	maxSize        = 48 << 10
 )
 
@@ -109,6 +113,8 @@ func (p *Params) Check() error {
 		p.follow(p.Routine)
 	}
 	switch {
+	case p.Scenario == OpenIMReliability && (p.Connections < p.Senders+2 || len(p.IntervalMS) != 1):
+		return fmt.Errorf("clients is %d; at least 2 more than the %d senders, with one interval", p.Connections, p.Senders)
 	case p.Scenario == Group && p.Senders > p.Members:
 		return fmt.Errorf("senders is %d; allowed: 1 to %d, the members", p.Senders, p.Members)
 	case p.traffic() == ring && p.Connections < 2*p.Peers+1:
@@ -117,15 +123,17 @@ func (p *Params) Check() error {
 		return fmt.Errorf("rounds is %d; at least 1", p.Rounds)
 	case p.Scenario == Connections && p.Levels > p.Connections:
 		return fmt.Errorf("steps is %d; allowed: 1 to %d, the connections", p.Levels, p.Connections)
+	case p.Scenario == Presence && (p.Connections <= p.Receivers || p.Connections > p.Receivers+mostWatched):
+		return fmt.Errorf("connections is %d; allowed: 1 to %d more than the receivers", p.Connections, mostWatched)
 	case p.Scenario == Storm && (p.Connections < 2 || p.Rate == 0):
 		return fmt.Errorf("the scenario %s is an open loop of two connections or more: --rate must be above 0", Storm)
 	case p.Codec != "proto" && p.Codec != "json":
 		return fmt.Errorf("there is no codec %q; the codecs are proto and json", p.Codec)
 	case !slices.Contains([]string{"ws", "tcp", "wss", "tls"}, p.Transport):
 		return fmt.Errorf("there is no transport %q; the transports are ws and tcp, and with TLS wss and tls", p.Transport)
-	case len(p.IntervalMS) > 0 && (len(p.IntervalMS) != 2 || p.IntervalMS[1] < p.IntervalMS[0]):
+	case p.traffic() == ring && (len(p.IntervalMS) != 2 || p.IntervalMS[0] <= 0 || p.IntervalMS[1] < p.IntervalMS[0]):
 		return fmt.Errorf("the interval is %v; it goes from a time above 0 ms to one no shorter", p.IntervalMS)
-	case p.KillS > 0 && p.Scenario != Direct:
+	case p.KillS > 0 && p.Scenario != Direct && p.Scenario != OpenIMReliability:
 		return fmt.Errorf("the scenario %s has no kill-every", p.Scenario)
 	case (p.Kill || p.KillS > 0) && p.URL != "":
 		return fmt.Errorf("only a server that the run starts can be killed; leave --kill and --kill-every out with --url %s", p.URL)

@@ -57,8 +57,11 @@ func (g *generator) moveCursor(c *conn, v *convBook) {
 
 // capabilities are those that the connections of a run offer.
 func (p *Params) capabilities() []string {
-	if p.Receipts {
+	switch {
+	case p.Receipts:
 		return []string{"cursor"}
+	case p.Scenario == Presence:
+		return []string{"presence"}
 	}
 	return nil
 }

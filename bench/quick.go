@@ -15,25 +15,11 @@ import (
 // the checker judges what everybody saw.
 const Quick = "quick"
 
-// QuickParams are what such a run does.
-type QuickParams struct {
-	Scale      float64
-	Seconds    float64        // of each of the first two parts
-	Dir        string         // where the temporary folders are made; empty: the system's
-	ServeArgs  []string       // further arguments of the servers
-	Executable string         // of the servers; empty: this program
-	Command    string         // that asks for this, for the report
-	Progress   func(Progress) // is told of every step; may be nil
-}
-
 // Story is what it found, in its order.
 type Story struct {
 	Runs      []*Report          `json:"runs"` // one to one, and a group
 	Reconnect *ReliabilityReport `json:"reconnect"`
 }
-
-// DefaultQuick are the parameters with which it takes twenty seconds.
-func DefaultQuick() QuickParams { return QuickParams{Scale: 1, Seconds: 3} }
 
 const (
 	quickRate     = 5000
@@ -42,55 +28,47 @@ const (
 	quickMessages = 150
 )
 
-// Check says what is wrong with p.
-func (p *QuickParams) Check() error {
-	_, _, err := p.parts()
-	return err
-}
-
-// parts are the runs that make the story. All are checked before the first one begins.
-func (p *QuickParams) parts() (load []Params, late ReliabilityParams, err error) {
-	if !(p.Scale > 0) || !(p.Seconds > 0) { // NaN is neither
-		return nil, late, fmt.Errorf("scale is %g and seconds is %g; both are above 0", p.Scale, p.Seconds)
-	}
-	for _, scenario := range []string{Direct, Group} {
+// quickParts are the runs that make the story. All are checked before the first one begins.
+func (p *Params) quickParts() (parts []Params, err error) {
+	for _, scenario := range []string{Direct, Group, OpenIMReliability} {
 		one := DefaultParams(scenario)
-		one.Seconds, one.WarmUp = p.Seconds, min(1, p.Seconds)
-		if one.Members = quickMembers; scenario == Direct {
-			one.Members, one.Rate = 0, quickRate*p.Scale
+		switch scenario {
+		case Direct:
+			one.Rate = quickRate * p.Scale
+		case Group:
+			one.Members = quickMembers
+		case OpenIMReliability:
+			one.Connections, one.Senders, one.Messages = quickClients, quickClients/2, max(40, int(quickMessages*p.Scale))
+			one.IntervalMS, one.LateS, one.KillS = []float64{20}, 1, 1.5
 		}
-		one = one.Scaled(p.Scale)
+		if scenario != OpenIMReliability {
+			one.Seconds, one.WarmUp = p.Seconds, min(1, p.Seconds)
+			one = one.Scaled(p.Scale)
+		}
 		one.Dir, one.ServeArgs, one.Executable, one.Command, one.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command, p.Progress
 		if err := one.Check(); err != nil {
-			return nil, late, fmt.Errorf("%s: %w", scenario, err)
+			return nil, fmt.Errorf("%s: %w", scenario, err)
 		}
-		load = append(load, one)
+		parts = append(parts, one)
 	}
-	late = DefaultReliability()
-	late.Clients, late.Senders, late.Messages = quickClients, quickClients/2, max(40, int(quickMessages*p.Scale))
-	late.IntervalMS, late.LateS, late.KillS = 20, 1, 1.5
-	late.Dir, late.ServeArgs, late.Executable, late.Command, late.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command, p.Progress
-	if err := late.Check(); err != nil {
-		return nil, late, fmt.Errorf("%s: %w", OpenIMReliability, err)
-	}
-	return load, late, nil
+	return parts, nil
 }
 
 // RunQuick does it, with servers of its own.
-func RunQuick(ctx context.Context, p QuickParams) (*Story, error) {
-	load, late, err := p.parts()
+func RunQuick(ctx context.Context, p Params) (*Story, error) {
+	parts, err := p.quickParts()
 	if err != nil {
 		return nil, err
 	}
 	s := &Story{}
-	for _, one := range load {
+	for _, one := range parts[:2] {
 		r, err := Run(ctx, one)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", one.Scenario, err)
 		}
 		s.Runs = append(s.Runs, r)
 	}
-	if s.Reconnect, err = RunReliability(ctx, late); err != nil {
+	if s.Reconnect, err = RunReliability(ctx, parts[2]); err != nil {
 		return nil, fmt.Errorf("%s: %w", OpenIMReliability, err)
 	}
 	return s, nil
@@ -139,7 +117,7 @@ func (s *Story) WriteText(w io.Writer) error {
 		group.Params.Senders, group.Params.Members, count(group.AcceptedPerS), count(group.DeliveredPerS))
 	say("", "One second of the server's CPU does %s deliveries.", count(group.Server.DeliveredPerCPU))
 	say("reconnect", "%d clients of the Go SDK logged in, %d of them wrote. The server was killed %d times with SIGKILL and started again.",
-		back.Params.Clients, back.Params.Senders, back.Kills)
+		back.Params.Connections, back.Params.Senders, back.Kills)
 	say("", "%s messages were tried, %s acked, %d failed; %s of %s to a group of strangers were refused.", count(float64(back.Tried)),
 		count(float64(back.Judged.Acked)), back.Failed, count(float64(back.Refused+back.Unknowable)), count(float64(back.Strangers)))
 	var messages, deliveries, read uint64

@@ -19,55 +19,14 @@ import (
 // must be what was received. The clients are those of the Go SDK.
 const OpenIMReliability = "openim-reliability"
 
-// ReliabilityParams are what such a test does. DefaultReliability fills in those of OpenIM's.
-type ReliabilityParams struct {
-	Clients    int     `json:"clients"`     // one of each user
-	Senders    int     `json:"senders"`     // the first clients; the others only receive
-	Messages   int     `json:"messages"`    // of each sender, each to another user at random
-	IntervalMS float64 `json:"interval_ms"` // from one message of a sender to the next
-	LateS      float64 `json:"late_s"`      // each client logs in at a random moment of so many seconds
-	KillS      float64 `json:"kill_s"`      // the server is killed every so many seconds while anybody sends; 0: never
-	Runs       int     `json:"runs"`        // one after the other, each with users of its own
-	Seed       uint64  `json:"seed"`
-
-	OpLogs     string         `json:"-"`          // folder in which the op log of each run stays; empty: none stays
-	Dir        string         `json:"-"`          // where the temporary folder of the server is made; empty: the system's
-	ServeArgs  []string       `json:"serve_args"` // further arguments of the server
-	Executable string         `json:"-"`          // of the server; empty: this program
-	Command    string         `json:"-"`          // that asks for this, for the report
-	Progress   func(Progress) `json:"-"`          // is told of every step; may be nil
-}
-
-// DefaultReliability are the parameters that OpenIM publishes: 25 of 50 clients send 4,000
-// messages each.
-func DefaultReliability() ReliabilityParams {
-	return ReliabilityParams{Clients: 50, Senders: 25, Messages: 4000, IntervalMS: 1, LateS: 30, Runs: 1, Seed: 1}
-}
-
-// Check says what is wrong with p.
-func (p *ReliabilityParams) Check() error {
-	for _, v := range []struct {
-		name           string
-		is, least, top float64
-	}{
-		{"clients", float64(p.Clients), 3, 10_000}, {"senders", float64(p.Senders), 1, float64(p.Clients - 2)}, {"messages", float64(p.Messages), 1, 1e7},
-		{"interval", p.IntervalMS, 0, 1e6}, {"late", p.LateS, 0, 3600}, {"kill-every", p.KillS, 0, 3600}, {"runs", float64(p.Runs), 1, 10_000},
-	} {
-		if v.is < v.least || v.is > v.top {
-			return fmt.Errorf("%s is %g; allowed: %g to %g", v.name, v.is, v.least, v.top)
-		}
-	}
-	return nil
-}
-
 // ReliabilityReport is what such a test found.
 type ReliabilityReport struct {
-	Scenario string            `json:"scenario"`
-	At       time.Time         `json:"at"`
-	Command  string            `json:"command"`
-	Params   ReliabilityParams `json:"params"`
-	Machine  Machine           `json:"machine"`
-	Seconds  float64           `json:"seconds"` // of all runs, without the judgement
+	Scenario string    `json:"scenario"`
+	At       time.Time `json:"at"`
+	Command  string    `json:"command"`
+	Params   Params    `json:"params"`
+	Machine  Machine   `json:"machine"`
+	Seconds  float64   `json:"seconds"` // of all runs, without the judgement
 
 	Kills      uint64         `json:"kills"`      // of the server, with SIGKILL
 	Tried      uint64         `json:"tried"`      // sends of members
@@ -85,7 +44,7 @@ const (
 )
 
 // RunReliability does what p says. It returns a report also of runs with findings.
-func RunReliability(ctx context.Context, p ReliabilityParams) (*ReliabilityReport, error) {
+func RunReliability(ctx context.Context, p Params) (*ReliabilityReport, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -99,7 +58,7 @@ func RunReliability(ctx context.Context, p ReliabilityParams) (*ReliabilityRepor
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // nobody needs it any more
 	load := DefaultParams(Direct)
-	load.Senders, load.Receivers, load.Window = p.Clients, p.Clients, 0
+	load.Senders, load.Receivers, load.Window = p.Connections, p.Connections, 0
 	load.Dir, load.ServeArgs, load.Executable, load.Progress = p.Dir, p.ServeArgs, p.Executable, p.Progress
 	server := &run{p: load, report: &Report{}}
 	defer server.stop()
@@ -190,7 +149,7 @@ func (r *ReliabilityReport) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	p, j := r.Params, r.Judged
-	line("clients", "%d, who log in at random moments of %g s; %d of them write to the others, %d times, in %.1f s", p.Clients, p.LateS, p.Senders, p.Runs, r.Seconds)
+	line("clients", "%d, who log in at random moments of %g s; %d of them write to the others, %d times, in %.1f s", p.Connections, p.LateS, p.Senders, p.Runs, r.Seconds)
 	if p.KillS > 0 {
 		line("server", "killed %d times, with SIGKILL", r.Kills)
 	}

@@ -23,6 +23,7 @@ const (
 	Storm       = "storm"
 	Sync        = "sync"
 	History     = "read"
+	Presence    = "presence"
 	Mixed       = "mixed"
 	Soak        = "soak"
 	Limit       = "limit"
@@ -38,6 +39,7 @@ type Scenario struct {
 	traffic traffic
 	offline bool // the receivers come when everything is sent
 	tasks   bool // does one thing after the other: its report has tasks
+	bare    bool // has no options but its own
 }
 
 // traffic is who writes to whom.
@@ -125,6 +127,12 @@ var scenarios = []Scenario{
 		traffic: mesh, offline: true, tasks: true,
 	},
 	{
+		Name: Presence, Short: "Clients watch who of others comes online", Example: "  petrel bench presence --receivers 2000",
+		Options: []string{"receivers=users that watch", "connections=all users: those who watch, and up to 200 whom they watch", "at-once"},
+		params:  func(p *Params) { p.Receivers, p.Connections, p.AtOnce, p.WarmUp = 500, 600, 32, 0 },
+		traffic: idle, tasks: true,
+	},
+	{
 		Name: Mixed, Short: "Clients do what people do: write, read, come and go", Example: "  petrel bench mixed --clients 5000 --speed 30",
 		Options: slices.Concat([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds", "receipts", "size"}, RoutineOptions),
 		params: func(p *Params) {
@@ -141,10 +149,29 @@ var scenarios = []Scenario{
 		traffic: people, tasks: true,
 	},
 	{
+		Name: Quick, Short: "See in 20 seconds what the server does: send, group, reconnect, check",
+		Example: "  petrel bench quick\n  petrel bench quick --html quick.html",
+		Options: []string{"scale", "seconds=seconds of each of the first two parts", "dir", "serve"},
+		params:  func(p *Params) { p.Seconds = 3 },
+		traffic: idle, bare: true,
+	},
+	{
+		Name: OpenIMReliability, Short: "Clients log in late and write to each other: what was acked is what was received",
+		Example: "  petrel bench openim-reliability\n  petrel bench openim-reliability --runs 100 --late 5 --json reliability.json\n" +
+			"  petrel bench openim-reliability --kill-every 2",
+		Options: []string{"clients=users, with a client each", "senders=clients that send; the others only receive", "messages=messages of each sender",
+			"interval=milliseconds from one message of a sender to the next (0: as many as have answers)", "late", "kill-every", "runs",
+			"seed=seed of the moments, the receivers and the texts", "oplogs", "dir", "serve"},
+		params: func(p *Params) {
+			p.Connections, p.Senders, p.Messages, p.IntervalMS, p.LateS, p.Runs = 50, 25, 4000, []float64{1}, 30, 1 // as OpenIM publishes
+		},
+		traffic: idle, bare: true,
+	},
+	{
 		Name:    Limit,
-		Options: []string{"senders=connections that send", "members=of the fan-out: the sender, and connections that receive", "size", "window", "seconds=seconds of each measurement"},
+		Options: []string{"scale", "dir", "senders=connections that send", "members=of the fan-out: the sender, and connections that receive", "size", "window", "seconds=seconds of each measurement"},
 		params:  func(p *Params) { p.Senders, p.Members, p.Seconds, p.WarmUp = 200, 1000, 2, 0 },
-		traffic: idle,
+		traffic: idle, bare: true,
 	},
 	{
 		Name: Glide1, Short: "2,000 clients write to each other, each at moments of its own", Example: "  petrel bench glide-1 --scale 0.2",

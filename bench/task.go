@@ -39,6 +39,8 @@ const (
 	taskConnect   = "connect"   // from the dial to the answer of the first sync
 	taskIdle      = "idle"      // connections that do nothing, for as long
 	taskReturn    = "return"    // as connect, of a connection that was lost
+	taskWatch     = "watch"     // the list of users whose presence a client wants to know
+	taskPresence  = "presence"  // from the dial of a user until a watcher was told
 	taskSyncAll   = "sync-all"  // a sync from the beginning
 	taskSyncNone  = "sync-none" // a sync when nothing has happened
 	taskSyncSome  = "sync-some" // a sync when there is something new

@@ -17,9 +17,13 @@ import (
 )
 
 func newBench(c *cli) *cobra.Command {
-	below := []*cobra.Command{newBenchQuick(c), newBenchEstimate(c), newBenchReliability(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c)}
+	below := []*cobra.Command{newBenchEstimate(c), newBenchCompare(c), newBenchHistory(c), newBenchPage(c)}
 	for _, s := range bench.Scenarios() {
 		switch s.Name {
+		case bench.Quick:
+			below = append(below, newBenchQuick(c, &s))
+		case bench.OpenIMReliability:
+			below = append(below, newBenchReliability(c, &s))
 		case bench.Limit:
 			below = append(below, newBenchLimit(c, &s))
 		case bench.Cluster:

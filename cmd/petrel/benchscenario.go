@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -68,18 +69,14 @@ func publishedOf(scenario string) string {
 	return "Published tests that it does again, and puts its figures beside theirs:\n" + strings.Join(lines, "\n")
 }
 
-func newBenchQuick(c *cli) *cobra.Command {
-	r, p := &benchRun{}, bench.DefaultQuick()
+// newBenchStory is a scenario that has a report of its own.
+func newBenchStory[R figures](c *cli, s *bench.Scenario, long string, run func(context.Context, bench.Params) (R, error),
+	clean func(R) error, page func(io.Writer, R, error) error) *cobra.Command {
+	r := &benchRun{params: bench.DefaultParams(s.Name)}
 	cmd := &cobra.Command{
-		Use:   bench.Quick,
-		Short: "See in 20 seconds what the server does: send, group, reconnect, check",
-		Long: "Starts servers of its own in temporary folders and shows in about 20 seconds what they do: people write to each other, a\n" +
-			"group has 500 members, the server is killed with SIGKILL while clients of the Go SDK write, and they come back. Every\n" +
-			"message is followed to everybody who should get it. If one was lost, doubled, invented or out of order, the command ends\n" +
-			"with exit code 6.",
-		Example: "  petrel bench quick\n  petrel bench quick --html quick.html",
-		Args:    cobra.NoArgs,
+		Use: s.Name, Short: s.Short, Long: long, Example: s.Example, Args: cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			p := r.params
 			if err := p.Check(); err != nil {
 				return usage(err.Error(), "")
 			}
@@ -87,22 +84,33 @@ func newBenchQuick(c *cli) *cobra.Command {
 				return err
 			}
 			p.Command, p.Progress = commandLine(cmd), c.benchProgress()
-			story, err := bench.RunQuick(cmd.Context(), p)
+			report, err := run(cmd.Context(), p)
 			if err != nil {
 				return err
 			}
-			found := story.Clean()
-			if err := r.write(story, func(w io.Writer) error { return benchpage.Story(w, story, found) }, c); err != nil {
+			found := clean(report)
+			if err := r.write(report, func(w io.Writer) error { return page(w, report, found) }, c); err != nil {
 				return err
 			}
 			return r.verdict(found, false)
 		}),
 	}
-	fs := cmd.Flags()
-	fs.Float64Var(&p.Scale, "scale", p.Scale, "share of the load, like 0.1")
-	fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds of each of the first two parts")
-	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folders of the started servers are made (default: the system's folder for temporary files)")
-	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for the started servers, like --serve=--store-cache=8MiB; may be repeated")
-	r.files.addFlags(fs)
+	addOptions(cmd.Flags(), &r.params, s.All())
+	r.files.addFlags(cmd.Flags())
 	return cmd
+}
+
+func newBenchQuick(c *cli, s *bench.Scenario) *cobra.Command {
+	return newBenchStory(c, s, "Starts servers of its own in temporary folders and shows in about 20 seconds what they do: people write to each other, a\n"+
+		"group has 500 members, the server is killed with SIGKILL while clients of the Go SDK write, and they come back. Every\n"+
+		"message is followed to everybody who should get it. If one was lost, doubled, invented or out of order, the command ends\n"+
+		"with exit code 6.", bench.RunQuick, (*bench.Story).Clean, benchpage.Story)
+}
+
+func newBenchReliability(c *cli, s *bench.Scenario) *cobra.Command {
+	return newBenchStory(c, s, "Does what the reliability test of OpenIM does, with clients of the Go SDK. Each logs in at a random moment. Some write to\n"+
+		"others at random, and to a group of which they are no members, which must be refused. What each client sent, was answered\n"+
+		"and has shown goes into an op log, and the checker holds it against the history: see petrel check --help. If anything\n"+
+		"was lost, doubled, invented or out of order, or a message has no ack, the command ends with exit code 6. It starts a server of its own\n"+
+		"in a temporary folder.", bench.RunReliability, (*bench.ReliabilityReport).Clean, benchpage.Reliability)
 }

@@ -40,7 +40,7 @@ export function checks(x: Texts, all: readonly Check[]): HTMLElement[] {
 export function reliability(x: Texts, c: Reliability, hint: Key): HTMLElement {
   const bad = (n: number) => h('span', { class: n > 0 ? 'bad' : 'good' }, x.number(n))
   return h('section', { class: 'card wide' }, h('p', { class: 'quiet' }, x.t(hint)), table([], [
-    [x.t('clients'), x.number(c.params.clients)], [x.t('kills'), x.number(c.kills)], [x.t('tried'), x.number(c.tried)], [x.t('f_acked'), x.number(c.judged.acked)], [x.t('noAck'), bad(c.failed)],
+    [x.t('clients'), x.number(c.params.connections)], [x.t('kills'), x.number(c.kills)], [x.t('tried'), x.number(c.tried)], [x.t('f_acked'), x.number(c.judged.acked)], [x.t('noAck'), bad(c.failed)],
     [x.t('strangers'), `${x.number(c.refused + c.unknowable)} / ${x.number(c.strangers)}`], [x.t('deliveries'), x.number(c.judged.deliveries)], [x.t('readBack'), x.number(c.judged.entries)],
     ...Object.entries(c.judged.findings).filter(([name, n]) => n > 0 || ['lost', 'duplicate', 'ghost', 'reordered'].includes(name)).map(([name, n]) => [x.t(name as Key), bad(n)]),
   ]))

@@ -48,7 +48,7 @@ export interface Knee { rate: number; too_high: number; targets: string; runs: R
 
 export interface Reliability {
   at: string; command: string; machine: Report['machine']; seconds: number; kills: number; tried: number; failed: number; strangers: number; refused: number; unknowable: number
-  params: { clients: number; senders: number; [name: string]: unknown }; judged: { acked: number; deliveries: number; entries: number; findings: Record<string, number> }
+  params: { connections: number; senders: number; [name: string]: unknown }; judged: { acked: number; deliveries: number; entries: number; findings: Record<string, number> }
 }
 
 export interface Story { runs: Report[]; reconnect: Reliability }
