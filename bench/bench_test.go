@@ -572,7 +572,7 @@ func TestLimitsAreRaisedAndSetBack(t *testing.T) {
 
 func TestTheReportHasItsKeys(t *testing.T) {
 	var b bytes.Buffer
-	if err := (&Report{Scenario: Direct, Params: DefaultParams(Direct)}).WriteJSON(&b); err != nil {
+	if err := WriteJSON(&b, &Report{Scenario: Direct, Params: DefaultParams(Direct)}); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any

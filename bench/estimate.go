@@ -75,9 +75,6 @@ func ReadCosts(file string) (c Costs, err error) {
 	return e.Costs, nil
 }
 
-// WriteJSON writes the costs as one JSON value.
-func (c *Costs) WriteJSON(w io.Writer) error { return WriteJSON(w, c) }
-
 // Plan is what there is to be capacity for.
 type Plan struct {
 	Users     float64 `json:"users"`
@@ -271,9 +268,6 @@ func (e *Estimate) count() {
 		"databases = sends × postgres_us ÷ load ÷ node_cores, with more than one node",
 	}
 }
-
-// WriteJSON writes the estimate as one JSON value.
-func (e *Estimate) WriteJSON(w io.Writer) error { return WriteJSON(w, e) }
 
 // WriteText writes the estimate for people.
 func (e *Estimate) WriteText(w io.Writer) error {

@@ -74,9 +74,6 @@ func (k *Knee) add(r *Report, missed string) float64 {
 	return next
 }
 
-// WriteJSON writes the search as one JSON value.
-func (k *Knee) WriteJSON(w io.Writer) error { return WriteJSON(w, k) }
-
 // WriteText writes the search for people, one line for each run.
 func (k *Knee) WriteText(w io.Writer) error {
 	var b strings.Builder

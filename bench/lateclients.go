@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,16 +240,15 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 
 // write sends a message and notes it.
 func (x *reliability) write(ctx context.Context, c *petrel.Client, i int, d petrel.Draft, outs chan<- *petrel.Outgoing) error {
-	x.mu.Lock()
-	at := x.nowLocked()
-	x.mu.Unlock()
+	at := x.now()
 	out, err := c.Send(d)
 	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
-	op := checker.Op{Kind: checker.Invoke, At: at, User: x.users[i], Device: writes, Session: x.users[i], Conv: d.Conv, To: d.User, ID: out.ID, Body: checker.Digest("", []byte(d.Text))}
+	op := x.op(checker.Invoke, i, d.Conv, d.User, out.ID)
+	op.At, op.Body = at, checker.Digest("", []byte(d.Text))
 	x.mu.Lock()
-	_ = x.log.Write(&op) // the error stays, and Flush returns it
+	x.noteLocked(op)
 	x.mu.Unlock()
 	if d.Conv == "" {
 		x.tried.Add(1)
@@ -269,7 +269,7 @@ func (x *reliability) answered(ctx context.Context, i int, out *petrel.Outgoing)
 	_, conv, seq, _ := out.State()
 	d := out.Draft()
 	stranger := d.Conv != ""
-	op := checker.Op{Kind: checker.Unknown, User: x.users[i], Device: writes, Session: x.users[i], Conv: d.Conv, To: d.User, ID: out.ID}
+	op := x.op(checker.Unknown, i, d.Conv, d.User, out.ID)
 	e, refused := errors.AsType[*petrel.Error](err)
 	switch {
 	case err == nil:
@@ -289,27 +289,29 @@ func (x *reliability) answered(ctx context.Context, i int, out *petrel.Outgoing)
 	x.settled.Add(1)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	op.At = x.nowLocked()
-	_ = x.log.Write(&op) // the error stays, and Flush returns it
+	op.At = x.now()
+	x.noteLocked(op)
 	if err == nil && !stranger {
 		x.heads[conv] = max(x.heads[conv], seq)
 		if _, known := x.direct[conv]; !known {
-			x.direct[conv] = [2]int{i, x.indexOf(d.User)}
+			x.direct[conv] = [2]int{i, slices.Index(x.users, d.User)} // all messages go to users of the run
 		}
 	}
 }
 
-func (x *reliability) indexOf(user string) int {
-	for i, u := range x.users {
-		if u == user {
-			return i
-		}
-	}
-	return 0 // is not reached: all messages go to users of the run
+// now is the moment, as the op log has it.
+func (x *reliability) now() int64 { return int64(time.Since(x.begun)) + 1 }
+
+// op is one of the client that sends.
+func (x *reliability) op(kind checker.Kind, client int, conv, to, id string) checker.Op {
+	return checker.Op{Kind: kind, User: x.users[client], Device: writes, Session: x.users[client], Conv: conv, To: to, ID: id}
 }
 
-// nowLocked is the moment, as the op log has it.
-func (x *reliability) nowLocked() int64 { return int64(time.Since(x.begun)) + 1 }
+func (x *reliability) noteLocked(ops ...checker.Op) {
+	for i := range ops {
+		_ = x.log.Write(&ops[i]) // the error stays, and Flush returns it
+	}
+}
 
 // show notes what has come of a conversation. One goroutine calls it for each client.
 func (x *reliability) show(c *petrel.Client, i int, conv string) {
@@ -325,8 +327,8 @@ func (x *reliability) show(c *petrel.Client, i int, conv string) {
 	defer x.mu.Unlock()
 	for _, m := range all {
 		op := checker.Shown(checker.Deliver, m.Message)
-		op.At, op.User, op.Device, op.Session = x.nowLocked(), x.users[i], shows, x.users[i]
-		_ = x.log.Write(&op) // the error stays, and Flush returns it
+		op.At, op.User, op.Device, op.Session = x.now(), x.users[i], shows, x.users[i]
+		x.noteLocked(op)
 		seen[conv] = m.Seq
 	}
 }
@@ -344,8 +346,7 @@ func (x *reliability) readBack(ctx context.Context) error {
 				return err
 			}
 			for _, m := range page.Messages {
-				op := checker.Shown(checker.Entry, m)
-				_ = x.log.Write(&op) // the error stays, and Flush returns it
+				x.noteLocked(checker.Shown(checker.Entry, m))
 				after = m.Seq
 			}
 			if more = page.More; more && len(page.Messages) == 0 {
@@ -354,12 +355,10 @@ func (x *reliability) readBack(ctx context.Context) error {
 		}
 		members := x.membersLocked(conv)
 		a, b := x.users[members[0]], x.users[members[1]]
-		ops := []checker.Op{{Kind: checker.History, Conv: conv, Seq: after}, {Kind: checker.Follow, Conv: conv, User: a, Device: shows}, {Kind: checker.Follow, Conv: conv, User: b, Device: shows}}
+		x.noteLocked(checker.Op{Kind: checker.History, Conv: conv, Seq: after}, checker.Op{Kind: checker.Follow, Conv: conv, User: a, Device: shows},
+			checker.Op{Kind: checker.Follow, Conv: conv, User: b, Device: shows})
 		if conv != x.group {
-			ops = append(ops, checker.Op{Kind: checker.Conv, Conv: conv, User: a, To: b, Added: []string{a, b}})
-		}
-		for i := range ops {
-			_ = x.log.Write(&ops[i]) // the error stays, and Flush returns it
+			x.noteLocked(checker.Op{Kind: checker.Conv, Conv: conv, User: a, To: b, Added: []string{a, b}})
 		}
 	}
 	return nil

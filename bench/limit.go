@@ -126,7 +126,7 @@ func relay(ctx context.Context, name string, s shape, d time.Duration) (task Tas
 		return task, fmt.Errorf("measure the %s: %w", name, err)
 	}
 	defer server.stop()
-	c := &relayClient{shape: s, frame: bytes.Repeat([]byte{'x'}, s.size), times: hdrhistogram.New(shortest, longest, 2)}
+	c := &relayClient{shape: s, frame: bytes.Repeat([]byte{'x'}, s.size), times: newTimes(3)}
 	if c.poll, err = newPoller(); err != nil {
 		return task, err
 	}
@@ -156,10 +156,8 @@ func relay(ctx context.Context, name string, s shape, d time.Duration) (task Tas
 		return task, fmt.Errorf("measure the %s: %w", name, err)
 	}
 	took, used := time.Since(began).Seconds(), ownCPU().all()-all-(threadCPU()-own)
-	task = Task{Name: name, Size: max(1, s.receivers), Count: c.done, Seconds: round(took, 1000), PerS: round(float64(c.done)/took, 10), CPU: round(used, 1000), Latency: percentiles(c.times)}
-	if c.done > 0 {
-		task.CPUEach = round(1e6*used/float64(c.done), 1000)
-	}
+	task = newTask(name, c.done, took, used, c.times)
+	task.Size = max(1, s.receivers)
 	return task, nil
 }
 
@@ -262,7 +260,7 @@ func (c *relayClient) run(ctx context.Context, d time.Duration) error {
 					err = c.write(i, l.late)
 				}
 			} else if now < d {
-				_ = c.times.RecordValue(min(max(int64(now)-l.since, shortest), longest)) // within the bounds
+				observe(c.times, int64(now)-l.since)
 				err = c.send(i, now)
 				left++
 			}
@@ -330,7 +328,7 @@ func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
 	defer f.Close()
 	entry := []byte(strings.Repeat("petrel, ", size/8+1))[:size]
 	var b []byte
-	times, n := hdrhistogram.New(shortest, longest, 2), uint64(0)
+	times, n := newTimes(3), uint64(0)
 	began, used := time.Now(), threadCPU()
 	for time.Since(began) < d {
 		at := time.Now()
@@ -345,14 +343,11 @@ func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
 			return Task{}, fmt.Errorf("measure the log: %w", err)
 		}
 		n += uint64(batch)
-		_ = times.RecordValue(min(max(int64(time.Since(at)), shortest), longest)) // within the bounds
+		observe(times, int64(time.Since(at)))
 	}
-	took := time.Since(began).Seconds()
-	used = threadCPU() - used
-	return Task{
-		Name: taskLog, Size: batch, Count: n, Seconds: round(took, 1000), PerS: round(float64(n)/took, 10), CPU: round(used, 1000),
-		CPUEach: round(1e6*used/float64(n), 1000), Latency: percentiles(times),
-	}, nil
+	task := newTask(taskLog, n, time.Since(began).Seconds(), threadCPU()-used, times)
+	task.Size = batch
+	return task, nil
 }
 
 // limit is the scenario Limit: with one frame and with p.Window frames of each sender on their way,

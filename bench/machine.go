@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -131,25 +129,6 @@ type SyncTime struct {
 
 // measureDisk appends and syncs in dir for a time.
 func measureDisk(dir string, d time.Duration) (Disk, error) {
-	f, err := os.Create(filepath.Join(dir, "fdatasync"))
-	if err != nil {
-		return Disk{}, fmt.Errorf("measure the disk: %w", err)
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	block := []byte(strings.Repeat("petrel, ", 32))
-	var took []time.Duration
-	for start := time.Now(); time.Since(start) < d; {
-		began := time.Now()
-		if _, err = f.Write(block); err == nil {
-			err = fdatasync(f)
-		}
-		if err != nil {
-			return Disk{}, fmt.Errorf("measure the disk: %w", err)
-		}
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	at := func(q float64) float64 { return ms(int64(took[int(q*float64(len(took)-1))])) }
-	return Disk{SyncTime{P50: at(0.5), P99: at(0.99)}}, nil
+	t, err := groupCommit(dir, 1, 256, d)
+	return Disk{SyncTime{P50: t.Latency.P50, P99: t.Latency.P99}}, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -170,19 +169,19 @@ func (p *postgres) describe(ctx context.Context) (*Postgres, error) {
 		return nil, fmt.Errorf("measure the database: %w", err)
 	}
 	value, conv := []byte(strings.Repeat("petrel, ", 20)), "00000000-0000-4000-8000-000000000001"
-	var took []time.Duration
+	times := newTimes(3)
 	for i := range probes {
 		began := time.Now()
 		var id int
 		if err := c.QueryRow(ctx, probe, value, conv, int64(mix(uint64(i)))).Scan(&id); err != nil {
 			return nil, fmt.Errorf("measure the database: %w", err)
 		}
-		took = append(took, time.Since(began))
+		if i >= probes/4 { // before, plans and pages are fetched
+			observe(times, int64(time.Since(began)))
+		}
 	}
-	took = took[probes/4:] // before, plans and pages are fetched
-	slices.Sort(took)
-	at := func(q float64) float64 { return ms(int64(took[int(q*float64(len(took)-1))])) }
-	d.Commit = SyncTime{P50: at(0.5), P99: at(0.99)}
+	all := percentiles(times)
+	d.Commit = SyncTime{P50: all.P50, P99: all.P99}
 	if _, err := c.Exec(ctx, "DROP SCHEMA petrel_bench CASCADE"); err != nil {
 		return nil, fmt.Errorf("measure the database: %w", err)
 	}

@@ -99,9 +99,6 @@ func (s *Story) Clean() error {
 	return errors.Join(errs...)
 }
 
-// WriteJSON writes the story as one JSON value.
-func (s *Story) WriteJSON(w io.Writer) error { return WriteJSON(w, s) }
-
 // WriteText writes the story for people: a sentence for each part.
 func (s *Story) WriteText(w io.Writer) error {
 	var b strings.Builder

@@ -166,6 +166,3 @@ func (r *ReliabilityReport) WriteText(w io.Writer) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// WriteJSON writes the report as one JSON value.
-func (r *ReliabilityReport) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }

@@ -123,12 +123,6 @@ type Generator struct {
 	User float64 `json:"user_s"` // of it, outside the kernel
 }
 
-// WriteJSON writes the report as one JSON value.
-func (r *Report) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
-
-// WriteJSON writes the reports of the runs as one JSON value.
-func (t *Table) WriteJSON(w io.Writer) error { return WriteJSON(w, t) }
-
 // WriteJSON writes v as reports are written: indented, and with < and > as they are.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

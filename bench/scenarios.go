@@ -32,6 +32,7 @@ const (
 // Scenario is what a run does, as data. (*run).steps has what is not data: the steps of those that do more than send.
 type Scenario struct {
 	Name, Short, Example string
+	Long                 string   // empty: what is said of all that send
 	Options              []string // those of its own, by name; after "=" the help, if it is not the usual one
 
 	params  func(*Params)            // where they differ from those of all scenarios
@@ -151,6 +152,10 @@ var scenarios = []Scenario{
 	{
 		Name: Quick, Short: "See in 20 seconds what the server does: send, group, reconnect, check",
 		Example: "  petrel bench quick\n  petrel bench quick --html quick.html",
+		Long: "Starts servers of its own in temporary folders and shows in about 20 seconds what they do: people write to each other, a\n" +
+			"group has 500 members, the server is killed with SIGKILL while clients of the Go SDK write, and they come back. Every\n" +
+			"message is followed to everybody who should get it. If one was lost, doubled, invented or out of order, the command ends\n" +
+			"with exit code 6.",
 		Options: []string{"scale", "seconds=seconds of each of the first two parts", "dir", "serve"},
 		params:  func(p *Params) { p.Seconds = 3 },
 		traffic: idle, bare: true,
@@ -159,6 +164,11 @@ var scenarios = []Scenario{
 		Name: OpenIMReliability, Short: "Clients log in late and write to each other: what was acked is what was received",
 		Example: "  petrel bench openim-reliability\n  petrel bench openim-reliability --runs 100 --late 5 --json reliability.json\n" +
 			"  petrel bench openim-reliability --kill-every 2",
+		Long: "Does what the reliability test of OpenIM does, with clients of the Go SDK. Each logs in at a random moment. Some write to\n" +
+			"others at random, and to a group of which they are no members, which must be refused. What each client sent, was answered\n" +
+			"and has shown goes into an op log, and the checker holds it against the history: see petrel check --help. If anything\n" +
+			"was lost, doubled, invented or out of order, or a message has no ack, the command ends with exit code 6. It starts a server of its own\n" +
+			"in a temporary folder.",
 		Options: []string{"clients=users, with a client each", "senders=clients that send; the others only receive", "messages=messages of each sender",
 			"interval=milliseconds from one message of a sender to the next (0: as many as have answers)", "late", "kill-every", "runs",
 			"seed=seed of the moments, the receivers and the texts", "oplogs", "dir", "serve"},
@@ -168,7 +178,12 @@ var scenarios = []Scenario{
 		traffic: idle, bare: true,
 	},
 	{
-		Name:    Limit,
+		Name: Limit, Short: "Measure what this machine does without a chat server",
+		Long: "Measures what this machine does without a chat server: frames that one event loop, of the kind that the server has, sends\n" +
+			"back or sends on to many, and a log with a sync of the disk for all entries that have come meanwhile. It does so with one\n" +
+			"frame of each sender on its way, and with --window. No chat server can do more with the same sockets and the same disk.\n" +
+			"The scenarios that send measure this before each run with their own numbers, and show what share of it the server has reached.",
+		Example: "  petrel bench limit\n  petrel bench limit --members 10000 --size 1000 --html limit.html",
 		Options: []string{"scale", "dir", "senders=connections that send", "members=of the fan-out: the sender, and connections that receive", "size", "window", "seconds=seconds of each measurement"},
 		params:  func(p *Params) { p.Senders, p.Members, p.Seconds, p.WarmUp = 200, 1000, 2, 0 },
 		traffic: idle, bare: true,
@@ -197,7 +212,13 @@ var scenarios = []Scenario{
 		traffic: ring,
 	},
 	{
-		Name: Cluster,
+		Name: Cluster, Short: "Compare clusters of several sizes",
+		Long: "Compares clusters of several sizes. For each size it starts a PostgreSQL server, or makes a database in the one that\n" +
+			"--postgres names, and starts that many nodes. Each sender writes to each receiver while the receivers are offline.\n" +
+			"A first run warms up, a second one is measured. The CPU time of the nodes and of the database counts until they have\n" +
+			"nothing left to do. Then the receivers come online and read every message of both runs. If a message was lost,\n" +
+			"doubled, invented or out of order, the command ends with exit code 6.",
+		Example: "  petrel bench cluster --nodes 1,2,3,4\n  petrel bench cluster --nodes 1,4 --rounds 5 --json cluster.json",
 		Options: []string{"senders", "receivers=users that receive; they come online after everything was sent", "size", "window",
 			"rounds=" + helpRound + "; once in the warm-up, and again in the measured run"},
 		params: func(p *Params) {

@@ -2,14 +2,11 @@ package bench
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -43,25 +40,6 @@ type Usage struct {
 	Pauses       float64 `json:"pauses_ms"`     // time for which the garbage collector stopped a server
 	CommitP50    float64 `json:"commit_p50_ms"` // one commit, which ends with a sync of the disk or the database's answer
 	CommitP99    float64 `json:"commit_p99_ms"`
-}
-
-// WriteCSV writes the run second by second, with a line of names before. Percentiles are
-// those of end to end, in milliseconds.
-func (r *Report) WriteCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"at_s", "phase", "offered_per_s", "accepted_per_s", "delivered_per_s", "unanswered", "connections", "p50_ms", "p90_ms", "p99_ms",
-		"p999_ms", "max_ms", "server_cpu", "postgres_cpu", "generator_cpu", "rss_bytes", "disk_bytes", "pauses_ms", "commit_p50_ms", "commit_p99_ms"}) // Error tells
-	for _, s := range r.Series {
-		line := []string{strconv.FormatFloat(s.At, 'f', -1, 64), s.Phase}
-		for _, v := range []float64{s.Offered, s.Accepted, s.Delivered, float64(s.Unanswered), float64(s.Open), s.EndToEnd.P50, s.EndToEnd.P90, s.EndToEnd.P99,
-			s.EndToEnd.P999, s.EndToEnd.Max, s.Servers.CPU, s.Servers.PostgresCPU, s.Servers.GeneratorCPU, float64(s.Servers.RSSBytes), float64(s.Servers.DiskBytes), s.Servers.Pauses,
-			s.Servers.CommitP50, s.Servers.CommitP99} {
-			line = append(line, strconv.FormatFloat(v, 'f', -1, 64))
-		}
-		_ = out.Write(line) // Error tells
-	}
-	out.Flush()
-	return out.Error()
 }
 
 // stands is the name of the phase.

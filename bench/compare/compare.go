@@ -176,9 +176,6 @@ func conditionsOf(runs []Run) map[string][]string {
 	return all
 }
 
-// WriteJSON writes the comparison as one JSON value.
-func (c *Comparison) WriteJSON(w io.Writer) error { return bench.WriteJSON(w, c) }
-
 // WriteText writes the comparison for people.
 func (c *Comparison) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

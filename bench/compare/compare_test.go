@@ -24,7 +24,7 @@ func report(t *testing.T, dir, name string, p99, perCPU float64, change func(*be
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.WriteJSON(f), f.Close()); err != nil {
+	if err := errors.Join(bench.WriteJSON(f, r), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -42,9 +42,6 @@ func NewHistory(runs []Run) *History {
 	return h
 }
 
-// WriteJSON writes the history as one JSON value.
-func (h *History) WriteJSON(w io.Writer) error { return bench.WriteJSON(w, h) }
-
 // columns are the figures of a line.
 var columns = []string{"accepted_per_s", "accepted_per_cpu_s", "delivered_per_cpu_s", "p50", "p99", "bytes_per_connection", "disk_bytes_per_message"}
 

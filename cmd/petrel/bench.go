@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,11 +22,9 @@ func newBench(c *cli) *cobra.Command {
 	for _, s := range bench.Scenarios() {
 		switch s.Name {
 		case bench.Quick:
-			below = append(below, newBenchQuick(c, &s))
+			below = append(below, newBenchStory(c, &s, bench.RunQuick, (*bench.Story).Clean, benchpage.Story))
 		case bench.OpenIMReliability:
-			below = append(below, newBenchReliability(c, &s))
-		case bench.Limit:
-			below = append(below, newBenchLimit(c, &s))
+			below = append(below, newBenchStory(c, &s, bench.RunReliability, (*bench.ReliabilityReport).Clean, benchpage.Reliability))
 		case bench.Cluster:
 			below = append(below, newBenchCluster(c, &s))
 		default:
@@ -47,7 +46,7 @@ type benchRun struct {
 
 // files are where the figures go besides the terminal; - is the standard output, and an
 // empty one is not written.
-type files struct{ json, html, csv string }
+type files struct{ json, html string }
 
 func (f *files) addFlags(fs *pflag.FlagSet) {
 	// Hides the flag of all commands: a report has a place to go to.
@@ -60,12 +59,12 @@ func newBenchScenario(c *cli, s *bench.Scenario) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   s.Name,
 		Short: s.Short,
-		Long: s.Short + ". The command starts a server of its own in a temporary folder,\n" +
-			"unless --url names a running one. It follows every message from its sender to its receivers. At the end it reads the\n" +
-			"histories of some conversations back, and of all in which something seems to be missing. If a message was lost, doubled,\n" +
-			"invented or out of order, the command ends with exit code 6, however fast the run was. It also ends with exit code 6 if a\n" +
-			"--target is missed, and if the run was overloaded: less was accepted than offered, sends were put off, latency grew, or the\n" +
-			"load generator itself was late.",
+		Long: cmp.Or(s.Long, s.Short+". The command starts a server of its own in a temporary folder,\n"+
+			"unless --url names a running one. It follows every message from its sender to its receivers. At the end it reads the\n"+
+			"histories of some conversations back, and of all in which something seems to be missing. If a message was lost, doubled,\n"+
+			"invented or out of order, the command ends with exit code 6, however fast the run was. It also ends with exit code 6 if a\n"+
+			"--target is missed, and if the run was overloaded: less was accepted than offered, sends were put off, latency grew, or the\n"+
+			"load generator itself was late."),
 		Example: s.Example,
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),
@@ -74,24 +73,6 @@ func newBenchScenario(c *cli, s *bench.Scenario) *cobra.Command {
 		cmd.Long += "\n\n" + published
 	}
 	r.addFlags(cmd, s)
-	return cmd
-}
-
-func newBenchLimit(c *cli, s *bench.Scenario) *cobra.Command {
-	r := &benchRun{params: bench.DefaultParams(bench.Limit)}
-	cmd := &cobra.Command{
-		Use:   bench.Limit,
-		Short: "Measure what this machine does without a chat server",
-		Long: "Measures what this machine does without a chat server: frames that one event loop, of the kind that the server has, sends\n" +
-			"back or sends on to many, and a log with a sync of the disk for all entries that have come meanwhile. It does so with one\n" +
-			"frame of each sender on its way, and with --window. No chat server can do more with the same sockets and the same disk.\n" +
-			"The scenarios that send measure this before each run with their own numbers, and show what share of it the server has reached.",
-		Example: "  petrel bench limit\n  petrel bench limit --members 10000 --size 1000 --html limit.html",
-		Args:    cobra.NoArgs,
-		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),
-	}
-	addOptions(cmd.Flags(), &r.params, s.All())
-	r.files.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -127,11 +108,10 @@ func (r *benchRun) addFlags(cmd *cobra.Command, s *bench.Scenario) {
 	if s.Name == bench.Direct || s.Name == bench.Group {
 		fs.BoolVar(&r.knee, "find-max", false, "find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
 	}
-	fs.StringVar(&r.targets, "target", "", "`LIST` of targets with commas between them, like \"p99<5ms,accepted_per_cpu_s>80000\"; the figures are "+strings.Join(bench.TargetKeys(), ", "))
-	r.files.addFlags(fs)
-	if s.Name != bench.Cluster {
-		fs.StringVar(&r.csv, "csv", "", "write the run second by second to `FILE`")
+	if s.Name != bench.Limit {
+		fs.StringVar(&r.targets, "target", "", "`LIST` of targets with commas between them, like \"p99<5ms,accepted_per_cpu_s>80000\"; the figures are "+strings.Join(bench.TargetKeys(), ", "))
 	}
+	r.files.addFlags(fs)
 }
 
 func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
@@ -151,8 +131,8 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	if err := p.Check(); err != nil {
 		return usage(err.Error(), "")
 	}
-	if r.knee && (r.csv != "" || p.OpLog != "") {
-		return usage("--csv and --oplog are of one run, and --find-max makes several", "run the rate that you want with --rate")
+	if r.knee && p.OpLog != "" {
+		return usage("--oplog is of one run, and --find-max makes several", "run the rate that you want with --rate")
 	}
 	p.Command = commandLine(cmd)
 	p.Progress = c.benchProgress()
@@ -168,7 +148,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	}
 	found := report.Clean(targets)
 	write := func(w io.Writer) error { return benchpage.Run(w, report, found) }
-	if err := errors.Join(r.write(report, write, c), r.to(c, r.csv, report.WriteCSV)); err != nil {
+	if err := r.write(report, write, c); err != nil {
 		return err
 	}
 	return r.verdict(found, len(report.Overloaded) > 0 && report.Audit.Findings.Clean())
@@ -199,16 +179,9 @@ func newBenchCluster(c *cli, s *bench.Scenario) *cobra.Command {
 	r := &benchRun{params: bench.DefaultParams(bench.Cluster)}
 	nodes := []int{1, 2, 3, 4}
 	cmd := &cobra.Command{
-		Use:   bench.Cluster,
-		Short: "Compare clusters of several sizes",
-		Long: "Compares clusters of several sizes. For each size it starts a PostgreSQL server, or makes a database in the one that\n" +
-			"--postgres names, and starts that many nodes. Each sender writes to each receiver while the receivers are offline.\n" +
-			"A first run warms up, a second one is measured. The CPU time of the nodes and of the database counts until they have\n" +
-			"nothing left to do. Then the receivers come online and read every message of both runs. If a message was lost,\n" +
-			"doubled, invented or out of order, the command ends with exit code 6.",
-		Example: "  petrel bench cluster --nodes 1,2,3,4\n  petrel bench cluster --nodes 1,4 --rounds 5 --json cluster.json",
-		Args:    cobra.NoArgs,
-		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.runCluster(cmd, c, nodes) }),
+		Use: s.Name, Short: s.Short, Long: s.Long, Example: s.Example,
+		Args: cobra.NoArgs,
+		RunE: command(func(cmd *cobra.Command, _ []string) error { return r.runCluster(cmd, c, nodes) }),
 	}
 	r.addFlags(cmd, s)
 	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "sizes to compare, with commas between them")
@@ -265,10 +238,7 @@ func (r *benchRun) verdict(err error, overloaded bool) error {
 }
 
 // figures are what a run or several have found.
-type figures interface {
-	WriteJSON(io.Writer) error
-	WriteText(io.Writer) error
-}
+type figures interface{ WriteText(io.Writer) error }
 
 // operator is where operators reach the server that --url names, and their key.
 func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err error) {
@@ -285,7 +255,7 @@ func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err er
 
 // check says that a file cannot be written, before a run and not after it.
 func (f *files) check() error {
-	for _, name := range []string{f.json, f.html, f.csv} {
+	for _, name := range []string{f.json, f.html} {
 		if name == "" || name == "-" {
 			continue
 		}
@@ -306,7 +276,7 @@ func (f *files) write(found figures, page func(io.Writer) error, c *cli) error {
 	if f.json == "-" || f.html == "-" {
 		text = c.err
 	}
-	return errors.Join(f.to(c, f.json, found.WriteJSON), f.to(c, f.html, page), found.WriteText(text))
+	return errors.Join(f.to(c, f.json, func(w io.Writer) error { return bench.WriteJSON(w, found) }), f.to(c, f.html, page), found.WriteText(text))
 }
 
 // to writes one file.

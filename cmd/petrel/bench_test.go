@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.json")
 	args := []string{"bench", "direct", "--senders", "2", "--receivers", "2", "--seconds", "1", "--warm-up", "0"}
-	page, seconds := filepath.Join(t.TempDir(), "report.html"), filepath.Join(t.TempDir(), "report.csv")
-	petrel(t, nil, append(args, "--dir", t.TempDir(), "--json", name, "--html", page, "--csv", seconds, "--target", "lost=0,p99<60s")...).
+	page := filepath.Join(t.TempDir(), "report.html")
+	petrel(t, nil, append(args, "--dir", t.TempDir(), "--json", name, "--html", page, "--target", "lost=0,p99<60s")...).
 		want(t, exitOK, "accepted", "lost 0, duplicate 0, ghost 0, reordered 0")
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -43,10 +43,8 @@ func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {
 	if command := report["command"]; command != "petrel bench direct --receivers=2 --seconds=1 --senders=2 --target='lost=0,p99<60s' --warm-up=0" {
 		t.Errorf("the command is %q", command)
 	}
-	for file, want := range map[string]string{page: `"scenario":"direct"`, seconds: "at_s,phase,offered_per_s"} {
-		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), want) {
-			t.Errorf("%s has no %s: %v", file, want, err)
-		}
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), `"scenario":"direct"`) {
+		t.Errorf("the page has no scenario: %v", err)
 	}
 	petrel(t, nil, "bench", "compare", name, name).want(t, exitOK, "direct", "no difference shown")
 	petrel(t, nil, "bench", "compare", name, page).want(t, exitUsage, "is no report")
@@ -69,7 +67,7 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 		{"bench", "direct", "--target", "speed>1"},
 		{"bench", "group", "--members", "1"},
 		{"bench", "direct", "--nodes", "2"},
-		{"bench", "direct", "--find-max", "--csv", "x.csv"},
+		{"bench", "direct", "--find-max", "--oplog", "x.ops"},
 		{"bench", "cluster", "--nodes", "0"},
 		{"bench", "openim-reliability", "--senders", "49"},
 		{"bench", "everything"},

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/petrel-im/petrel/bench"
-	benchpage "github.com/petrel-im/petrel/bench/page"
 )
 
 // preset fills in the parameters of the shape that was asked for, scaled, and sets once more
@@ -70,11 +69,11 @@ func publishedOf(scenario string) string {
 }
 
 // newBenchStory is a scenario that has a report of its own.
-func newBenchStory[R figures](c *cli, s *bench.Scenario, long string, run func(context.Context, bench.Params) (R, error),
+func newBenchStory[R figures](c *cli, s *bench.Scenario, run func(context.Context, bench.Params) (R, error),
 	clean func(R) error, page func(io.Writer, R, error) error) *cobra.Command {
 	r := &benchRun{params: bench.DefaultParams(s.Name)}
 	cmd := &cobra.Command{
-		Use: s.Name, Short: s.Short, Long: long, Example: s.Example, Args: cobra.NoArgs,
+		Use: s.Name, Short: s.Short, Long: s.Long, Example: s.Example, Args: cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
 			p := r.params
 			if err := p.Check(); err != nil {
@@ -98,19 +97,4 @@ func newBenchStory[R figures](c *cli, s *bench.Scenario, long string, run func(c
 	addOptions(cmd.Flags(), &r.params, s.All())
 	r.files.addFlags(cmd.Flags())
 	return cmd
-}
-
-func newBenchQuick(c *cli, s *bench.Scenario) *cobra.Command {
-	return newBenchStory(c, s, "Starts servers of its own in temporary folders and shows in about 20 seconds what they do: people write to each other, a\n"+
-		"group has 500 members, the server is killed with SIGKILL while clients of the Go SDK write, and they come back. Every\n"+
-		"message is followed to everybody who should get it. If one was lost, doubled, invented or out of order, the command ends\n"+
-		"with exit code 6.", bench.RunQuick, (*bench.Story).Clean, benchpage.Story)
-}
-
-func newBenchReliability(c *cli, s *bench.Scenario) *cobra.Command {
-	return newBenchStory(c, s, "Does what the reliability test of OpenIM does, with clients of the Go SDK. Each logs in at a random moment. Some write to\n"+
-		"others at random, and to a group of which they are no members, which must be refused. What each client sent, was answered\n"+
-		"and has shown goes into an op log, and the checker holds it against the history: see petrel check --help. If anything\n"+
-		"was lost, doubled, invented or out of order, or a message has no ack, the command ends with exit code 6. It starts a server of its own\n"+
-		"in a temporary folder.", bench.RunReliability, (*bench.ReliabilityReport).Clean, benchpage.Reliability)
 }

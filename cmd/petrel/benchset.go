@@ -131,7 +131,7 @@ func commandLine(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "json", "html", "csv", "dir", "admin-key", "admin-key-file":
+		case "json", "html", "dir", "admin-key", "admin-key-file":
 			return
 		}
 		values := []string{f.Value.String()}
