@@ -60,7 +60,7 @@ func (r *run) checks(mine uint64) (all []Check) {
 		}
 		exact("delivered", planned*receivers, g.tally.delivered)
 	}
-	for _, c := range g.conns[min(p.Senders, len(g.conns)):][:p.watchers()] {
+	for _, c := range g.conns[p.Senders : p.Senders+p.watchers()] {
 		exact("watcher", uint64(p.Senders*p.Rounds), c.got)
 	}
 	if r.own() && p.Scenario != Cluster && p.pause == 0 {

@@ -191,8 +191,11 @@ func (r *run) calm(ctx context.Context) error {
 	return fmt.Errorf("the servers still work %s after the last message", calmLimit)
 }
 
+// action does something n times.
+type action = func() (n int, times *hdrhistogram.Histogram, err error)
+
 // measure does something between two marks: a task of n.
-func (r *run) measure(ctx context.Context, name string, do func() (n int, times *hdrhistogram.Histogram, err error)) (t Task, err error) {
+func (r *run) measure(ctx context.Context, name string, do action) (t Task, err error) {
 	var from, to mark
 	if err = r.note(ctx, &from); err != nil {
 		return t, err
@@ -306,7 +309,8 @@ func (r *run) reading(conns []*conn, compares bool) *errand {
 // steps is what a run does while its generator runs.
 func (r *run) steps(ctx context.Context) error {
 	do := map[string]func(context.Context) error{
-		Connections: r.connectInSteps, Login: r.comeAgainAndAgain, Presence: r.watchOthers, Storm: r.storms, Mixed: r.mixed, Soak: r.mixed, Sync: r.syncs, History: r.histories,
+		Connections: r.connectInSteps, Login: r.comeAgainAndAgain, Presence: r.watchOthers, Storm: r.storms,
+		Mixed: r.mixed, Soak: r.mixed, Sync: r.syncs, History: r.histories,
 	}[r.p.Scenario]
 	if do == nil {
 		do = r.sendMessages

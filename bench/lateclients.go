@@ -304,7 +304,8 @@ func (x *reliability) now() int64 { return int64(time.Since(x.begun)) + 1 }
 
 // op is one of the client that sends.
 func (x *reliability) op(kind checker.Kind, client int, conv, to, id string) checker.Op {
-	return checker.Op{Kind: kind, User: x.users[client], Device: writes, Session: x.users[client], Conv: conv, To: to, ID: id}
+	user := x.users[client]
+	return checker.Op{Kind: kind, User: user, Device: writes, Session: user, Conv: conv, To: to, ID: id}
 }
 
 func (x *reliability) noteLocked(ops ...checker.Op) {
@@ -355,7 +356,8 @@ func (x *reliability) readBack(ctx context.Context) error {
 		}
 		members := x.membersLocked(conv)
 		a, b := x.users[members[0]], x.users[members[1]]
-		x.noteLocked(checker.Op{Kind: checker.History, Conv: conv, Seq: after}, checker.Op{Kind: checker.Follow, Conv: conv, User: a, Device: shows},
+		x.noteLocked(checker.Op{Kind: checker.History, Conv: conv, Seq: after},
+			checker.Op{Kind: checker.Follow, Conv: conv, User: a, Device: shows},
 			checker.Op{Kind: checker.Follow, Conv: conv, User: b, Device: shows})
 		if conv != x.group {
 			x.noteLocked(checker.Op{Kind: checker.Conv, Conv: conv, User: a, To: b, Added: []string{a, b}})

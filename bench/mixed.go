@@ -28,8 +28,9 @@ func usualRoutine() *Routine {
 
 // Check says what is wrong with h.
 func (h *Routine) Check() error {
-	for _, o := range OptionsOf(RoutineOptions...) {
-		if err := o.check(&Params{Routine: h}); err != nil {
+	p := Params{Routine: h}
+	for _, o := range p.Options(RoutineOptions...) {
+		if err := o.check(); err != nil {
 			return err
 		}
 	}

@@ -26,10 +26,12 @@ type clock struct {
 // newPace makes the schedule of a rate: arrivals at fixed distances, dealt to the senders in turn.
 func newPace(start int64, perSecond float64, senders int) *pace {
 	gap := 1e9 / perSecond
-	return clocks(&pace{low: gap * float64(senders)}, senders, func(i int) int64 { return start + int64(float64(i)*gap) })
+	first := func(i int) int64 { return start + int64(float64(i)*gap) }
+	return clocks(&pace{low: gap * float64(senders)}, senders, first)
 }
 
-// newClocks makes the schedule of random pauses, in ns. It begins at a random moment too, so that not all write at once.
+// newClocks makes the schedule of random pauses, in ns. It begins at a random moment too, so that not all write
+// at once.
 func newClocks(start int64, seed uint64, senders int, low, high float64, quota uint64) *pace {
 	return clocks(&pace{seed: seed, low: low, span: high - low, quota: quota}, senders,
 		func(i int) int64 { return start + int64(fraction(mix(mix(seed)+uint64(i)))*high) })

@@ -97,8 +97,8 @@ func (p *Params) Check() error {
 		}
 		return fmt.Errorf("there is no scenario %q; the scenarios are %s", p.Scenario, strings.Join(names, ", "))
 	}
-	for _, o := range s.All() {
-		if err := o.check(p); err != nil {
+	for _, o := range p.All() {
+		if err := o.check(); err != nil {
 			return err
 		}
 	}

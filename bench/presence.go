@@ -117,7 +117,8 @@ func (r *run) showPresence(ctx context.Context, token string) error {
 		url = "http://" + r.nodes[0].HTTP
 	}
 	account := petrelv1connect.NewAccountServiceClient(r.ops[0].http, url, sdk.Credentials(sdk.StaticToken(token)))
-	_, err := account.SetPresencePolicy(ctx, connect.NewRequest(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_EVERYBODY}))
+	everybody := &petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_EVERYBODY}
+	_, err := account.SetPresencePolicy(ctx, connect.NewRequest(everybody))
 	if err != nil {
 		return fmt.Errorf("show the presence of a user: %w", err)
 	}

@@ -29,11 +29,11 @@ const (
 	Limit       = "limit"
 )
 
-// Scenario is what a run does, as data. (*run).steps has what is not data: the steps of those that do more than send.
+// Scenario is what a run does, as data. What is not data is in (*run).steps: what those do that do more than send.
 type Scenario struct {
 	Name, Short, Example string
 	Long                 string   // empty: what is said of all that send
-	Options              []string // those of its own, by name; after "=" the help, if it is not the usual one
+	options              []string // those of its own, by name; after "=" the help, if it is not the usual one
 
 	params  func(*Params)            // where they differ from those of all scenarios
 	shapes  map[string]func(*Params) // the published tests that it does in place of its own, by name
@@ -60,6 +60,9 @@ const (
 	helpRound = "messages of each sender to each receiver"
 )
 
+var mixedOptions = append([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds", "receipts", "size"},
+	RoutineOptions...)
+
 // Scenarios are all of them.
 func Scenarios() []Scenario { return scenarios }
 
@@ -68,7 +71,8 @@ var scenarios = []Scenario{
 		Name: Direct, Short: "Senders write to receivers, one to one",
 		Example: "  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n" +
 			"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30",
-		Options: []string{"senders", "receivers", "kill-every", "size", "window", "connect-every", "receipts", "rate", "warm-up", "seconds", "oplog",
+		options: []string{"senders", "receivers", "kill-every", "size", "window", "connect-every", "receipts", "rate",
+			"warm-up", "seconds", "oplog",
 			"rounds=" + helpRound + ", after which the run ends; every sender writes to every receiver (0: each to one, for --seconds)"},
 		params: func(p *Params) { p.Senders, p.Receivers = 200, 200 },
 		shapes: map[string]func(*Params){"wildfire": func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.Size = 200, 1000, 50, 36 }},
@@ -76,7 +80,7 @@ var scenarios = []Scenario{
 	{
 		Name: DirectSend, Short: "Senders write to receivers who are offline, and who read everything later",
 		Example: "  petrel bench direct-send\n  petrel bench direct-send --scale 0.01 --html direct-send.html",
-		Options: []string{"senders", "rounds", "size", "window",
+		options: []string{"senders", "rounds", "size", "window",
 			"receivers=users that receive; one is online and watches, the others come after everything was sent"},
 		params:  func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.Size, p.WarmUp = 200, 1000, 50, 36, 0 },
 		traffic: mesh, offline: true,
@@ -84,7 +88,8 @@ var scenarios = []Scenario{
 	{
 		Name: Group, Short: "Senders write to groups whose members are online",
 		Example: "  petrel bench group --members 1000 --senders 4\n  petrel bench group --shape wildfire-200",
-		Options: []string{"members", "senders=members that send", "groups", "size", "window", "receipts", "rate", "warm-up", "seconds", "oplog",
+		options: []string{"members", "senders=members that send", "groups", "size", "window", "receipts", "rate",
+			"warm-up", "seconds", "oplog",
 			"rounds=messages of each sender to each group, after which the run ends (0: for --seconds)"},
 		params: func(p *Params) { p.Senders, p.Members = 4, 1000 },
 		shapes: map[string]func(*Params){
@@ -95,55 +100,69 @@ var scenarios = []Scenario{
 		traffic: groups,
 	},
 	{
-		Name: Connections, Short: "Clients connect, log in and stay idle", Example: "  petrel bench connections --connections 15000 --steps 3 --seconds 60",
-		Options: []string{"connections", "lists", "steps", "connect-every", "seconds=seconds for which the connections of each step are idle before their memory is read"},
+		Name: Connections, Short: "Clients connect, log in and stay idle",
+		Example: "  petrel bench connections --connections 15000 --steps 3 --seconds 60",
+		options: []string{"connections", "lists", "steps", "connect-every",
+			"seconds=seconds for which the connections of each step are idle before their memory is read"},
 		params:  func(p *Params) { p.Connections, p.Levels, p.Seconds, p.WarmUp = 10_000, 1, 15, 0 },
 		traffic: idle, tasks: true,
 	},
 	{
-		Name: Login, Short: "Clients log in, some at a time, again and again", Example: "  petrel bench login --connections 10000 --lists 100",
-		Options: []string{"connections", "lists", "times=how often each client comes", "at-once=clients that come at a time"},
+		Name: Login, Short: "Clients log in, some at a time, again and again",
+		Example: "  petrel bench login --connections 10000 --lists 100",
+		options: []string{"connections", "lists", "times=how often each client comes",
+			"at-once=clients that come at a time"},
 		params:  func(p *Params) { p.Connections, p.Times, p.AtOnce, p.Lists, p.WarmUp = 5000, 3, 32, 20, 0 },
 		traffic: idle, tasks: true,
 	},
 	{
 		Name: Storm, Short: "All connections are lost at once and come back",
 		Example: "  petrel bench storm --connections 15000 --storms 20\n  petrel bench storm --kill",
-		Options: []string{"connections", "lists", "storms", "kill", "size", "warm-up=seconds of load before the first storm", "seconds=seconds before each storm, and after the last one",
+		options: []string{"connections", "lists", "storms", "kill", "size",
+			"warm-up=seconds of load before the first storm",
+			"seconds=seconds before each storm, and after the last one",
 			"rate=messages per second that half of the clients write to the other half, also while connections are lost"},
 		params: func(p *Params) { p.Connections, p.Times, p.Rate, p.Seconds = 5000, 3, 1000, 5 }, tasks: true,
 	},
 	{
-		Name: Sync, Short: "Clients ask for their lists of conversations", Example: "  petrel bench sync --senders 500",
-		Options: []string{helpList, "receivers=users that sync", "times=syncs of each kind by each receiver", "at-once", "size", "window"},
+		Name: Sync, Short: "Clients ask for their lists of conversations",
+		Example: "  petrel bench sync --senders 500",
+		options: []string{helpList, "receivers=users that sync", "times=syncs of each kind by each receiver",
+			"at-once", "size", "window"},
 		params: func(p *Params) {
 			p.Senders, p.Receivers, p.Rounds, p.Times, p.AtOnce, p.WarmUp = 100, 200, 1, 20, 32, 0
 		},
 		traffic: mesh, offline: true, tasks: true,
 	},
 	{
-		Name: History, Short: "Clients read their conversations page by page", Example: "  petrel bench read --rounds 1000",
-		Options: []string{helpList, "receivers=users that read", "rounds=messages in each conversation", "at-once", "size", "window"},
+		Name: History, Short: "Clients read their conversations page by page",
+		Example: "  petrel bench read --rounds 1000",
+		options: []string{helpList, "receivers=users that read", "rounds=messages in each conversation", "at-once",
+			"size", "window"},
 		params:  func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.AtOnce, p.WarmUp = 20, 200, 250, 32, 0 },
 		traffic: mesh, offline: true, tasks: true,
 	},
 	{
-		Name: Presence, Short: "Clients watch who of others comes online", Example: "  petrel bench presence --receivers 2000",
-		Options: []string{"receivers=users that watch", "connections=all users: those who watch, and up to 200 whom they watch", "at-once"},
+		Name: Presence, Short: "Clients watch who of others comes online",
+		Example: "  petrel bench presence --receivers 2000",
+		options: []string{"receivers=users that watch",
+			"connections=all users: those who watch, and up to 200 whom they watch", "at-once"},
 		params:  func(p *Params) { p.Receivers, p.Connections, p.AtOnce, p.WarmUp = 500, 600, 32, 0 },
 		traffic: idle, tasks: true,
 	},
 	{
-		Name: Mixed, Short: "Clients do what people do: write, read, come and go", Example: "  petrel bench mixed --clients 5000 --speed 30",
-		Options: slices.Concat([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds", "receipts", "size"}, RoutineOptions),
+		Name: Mixed, Short: "Clients do what people do: write, read, come and go",
+		Example: "  petrel bench mixed --clients 5000 --speed 30",
+		options: mixedOptions,
 		params: func(p *Params) {
 			p.Connections, p.Routine, p.Speed, p.Receipts, p.Seconds = 2000, usualRoutine(), 60, true, 60
 		},
 		traffic: people, tasks: true,
 	},
 	{
-		Name: Soak, Short: "The same for long: the server must not grow", Example: "  petrel bench soak --seconds 28800",
-		Options: slices.Concat([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds", "receipts", "size"}, RoutineOptions),
+		Name: Soak, Short: "The same for long: the server must not grow",
+		Example: "  petrel bench soak --seconds 28800",
+		options: mixedOptions,
 		params: func(p *Params) {
 			p.Connections, p.Routine, p.Speed, p.Receipts, p.Seconds = 2000, usualRoutine(), 60, true, 3600
 		},
@@ -156,12 +175,13 @@ var scenarios = []Scenario{
 			"group has 500 members, the server is killed with SIGKILL while clients of the Go SDK write, and they come back. Every\n" +
 			"message is followed to everybody who should get it. If one was lost, doubled, invented or out of order, the command ends\n" +
 			"with exit code 6.",
-		Options: []string{"scale", "seconds=seconds of each of the first two parts", "dir", "serve"},
+		options: []string{"scale", "seconds=seconds of each of the first two parts", "dir", "serve"},
 		params:  func(p *Params) { p.Seconds = 3 },
 		traffic: idle, bare: true,
 	},
 	{
-		Name: OpenIMReliability, Short: "Clients log in late and write to each other: what was acked is what was received",
+		Name:  OpenIMReliability,
+		Short: "Clients log in late and write to each other: what was acked is what was received",
 		Example: "  petrel bench openim-reliability\n  petrel bench openim-reliability --runs 100 --late 5 --json reliability.json\n" +
 			"  petrel bench openim-reliability --kill-every 2",
 		Long: "Does what the reliability test of OpenIM does, with clients of the Go SDK. Each logs in at a random moment. Some write to\n" +
@@ -169,11 +189,14 @@ var scenarios = []Scenario{
 			"and has shown goes into an op log, and the checker holds it against the history: see petrel check --help. If anything\n" +
 			"was lost, doubled, invented or out of order, or a message has no ack, the command ends with exit code 6. It starts a server of its own\n" +
 			"in a temporary folder.",
-		Options: []string{"clients=users, with a client each", "senders=clients that send; the others only receive", "messages=messages of each sender",
-			"interval=milliseconds from one message of a sender to the next (0: as many as have answers)", "late", "kill-every", "runs",
+		options: []string{"clients=users, with a client each", "senders=clients that send; the others only receive",
+			"messages=messages of each sender",
+			"interval=milliseconds from one message of a sender to the next (0: as many as have answers)", "late",
+			"kill-every", "runs",
 			"seed=seed of the moments, the receivers and the texts", "oplogs", "dir", "serve"},
 		params: func(p *Params) {
-			p.Connections, p.Senders, p.Messages, p.IntervalMS, p.LateS, p.Runs = 50, 25, 4000, []float64{1}, 30, 1 // as OpenIM publishes
+			p.Connections, p.Senders, p.Messages = 50, 25, 4000 // as OpenIM publishes
+			p.IntervalMS, p.LateS, p.Runs = []float64{1}, 30, 1
 		},
 		traffic: idle, bare: true,
 	},
@@ -184,19 +207,27 @@ var scenarios = []Scenario{
 			"frame of each sender on its way, and with --window. No chat server can do more with the same sockets and the same disk.\n" +
 			"The scenarios that send measure this before each run with their own numbers, and show what share of it the server has reached.",
 		Example: "  petrel bench limit\n  petrel bench limit --members 10000 --size 1000 --html limit.html",
-		Options: []string{"scale", "dir", "senders=connections that send", "members=of the fan-out: the sender, and connections that receive", "size", "window", "seconds=seconds of each measurement"},
+		options: []string{"scale", "dir", "senders=connections that send",
+			"members=of the fan-out: the sender, and connections that receive", "size", "window",
+			"seconds=seconds of each measurement"},
 		params:  func(p *Params) { p.Senders, p.Members, p.Seconds, p.WarmUp = 200, 1000, 2, 0 },
 		traffic: idle, bare: true,
 	},
 	{
-		Name: Glide1, Short: "2,000 clients write to each other, each at moments of its own", Example: "  petrel bench glide-1 --scale 0.2",
-		Options: []string{"clients", "peers", "interval", "rounds=messages of each client to each of its peers, after which the run ends", "size", "connect-every", "oplog"},
+		Name: Glide1, Short: "2,000 clients write to each other, each at moments of its own",
+		Example: "  petrel bench glide-1 --scale 0.2",
+		options: []string{"clients", "peers", "interval",
+			"rounds=messages of each client to each of its peers, after which the run ends", "size", "connect-every",
+			"oplog"},
 		params:  func(p *Params) { p.Connections, p.Peers, p.Rounds, p.IntervalMS = 2000, 1, 600, []float64{60, 200} },
 		traffic: ring,
 	},
 	{
-		Name: Glide2, Short: "10,000 clients come one after the other and write to each other", Example: "  petrel bench glide-2 --scale 0.2",
-		Options: []string{"clients", "peers", "interval", "rounds=messages of each client to each of its peers, after which the run ends", "size", "connect-every", "oplog"},
+		Name: Glide2, Short: "10,000 clients come one after the other and write to each other",
+		Example: "  petrel bench glide-2 --scale 0.2",
+		options: []string{"clients", "peers", "interval",
+			"rounds=messages of each client to each of its peers, after which the run ends", "size", "connect-every",
+			"oplog"},
 		params: func(p *Params) {
 			p.Connections, p.Peers, p.Rounds, p.IntervalMS, p.ConnectMS = 10_000, 1, 800, []float64{50, 100}, 10
 		},
@@ -205,7 +236,7 @@ var scenarios = []Scenario{
 	{
 		Name: OpenIMLoad, Short: "20,000 clients are online, and each writes about once a minute",
 		Example: "  petrel bench openim-load --messages 60000 --postgres auto --nodes 2",
-		Options: []string{"clients", "peers", "interval", "messages", "size", "connect-every", "oplog"},
+		options: []string{"clients", "peers", "interval", "messages", "size", "connect-every", "oplog"},
 		params: func(p *Params) {
 			p.Connections, p.Peers, p.Messages, p.IntervalMS = 20_000, 10, 25_000_000, []float64{50_000, 100_000}
 		},
@@ -219,7 +250,8 @@ var scenarios = []Scenario{
 			"nothing left to do. Then the receivers come online and read every message of both runs. If a message was lost,\n" +
 			"doubled, invented or out of order, the command ends with exit code 6.",
 		Example: "  petrel bench cluster --nodes 1,2,3,4\n  petrel bench cluster --nodes 1,4 --rounds 5 --json cluster.json",
-		Options: []string{"senders", "receivers=users that receive; they come online after everything was sent", "size", "window",
+		options: []string{"senders", "receivers=users that receive; they come online after everything was sent",
+			"size", "window",
 			"rounds=" + helpRound + "; once in the warm-up, and again in the measured run"},
 		params: func(p *Params) {
 			p.Senders, p.Receivers, p.Rounds, p.Size, p.Postgres, p.WarmUp = 200, 201, 20, 36, OwnPostgres, 0
@@ -229,13 +261,12 @@ var scenarios = []Scenario{
 }
 
 // scenario is that of p; one without a name if there is none.
-func (p *Params) scenario() *Scenario {
-	for i := range scenarios {
-		if scenarios[i].Name == p.Scenario {
-			return &scenarios[i]
-		}
+func (p *Params) scenario() Scenario {
+	i := slices.IndexFunc(scenarios, func(s Scenario) bool { return s.Name == p.Scenario })
+	if i < 0 {
+		return Scenario{}
 	}
-	return &Scenario{}
+	return scenarios[i]
 }
 
 // Shapes are the names of the shapes of a scenario.

@@ -56,7 +56,9 @@ func (r *run) connectInSteps(ctx context.Context) error {
 			return err
 		}
 		pauses, beats := r.pauses(ctx), r.gen.beats.Load()
-		idle, err := r.measure(ctx, taskIdle, func() (int, *hdrhistogram.Histogram, error) { return to, nil, r.pause(ctx, r.p.Seconds) })
+		idle, err := r.measure(ctx, taskIdle, func() (int, *hdrhistogram.Histogram, error) {
+			return to, nil, r.pause(ctx, r.p.Seconds)
+		})
 		if err != nil {
 			return err
 		}

@@ -77,9 +77,9 @@ func newBenchScenario(c *cli, s *bench.Scenario) *cobra.Command {
 }
 
 // addOptions gives a command a flag for each option.
-func addOptions(fs *pflag.FlagSet, p *bench.Params, options []bench.Option) {
+func addOptions(fs *pflag.FlagSet, options []bench.Option) {
 	for _, o := range options {
-		switch v := o.Of(p).(type) {
+		switch v := o.Value.(type) {
 		case *int:
 			fs.IntVar(v, o.Name, *v, o.Help)
 		case *uint64:
@@ -101,7 +101,7 @@ func addOptions(fs *pflag.FlagSet, p *bench.Params, options []bench.Option) {
 // addFlags adds the flags of a scenario that has a server.
 func (r *benchRun) addFlags(cmd *cobra.Command, s *bench.Scenario) {
 	fs := cmd.Flags()
-	addOptions(fs, &r.params, s.All())
+	addOptions(fs, r.params.All())
 	if shapes := bench.Shapes(s.Name); len(shapes) > 0 {
 		fs.StringVar(&r.params.Shape, "shape", "", "do as a published test did: `NAME` is "+strings.Join(shapes, ", "))
 	}

@@ -61,7 +61,8 @@ func newBenchEstimate(c *cli) *cobra.Command {
 	fs := cmd.Flags()
 	fs.Float64Var(&plan.Users, "users", plan.Users, "users in all")
 	fs.Float64Var(&plan.Online, "online", plan.Online, "share of them who are online in the busiest hour, 0 to 1")
-	addOptions(fs, &bench.Params{Routine: &plan.Routine}, bench.OptionsOf(bench.RoutineOptions...))
+	people := bench.Params{Routine: &plan.Routine}
+	addOptions(fs, people.Options(bench.RoutineOptions...))
 	fs.Float64Var(&plan.Hours, "busy-hours", plan.Hours, "a day has as many messages as so many of the busiest hours")
 	fs.Float64Var(&plan.Size, "size", plan.Size, "bytes in the text of a message")
 	fs.Float64Var(&plan.Days, "days", plan.Days, "days for which messages are kept")

@@ -40,6 +40,10 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 		value := f.Value.String()
 		given = append(given, func() error { return f.Value.Set(value) })
 	})
+	if people := r.params.Routine; people != nil { // to which the flags point
+		*people = *p.Routine
+		p.Routine = people
+	}
 	r.params = p.Scaled(scale)
 	for _, set := range given {
 		if err := set(); err != nil {
@@ -94,7 +98,7 @@ func newBenchStory[R figures](c *cli, s *bench.Scenario, run func(context.Contex
 			return r.verdict(found, false)
 		}),
 	}
-	addOptions(cmd.Flags(), &r.params, s.All())
+	addOptions(cmd.Flags(), r.params.All())
 	r.files.addFlags(cmd.Flags())
 	return cmd
 }
