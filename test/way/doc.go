@@ -8,12 +8,11 @@
 // To see them, the test builds a copy of the server in which every function
 // begins with a note of its stack (go test -overlay; the server itself has no
 // hook), sends many messages one after the other, and keeps what happens for
-// each of them, so that sweepers and heartbeats are left out. Generated code is
-// not looked at.
+// each of them, so that sweepers and heartbeats are left out; so are goroutines
+// that do the same while no message is sent. Generated code is not looked at.
 //
-// A file is on the stacks if it calls another file of the way, or waits for it;
-// else it is a leaf. A leg is what one function at the bottom of a goroutine's
-// stack does; from each leg to the next one the message is handed over.
+// A leg is what one function at the bottom of a goroutine's stack does; from each
+// leg to the next one the message is handed over.
 //
 // go test -v -run Page ./test/way prints what is seen.
 package way

@@ -30,6 +30,12 @@ const (
 	quiet   = 4  // looks, of which the first are 15 ms apart, between which nothing is called: nothing follows any more
 )
 
+// recorded is what TestOneMessage has seen.
+type recorded struct {
+	Idle     [][]record.Call // before each message
+	Messages [][]record.Call
+}
+
 // TestOneMessage sends messages to a friend who is online. In a server that is
 // built for it, it notes what each of them calls.
 func TestOneMessage(t *testing.T) {
@@ -37,13 +43,13 @@ func TestOneMessage(t *testing.T) {
 	tokens := server.Users("", "alice", "bob")
 	url := server.URL(wire.WebSocket) + "/v1/ws"
 	alice, bob := dial(t, url, tokens[0]), dial(t, url, tokens[1])
-	var seen [][]record.Call
+	var seen recorded
 	for n := range warmUp + watched {
 		watch := n >= warmUp
 		if watch {
 			record.Start()
 			settle(t)
-			record.Stop()
+			seen.Idle = append(seen.Idle, record.Stop())
 			record.Start()
 		}
 		text := fmt.Sprintf("message %d", n)
@@ -54,7 +60,7 @@ func TestOneMessage(t *testing.T) {
 		alice.await(func(f frame) bool { return f.Ack.Seq == fmt.Sprint(n+1) })
 		if watch {
 			settle(t)
-			seen = append(seen, record.Stop())
+			seen.Messages = append(seen.Messages, record.Stop())
 		}
 	}
 	if name := os.Getenv(resultFile); name != "" {

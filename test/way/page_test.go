@@ -27,9 +27,9 @@ const (
 )
 
 // TestPageLeadsAlongTheWay compares the section about the way of one message
-// with the way of one message. Its table links the files on the stacks, in an
-// order in which they are called; one that is called again may be linked again.
-// The rest of the section links the leaves.
+// with the way of one message. The section links every file of the way, and no
+// other Go file. Its numbered steps link files in an order in which they are
+// called; a file that is called again may be linked again.
 func TestPageLeadsAlongTheWay(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -41,11 +41,11 @@ func TestPageLeadsAlongTheWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, list := linked(string(text))
+	steps, others := linked(string(text))
 	if len(steps) == 0 {
-		t.Fatalf("%s has no section %q with a table of links", page, section)
+		t.Fatalf("%s has no section %q with steps that link files", page, section)
 	}
-	for _, complaint := range w.judge(steps, list) {
+	for _, complaint := range w.judge(steps, others) {
 		t.Error(complaint)
 	}
 }
@@ -67,10 +67,7 @@ type leg struct {
 type wayFile struct {
 	name  string // from the root
 	funcs []string
-	calls []string // files of the way
 }
-
-func (f *wayFile) onStacks() bool { return len(f.calls) > 0 }
 
 // watch builds a server that notes its calls, and has it carry messages.
 func watch(t *testing.T, root string) *way {
@@ -90,14 +87,14 @@ func watch(t *testing.T, root string) *way {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var seen [][]record.Call
+	var seen recorded
 	if err := json.Unmarshal(b, &seen); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen) != watched {
-		t.Fatalf("%d messages were watched, not %d", len(seen), watched)
+	if len(seen.Messages) != watched {
+		t.Fatalf("%d messages were watched, not %d", len(seen.Messages), watched)
 	}
-	for _, calls := range seen {
+	for _, calls := range slices.Concat(seen.Idle, seen.Messages) {
 		for i := range calls {
 			calls[i].Stack = own(calls[i].Stack, files)
 		}
@@ -205,10 +202,10 @@ func note(name string, text []byte) ([]byte, bool, error) {
 
 // newWay keeps what is seen for each message. Each stack ends with the function
 // at its bottom.
-func newWay(seen [][]record.Call) *way {
-	w := &way{}
+func newWay(r recorded) *way {
+	w, seen := &way{}, withoutTimers(r)
 	count := map[string]int{} // how many messages have something
-	var order []string        // file, function, call and bottom, as the first message has them
+	var order []string        // file, function and bottom, as the first message has them
 	of := map[string]uint64{} // bottom → its goroutine for the first message
 	for _, calls := range seen {
 		have := map[string]bool{}
@@ -230,9 +227,6 @@ func newWay(seen [][]record.Call) *way {
 				files = append(files, f.File)
 				has("file", f.File)
 				has("func", f.File, f.Func)
-				if j > 0 && c.Stack[j-1].File != f.File {
-					has("call", f.File, c.Stack[j-1].File)
-				}
 				if j == len(c.Stack)-1 && has("bottom", f.File, f.Func) && count["bottom\t"+f.File+"\t"+f.Func] == 1 {
 					of[f.File+f.Func] = c.Goroutine
 				}
@@ -253,8 +247,6 @@ func newWay(seen [][]record.Call) *way {
 			w.files = append(w.files, f)
 		case "func":
 			byName[parts[1]].funcs = append(byName[parts[1]].funcs, parts[2])
-		case "call":
-			byName[parts[1]].calls = append(byName[parts[1]].calls, parts[2])
 		case "bottom":
 			name, g := path.Base(path.Dir(parts[1]))+"."+parts[2], of[parts[1]+parts[2]]
 			if n := len(w.legs); n > 0 && w.legs[n-1].goroutine == g {
@@ -267,63 +259,65 @@ func newWay(seen [][]record.Call) *way {
 	return w
 }
 
+// withoutTimers leaves out the goroutines that do for no message what they do not do while
+// the server is idle. On a slow machine a timer of 100 ms runs during each message.
+func withoutTimers(r recorded) [][]record.Call {
+	type part struct{ bottom, function record.Frame }
+	partOf := func(c record.Call) part { return part{c.Stack[len(c.Stack)-1], c.Stack[0]} }
+	idle := map[part]int{} // in how many of the pauses
+	for _, calls := range r.Idle {
+		have := map[part]bool{}
+		for _, c := range calls {
+			if len(c.Stack) > 0 && !have[partOf(c)] {
+				have[partOf(c)] = true
+				idle[partOf(c)]++
+			}
+		}
+	}
+	busy := map[record.Frame]bool{} // bottoms of goroutines that work for messages
+	for _, c := range slices.Concat(r.Messages...) {
+		if len(c.Stack) > 0 && idle[partOf(c)] < 2 { // one may be late
+			busy[partOf(c).bottom] = true
+		}
+	}
+	var out [][]record.Call
+	for _, calls := range r.Messages {
+		out = append(out, slices.DeleteFunc(slices.Clone(calls), func(c record.Call) bool {
+			return len(c.Stack) == 0 || !busy[partOf(c).bottom]
+		}))
+	}
+	return out
+}
+
 func (w *way) String() string {
 	var out strings.Builder
-	stacks, leaves := w.parts()
-	fmt.Fprintf(&out, "%d files on the stacks, %d leaves, %d hand-overs\n", len(stacks), len(leaves), len(w.legs)-1)
+	fmt.Fprintf(&out, "%d files, %d hand-overs\n", len(w.files), len(w.legs)-1)
 	for i, l := range w.legs {
 		fmt.Fprintf(&out, "leg %d: goroutine %d: %s\n", i+1, l.goroutine, strings.Join(l.bottoms, ", "))
 	}
 	for i, f := range w.files {
-		kind := "leaf "
-		if f.onStacks() {
-			kind = "stack"
-		}
-		fmt.Fprintf(&out, "%2d %s %-44s %s\n", i+1, kind, strings.TrimPrefix(f.name, "internal/"), strings.Join(f.funcs, ", "))
+		fmt.Fprintf(&out, "%2d %-44s %s\n", i+1, strings.TrimPrefix(f.name, "internal/"), strings.Join(f.funcs, ", "))
 	}
 	return out.String()
 }
 
-// parts are the files on the stacks, in their order, and the leaves.
-func (w *way) parts() (stacks, leaves []string) {
-	for _, f := range w.files {
-		if f.onStacks() {
-			stacks = append(stacks, f.name)
-		} else {
-			leaves = append(leaves, f.name)
-		}
-	}
-	return stacks, leaves
-}
-
-// judge says what is wrong with a page that links steps in its table and list
-// below it.
-func (w *way) judge(steps, list []string) []string {
+// judge lists the faults of a section whose steps and other lines link files.
+func (w *way) judge(steps, others []string) []string {
 	var wrong []string
 	complain := func(format string, args ...any) { wrong = append(wrong, page+": "+fmt.Sprintf(format, args...)) }
-	stacks, leaves := w.parts()
-	for _, f := range stacks {
-		if !slices.Contains(steps, f) {
-			complain("%s is on the stacks of a message and not in the table", f)
+	linked := slices.Concat(steps, others)
+	for _, f := range w.files {
+		if !slices.Contains(linked, f.name) {
+			complain("%s is on the way of a message and not linked", f.name)
 		}
 	}
-	for _, f := range leaves {
-		if !slices.Contains(list, f) {
-			complain("%s is a leaf of the way and not in the list", f)
-		}
-	}
-	for _, f := range steps {
-		if !slices.Contains(stacks, f) {
-			complain("%s is in the table and not on the stacks of a message", f)
-		}
-	}
-	for _, f := range list {
-		if !slices.Contains(leaves, f) {
-			complain("%s is in the list and no leaf of the way", f)
+	for _, f := range linked {
+		if !slices.ContainsFunc(w.files, func(of *wayFile) bool { return of.name == f }) {
+			complain("%s is linked and not on the way of a message", f)
 		}
 	}
 	if n := w.follow(steps); n < len(steps) {
-		complain("link %d of the table, to %s, is not called after those before it", n+1, steps[n])
+		complain("link %d of the steps, to %s, is not called after those before it", n+1, steps[n])
 	}
 	return wrong
 }
@@ -345,12 +339,15 @@ func (w *way) follow(steps []string) int {
 	return best
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)\)`)
+var (
+	link = regexp.MustCompile(`\]\(([^)#:\s]+)\)`)
+	step = regexp.MustCompile(`^\d+\. `)
+)
 
 // linked are the Go files that the section links, named from the root: in its
-// table, and elsewhere.
-func linked(text string) (steps, list []string) {
-	in := false
+// numbered steps, and elsewhere. The lines of a step are indented.
+func linked(text string) (steps, others []string) {
+	in, inStep := false, false
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "#") {
 			in = strings.TrimSpace(line) == section
@@ -358,8 +355,9 @@ func linked(text string) (steps, list []string) {
 		if !in {
 			continue
 		}
-		to := &list
-		if strings.HasPrefix(line, "|") {
+		inStep = step.MatchString(line) || inStep && strings.HasPrefix(line, " ")
+		to := &others
+		if inStep {
 			to = &steps
 		}
 		for _, m := range link.FindAllStringSubmatch(line, -1) {
@@ -368,11 +366,11 @@ func linked(text string) (steps, list []string) {
 			}
 		}
 	}
-	return steps, list
+	return steps, others
 }
 
 func TestPageIsJudged(t *testing.T) {
-	const head = "# Page\n[x](../internal/x.go)\n\n" + section + "\n\n| step | file |\n|---|---|\n"
+	const head = "# Page\n[x](../internal/x.go)\n\n" + section + "\n\n"
 	call := func(goroutine uint64, stack ...string) record.Call { // "file.function", the caller first
 		c := record.Call{Goroutine: goroutine}
 		for _, f := range stack {
@@ -383,27 +381,34 @@ func TestPageIsJudged(t *testing.T) {
 	}
 	one := []record.Call{call(1, "a.Read"), call(1, "a.Read", "b.Decode"), call(1, "a.Read", "b.Decode", "leaf.Help"), call(2, "c.Run", "a.Write"), call(3, "tick.Tick", "a.Tick")}
 	two := []record.Call{call(1, "a.Read"), call(2, "c.Run", "a.Write"), call(1, "a.Read", "b.Decode", "leaf.Help"), call(3, "sweep.Sweep")}
-	w := newWay([][]record.Call{one, two})
-	if got, want := fmt.Sprint(w.parts()), "[internal/a.go internal/b.go internal/c.go] [internal/leaf.go]"; got != want {
+	one = append(one, call(4, "timer.Run", "timer.Look"))
+	two = append(two, call(4, "timer.Run", "timer.Look"))
+	pause := []record.Call{call(4, "timer.Run", "timer.Look"), call(1, "a.Read")}
+	w := newWay(recorded{Idle: [][]record.Call{pause, pause}, Messages: [][]record.Call{one, two}})
+	var names []string
+	for _, f := range w.files {
+		names = append(names, f.name)
+	}
+	if got, want := fmt.Sprint(names), "[internal/a.go internal/b.go internal/leaf.go internal/c.go]"; got != want {
 		t.Errorf("the way is %s, want %s", got, want)
 	}
 	if len(w.legs) != 2 || w.legs[0].bottoms[0] != "internal.Read" || w.legs[1].bottoms[0] != "internal.Run" {
 		t.Errorf("the legs are %v", w.legs)
 	}
-	row := func(name string) string { return "| 1 | [" + name + "](../internal/" + name + ".go) |\n" }
+	item := func(name string) string { return "1. Step\n   [" + name + "](../internal/" + name + ".go)\n" }
 	const list = "\n[leaf](../internal/leaf.go)\n\n### Else\n[x](../internal/x.go)\n"
 	for _, p := range []struct{ name, text, wrong string }{
-		{"right", row("a") + row("b") + row("c") + row("a") + list, ""},
-		{"also right", row("a") + row("c") + row("b") + list, ""},
-		{"without a step", row("a") + row("c") + list, "b.go is on the stacks"},
-		{"without a leaf", row("a") + row("b") + row("c"), "leaf.go is a leaf"},
-		{"with another step", row("a") + row("b") + row("tick") + row("c") + list, "tick.go is in the table and not"},
-		{"with another leaf", row("a") + row("b") + row("c") + "[d](../internal/d.go)" + list, "d.go is in the list and no leaf"},
-		{"in another order", row("b") + row("c") + row("b") + row("a") + list, "link 3 of the table, to internal/b.go"},
-		{"with a leaf in the table", row("a") + row("b") + row("leaf") + row("c"), "leaf.go is in the table"},
+		{"right", item("a") + item("b") + item("c") + item("a") + list, ""},
+		{"also right", item("a") + item("c") + item("b") + item("leaf"), ""},
+		{"with a file beside the steps", item("a") + item("b") + "\n[c](../internal/c.go)" + list, ""},
+		{"without a step", item("a") + item("c") + list, "b.go is on the way"},
+		{"without a leaf", item("a") + item("b") + item("c"), "leaf.go is on the way"},
+		{"with another step", item("a") + item("b") + item("tick") + item("c") + list, "tick.go is linked and not"},
+		{"with another file", item("a") + item("b") + item("c") + "\n[d](../internal/d.go)" + list, "d.go is linked and not"},
+		{"in another order", item("b") + item("c") + item("b") + item("a") + list, "link 3 of the steps, to internal/b.go"},
 	} {
-		steps, leaves := linked(head + p.text)
-		got := strings.Join(w.judge(steps, leaves), "\n")
+		steps, others := linked(head + p.text)
+		got := strings.Join(w.judge(steps, others), "\n")
 		if p.wrong == "" && got != "" || !strings.Contains(got, p.wrong) {
 			t.Errorf("page %s: found %q, want %q", p.name, got, p.wrong)
 		}
