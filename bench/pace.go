@@ -13,7 +13,9 @@ type pace struct {
 	low, span float64 // ns; a pause is random from low to low + span
 	quota     uint64  // messages of each sender; 0: without end
 	all       []clock // by sender
-	order     []int   // a heap of the senders who have something left, the next one first
+	order     []int   // a heap of the senders, the next one first
+	inTurn    bool    // all pauses are as long: the senders come in turn, without a heap
+	turn      int     // whose turn it is
 }
 
 // clock is one sender's.
@@ -27,7 +29,7 @@ type clock struct {
 func newPace(start int64, perSecond float64, senders int) *pace {
 	gap := 1e9 / perSecond
 	first := func(i int) int64 { return start + int64(float64(i)*gap) }
-	return clocks(&pace{low: gap * float64(senders)}, senders, first)
+	return clocks(&pace{low: gap * float64(senders), inTurn: true}, senders, first)
 }
 
 // newClocks makes the schedule of random pauses, in ns. It begins at a random moment too, so that not all write
@@ -78,7 +80,7 @@ func (p *pace) pause(sender int, number uint64) int64 {
 // many have, and how many of those the generator has noticed late.
 func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	for p.next() <= now {
-		i := p.order[0]
+		i := p.first()
 		one := &p.all[i]
 		if now-one.next > int64(lateAfter) {
 			late++
@@ -86,22 +88,30 @@ func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 		n++
 		one.due++
 		due(i)
-		if p.quota > 0 && one.due >= p.quota {
-			heap.Pop(p)
-			continue
-		}
 		one.next += p.pause(i, one.due)
-		heap.Fix(p, 0)
+		if p.quota > 0 && one.due >= p.quota {
+			one.next = math.MaxInt64
+		}
+		if p.inTurn {
+			p.turn = (p.turn + 1) % len(p.all)
+		} else {
+			heap.Fix(p, 0)
+		}
 	}
 	return n, late
 }
 
-// next is when the next message is due.
+// next is when the next message is due, the end of time after all.
 func (p *pace) next() int64 {
-	if len(p.order) == 0 {
-		return math.MaxInt64
+	return p.all[p.first()].next
+}
+
+// first is the sender of the next message.
+func (p *pace) first() int {
+	if p.inTurn {
+		return p.turn
 	}
-	return p.all[p.order[0]].next
+	return p.order[0]
 }
 
 // of counts the messages of one sender that are due.
@@ -119,9 +129,5 @@ func (p *pace) sentAt(sender int, number uint64) int64 {
 func (p *pace) Len() int           { return len(p.order) }
 func (p *pace) Less(i, j int) bool { return p.all[p.order[i]].next < p.all[p.order[j]].next }
 func (p *pace) Swap(i, j int)      { p.order[i], p.order[j] = p.order[j], p.order[i] }
-func (p *pace) Push(v any)         { p.order = append(p.order, v.(int)) }
-func (p *pace) Pop() any {
-	last := p.order[len(p.order)-1]
-	p.order = p.order[:len(p.order)-1]
-	return last
-}
+func (p *pace) Push(any)           {}             // nobody comes
+func (p *pace) Pop() any           { return nil } // nor goes
