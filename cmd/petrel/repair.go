@@ -22,7 +22,6 @@ type repaired struct {
 	Recovered uint64   `json:"recovered_commit,string,omitempty"` // the last commit that is kept
 	Time      uint64   `json:"recovered_time_ms,string,omitempty"`
 	HistoryID string   `json:"history_id,omitempty"`
-	Kept      bool     `json:"same_history,omitempty"` // the history id is the one from before
 	Aside     string   `json:"aside,omitempty"`
 	Files     []string `json:"files,omitempty"`
 	Lost      []string `json:"lost,omitempty"` // what cannot be read any more
@@ -79,7 +78,7 @@ func newRepair(c *cli) *cobra.Command {
 			}
 			out := repaired{
 				Recovered: r.Recovered, Time: r.RecoveredMs, HistoryID: fmt.Sprintf("%016x", r.HistoryID), Aside: r.Aside, Files: r.Files,
-				Kept: r.SameHistory, Lost: r.Lost, LostRows: r.LostRows, More: r.More, LostFrom: r.LostFrom, LostTo: r.LostTo, LostTime: r.LostMs,
+				Lost: r.Lost, LostRows: r.LostRows, More: r.More, LostFrom: r.LostFrom, LostTo: r.LostTo, LostTime: r.LostMs,
 			}
 			if r.Found != nil {
 				out.Found = r.Found.Error()
@@ -148,9 +147,5 @@ func (r repaired) writeLost(w io.Writer) {
 }
 
 func (r repaired) writeHistory(w io.Writer) {
-	if r.Kept {
-		fmt.Fprintf(w, "history    %s, as before: nothing is lost, and clients notice nothing\n", r.HistoryID)
-		return
-	}
 	fmt.Fprintf(w, "history    %s: clients drop what they have stored, and send again what they still have to send\n", r.HistoryID)
 }

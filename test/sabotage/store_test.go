@@ -32,12 +32,6 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestLogIsReadAsAReplayWouldReadIt$"}},
 	},
 	{
-		name:    "ranges-in-the-log",
-		holds:   "a start replays a log that has what it does not understand",
-		patches: []patch{{"internal/store/pebblestore/replay.go", `bytes.Compare(value, []byte{kindStore}) > 0`, `false`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestLogIsReadAsAReplayWouldReadIt$"}},
-	},
-	{
 		name:  "ack-before-sync",
 		holds: "a commit is acknowledged when it and its witness are on the disk",
 		patches: []patch{
@@ -175,28 +169,28 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
 	},
 	{
-		name:    "serve-older-than-scar",
-		holds:   "what stands where something was lost is damaged until it is written again",
-		patches: []patch{{"internal/store/pebblestore/scar.go", `if bad, err := s.doubted(key, all); err != nil || !bad {`, `if bad, err := s.doubted(key, all); err != nil || bad || !bad {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
+		name:    "serve-older-than-lost",
+		holds:   "in a damaged range a key is damaged until it is written again",
+		patches: []patch{{"internal/store/pebblestore/ranges.go", `if r != nil {
+		return s.refuse(r)
+	}
+	return err`, `if r != nil {
+		return nil
+	}
+	return err`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedRangeHides"}},
 	},
 	{
-		name:    "mend-before-scar",
-		holds:   "a scar is durable before the table is replaced",
-		patches: []patch{{"internal/store/pebblestore/mendtable.go", `		return all.put(b) `, `		return nil `}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
+		name:    "mend-before-range",
+		holds:   "a damaged range is durable before the table is replaced",
+		patches: []patch{{"internal/store/pebblestore/mendtable.go", `		return b.Set(keyRanges, all.encode(), nil)`, `		return nil`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedRangeHides"}},
 	},
 	{
 		name:    "mark-for-ever",
 		holds:   "what was written after one damage is not taken for newer than what a later one took",
-		patches: []patch{{"internal/store/pebblestore/scar.go", `binary.AppendUvarint(nil, n), nil)`, `binary.AppendUvarint(nil, n+1000), nil)`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestSecondScar"}},
-	},
-	{
-		name:    "one-scar",
-		holds:   "a second damage of a table does not hide the first",
-		patches: []patch{{"internal/store/pebblestore/scar.go", `binary.BigEndian.AppendUint64(bytes.Clone(keyScars), s.n)`, `binary.BigEndian.AppendUint64(bytes.Clone(keyScars), 1)`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestTableIsDamagedTwice$"}},
+		patches: []patch{{"internal/store/pebblestore/ranges.go", `binary.AppendUvarint(nil, n), nil)`, `binary.AppendUvarint(nil, n+1000), nil)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestSecondRange"}},
 	},
 	{
 		name:    "rewrite-is-the-end",
@@ -205,27 +199,21 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRewriteTells"}},
 	},
 	{
-		name:    "tell-damage-at-once",
-		holds:   "who meets damage is told when it was treated",
-		patches: []patch{{"internal/store/pebblestore/read.go", `		s.awaitTreatment(ctx)`, `		_ = s.awaitTreatment`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestReaderLearnsOfDamage"}},
-	},
-	{
-		name:    "scars-in-the-store-only",
+		name:    "ranges-in-the-store-only",
 		holds:   "a repair knows what was lost before, if the store has lost that too",
-		patches: []patch{{"internal/store/pebblestore/repair.go", `return old.with(kept), err`, `return old.with(kept[:0]), err`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKnowsScars"}},
+		patches: []patch{{"internal/store/pebblestore/repair.go", `return r, p.mendAll(o, bad, ranges.with(kept), &r)`, `return r, p.mendAll(o, bad, ranges.with(kept[:0]), &r)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKnowsRanges"}},
 	},
 	{
 		name:    "repair-shorter",
 		holds:   "a row that repair cannot keep leaves an empty place",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.fillRows(sc.hole); err != nil {`, `		if err := error(nil); err != nil || sc.file == "" {`}},
+		patches: []patch{{"internal/store/pebblestore/settle.go", `		if err := s.fillRows(c); err != nil {`, `		if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsAllBut"}},
 	},
 	{
 		name:    "repair-older",
 		holds:   "repair deletes what may be older than what was lost",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.dropOlder(sc); err != nil {`, `		if err := error(nil); err != nil || sc.file == "" {`}},
+		patches: []patch{{"internal/store/pebblestore/settle.go", `		if err := s.dropOlder(r); err != nil {`, `		if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairDrops"}},
 	},
 	{
@@ -241,32 +229,14 @@ var pebbleRules = []rule{
 	{
 		name:    "repair-forgets",
 		holds:   "a repair that is cut off is not taken for a finished one",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := p.writeScars(p.repairing(), holes); err != nil {`, `		if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/store/pebblestore/repair.go", `writeSynced(p.fs, p.repairing, nil)`, `error(nil)`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestCutOffRepair"}},
 	},
 	{
 		name:    "one-manifest",
 		holds:   "a damaged manifest is repaired from its copy, without loss",
-		patches: []patch{{"internal/store/pebblestore/manifestcopy.go", `	if len(inv.manifests) == 0 {`, `	if true {`}},
+		patches: []patch{{"internal/store/pebblestore/manifestcopy.go", `	if missing, err := m.check(p.fs, from, name); missing != "" || err != nil {`, `	if missing, err := m.check(p.fs, from, name); missing == "" || err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheCopy"}},
-	},
-	{
-		name:    "give-up-between-blocks",
-		holds:   "each damaged block of a table costs only what is in it",
-		patches: []patch{{"internal/store/pebblestore/blocks.go", `behind = behind || b == nil`, `if behind = behind || b == nil; behind && len(d.at) > 20 { d.at = d.at[20:] }`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedBlocksCostWhatIsInThem$/^two_blocks$"}},
-	},
-	{
-		name:    "need-the-index",
-		holds:   "a table whose index is damaged is read block by block, around other damage too",
-		patches: []patch{{"internal/store/pebblestore/blocks.go", `if b = decodeBlock(d.schema, d.content[f.from:f.end]); b != nil {`, `if false {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedBlocksCostWhatIsInThem$/^two_blocks_and_the_footer$"}},
-	},
-	{
-		name:    "fill-other-holes",
-		holds:   "no place is emptied but in the hole where its row stood",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `bytes.Compare(rows, upper) >= 0 ||`, `false && bytes.Compare(rows, upper) >= 0 &&`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedBlocksCostWhatIsInThem$/^five_blocks$"}},
 	},
 	{
 		name:    "hide-lost-commits",
@@ -282,27 +252,9 @@ var pebbleRules = []rule{
 	},
 	{
 		name:    "stop-at-options",
-		holds:   "a damaged file of options keeps no store from being repaired",
-		patches: []patch{{"internal/store/pebblestore/repair.go", `if newest == "" {`, `if true {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestRepairSetsADamagedOptionsFileAside$"}},
-	},
-	{
-		name:    "new-history-for-options",
-		holds:   "a repair that loses nothing but a file of options keeps the history id",
-		patches: []patch{{"internal/store/pebblestore/repair.go", `if len(bad) == 0 && len(f.scars) == 0 {`, `if len(bad) < 0 {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestRepairSetsADamagedOptionsFileAside$"}},
-	},
-	{
-		name:    "guess-the-users",
-		holds:   "the users whom a repair gives a conversation are those whom its id proves",
-		patches: []patch{{"internal/store/pebblestore/repair_members.go", `if s.ids.Direct(c.Tenant, a, b) == c.Conv {`, `if s.ids.Direct(c.Tenant, a, b) != (im.ConvID{}) {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestRepairFindsWhoseADirectConversationWas$"}},
-	},
-	{
-		name:    "use-the-damaged-manifest",
-		holds:   "without the newest manifest and its copy the one before is used",
-		patches: []patch{{"internal/store/pebblestore/repair.go", `return missing != "" || err != nil`, `return missing == "never" && err != nil`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheManifestBefore$"}},
+		holds:   "a damaged file of options stops no store",
+		patches: []patch{{"internal/store/pebblestore/guard.go", `return strings.HasPrefix(base, "OPTIONS-")`, `return strings.HasPrefix(base, "OPTIONS.")`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedFileOfOptionsStopsNothing$"}},
 	},
 	{
 		name:    "sector-is-no-damage",

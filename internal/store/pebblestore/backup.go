@@ -193,23 +193,13 @@ func (asIs) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 // readable opens the database in dir without changing anything and says what it
 // is. Its log files must go on from each other.
 func readable(o Options, dir string) (finding, error) {
-	g := &guard{FS: asIs{o.FS}, dir: dir, out: newOutage(o.Log)}
 	var f finding
-	db, err := openPebble(o, g)
+	lost, err := f.read(o, place{fs: asIs{o.FS}, db: dir})
 	if err != nil {
 		return f, fmt.Errorf("the database cannot be read: %w", err)
 	}
-	err = f.load(&own{db: db})
-	if e := db.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return f, fmt.Errorf("the database cannot be read: %w", err)
-	}
-	if d, err := f.inv.checkLogs(o.FS, dir, g.played, nil); err != nil {
-		return f, err
-	} else if d != nil {
-		return f, fmt.Errorf("commits %d to %d are missing", d.First, d.Last)
+	if lost != nil {
+		return f, fmt.Errorf("commits %d to %d are missing", lost.First, lost.Last)
 	}
 	return f, nil
 }

@@ -175,8 +175,8 @@ func (s *Store) logOne(c *commit) {
 	s.queue.mu.Unlock()
 	var buf [3 * binary.MaxVarintLen64]byte
 	err = b.Set(keyCommit, s.last.append(buf[:0]), nil)
-	if sc := s.scarred(); sc != nil && err == nil {
-		err = sc.mark(b)
+	if all := s.damaged(); all != nil && err == nil {
+		err = all.mark(b)
 	}
 	if err == nil {
 		err = caught(func() error { // Pebble panics when its log is broken

@@ -167,8 +167,8 @@ func TestCompactionThatMeetsDamageRests(t *testing.T) {
 			t.Errorf("%d compactions began in 10 s", begun)
 		}
 		awaitMender()
-		if n := len(st.damage.untreated()); n > 0 {
-			t.Errorf("%d tables were not mended", n)
+		if all := st.damage.places(nil); len(all) > 0 {
+			t.Errorf("%q were not mended", all)
 		}
 	})
 }

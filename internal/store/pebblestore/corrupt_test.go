@@ -189,7 +189,7 @@ func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string, rng 
 		t.Errorf("%s: %v\n%s", what, err, fs)
 	}
 	for i, again := range []string{"", " opened again", " damaged again", " opened once more"} {
-		if i == 2 { // it has scars now
+		if i == 2 { // it has damaged ranges now
 			mustClose(t, st)
 			tables := filesOf(t, fs, "sst")
 			path := tables[rng.IntN(len(tables))]

@@ -1,8 +1,6 @@
 package pebblestore
 
 import (
-	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -20,40 +18,32 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// damage is what a running store knows of tables that cannot be read. What meets it
-// fails alone. mendtable.go then rewrites the table: each read of the block would meet the
-// damage again, at the cost of milliseconds, and a compaction would try for ever.
+// damage is what a running store knows of tables that cannot be read. A read that meets
+// one fails alone. Then mendtable.go rewrites the table.
 type damage struct {
 	log *slog.Logger
 	met atomic.Uint64 // times
 
-	news chan struct{} // capacity 1; a token: a wound is new
+	news chan struct{} // capacity 1; a token: files has a new one
 
-	mu     sync.Mutex // tier 0; guards wounds
-	wounds map[string]*wound
-}
-
-// wound is a damaged table that was not mended yet.
-type wound struct {
-	file    string
-	tried   time.Time     // when the mender began with it
-	treated chan struct{} // closed when the mender has ended with it for the first time
+	mu    sync.Mutex           // tier 0; guards files
+	files map[string]time.Time // damaged tables that were not mended yet, and when the mender began with them
 }
 
 func (d *damage) init(log *slog.Logger) {
-	d.log, d.news, d.wounds = log, make(chan struct{}, 1), map[string]*wound{}
+	d.log, d.news, d.files = log, make(chan struct{}, 1), map[string]time.Time{}
 }
 
 // found notes that the table in file is damaged.
 func (d *damage) found(file string, err error) {
 	d.met.Add(1)
 	d.mu.Lock()
-	first := d.wounds[file] == nil
-	if first {
-		d.wounds[file] = &wound{file: file, treated: make(chan struct{})}
+	_, known := d.files[file]
+	if !known {
+		d.files[file] = time.Time{}
 	}
 	d.mu.Unlock()
-	if first {
+	if !known {
 		d.log.Error("stored data is damaged", "file", file, "err", err)
 		wake.Set(d.news)
 	}
@@ -69,79 +59,35 @@ func (d *damage) listen(l *pebble.EventListener) {
 func (d *damage) next(retry time.Duration) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, w := range d.wounds {
-		if time.Since(w.tried) >= retry {
-			w.tried = time.Now()
-			return w.file
+	for file, tried := range d.files {
+		if time.Since(tried) >= retry {
+			d.files[file] = time.Now()
+			return file
 		}
 	}
 	return ""
 }
 
-// treated notes that the mender has ended with a table.
-func (d *damage) treated(file string, healed bool) {
+// mended notes that a table is damaged no more.
+func (d *damage) mended(file string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w := d.wounds[file]
-	if w == nil {
-		return
-	}
-	select {
-	case <-w.treated:
-	default:
-		close(w.treated)
-	}
-	if healed {
-		delete(d.wounds, file)
-	}
+	delete(d.files, file)
 }
-
-// untreated are the tables that the mender has not ended with.
-func (d *damage) untreated() (all []chan struct{}) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, w := range d.wounds {
-		all = append(all, w.treated)
-	}
-	return all
-}
-
-// awaitTreatment waits until what is damaged was treated, within limits: much of it can be
-// read then, and a reader who is told where the hole is does not ask again.
-func (s *Store) awaitTreatment(ctx context.Context) {
-	limit := time.NewTimer(treatWithin)
-	defer limit.Stop()
-	for _, treated := range s.damage.untreated() {
-		select {
-		case <-treated:
-		case <-ctx.Done():
-			return
-		case <-s.stop:
-			return
-		case <-s.out.ch:
-			return
-		case <-limit.C:
-			return
-		}
-	}
-}
-
-// treatWithin is how long a reader waits who has met damage.
-const treatWithin = 2 * time.Second
 
 // maxPlaces is how many damaged places are named.
 const maxPlaces = 20
 
 // places says for people what cannot be read.
-func (d *damage) places(known scars) []string {
+func (d *damage) places(known damagedRanges) []string {
 	var all []string
 	d.mu.Lock()
-	for _, w := range d.wounds {
-		all = append(all, w.file+": not known yet what")
+	for file := range d.files {
+		all = append(all, file+": not known yet what")
 	}
 	d.mu.Unlock()
-	for i := range known {
-		all = append(all, known[i].file+": "+known[i].hole.String())
+	for _, r := range known {
+		all = append(all, r.String())
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
@@ -151,11 +97,14 @@ func (d *damage) places(known scars) []string {
 	return all
 }
 
-// String names what may be lost in a hole.
-func (h hole) String() string {
-	from, to := place1(h.from), place1(h.to)
-	if len(h.from) >= convKeyLen && len(h.to) >= convKeyLen && string(h.from[:convKeyLen]) == string(h.to[:convKeyLen]) && h.from[0] == kindRow {
-		return fmt.Sprintf("%s to seq %d", from, lastSeqBelow(h.to))
+// String names the file, and what may be lost.
+func (r damagedRange) String() string { return r.File + ": " + r.keyRange.String() }
+
+// String names what may be lost in a range.
+func (r keyRange) String() string {
+	from, to := nameOfKey(r.From), nameOfKey(r.To)
+	if len(r.From) >= convKeyLen && len(r.To) >= convKeyLen && string(r.From[:convKeyLen]) == string(r.To[:convKeyLen]) && r.From[0] == kindRow {
+		return fmt.Sprintf("%s to seq %d", from, lastSeqBelow(r.To))
 	}
 	return from + " to " + to
 }
@@ -183,8 +132,8 @@ var kindNames = map[byte]string{
 	kindMark: "reactions, pins, threads and mentions in",
 }
 
-// place1 names one key.
-func place1(key []byte) string {
+// nameOfKey names one key.
+func nameOfKey(key []byte) string {
 	if len(key) == 0 {
 		return "the beginning"
 	}
@@ -203,7 +152,7 @@ func place1(key []byte) string {
 	case key[0] == kindFeed && len(key) >= feedKeyLen:
 		return fmt.Sprintf("feed entry %d", binary.BigEndian.Uint64(key[3:]))
 	case key[0] == kindRecord && len(key) >= tableKeyLen:
-		return placeOfRecord(store.Table(key[1]), binary.BigEndian.Uint32(key[2:]), strings.TrimRight(string(key[tableKeyLen:]), "\x00"))
+		return nameOfRecord(store.Table(key[1]), binary.BigEndian.Uint32(key[2:]), strings.TrimRight(string(key[tableKeyLen:]), "\x00"))
 	}
 	return fmt.Sprintf("key %q", key)
 }
@@ -215,9 +164,9 @@ var tableNames = map[store.Table]string{
 	store.LastSeen: "time of being online last of", store.Blocks: "block by", store.Peers: "user who has written to",
 }
 
-// placeOfRecord names one record. A hash is of no use to people; its first bytes tell
+// nameOfRecord names one record. A hash is of no use to people; its first bytes tell
 // one record from others.
-func placeOfRecord(t store.Table, tenant uint32, key string) string {
+func nameOfRecord(t store.Table, tenant uint32, key string) string {
 	name, ok := tableNames[t]
 	if !ok {
 		name = fmt.Sprintf("record of table %d", t)
@@ -244,10 +193,9 @@ func placeOfRecord(t store.Table, tenant uint32, key string) string {
 	return fmt.Sprintf("%s %q", name, key)
 }
 
-// lostKeys says what to do if h may have held admin keys.
-func (h hole) lostKeys() string {
-	keys := hole{recordKey(store.Tokens, 0, nil), recordKey(store.Tokens, 1, nil)}
-	if bytes.Compare(h.from, keys.to) >= 0 || bytes.Compare(h.to, keys.from) <= 0 {
+// lostKeys says what to do if r may have held admin keys.
+func (r keyRange) lostKeys() string {
+	if !r.overlaps(recordKey(store.Tokens, 0, nil), recordKey(store.Tokens, 1, nil)) {
 		return ""
 	}
 	return "admin keys may be lost: if the command line is told unauthenticated, make a new key with another admin key, " +

@@ -29,10 +29,10 @@ func Examine(o Options) (Examined, error) {
 		v.Refused = err
 		return v, nil
 	}
-	for _, sc := range f.scars {
-		v.Damage = append(v.Damage, sc.file+": "+sc.hole.String())
+	for _, r := range f.ranges {
+		v.Damage = append(v.Damage, r.String())
 	}
-	all, err := p.tables(o)
+	all, _, err := p.tables(o)
 	if err != nil {
 		return v, err
 	}
@@ -46,15 +46,14 @@ func Examine(o Options) (Examined, error) {
 	}
 	po := tableOptions(o)
 	for _, t := range bad {
-		holes, err := salvage(po, p.fs, p.fs.PathJoin(p.db, t.name), t, nil)
+		lost, err := salvage(po, p.fs, p.fs.PathJoin(p.db, t.name), t, nil)
 		if err != nil {
 			return v, fmt.Errorf("read table %s: %w", t.name, err)
 		}
-		if len(holes) == 0 {
+		if lost == nil {
 			v.Damage = append(v.Damage, t.name+": all entries can be read")
-		}
-		for _, h := range holes {
-			v.Damage = append(v.Damage, t.name+": "+h.String())
+		} else {
+			v.Damage = append(v.Damage, lost.of(t, 0).String())
 		}
 	}
 	return v, nil

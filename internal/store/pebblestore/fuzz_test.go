@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/store"
@@ -30,17 +29,15 @@ func FuzzFiles(f *testing.F) {
 		testimony{store: 1, n: 2, timeMs: 3, log: 4}.encode(), slot[:bytes.LastIndexFunc(slot[:], func(r rune) bool { return r != 0 })+1], slot[20:200], b, b,
 		tarOf(f, map[string]string{streamFolder + "/000001.sst": "x", streamFolder + "/" + manifestName: string(b), streamFolder + "/" + manifestSum: string(sumLine(b))}),
 		[]byte(`{"store":"0000000000000001","history":"0000000000000002","commit":3,"time_ms":4,"folder":"x"}`),
-		scar{hole: hole{from: []byte("a"), to: []byte("b")}, timeMs: 5}.encode(), last{1, 2, 3}.append(nil), identity{store: 1}.encode(),
-		store.AppendRowHead(nil, store.RowHead{Pos: 7, After: 6, MAC: 5}), append(bytes.Repeat([]byte{1, 0, 7}, 30), 0),
+		damagedRanges{{keyRange: keyRange{[]byte("a"), []byte("b")}, N: 1}}.encode(), last{1, 2, 3}.append(nil), identity{store: 1}.encode(),
+		store.AppendRowHead(nil, store.RowHead{Pos: 7, After: 6, MAC: 5}),
 	} {
 		f.Add(byte(kind), b)
 	}
 	f.Add(byte(2), binary.AppendUvarint([]byte{1}, 1<<60)) // more files than there are bytes
-	po := &pebble.Options{}
-	po.EnsureDefaults()
 	name := filepath.Join(f.TempDir(), "mark")
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
-		switch kind % 12 {
+		switch kind % 11 {
 		case 0, 1: // a whole witness: its slots, and what is behind them
 			s := new(slots)
 			for i := range 4 {
@@ -57,7 +54,7 @@ func FuzzFiles(f *testing.F) {
 			}
 		case 3, 4:
 			parts := map[string][]byte{manifestName: b, manifestSum: sumLine(b)}
-			if kind%12 == 4 {
+			if kind%11 == 4 {
 				parts[manifestSum] = b
 			}
 			wantBad(t, b, func() error { _, err := parseManifest("dir", parts); return err })
@@ -79,11 +76,9 @@ func FuzzFiles(f *testing.F) {
 			}
 			_, _ = readStoreMark(name) // an error says what to do
 		case 7:
-			key := scar{n: 1}.key()
-			if s, err := parseScar(key, b); err == nil && !bytes.Equal(must(parseScar(key, s.encode())).from, s.from) {
-				t.Errorf("%x is read as %+v", b, s)
+			if all, err := parseRanges(b); err == nil && len(must(parseRanges(all.encode()))) != len(all) {
+				t.Errorf("%x is read as %+v", b, all)
 			}
-			_, _ = parseScar(b, nil)
 		case 8:
 			if l, err := parseLast(b); err == nil && must(parseLast(l.append(nil))) != l {
 				t.Errorf("%x is read as %+v", b, l)
@@ -99,10 +94,6 @@ func FuzzFiles(f *testing.F) {
 			}
 			if again, rest, err := store.SplitRow(append(store.AppendRowHead(nil, h), wire...)); err != nil || again != h || string(rest) != string(wire) {
 				t.Errorf("%x: got %+v %x, %v after encoding %+v again", b, again, rest, err, h)
-			}
-		case 11:
-			if len(b) > 0 {
-				_ = decodeBlock(po.KeySchemas[po.KeySchema], b) // nil: it is no block
 			}
 		}
 	})

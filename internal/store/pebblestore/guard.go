@@ -93,6 +93,25 @@ func (g *guard) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	return f, err
 }
 
+// List implements vfs.FS. It leaves out the files of Pebble's options, which are for people:
+// Pebble refuses a damaged one, and writes a new one when it opens.
+func (g *guard) List(dir string) ([]string, error) {
+	names, err := g.FS.List(dir)
+	return slices.DeleteFunc(names, isOptions), err
+}
+
+func isOptions(base string) bool { return strings.HasPrefix(base, "OPTIONS-") }
+
+// dropOptions removes the files of options before Pebble writes a new one.
+func (g *guard) dropOptions() {
+	names, _ := g.FS.List(g.dir) // the next start removes what is left
+	for _, n := range names {
+		if isOptions(n) {
+			_ = g.FS.Remove(g.PathJoin(g.dir, n))
+		}
+	}
+}
+
 // Create implements vfs.FS.
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := g.usable(); err != nil {

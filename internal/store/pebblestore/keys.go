@@ -30,6 +30,9 @@ import (
 //	epoch       epoch(8)
 //	commit      uvarint n, uvarint time_ms, uvarint pos; written by every batch
 //	trim        pos(8): the feed is forgotten up to here
+//	scrub       time(8), Unix milliseconds: the last pass of the scrub ended
+//	damaged     the damaged ranges, as JSON; ranges.go
+//	ok key      uvarint n: key is sound as far as the ranges up to n go
 //
 // n counts the batches since the store was made, of whatever kind; the witness
 // is about n. pos is the position of the only feed.
@@ -78,6 +81,16 @@ func convKey(kind byte, c im.Key) []byte {
 	b := make([]byte, convKeyLen, rowKeyLen+im.MaxUser)
 	putConvKey(b, kind, c)
 	return b
+}
+
+// convRange has the keys of a kind that are of c.
+func convRange(kind byte, c im.Key) keyRange {
+	return keyRange{convKey(kind, c), after(convKey(kind, c))}
+}
+
+// keyOf is the conversation in the key of one of its records or rows.
+func keyOf(k []byte) im.Key {
+	return im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(k[1:])), Conv: im.ConvID(k[5:convKeyLen])}
 }
 
 func putRowKey(b []byte, c im.Key, seq im.Seq) {

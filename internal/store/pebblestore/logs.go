@@ -78,18 +78,11 @@ func commitOf(repr []byte) (uint64, bool) {
 // closes a log file: the rest of a block and an empty chunk. A commit has more.
 const trailerBytes = 18 + 11
 
-// checkLogs looks for commits that are missing in the log files that Pebble has
-// replayed. The newest commit shows what the last file lacks, and Pebble refuses
-// most damage to the others; but it takes one changed bit in the number of a
-// chunk for the end of the file. So these must go on from each other and reach
-// to their end.
-//
-// If each is not nil, Pebble has not replayed the files: each gets all batches, and what
-// Pebble would refuse is an error.
+// checkLogs passes all batches of the log files that Pebble would replay to each, and looks
+// for commits that are missing. The newest commit shows what the last file lacks. A replay
+// takes one changed bit in the number of a chunk for the end of the file. So the files must
+// go on from each other and reach to their end. What Pebble would refuse is an error.
 func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64, each func(repr []byte) error) (*Damaged, error) {
-	if len(replayed) < 2 && each == nil {
-		return nil, nil
-	}
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
 		return nil, err
@@ -109,9 +102,6 @@ func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64, each func
 				}
 				n = c
 			}
-			if each == nil {
-				return whole && gap == nil
-			}
 			failed = each(repr)
 			return failed == nil
 		})
@@ -119,7 +109,7 @@ func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64, each func
 		switch {
 		case failed != nil:
 			return nil, failed
-		case each != nil && err != nil && !torn:
+		case err != nil && !torn:
 			return nil, fmt.Errorf("read log file %s: %w", logName(uint64(l.Num)), err)
 		case gap != nil:
 			continue // says more than the length

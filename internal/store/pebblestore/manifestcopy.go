@@ -19,25 +19,21 @@ func copyPath(fs vfs.FS, dir string, number uint64) string {
 	return fs.PathJoin(dir, copyName(number))
 }
 
-// restoreManifest puts the copy in the place of the newest manifest of the inventory if
-// that is damaged. It returns the name of the manifest if it is whole now.
-func (p place) restoreManifest(inv inventory) (string, error) {
-	if len(inv.manifests) == 0 {
-		return "", nil
-	}
-	m := inv.manifests[len(inv.manifests)-1]
+// restoreManifest puts the copy in the place of a manifest that is damaged. It tells
+// whether the manifest is whole now.
+func (p place) restoreManifest(m manifest) (whole bool, err error) {
 	name := manifestFile(m.number)
 	to := p.fs.PathJoin(p.db, name)
 	if missing, err := m.check(p.fs, to, name); missing == "" || err != nil {
-		return name, err
+		return err == nil, err
 	}
 	from := copyPath(p.fs, p.db, m.number)
 	if missing, err := m.check(p.fs, from, name); missing != "" || err != nil {
-		return "", err
+		return false, err
 	}
 	fresh := p.fs.PathJoin(p.dir, "manifest.new")
 	if err := vfs.LimitedCopy(p.fs, from, fresh, int64(m.length)); err != nil {
-		return "", err
+		return false, err
 	}
-	return name, p.replace(fresh, name)
+	return true, p.replace(fresh, name)
 }

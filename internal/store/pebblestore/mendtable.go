@@ -10,14 +10,14 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/rangekey"
-	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // mendAgain is how long a table that could not be mended is left alone.
 const mendAgain = 10 * time.Second
 
-// mender mends the tables that were found to be damaged, until Close.
+// mender mends the tables that were found to be damaged, until Close. A compaction would
+// meet the damage again and again, and writes stop when too many tables wait for it.
 func (s *Store) mender() {
 	tick := time.NewTicker(mendAgain)
 	defer tick.Stop()
@@ -31,15 +31,10 @@ func (s *Store) mender() {
 		case <-tick.C:
 		}
 		for file := s.damage.next(mendAgain); file != ""; file = s.damage.next(mendAgain) {
-			err := s.treat(file)
-			if err != nil && !errors.Is(err, errClosed) {
+			if err := s.treat(file); err == nil {
+				s.damage.mended(file)
+			} else if !errors.Is(err, errClosed) {
 				s.log.Error("mend table failed", "file", file, "err", err)
-			}
-			s.damage.treated(file, err == nil)
-			select {
-			case <-s.stop:
-				return
-			default:
 			}
 		}
 	}
@@ -48,14 +43,11 @@ func (s *Store) mender() {
 // treat mends a table, if it is in use, and damaged when it is read once more.
 func (s *Store) treat(file string) error {
 	t, err := s.tableOf(file)
-	if err != nil {
+	if err != nil || t == nil { // it is in use no more
 		return err
 	}
-	if t == nil { // it is in use no more
-		return nil
-	}
 	p := s.o.place()
-	was, err := checkTable(s.readerOptions(), p.fs, p.db, *t, nil)
+	was, err := checkTable(tableOptions(s.o), p.fs, p.db, *t, nil)
 	if err != nil {
 		return err
 	}
@@ -64,17 +56,6 @@ func (s *Store) treat(file string) error {
 		return nil
 	}
 	return s.mend(*t)
-}
-
-// readerOptions are those of tables that are read without Pebble's database.
-func (s *Store) readerOptions() *pebble.Options {
-	return tableOptions(s.o)
-}
-
-func tableOptions(o Options) *pebble.Options {
-	po := pebbleOptions(o, o.FS, newOutage(o.Log))
-	po.EnsureDefaults()
-	return po
 }
 
 // tableOf is the table in use with that file; nil: there is none.
@@ -97,14 +78,15 @@ func (s *Store) tableOf(file string) (*table, error) {
 // opened again for that: Pebble keeps the index of a table in memory.
 func (s *Store) mend(t table) error {
 	p := s.o.place()
-	fresh := p.fs.PathJoin(p.dir, "table.new")
-	holes, err := mendTable(s.readerOptions(), p.fs, p.db, fresh, t)
+	lost, err := mendTable(tableOptions(s.o), p.fs, p.db, p.freshTable(), t)
 	if err != nil {
 		return err
 	}
-	scars, err := s.scar(t, holes)
-	if err != nil {
-		return err
+	var fresh *damagedRange
+	if lost != nil {
+		if fresh, err = s.lose(t, *lost); err != nil {
+			return err
+		}
 	}
 	aside, err := p.newAside()
 	if err != nil {
@@ -119,7 +101,7 @@ func (s *Store) mend(t table) error {
 		if err := closePebble(s.db, s.guard); err != nil {
 			return err
 		}
-		if err := p.replace(fresh, t.name); err != nil {
+		if err := p.replaceTable(t.name); err != nil {
 			return err
 		}
 		s.guard.pace.hurry()
@@ -138,86 +120,68 @@ func (s *Store) mend(t table) error {
 		s.out.fail(fmt.Errorf("mend %s: %w", t.name, err))
 		return err
 	}
-	for _, h := range holes {
-		s.log.Error("stored data is lost", "file", t.name, "lost", h.String())
-	}
 	s.log.Warn("table was mended", "file", t.name, "aside", aside, "took", time.Since(begun))
-	return s.markNewer(scars)
+	if fresh == nil {
+		return nil
+	}
+	s.log.Error("stored data is lost", "file", t.name, "lost", fresh.String())
+	return s.markNewer(*fresh)
 }
 
-// scar makes the loss durable, before it happens.
-func (s *Store) scar(t table, holes []hole) (fresh scars, err error) {
-	if len(holes) == 0 {
-		return nil, nil
+// lose makes a loss durable, before it happens. If the table was busy when it was to be
+// mended before, the range is known.
+func (s *Store) lose(t table, lost loss) (*damagedRange, error) {
+	all := slices.Clone(s.damaged())
+	i := slices.IndexFunc(all, func(r damagedRange) bool {
+		return r.File == t.name && bytes.Equal(r.From, lost.From) && bytes.Equal(r.To, lost.To)
+	})
+	if i < 0 {
+		i = len(all)
+		all = append(all, lost.of(t, all.last()+1))
 	}
-	old := s.scarred()
-	for i, h := range holes {
-		fresh = append(fresh, scar{hole: h, n: old.last() + 1 + uint64(i), file: t.name, timeMs: uint64(s.o.Now().UnixMilli()), maxSeq: t.maxSeq})
-	}
-	all := slices.Concat(old, fresh)
-	p := s.o.place()
-	if err := p.writeScars(p.scarsFile(), all); err != nil {
+	if err := s.o.place().writeRanges(all); err != nil {
 		return nil, err
 	}
-	return fresh, s.write(context.Background(), 1024, func(b *pebble.Batch) error {
-		s.scars.Store(&all) // before what is staged after this: it is marked
-		return all.put(b)   // the old ones too: they may have been in the table
+	return &all[i], s.write(context.Background(), 1024, func(b *pebble.Batch) error {
+		s.ranges.Store(&all) // before what is staged after this: it is marked
+		return b.Set(keyRanges, all.encode(), nil)
 	})
 }
 
-// markNewer marks the keys in fresh scars that are newer than all that was lost there.
-// One that is not sound as far as an older scar goes has no use of it.
-func (s *Store) markNewer(fresh scars) error {
-	for _, sc := range fresh {
-		keys, err := s.newer(sc)
+// markNewer marks the keys in a fresh range that are newer than all that was lost there,
+// unless an older range has them damaged.
+func (s *Store) markNewer(fresh damagedRange) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	all := s.damaged()
+	keys, err := s.newer(fresh, all[:slices.IndexFunc(all, func(r damagedRange) bool { return r.N == fresh.N })])
+	s.leave()
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(keys, 1000) {
+		err := s.write(context.Background(), 64*len(part), func(b *pebble.Batch) error { return setMarks(b, part, fresh.N) })
 		if err != nil {
 			return err
-		}
-		for part := range slices.Chunk(keys, 1000) {
-			err := s.write(context.Background(), 64*len(part), func(b *pebble.Batch) error { return setMarks(b, part, sc.n) })
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// newer are the keys that markNewer marks in one scar.
-func (s *Store) newer(sc scar) ([][]byte, error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	all := s.scarred()
-	older := all[:slices.IndexFunc(all, func(o scar) bool { return o.n == sc.n })]
-	keys, err := newer(s.db, sc.hole, sc.maxSeq)
-	if err != nil {
-		return nil, err
-	}
-	return s.undoubted(keys, older)
-}
-
-// undoubted are those of keys that are not doubted.
-func (s *Store) undoubted(keys [][]byte, some scars) (sure [][]byte, err error) {
-	for _, k := range keys {
-		if bad, err := s.doubted(k, some); err != nil {
-			return nil, err
-		} else if !bad {
-			sure = append(sure, k)
-		}
-	}
-	return sure, nil
-}
-
-// newer are the keys of h that were written after seq of Pebble.
-func newer(db *pebble.DB, h hole, seq uint64) (keys [][]byte, err error) {
-	err = db.ScanInternal(context.Background(), block.CategoryUnknown, h.from, h.to,
+// newer are the keys in r that were written after all that its table had. Those that have
+// a mark and those that are damaged by older ranges are left out.
+func (s *Store) newer(r damagedRange, older damagedRanges) (keys [][]byte, err error) {
+	err = s.db.ScanInternal(context.Background(), 0, r.From, r.To,
 		func(k *pebble.InternalKey, _ pebble.LazyValue, _ pebble.IteratorLevel) error {
-			if uint64(k.SeqNum()) > seq {
+			if uint64(k.SeqNum()) <= r.MaxSeq {
+				return nil
+			}
+			n, err := s.markOf(k.UserKey)
+			if o := older.having(k.UserKey); err == nil && n < r.N && (o == nil || n >= o.N) {
 				keys = append(keys, bytes.Clone(k.UserKey))
 			}
-			return nil
+			return err
 		},
 		func(_, _ []byte, _ pebble.SeqNum) error { return nil },
 		func(_, _ []byte, _ []rangekey.Key) error { return nil }, nil, nil)
@@ -298,6 +262,12 @@ func (p place) keepAside(aside, name string) error {
 	return syncDir(p.fs, aside)
 }
 
+// freshTable is where the table is written that replaces a damaged one.
+func (p place) freshTable() string { return p.fs.PathJoin(p.dir, "table.new") }
+
+// replaceTable puts it in the place of a file of the database.
+func (p place) replaceTable(name string) error { return p.replace(p.freshTable(), name) }
+
 // replace puts the file fresh in the place of a file of the database.
 func (p place) replace(fresh, name string) error {
 	if err := p.fs.Rename(fresh, p.fs.PathJoin(p.db, name)); err != nil {
@@ -307,11 +277,4 @@ func (p place) replace(fresh, name string) error {
 		return err
 	}
 	return syncDir(p.fs, p.dir)
-}
-
-// each calls fn for the keys with a prefix.
-func (s *Store) each(prefix []byte, fn func(k, v []byte) error) error {
-	return s.scan(context.Background(), prefix, after(bytes.Clone(prefix)), func(k, v []byte) (bool, error) {
-		return true, fn(k, v)
-	})
 }

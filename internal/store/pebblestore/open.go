@@ -28,6 +28,9 @@ type place struct {
 	lock    string
 	pid     string
 	rewound string // what proved that the store is an earlier state; see Refute
+
+	ranges    string // the damaged ranges
+	repairing string // is there while a repair changes the store
 }
 
 func (o Options) place() place {
@@ -35,6 +38,7 @@ func (o Options) place() place {
 	for name, path := range map[string]*string{
 		"store": &p.db, "store.new": &p.birth, "witness": &p.witness,
 		"ballast": &p.ballast, "lock": &p.lock, "pid": &p.pid, "rewound": &p.rewound,
+		"damaged-ranges": &p.ranges, "repairing": &p.repairing,
 	} {
 		*path = o.FS.PathJoin(o.Dir, name)
 	}
@@ -195,14 +199,14 @@ func writeFile(fs vfs.FS, path, text string) error {
 
 // finding is what a store turned out to hold.
 type finding struct {
-	slots slots
-	inv   inventory
-	acked testimony
-	id    identity
-	last  last
-	epoch im.Epoch
-	trim  im.Pos
-	scars scars
+	slots  slots
+	inv    inventory
+	acked  testimony
+	id     identity
+	last   last
+	epoch  im.Epoch
+	trim   im.Pos
+	ranges damagedRanges
 
 	unmarked bool // the store mark is missing
 }
@@ -250,7 +254,7 @@ func inspect(o Options, p place) (*finding, error) {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	f.slots = *s
-	if _, err := p.fs.Stat(p.repairing()); err == nil {
+	if _, err := p.fs.Stat(p.repairing); err == nil {
 		return nil, damaged("a repair was cut off", nil)
 	} else if !isNotExist(err) {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
@@ -269,10 +273,7 @@ func inspect(o Options, p place) (*finding, error) {
 	} else if missing != "" {
 		return nil, damaged(missing, nil)
 	}
-	lost, err := f.read(o, p, false)
-	if errors.Is(err, errOdd) {
-		lost, err = f.read(o, p, true)
-	}
+	lost, err := f.read(o, p)
 	var corrupt *unreadable
 	if errors.As(err, &corrupt) {
 		return nil, damaged("the database cannot be read", corrupt.cause)
@@ -291,26 +292,24 @@ func inspect(o Options, p place) (*finding, error) {
 		lost.Dir, lost.WitnessedMs = p.dir, f.acked.timeMs
 		return nil, lost
 	}
+	kept, err := p.readRanges()
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	f.ranges = f.ranges.with(kept)
 	return f, f.checkRewound(o, p)
 }
 
-// read reads what the store says of itself, and looks for what its log lacks. It replays
-// the log only if asked to. Errors: *unreadable, errOdd, and those of the system.
-func (f *finding) read(o Options, p place, replay bool) (lost *Damaged, err error) {
-	g := &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), inv: f.inv}
-	if !replay {
-		g.FS = unreplayed{p.fs}
-	}
+// read reads what the store says of itself, and looks for what its log lacks.
+// Errors: *unreadable, and those of the system.
+func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
+	g := &guard{FS: unreplayed{p.fs}, dir: p.db, out: newOutage(o.Log), inv: f.inv}
 	db, err := openPebble(o, g)
 	if err != nil {
 		return nil, asUnreadable(err)
 	}
-	w, each := &own{db: db, logged: map[string][]byte{}}, (func([]byte) error)(nil)
-	if !replay {
-		each = w.add
-	}
-	lost, err = f.inv.checkLogs(p.fs, p.db, g.played, each)
-	if err != nil && !errors.Is(err, errOdd) {
+	w := &own{db: db, logged: map[string][]byte{}}
+	if lost, err = f.inv.checkLogs(p.fs, p.db, g.played, w.add); err != nil {
 		err = asUnreadable(err)
 	}
 	if err == nil {
@@ -351,6 +350,9 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po := pebbleOptions(o, apart{g}, g.out)
 	po.ReadOnly = g.wit == nil
 	po.ErrorIfNotExists = g.wit == nil || len(g.inv.manifests) > 0
+	if g.wit != nil {
+		g.dropOptions()
+	}
 	if g.damage != nil {
 		g.damage.listen(po.EventListener)
 	}
@@ -424,7 +426,10 @@ func (f *finding) load(w *own) error {
 	} else if len(b) == 8 {
 		f.trim = im.Pos(binary.BigEndian.Uint64(b))
 	}
-	f.scars, err = w.scars()
+	if b, err = get(keyRanges); err != nil {
+		return err
+	}
+	f.ranges, err = parseRanges(b)
 	return err
 }
 
@@ -523,8 +528,12 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		stop: make(chan struct{}), idle: make(chan struct{}), logged: make(chan struct{}),
 	}
 	s.damage.init(o.Log)
-	if len(f.scars) > 0 {
-		s.scars.Store(&f.scars)
+	if len(f.ranges) > 0 {
+		s.ranges.Store(&f.ranges)
+		if err := p.writeRanges(f.ranges); err != nil { // a restored backup has none
+			_ = w.close() // the first error says more
+			return nil, fmt.Errorf("open %s: %w", p.dir, err)
+		}
 	}
 	g := &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone(), damage: &s.damage}
 	s.guard, s.pace = g, &g.pace

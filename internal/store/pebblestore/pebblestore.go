@@ -17,8 +17,8 @@
 // gone; a table is missing or has another size. The start is refused, and
 // nothing is changed. A damaged block of a table is noticed by whatever reads
 // it, which fails alone. mendtable.go then rewrites the table without the block, and
-// scar.go keeps the keys damaged that it had. scrub.go reads all tables once a
-// week. salvage.go is what Repair does with damaged tables.
+// ranges.go keeps the keys damaged that it may have had. scrub.go reads all tables once a
+// week. settle.go is what Repair does with damaged ranges.
 //
 // # Files
 //
@@ -31,10 +31,10 @@
 //   - A start: open.go, folder.go, replay.go (what a start looks for in the log before it
 //     writes), logs.go (reads log files), rewound.go, refused.go (what a start says that lacks
 //     something).
-//   - Damaged tables: damage.go (what is known of them), tables.go, blocks.go, mendtable.go,
-//     scar.go, scarfile.go, scrub.go.
-//   - Repair: repair.go, repair_members.go (members of conversations that have lost them),
-//     salvage.go, lostrow.go, manifestcopy.go, examine.go (looks and changes nothing).
+//   - Damaged tables: damage.go (what is known of them), tables.go (reads and rewrites one),
+//     mendtable.go, ranges.go, scrub.go.
+//   - Repair: repair.go, settle.go, lostrow.go, manifestcopy.go, examine.go (looks and
+//     changes nothing).
 //   - Backups: backup.go, checkpoint.go, copier.go, manifest.go (what is in a backup),
 //     restore.go.
 //
@@ -96,7 +96,7 @@ type Store struct {
 	pace    *pace
 	looking atomic.Bool // checkTables is under way
 	damage  damage
-	scars   atomic.Pointer[scars] // nil: none
+	ranges  atomic.Pointer[damagedRanges] // nil: none
 
 	scrubBytes, scrubFound atomic.Uint64 // of all passes since the start
 	scrubAt                atomic.Int64  // when the last pass ended, Unix milliseconds; 0: never
@@ -181,7 +181,7 @@ func (s *Store) Writable() error {
 // Stats implements store.Store. DiskBytes leaves the ballast out.
 func (s *Store) Stats() store.Stats {
 	t := store.Stats{
-		Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load(), DamageMet: s.damage.met.Load(), Damage: s.damage.places(s.scarred()),
+		Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load(), DamageMet: s.damage.met.Load(), Damage: s.damage.places(s.damaged()),
 	}
 	t.ScrubMs, t.ScrubBytes, t.ScrubFound = uint64(s.scrubAt.Load()), s.scrubBytes.Load(), s.scrubFound.Load()
 	if s.enter() == nil {

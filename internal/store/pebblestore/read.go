@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -43,7 +44,7 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return s.lookup(key)
 }
 
-// lookup is get, also of what stands in a scar.
+// lookup is get, also in a damaged range.
 func (s *Store) lookup(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
 	switch {
@@ -57,17 +58,8 @@ func (s *Store) lookup(key []byte) ([]byte, error) {
 }
 
 // read runs f between enter and leave. What f read is discarded if the store
-// has failed meanwhile: it may not be durable. An error that tells of damage
-// comes when the damage was treated.
+// has failed meanwhile: it may not be durable.
 func (s *Store) read(ctx context.Context, f func() error) error {
-	err := s.reading(ctx, f)
-	if errors.Is(err, store.ErrCorrupt) {
-		s.awaitTreatment(ctx)
-	}
-	return err
-}
-
-func (s *Store) reading(ctx context.Context, f func() error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -128,9 +120,10 @@ func (s *Store) walk(ctx context.Context, lower, upper []byte, first, next func(
 
 // LastRow implements store.Store.
 func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err error) {
+	rows := convRange(kindRow, c)
 	err = s.read(ctx, func() error {
 		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{
-			LowerBound: convKey(kindRow, c), UpperBound: after(convKey(kindRow, c)),
+			LowerBound: rows.From, UpperBound: rows.To,
 		})
 		if err != nil {
 			return asRead(err)
@@ -157,33 +150,29 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err erro
 
 // lastSound is nil if no row above row can have been lost. That is so if row, or a row
 // below it, was appended after the loss: its owner knew the head then, and all that came
-// above it since is newer too. A rewrite tells nothing of what stood above it.
+// above it since is newer too. A rewrite tells nothing of the rows above it.
 func (s *Store) lastSound(c im.Key, row *store.Row) error {
-	lower, end := convKey(kindRow, c), after(convKey(kindRow, c))
+	rows := convRange(kindRow, c)
+	from := rows.From
 	if row != nil {
-		lower = rowKey(c, row.Seq)
+		from = rowKey(c, row.Seq)
 	}
-	all := s.scarred()
-	for i := range all {
-		if all[i:i+1].over(lower, end) == nil {
+	for _, r := range s.damaged() {
+		if !r.overlaps(from, rows.To) {
 			continue
 		}
-		if err := s.endSound(&all[i], hole{convKey(kindRow, c), end}); err != nil {
+		if err := s.endSound(&r, slices.MaxFunc([][]byte{r.From, rows.From}, bytes.Compare), rows.To); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endSound is nil if the loss of a scar came before the last rows of a conversation.
-func (s *Store) endSound(sc *scar, rows hole) error {
-	from := rows.from
-	if bytes.Compare(sc.from, from) > 0 {
-		from = sc.from
-	}
+// endSound is nil if one of the last rows of a conversation was appended after the loss of r.
+func (s *Store) endSound(r *damagedRange, from, to []byte) error {
 	appended := false
-	err := s.scanDown(context.Background(), from, rows.to, func(k, v []byte) (bool, error) {
-		if n, err := s.markOf(k); n < sc.n {
+	err := s.scanDown(context.Background(), from, to, func(k, v []byte) (bool, error) {
+		if n, err := s.markOf(k); n < r.N {
 			return false, err
 		}
 		h, _, err := store.SplitRow(v)
@@ -193,7 +182,7 @@ func (s *Store) endSound(sc *scar, rows hole) error {
 	if err != nil || appended {
 		return err
 	}
-	return s.scarMet(sc)
+	return s.refuse(r)
 }
 
 // seqOf is the seq in a row's key.
@@ -225,12 +214,12 @@ func (s *Store) rows(ctx context.Context, c im.Key, from, to im.Seq, down bool, 
 	err := s.read(ctx, func() error {
 		stopped := false
 		lower, upper := rowKey(c, from), after(rowKey(c, to))
-		scarred := s.scarred().over(lower, upper) != nil
+		damaged := s.damaged().over(lower, upper) != nil
 		err := scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
 			if seq := seqOf(k); seq != next {
 				return false, fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
 			}
-			if scarred {
+			if damaged {
 				if err := s.sound(k); err != nil { // it may be one that was rewritten
 					return false, err
 				}

@@ -14,8 +14,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/wal"
-
-	"github.com/petrel-im/petrel/internal/store"
 )
 
 // ErrSound is returned by Repair for a store that Open takes.
@@ -27,8 +25,7 @@ type Report struct {
 
 	Recovered   uint64 // number of the last commit that is kept
 	RecoveredMs uint64 // its time, Unix milliseconds
-	HistoryID   uint64 // the new one, unless SameHistory
-	SameHistory bool   // what was damaged had nothing in it: the store is as it was
+	HistoryID   uint64 // the new one
 
 	// LostFrom and LostTo are the numbers of the commits that were acked and are gone,
 	// with all that was in them, 0 if there are none. LostMs is the time of the last.
@@ -48,8 +45,7 @@ type Report struct {
 //
 // Of a table that is missing or damaged it keeps what can be read. Rows that are gone
 // become empty places, so the seqs of a conversation stay without holes; the report
-// names them. A store that has lost nothing but a file of options keeps its history id.
-// ErrSound: nothing was wrong, in the tables neither.
+// names them. ErrSound: nothing was wrong, in the tables neither.
 func Repair(o Options) (Report, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -77,41 +73,20 @@ func repair(o Options, p place) (Report, error) {
 		return Report{}, err
 	}
 	r := Report{}
-	if err := p.dropOptions(o, &r); err != nil {
-		return Report{}, err
-	}
 	f, err := inspect(o, p)
-	if err == nil { // as far as a start looks
-		all, err := p.tables(o)
-		if err != nil {
-			return Report{}, err
-		}
-		bad, err := p.damagedTables(o, all)
-		if err != nil {
-			return Report{}, err
-		}
-		if len(bad) == 0 && len(f.scars) == 0 && len(r.Files) == 0 {
-			return Report{}, ErrSound
-		}
-		if len(bad) == 0 && len(f.scars) == 0 {
-			r.Found = &Damaged{Dir: p.dir, Missing: "the file " + r.Files[len(r.Files)-1] + " is damaged"}
-			r.Recovered, r.RecoveredMs, r.HistoryID, r.SameHistory = f.last.n, f.last.timeMs, f.id.history, true
-			return r, nil
-		}
+	d, damaged := errors.AsType[*Damaged](err)
+	switch {
+	case err == nil: // as far as a start looks
 		r.Found = &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}
-		err = p.mendAll(o, bad, &r)
-		return r, err
-	}
-	if d, ok := errors.AsType[*Damaged](err); ok && !d.Rewound {
+	case damaged && !d.Rewound:
 		r.Found = d
-	} else {
+		if err := p.restoreMarkers(); err != nil {
+			return Report{}, err
+		}
+	default:
 		return Report{}, err
 	}
-	whole, err := p.restoreMarkers()
-	if err != nil {
-		return Report{}, err
-	}
-	all, err := p.tables(o)
+	all, ranges, err := p.tables(o)
 	if err != nil {
 		return Report{}, err
 	}
@@ -119,56 +94,26 @@ func repair(o Options, p place) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	if !whole && len(bad) > 0 {
-		return Report{}, fmt.Errorf("the manifest and its copy are damaged, and table %s of the manifest before is too; restore a backup", bad[0].name)
-	}
-	if !whole {
-		if err := p.keepUnlisted(all, &r); err != nil {
+	if damaged {
+		base, err := p.base(o, bad)
+		if err != nil {
 			return Report{}, err
 		}
-	}
-	base, err := p.base(o, bad)
-	if err != nil {
-		return Report{}, err
-	}
-	cuts, err := p.findCuts(base)
-	if err != nil {
-		return Report{}, err
-	}
-	if err := p.setAside(cuts, &r); err != nil {
-		return Report{}, err
-	}
-	err = p.mendAll(o, bad, &r)
-	return r, err
-}
-
-// dropOptions sets Pebble's files of options aside if it refuses the newest. They are for
-// people, and a start writes a new one.
-func (p place) dropOptions(o Options, r *Report) error {
-	names, err := p.fs.List(p.db)
-	if err != nil {
-		return err
-	}
-	const prefix = "OPTIONS-"
-	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
-	newest, number := "", uint64(0)
-	for _, n := range names {
-		if i, err := strconv.ParseUint(strings.TrimPrefix(n, prefix), 10, 64); err == nil && i >= number {
-			newest, number = n, i
+		cuts, err := p.findCuts(base)
+		if err != nil {
+			return Report{}, err
 		}
+		if err := p.setAside(cuts, &r); err != nil {
+			return Report{}, err
+		}
+	} else if ranges = f.ranges; len(bad)+len(ranges) == 0 {
+		return Report{}, ErrSound
 	}
-	if newest == "" {
-		return nil
+	kept, err := p.readRanges()
+	if err != nil {
+		return Report{}, err
 	}
-	b, err := readFile(p.fs, p.fs.PathJoin(p.db, newest))
-	if err = asDamage(err); err != nil && !pebble.IsCorruptionError(err) {
-		return err
-	}
-	if err == nil && tableOptions(o).CheckCompatibility(p.db, string(b)) == nil {
-		return nil
-	}
-	o.Log.Warn("a file of options is damaged and is set aside: a start writes a new one", "file", newest)
-	return p.takeOut(names, r)
+	return r, p.mendAll(o, bad, ranges.with(kept), &r)
 }
 
 // makeAside makes the folder aside of a repair, if it has none yet.
@@ -179,79 +124,138 @@ func (p place) makeAside(r *Report) (err error) {
 	return err
 }
 
-// takeOut moves files of the database into the folder aside.
-func (p place) takeOut(names []string, r *Report) error {
-	if err := p.makeAside(r); err != nil {
-		return err
-	}
-	for _, n := range names {
-		if err := p.fs.Rename(p.fs.PathJoin(p.db, n), p.fs.PathJoin(r.Aside, n)); err != nil {
-			return err
-		}
-		r.Files = append(r.Files, n)
-	}
-	if err := syncDir(p.fs, r.Aside); err != nil {
-		return err
-	}
-	return syncDir(p.fs, p.db)
-}
-
 // mendAll replaces the damaged tables, settles what is lost, and begins a new
 // history.
-func (p place) mendAll(o Options, bad []table, r *Report) error {
-	holes, err := p.replaceTables(o, bad, r)
-	if err != nil {
+func (p place) mendAll(o Options, bad []table, ranges damagedRanges, r *Report) error {
+	if len(bad)+len(ranges) == 0 {
+		return p.finish(o, r)
+	}
+	if err := writeSynced(p.fs, p.repairing, nil); err != nil {
 		return err
 	}
-	old, err := p.scars(o)
-	if err != nil {
+	if err := syncDir(p.fs, p.dir); err != nil {
 		return err
 	}
-	if len(holes)+len(old) > 0 {
-		if err := p.fillHoles(o, holes, old, r); err != nil {
+	po := tableOptions(o)
+	for _, t := range bad {
+		lost, err := mendTable(po, p.fs, p.db, p.freshTable(), t)
+		if err != nil {
 			return err
 		}
+		if err := p.keepTable(t.name, r); err != nil {
+			return err
+		}
+		if lost != nil {
+			ranges = append(ranges, lost.of(t, ranges.last()+1))
+		}
+		if err := p.writeRanges(ranges); err != nil {
+			return err
+		}
+		if err := p.replaceTable(t.name); err != nil {
+			return err
+		}
+	}
+	slices.Sort(r.Files)
+	if len(ranges) > 0 {
+		if err := p.settle(o, ranges, r); err != nil {
+			return err
+		}
+	}
+	if err := p.removeFile(p.ranges); err != nil {
+		return err
 	}
 	return p.finish(o, r)
 }
 
-// scars are those that a running store has left.
-func (p place) scars(o Options) (scars, error) {
-	db, err := openPebble(o.unchecked(), &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log)})
-	if err != nil {
-		return nil, fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
+// keepTable keeps a table aside, if it is not the file that is missing.
+func (p place) keepTable(name string, r *Report) error {
+	if _, err := p.fs.Stat(p.fs.PathJoin(p.db, name)); isNotExist(err) {
+		return nil
+	} else if err != nil {
+		return err
 	}
-	old, err := (&own{db: db}).scars()
+	if err := p.makeAside(r); err != nil {
+		return err
+	}
+	r.Files = append(r.Files, name)
+	return p.keepAside(r.Aside, name)
+}
+
+// unchecked are the options of a database that may lack tables, in which nothing
+// happens by itself.
+func (o Options) unchecked() Options {
+	tune := o.tune
+	o.tune = func(p *pebble.Options) {
+		if tune != nil {
+			tune(p)
+		}
+		p.DisableConsistencyCheck, p.DisableTableStats, p.DisableAutomaticCompactions = true, true, true
+	}
+	return o
+}
+
+// withTables is a folder that seems to have some more tables: Pebble does not list a
+// table whose file is missing.
+type withTables struct {
+	vfs.FS
+	more []string
+}
+
+// List implements vfs.FS.
+func (w withTables) List(dir string) ([]string, error) {
+	names, err := w.FS.List(dir)
+	return append(names, w.more...), err
+}
+
+// tables lists the tables that the manifest names, those that are missing too, and the
+// damaged ranges as far as the tables tell. Only the text of Pebble's error has the number
+// of a missing table.
+func (p place) tables(o Options) (all []table, ranges damagedRanges, err error) {
+	fs := withTables{FS: withoutLogs{p.fs}}
+	for {
+		all, ranges, err = p.tablesIn(o, fs)
+		if err == nil {
+			return all, ranges, nil
+		}
+		var n uint64
+		if _, e := fmt.Sscanf(err.Error(), "file %d (type sstable) unknown", &n); e != nil || slices.Contains(fs.more, tableName(n)) {
+			return nil, nil, fmt.Errorf("the list of tables cannot be read: %w; restore a backup", err)
+		}
+		fs.more = append(fs.more, tableName(n))
+	}
+}
+
+func (p place) tablesIn(o Options, fs vfs.FS) (all []table, ranges damagedRanges, err error) {
+	db, err := openPebble(o.unchecked(), &guard{FS: fs, dir: p.db, out: newOutage(o.Log)})
+	if err != nil {
+		return nil, nil, err
+	}
+	if all, err = liveTables(db); err == nil {
+		err = p.verifyManifest(all)
+	}
+	if v, e := (&Store{db: db}).get(keyRanges); e == nil {
+		ranges, _ = parseRanges(v) // else the file has them
+	}
 	if e := db.Close(); err == nil {
 		err = e
 	}
-	if err != nil {
-		return nil, err
-	}
-	kept, err := p.readScars(p.scarsFile())
-	if errors.Is(err, store.ErrCorrupt) {
-		o.Log.Error("the file of scars is damaged; those in the store are taken", "err", err)
-		err = nil
-	}
-	return old.with(kept), err
+	return all, ranges, err
 }
 
-// keepUnlisted keeps aside the tables that the manifest does not name, an older one
-// than the last: Pebble removes them.
-func (p place) keepUnlisted(listed []table, r *Report) error {
-	names, err := p.fs.List(p.db)
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		if _, ok := tableNumber(n); !ok || slices.ContainsFunc(listed, func(t table) bool { return t.name == n }) {
-			continue
+// damagedTables reads all tables and returns those that are missing or damaged.
+func (p place) damagedTables(o Options, all []table) (bad []table, err error) {
+	po := tableOptions(o)
+	for _, t := range all {
+		damage, err := checkTable(po, p.fs, p.db, t, nil)
+		if err != nil {
+			return nil, fmt.Errorf("read table %s: %w", t.name, err)
 		}
-		if err := p.keepTable(n, r); err != nil {
-			return err
+		if damage != nil {
+			o.Log.Error("stored data is damaged", "file", t.name, "err", damage)
+			bad = append(bad, t)
 		}
 	}
-	return nil
+	return bad, nil
 }
 
 // base is the last commit in the tables, nil if a damaged one may have had it: then
@@ -278,29 +282,15 @@ func (p place) base(o Options, bad []table) (*last, error) {
 	return &l, err
 }
 
-// restoreMarkers puts back the two marker files that Pebble needs. The names of
-// the manifests are enough for that.
-// whole: the manifest that they name is not known to be damaged.
-func (p place) restoreMarkers() (whole bool, err error) {
+// restoreMarkers puts back the two marker files that Pebble needs, and a damaged manifest
+// from its copy. The names of the manifests are enough for the markers.
+func (p place) restoreMarkers() error {
 	var inv inventory
 	if s, err := readWitness(p.fs, p.witness); err == nil {
 		inv, _ = s.inventory() // none is as good as an unreadable one
 	} else if !isNotExist(err) {
-		return false, err
+		return err
 	}
-	restored, err := p.restoreManifest(inv)
-	if err != nil {
-		return false, err
-	}
-	if err := p.restoreMarkersTo(inv); err != nil {
-		return false, err
-	}
-	pointed, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
-	number, _ := manifestNumber(pointed)
-	return len(inv.manifests) == 0 || pointed == restored || number > inv.manifests[len(inv.manifests)-1].number, err
-}
-
-func (p place) restoreMarkersTo(inv inventory) error {
 	names, err := p.fs.List(p.db)
 	if err != nil {
 		return err
@@ -316,9 +306,11 @@ func (p place) restoreMarkersTo(inv inventory) error {
 	if err != nil {
 		return err
 	}
-	if want := p.manifestToUse(inv, names, pointed); want == "" {
-		return errors.New("there is no manifest in the folder; restore a backup")
-	} else if want != pointed {
+	want, err := p.manifestToUse(inv, names, pointed)
+	if err != nil {
+		return err
+	}
+	if want != pointed {
 		if err := p.moveMarker(manifestMarker, want); err != nil {
 			return err
 		}
@@ -327,6 +319,37 @@ func (p place) restoreMarkersTo(inv inventory) error {
 		return err
 	}
 	return p.moveMarker(formatMarker, pebbleFormat.String())
+}
+
+// manifestToUse is the newest one of the inventory, unless the marker points to a newer
+// one: an interrupted repair has moved it, and its inventory had no name yet. Without an
+// inventory it is the newest there is.
+func (p place) manifestToUse(inv inventory, names []string, pointed string) (string, error) {
+	number, ok := manifestNumber(pointed)
+	for _, m := range slices.Backward(inv.manifests) {
+		if ok && number > m.number {
+			return pointed, nil
+		}
+		if whole, err := p.restoreManifest(m); whole || err != nil {
+			return manifestFile(m.number), err
+		}
+	}
+	listed := func(m manifest) bool { return m.number == number }
+	switch {
+	case len(inv.manifests) > 0 && ok && !slices.ContainsFunc(inv.manifests, listed):
+		return pointed, nil // an older one, of a folder that was put back
+	case len(inv.manifests) > 0:
+		return "", errors.New("the manifest and its copy are damaged; restore a backup")
+	}
+	for _, n := range names {
+		if i, isManifest := manifestNumber(n); isManifest && i >= number {
+			pointed, number = n, i
+		}
+	}
+	if pointed == "" {
+		return "", errors.New("there is no manifest in the folder; restore a backup")
+	}
+	return pointed, nil
 }
 
 // formatMarker is Pebble's name for the marker file of its format.
@@ -350,40 +373,6 @@ func isMarker(name string, names []string) bool {
 		return f[3] == pebbleFormat.String()
 	}
 	return false
-}
-
-// manifestToUse is the newer one of the manifest pointed to and the one that the
-// inventory knows to be whole: an interrupted repair has moved the marker, and
-// its inventory had no name yet. Without both it is the newest there is.
-func (p place) manifestToUse(inv inventory, names []string, pointed string) string {
-	number, ok := manifestNumber(pointed)
-	damaged := func(name string) bool {
-		i := slices.IndexFunc(inv.manifests, func(m manifest) bool { return manifestFile(m.number) == name })
-		if i < 0 {
-			return false
-		}
-		missing, err := inv.manifests[i].check(p.fs, p.fs.PathJoin(p.db, name), name)
-		return missing != "" || err != nil
-	}
-	if !ok || !slices.Contains(names, pointed) || damaged(pointed) {
-		number, pointed = 0, ""
-	}
-	for _, m := range slices.Backward(inv.manifests) {
-		name := manifestFile(m.number)
-		if missing, err := m.check(p.fs, p.fs.PathJoin(p.db, name), name); missing == "" && err == nil && m.number > number {
-			return name
-		}
-	}
-	if pointed != "" {
-		return pointed
-	}
-	newest := ""
-	for _, n := range names {
-		if i, ok := manifestNumber(n); ok && i >= number && !damaged(n) {
-			newest, number = n, i
-		}
-	}
-	return newest
 }
 
 func (p place) moveMarker(name, value string) error {
@@ -575,7 +564,10 @@ func (p place) finish(o Options, r *Report) error {
 		err = syncDir(p.fs, p.dir)
 	}
 	if err == nil {
-		err = p.settle(o, f)
+		err = p.removeFile(p.repairing)
+	}
+	if err == nil {
+		err = p.accept(o, f)
 	}
 	return err
 }

@@ -269,83 +269,21 @@ func TestRepairPassesOverALogThatWasGivenUp(t *testing.T) {
 	}
 }
 
-func TestRepairSetsADamagedOptionsFileAside(t *testing.T) {
+func TestDamagedFileOfOptionsStopsNothing(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	st := mustOpen(t, mem(fs))
 	newWriter(t, st).add(t, 20)
 	mustClose(t, st)
-	history := st.Info().HistoryID
-	names, err := fs.List("data/store")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range names {
-		if strings.HasPrefix(n, "OPTIONS-") {
-			b := contentOf(t, fs, "data/store/"+n)
-			rewriteFile(t, fs, "data/store/"+n, append([]byte("\x00x"), b...))
-		}
-	}
-	refusal(t, fs, "options")
-	r, err := Repair(mem(fs))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Lost) > 0 || r.LostTo > 0 || len(r.Files) == 0 || !strings.HasPrefix(r.Files[0], "OPTIONS-") {
-		t.Errorf("got %+v, want the file of options set aside and nothing lost", r)
+	damaged := filesOf(t, fs, "options")
+	for _, path := range damaged {
+		rewriteFile(t, fs, path, append([]byte("\x00x"), contentOf(t, fs, path)...))
 	}
 	again := mustOpen(t, mem(fs))
 	defer mustClose(t, again)
-	if now := again.Info().HistoryID; now != history || !r.SameHistory || r.HistoryID != history {
-		t.Errorf("history %x after %x, and %+v: all clients would begin anew for nothing", now, history, r)
-	}
 	if got := lastSeq(t, again); got != 20 {
 		t.Errorf("last row is %d, want 20", got)
 	}
-}
-
-// TestRepairTakesTheManifestBefore damages the newest manifest and its copy.
-func TestRepairTakesTheManifestBefore(t *testing.T) {
-	for _, how := range []string{"flipped", "deleted"} {
-		fs := vfs.NewCrashableMem()
-		st := mustOpen(t, mem(fs))
-		newWriter(t, st).add(t, 20)
-		intoTables(t, st)
-		mustClose(t, st)
-		before := filesOf(t, fs, "manifest")
-		old := contentOf(t, fs, before[len(before)-1])
-		st = mustOpen(t, mem(fs)) // begins a new one
-		mustClose(t, st)
-		all := filesOf(t, fs, "manifest")
-		newest := all[len(all)-1]
-		if newest == before[len(before)-1] {
-			t.Fatal("there is no newer manifest")
-		}
-		if !slices.Contains(all, before[len(before)-1]) {
-			f, err := fs.Create(before[len(before)-1], vfs.WriteCategoryUnspecified)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = f.Close()
-			rewriteFile(t, fs, before[len(before)-1], old)
-		}
-		number, _ := manifestNumber(fs.PathBase(newest))
-		for _, path := range []string{newest, copyPath(fs, "data/store", number)} {
-			b := contentOf(t, fs, path)
-			b[8] ^= 4 // in the first record
-			if how == "deleted" {
-				b = nil
-			}
-			rewriteFile(t, fs, path, b)
-		}
-		refusal(t, fs, how)
-		if _, err := Repair(mem(fs)); err != nil {
-			t.Errorf("%s: %v", how, err)
-			continue
-		}
-		again := mustOpen(t, mem(fs))
-		if got := lastSeq(t, again); got != 20 {
-			t.Errorf("%s: last row is %d, want 20", how, got)
-		}
-		mustClose(t, again)
+	if now := filesOf(t, fs, "options"); len(now) != 1 || slices.Contains(damaged, now[0]) {
+		t.Errorf("the files of options are %q, after %q", now, damaged)
 	}
 }

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 
@@ -16,7 +15,8 @@ import (
 // A start looks for loss before it writes anything. For that it needs a few keys that the
 // store keeps about itself, and the numbers of the commits. After a kill the log may have
 // 200 MB, and to put all of it into memtables takes as long as the start itself. So the
-// look opens the tables alone, and picks these keys from the batches of the log.
+// look opens the tables alone, and picks these keys from the batches of the log. No batch
+// deletes them as a range.
 
 // unreplayed is a file system in which the log files are empty.
 type unreplayed struct{ vfs.FS }
@@ -44,10 +44,7 @@ type own struct {
 	logged map[string][]byte // what the log has of it; nil: deleted
 }
 
-// errOdd: the log has something that own does not understand. Only a repair writes it.
-var errOdd = errors.New("the log has to be replayed")
-
-// add takes a batch of the log. Errors: ErrCorrupt, errOdd.
+// add takes a batch of the log. Errors: ErrCorrupt.
 func (w *own) add(repr []byte) error {
 	if len(repr) < batchrepr.HeaderLen {
 		return fmt.Errorf("a batch of %d bytes: %w", len(repr), store.ErrCorrupt)
@@ -59,16 +56,10 @@ func (w *own) add(repr []byte) error {
 			return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 		case !ok:
 			return nil
-		case kind == pebble.InternalKeyKindRangeDelete:
-			if bytes.Compare(key, []byte{kindStore + 1}) < 0 && bytes.Compare(value, []byte{kindStore}) > 0 {
-				return errOdd
-			}
-		case kind != pebble.InternalKeyKindSet && kind != pebble.InternalKeyKindDelete:
-			return errOdd
 		case len(key) == 0 || key[0] != kindStore || bytes.HasPrefix(key, keyMarks):
 		case kind == pebble.InternalKeyKindSet:
 			w.logged[string(key)] = append([]byte{}, value...)
-		default:
+		case kind == pebble.InternalKeyKindDelete:
 			w.logged[string(key)] = nil
 		}
 	}
@@ -81,27 +72,4 @@ func (w *own) get(key []byte) ([]byte, error) {
 	}
 	s := Store{db: w.db}
 	return s.get(key)
-}
-
-// scars reads the scars.
-func (w *own) scars() (scars, error) {
-	var all scars
-	add := func(k, v []byte) error {
-		sc, err := parseScar(k, v)
-		all = append(all, sc)
-		return err
-	}
-	s := Store{db: w.db}
-	err := s.each(keyScars, func(k, v []byte) error {
-		if _, ok := w.logged[string(k)]; ok {
-			return nil
-		}
-		return add(k, v)
-	})
-	for k, v := range w.logged {
-		if err == nil && v != nil && bytes.HasPrefix([]byte(k), keyScars) {
-			err = add([]byte(k), v)
-		}
-	}
-	return scars{}.with(all), err
 }

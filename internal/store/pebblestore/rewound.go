@@ -105,12 +105,9 @@ func renew(o Options, p place) (Report, error) {
 	return r, nil
 }
 
-// settle ends what refused the store before it had its new history.
-func (p place) settle(o Options, f *finding) error {
-	if err := p.fs.Remove(p.rewound); err != nil && !isNotExist(err) {
-		return err
-	}
-	if err := syncDir(p.fs, p.dir); err != nil || o.Mark == "" {
+// accept ends what refused the store before it had its new history.
+func (p place) accept(o Options, f *finding) error {
+	if err := p.removeFile(p.rewound); err != nil || o.Mark == "" {
 		return err
 	}
 	if m, err := readStoreMark(o.Mark); err == nil && m != nil && m.elsewhere(o.Dir) {

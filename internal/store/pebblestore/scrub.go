@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// keyScrub is the time of the last pass of the scrub, Unix milliseconds(8).
+// keyScrub has the time of the last pass.
 var keyScrub = []byte("sscrub")
 
 // scrubFirst is how long after a start the first pass begins at the earliest.

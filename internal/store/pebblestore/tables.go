@@ -9,25 +9,18 @@ import (
 
 	cerrors "github.com/cockroachdb/errors"
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
-	"github.com/cockroachdb/pebble/v2/sstable/block"
-	"github.com/cockroachdb/pebble/v2/sstable/colblk"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/store"
 )
-
-// hole is a range of keys of which some cannot be read in a table:
-// from <= key < to.
-type hole struct{ from, to []byte }
 
 // table is one table in use: what the manifest says of it.
 type table struct {
 	name   string // of the file
 	level  int
 	size   uint64
-	whole  hole // the range of its keys
+	whole  keyRange // of its keys
 	maxSeq uint64
 }
 
@@ -42,7 +35,7 @@ func liveTables(db *pebble.DB) ([]table, error) {
 		for _, i := range infos {
 			all = append(all, table{
 				name: tableName(uint64(i.FileNum)), level: l, size: i.Size, maxSeq: uint64(i.LargestSeqNum),
-				whole: hole{bytes.Clone(i.Smallest.UserKey), next(i.Largest.UserKey)},
+				whole: keyRange{bytes.Clone(i.Smallest.UserKey), next(i.Largest.UserKey)},
 			})
 		}
 	}
@@ -67,7 +60,7 @@ func asDamage(err error) error {
 // tableReader is a table file that is read.
 type tableReader struct {
 	vfs.File
-	read func(bytes int) // is told before bytes are read; nil: nobody
+	read func(bytes int) // is called before bytes are read; may be nil
 }
 
 // ReadAt implements vfs.File.
@@ -79,15 +72,19 @@ func (f *tableReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, asDamage(err)
 }
 
-// openTable opens a table for reading. nil without an error: it is missing.
+func tableOptions(o Options) *pebble.Options {
+	po := pebbleOptions(o, o.FS, newOutage(o.Log))
+	po.EnsureDefaults()
+	return po
+}
+
+// openTable opens a table for reading.
 func openTable(po *pebble.Options, fs vfs.FS, path string, read func(int)) (*sstable.Reader, error) {
 	f, err := fs.Open(path)
-	if isNotExist(err) {
-		return nil, nil
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
-	in, err := objstorageprovider.NewFileReadable(&tableReader{f, read}, fs, objstorageprovider.NewReadaheadConfig(), path)
+	in, err := sstable.NewSimpleReadable(&tableReader{f, read})
 	if err != nil {
 		_ = f.Close() // read-only
 		return nil, err
@@ -100,8 +97,8 @@ func openTable(po *pebble.Options, fs vfs.FS, path string, read func(int)) (*sst
 	return r, nil
 }
 
-// checkTable reads a table and compares its checksums. missing, damage: what is
-// wrong, nil if nothing. Any other error is of the system.
+// checkTable reads a table and compares its checksums. damage says what is wrong with it.
+// err is an error of the system.
 func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(int)) (damage, err error) {
 	path := fs.PathJoin(dir, t.name)
 	st, err := fs.Stat(path)
@@ -114,9 +111,6 @@ func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(in
 		return fmt.Errorf("table %s has %d bytes, not %d: %w", t.name, st.Size(), t.size, store.ErrCorrupt), nil
 	}
 	r, err := openTable(po, fs, path, read)
-	if err == nil && r == nil {
-		return fmt.Errorf("table %s is missing: %w", t.name, store.ErrCorrupt), nil
-	}
 	if err == nil {
 		err = r.ValidateBlockChecksums()
 		if e := r.Close(); err == nil {
@@ -129,177 +123,159 @@ func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(in
 	return nil, err
 }
 
-// salvage passes what can be read of a table to w, in order, and returns where it
-// has holes: each block is read by its own checksum, where the index says or, if that
-// cannot be read, where the block before it ends. w may be nil.
-func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawWriter) (holes []hole, err error) {
-	in, err := fs.Open(path)
-	if isNotExist(err) {
-		return []hole{t.whole}, nil
-	} else if err != nil {
-		return nil, err
-	}
-	f := &tableReader{File: in}
-	defer func() { _ = f.Close() }() // read-only
-	s := &salvager{po: po, t: t, w: w, blocks: dataBlocks{schema: po.KeySchemas[po.KeySchema], file: f}}
+// loss is what cannot be read of a table.
+type loss struct {
+	keyRange
+	entries uint64 // 0: not known
+}
+
+// of is the damaged range that is left of a table.
+func (l loss) of(t table, n uint64) damagedRange {
+	return damagedRange{keyRange: l.keyRange, N: n, File: t.name, MaxSeq: t.maxSeq, Entries: l.entries}
+}
+
+// salvage passes to w the entries of a table that lie before its first damaged block and
+// after its last one, and returns the range between them. Of a table that is missing, or
+// whose index cannot be read, everything is lost. nil: all entries were read. w may be nil.
+func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawWriter) (*loss, error) {
 	r, err := openTable(po, fs, path, nil)
-	if err == nil && r != nil {
-		var l *sstable.Layout
-		if l, err = r.Layout(); err == nil {
-			s.blocks.known, s.blocks.at = true, l.Data
+	if err != nil {
+		if isNotExist(err) || pebble.IsCorruptionError(err) {
+			return &loss{keyRange: t.whole}, nil
 		}
-	}
-	if r != nil {
-		defer func() { _ = r.Close() }() // read-only
-	}
-	if err != nil && !pebble.IsCorruptionError(err) {
 		return nil, err
 	}
-	if !s.blocks.known {
-		if s.blocks.content, err = readWhole(f); err != nil {
-			return nil, err
+	defer func() { _ = r.Close() }() // read-only
+	// An entry that a newer one in the same table has replaced is left out: the newer one may be lost.
+	it, err := r.NewIter(sstable.IterTransforms{HideObsoletePoints: true}, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		if pebble.IsCorruptionError(err) {
+			return &loss{keyRange: t.whole}, nil
 		}
-	}
-	if holes, err = s.points(); err != nil || r == nil || w == nil {
-		return holes, err
-	}
-	return holes, s.deletions(r)
-}
-
-type salvager struct {
-	po     *pebble.Options
-	t      table
-	blocks dataBlocks
-	w      sstable.RawWriter
-	last   []byte // key of the newest entry that was passed on; nil: there was none
-}
-
-// points passes the entries on.
-func (s *salvager) points() (holes []hole, err error) {
-	from := s.t.whole.from // where a hole would begin
-	open := false          // there is one
-	for {
-		b, behind, err := s.blocks.next()
-		if err != nil {
-			return nil, err
-		}
-		open = open || behind
-		if b == nil {
-			break
-		}
-		first, err := s.pass(b)
-		if err != nil {
-			return nil, err
-		}
-		if first == nil { // nothing in it is in use, or it is not of this table
-			continue
-		}
-		if open {
-			holes = append(holes, hole{from, first})
-		}
-		from, open = next(s.last), false
-	}
-	if open && bytes.Compare(from, s.t.whole.to) < 0 {
-		holes = append(holes, hole{from, s.t.whole.to})
-	}
-	return holes, nil
-}
-
-// pass passes the entries of a block on, and returns the first key. Those that a newer
-// one in the same table has replaced are left out: the newer one may be in a hole.
-func (s *salvager) pass(b *colblk.DataBlockDecoder) (first []byte, err error) {
-	var it colblk.DataBlockIter
-	it.InitOnce(s.blocks.schema, s.po.Comparer, nil)
-	if err := it.Init(b, block.IterTransforms{HideObsoletePoints: true}); err != nil {
 		return nil, err
 	}
-	defer func() { _ = it.Close() }() // it holds nothing
+	defer func() { _ = it.Close() }() // read-only
+	kept := uint64(0)
+	add := func(k pebble.InternalKey, value []byte) error {
+		if kept++; w == nil {
+			return nil
+		}
+		return w.Add(k, value, false)
+	}
+	var before, after []byte // the last key before the damage, and the first one after it
 	for kv := it.First(); kv != nil; kv = it.Next() {
-		if first == nil {
-			if !s.t.whole.has(kv.K.UserKey) || s.last != nil && bytes.Compare(kv.K.UserKey, s.last) < 0 {
-				return nil, nil
-			}
-			first = bytes.Clone(kv.K.UserKey)
+		if err := add(kv.K, kv.InPlaceValue()); err != nil {
+			return nil, err
 		}
-		if s.w != nil {
-			if err := s.w.Add(kv.K, kv.InPlaceValue(), false); err != nil {
+		before = append(before[:0], kv.K.UserKey...)
+	}
+	if it.Error() == nil {
+		return nil, deletions(r, w)
+	}
+	if pebble.IsCorruptionError(it.Error()) {
+		for kv := it.Last(); kv != nil; kv = it.Prev() {
+			after = append(after[:0], kv.K.UserKey...)
+		}
+	}
+	if err := it.Error(); err == nil || !pebble.IsCorruptionError(err) {
+		return nil, fmt.Errorf("read %s once more: %w", path, errors.Join(err, errTransient))
+	}
+	lost := &loss{keyRange: t.whole}
+	if before != nil {
+		lost.From = next(before)
+	}
+	if after != nil {
+		lost.To = after
+		for kv := it.SeekGE(after, 0); kv != nil; kv = it.Next() {
+			if err := add(kv.K, kv.InPlaceValue()); err != nil {
 				return nil, err
 			}
 		}
-		s.last = append(s.last[:0], kv.K.UserKey...)
+		if err := it.Error(); err != nil {
+			return nil, err
+		}
 	}
-	return first, it.Error()
+	if props, err := r.ReadPropertiesBlock(context.Background(), nil); err == nil {
+		lost.entries = props.NumEntries - props.NumRangeDeletions - kept
+	}
+	return lost, deletions(r, w)
 }
+
+// errTransient: the second read of a table has met something else than the first.
+var errTransient = errors.New("the table changes while it is read")
 
 // deletions copies the deletions of ranges. If they cannot be read they are given
 // up: only rows below first_seq and entries of the feed below the trim were
-// deleted so, and nobody asks for those; and scars that a repair has ended, which then
-// hide what is sound. All else is deleted key by key, or it would be back and nobody told.
-func (s *salvager) deletions(r *sstable.Reader) error {
+// deleted so, and nobody asks for those; and marks of ranges that a repair has ended.
+// All else is deleted key by key, or it would be back without a trace.
+func deletions(r *sstable.Reader, w sstable.RawWriter) error {
+	if w == nil {
+		return nil
+	}
 	it, err := r.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
-	if err != nil || it == nil {
-		_, err = corrupt(err)
-		return err
-	}
-	defer it.Close()
-	span, err := it.First()
-	for ; span != nil; span, err = it.Next() {
-		if err := s.w.EncodeSpan(*span); err != nil {
-			return err
+	if err == nil && it != nil {
+		defer it.Close()
+		span, e := it.First()
+		for ; span != nil; span, e = it.Next() {
+			if err := w.EncodeSpan(*span); err != nil {
+				return err
+			}
 		}
+		err = e
 	}
-	_, err = corrupt(err)
+	if pebble.IsCorruptionError(err) {
+		return nil
+	}
 	return err
-}
-
-// corrupt tells damage from other errors.
-func corrupt(err error) (bool, error) {
-	if err != nil && pebble.IsCorruptionError(err) {
-		return true, nil
-	}
-	return false, err
 }
 
 // mendTable writes what can be read of a table to the file to, of the same size:
 // Pebble's manifest names it. The bytes that are too many lie before the footer,
 // where nothing refers to them.
-func mendTable(po *pebble.Options, fs vfs.FS, dir, to string, t table) ([]hole, error) {
+func mendTable(po *pebble.Options, fs vfs.FS, dir, to string, t table) (*loss, error) {
+	format := pebbleFormat.MaxTableFormat()
 	for _, smaller := range []bool{false, true} {
-		holes, size, footer, err := rewriteTable(po, fs, dir, to, t, smaller)
+		wo := po.MakeWriterOptions(t.level, format)
+		if smaller {
+			wo.Compression, wo.BlockSize, wo.FilterPolicy = sstable.ZstdCompression, 64<<10, nil
+		}
+		f, err := fs.Create(to, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return nil, err
 		}
-		if size <= t.size {
-			return holes, pad(fs, to, int64(size), int64(t.size), footer)
+		w := sstable.NewRawWriter(tableWriter{f}, wo)
+		lost, err := salvage(po, fs, fs.PathJoin(dir, t.name), t, w)
+		if e := w.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return nil, err
+		}
+		m, err := w.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		if m.Size <= t.size {
+			return lost, pad(fs, to, int64(m.Size), int64(t.size), format.FooterSize())
 		}
 	}
 	return nil, fmt.Errorf("what is left of table %s does not fit into its %d bytes", t.name, t.size)
 }
 
-func rewriteTable(po *pebble.Options, fs vfs.FS, dir, to string, t table, smaller bool) (holes []hole, size uint64, footer int, err error) {
-	f, err := fs.Create(to, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	format := pebbleFormat.MaxTableFormat()
-	wo := po.MakeWriterOptions(t.level, format)
-	if smaller {
-		wo.Compression, wo.BlockSize, wo.FilterPolicy = block.ZstdCompression, 64<<10, nil
-	}
-	w := sstable.NewRawWriter(objstorageprovider.NewFileWritable(f), wo)
-	holes, err = salvage(po, fs, fs.PathJoin(dir, t.name), t, w)
-	if e := w.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	m, err := w.Metadata()
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	return holes, m.Size, format.FooterSize(), nil
+// tableWriter is a new table file.
+type tableWriter struct{ file vfs.File }
+
+// Write implements objstorage.Writable.
+func (w tableWriter) Write(p []byte) error {
+	_, err := w.file.Write(p)
+	return err
 }
+
+// Finish implements objstorage.Writable.
+func (w tableWriter) Finish() error { return errors.Join(w.file.Sync(), w.file.Close()) }
+
+// Abort implements objstorage.Writable.
+func (w tableWriter) Abort() { _ = w.file.Close() } // it is written again
 
 // pad moves the footer of a file to the end of a larger one.
 func pad(fs vfs.FS, path string, from, to int64, footer int) error {

@@ -55,22 +55,22 @@ func damageNewest(t *testing.T, fs *vfs.MemFS, st *Store, token string, before [
 	mustClose(t, st)
 	key := recordKey(store.Tokens, 0, []byte("token"))
 	all = slices.DeleteFunc(all, func(tb table) bool { return slices.Contains(before, "data/store/"+tb.name) })
-	damageBlock(t, fs, all, func(h hole) bool { return h.has(key) && !h.has(keyCommit) && !h.has(keyIdentity) })
+	damageBlock(t, fs, all, func(h keyRange) bool { return h.has(key) && !h.has(keyCommit) && !h.has(keyIdentity) })
 }
 
-// damageBlock damages the block of a table of which only such a hole is left.
-func damageBlock(t *testing.T, fs *vfs.MemFS, all []table, such func(h hole) bool) {
+// damageBlock damages the block of a table of which such a range is lost.
+func damageBlock(t *testing.T, fs *vfs.MemFS, all []table, such func(h keyRange) bool) {
 	t.Helper()
 	for _, tb := range all {
 		path := "data/store/" + tb.name
 		whole := contentOf(t, fs, path)
 		for at := 0; at < len(whole); at += 2048 {
 			rewriteFile(t, fs, path, flipped(whole, at))
-			holes, err := salvage(tableOptions(mem(fs).withDefaults()), fs, path, tb, nil)
+			lost, err := salvage(tableOptions(mem(fs).withDefaults()), fs, path, tb, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(holes) == 1 && such(holes[0]) {
+			if lost != nil && lost.entries > 0 && such(lost.keyRange) {
 				return
 			}
 		}
@@ -111,11 +111,11 @@ func afterReplacing(fs *vfs.MemFS) (vfs.FS, func() *vfs.MemFS) {
 	}
 }
 
-func TestScarHidesWhatIsOlder(t *testing.T) {
+func TestDamagedRangeHidesWhatIsOlder(t *testing.T) {
 	fs, cut := afterReplacing(outdated(t))
 	st := mustOpen(t, mem(fs))
 	tokenIsDamaged(t, st, "met")
-	eventually.True(t, "mended", func() bool { return st.scarred() != nil && cut() != nil })
+	eventually.True(t, "mended", func() bool { return st.damaged() != nil && cut() != nil })
 	tokenIsDamaged(t, st, "mended")
 	intoTables(t, st)
 	tokenIsDamaged(t, st, "compacted")
@@ -130,12 +130,12 @@ func TestScarHidesWhatIsOlder(t *testing.T) {
 	tokenIs(t, st, "new")
 }
 
-// scarredAt opens what outdated has made, and has its table mended.
-func scarredAt(t *testing.T, fs *vfs.MemFS) *Store {
+// mendedAt opens what outdated has made, and has its table mended.
+func mendedAt(t *testing.T, fs *vfs.MemFS) *Store {
 	t.Helper()
 	st := mustOpen(t, mem(fs))
 	_, _ = st.Record(t.Context(), store.Tokens, 0, []byte("token")) // meets the damage
-	eventually.True(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	eventually.True(t, "mended", func() bool { return st.damaged() != nil && st.Compact(t.Context()) == nil })
 	return st
 }
 
@@ -155,17 +155,17 @@ func tokenIsDamaged(t *testing.T, st *Store, what string) {
 	}
 }
 
-// TestSecondScarHidesWhatIsOlder: what was written after a first damage is lost by a second.
-func TestSecondScarHidesWhatIsOlder(t *testing.T) {
+// TestSecondRangeHidesWhatIsOlder: what was written after a first damage is lost by a second.
+func TestSecondRangeHidesWhatIsOlder(t *testing.T) {
 	fs := outdated(t)
-	st := scarredAt(t, fs)
+	st := mendedAt(t, fs)
 	setToken(t, st, "new")
 	intoTables(t, st)
 	before := filesOf(t, fs, "sst")
 	damageNewest(t, fs, st, "", before)
 	st = mustOpen(t, mem(fs))
 	tokenIsDamaged(t, st, "met")
-	eventually.True(t, "mended", func() bool { return len(st.scarred()) == 2 })
+	eventually.True(t, "mended", func() bool { return len(st.damaged()) == 2 })
 	tokenIsDamaged(t, st, "mended")
 	mustClose(t, st)
 	st = mustOpen(t, mem(fs))
@@ -181,18 +181,18 @@ func TestSecondScarHidesWhatIsOlder(t *testing.T) {
 	tokenIs(t, st, "newest")
 }
 
-// TestRepairKnowsScarsThatTheStoreHasLost: the second damage takes the block with the scars.
-func TestRepairKnowsScarsThatTheStoreHasLost(t *testing.T) {
+// TestRepairKnowsRangesThatTheStoreHasLost: the second damage takes the block with them.
+func TestRepairKnowsRangesThatTheStoreHasLost(t *testing.T) {
 	fs := outdated(t)
-	st := scarredAt(t, fs)
+	st := mendedAt(t, fs)
 	intoTables(t, st)
 	all, err := liveTables(st.db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, st)
-	damageBlock(t, fs, all, func(h hole) bool { return h.has(scar{n: 1}.key()) })
-	refusal(t, fs, "the scars are lost")
+	damageBlock(t, fs, all, func(h keyRange) bool { return h.has(keyRanges) })
+	refusal(t, fs, "the damaged ranges are lost")
 	if _, err := Repair(mem(fs)); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestRewriteTellsNothingOfTheEnd(t *testing.T) {
 				return false
 			}
 		}
-		return st.scarred() != nil
+		return st.damaged() != nil
 	})
 	for _, what := range []string{"mended", "opened again"} {
 		hidden := 0
