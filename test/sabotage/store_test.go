@@ -169,8 +169,8 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
 	},
 	{
-		name:    "serve-older-than-lost",
-		holds:   "in a damaged range a key is damaged until it is written again",
+		name:  "serve-older-than-lost",
+		holds: "in a damaged range a key is damaged until it is written again",
 		patches: []patch{{"internal/store/pebblestore/ranges.go", `if r != nil {
 		return s.refuse(r)
 	}
@@ -178,7 +178,7 @@ var pebbleRules = []rule{
 		return nil
 	}
 	return err`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedRangeHides"}},
+		guards: []guard{{"internal/store/pebblestore", "^TestDamagedRangeHides"}},
 	},
 	{
 		name:    "mend-before-range",

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -299,6 +300,74 @@ func TestCompactionThatMeetsDamageGoesOn(t *testing.T) {
 	if m.rows != n.rows+300*20 {
 		t.Errorf("%d rows can be read, want %d", m.rows, n.rows+300*20)
 	}
+}
+
+// TestDamagedTablesStopNoWrites damages a table of each level, and writes for an hour. So
+// many tables are flushed that Pebble stops all writes if it cannot merge them.
+func TestDamagedTablesStopNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		o := calm(mem(fs))
+		o.MemTableBytes = 64 << 10
+		tune, still := o.tune, false
+		o.tune = func(p *pebble.Options) {
+			tune(p)
+			p.DisableAutomaticCompactions, p.L0CompactionThreshold, p.LBaseMaxBytes = still, 4, 256<<10
+			for i := range p.TargetFileSizes {
+				p.TargetFileSizes[i] = 32 << 10
+			}
+		}
+		st := mustOpen(t, o)
+		tn := newTown(t, st, 100, 100)
+		time.Sleep(time.Minute) // compactions
+		mustClose(t, st)
+		still = true
+		st = mustOpen(t, o)
+		tn.w = newWriterAt(t, st)
+		tn.round(t, tn.convs)
+		if err := st.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		all, err := liveTables(st.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, st)
+		still = false
+		largest := map[int]table{}
+		for _, tb := range all {
+			if tb.size > largest[tb.level].size {
+				largest[tb.level] = tb
+			}
+		}
+		if _, ok := largest[0]; !ok || largest[6].size == 0 || len(largest) < 3 {
+			t.Fatalf("the levels are %v, want L0, Lbase and L6", largest)
+		}
+		for _, tb := range largest {
+			whole := contentOf(t, fs, "data/store/"+tb.name)
+			rewriteFile(t, fs, "data/store/"+tb.name, flipped(whole, len(whole)/3))
+		}
+		st = mustOpen(t, o)
+		defer mustClose(t, st)
+		tn.w = newWriterAt(t, st)
+		for second := range 3600 {
+			begun := time.Now()
+			tn.round(t, tn.convs[second%5*20:][:20])
+			if took := time.Since(begun); took > time.Second {
+				t.Fatalf("a write took %v after %d s", took, second)
+			}
+			time.Sleep(time.Second)
+		}
+		if m := st.db.Metrics(); m.Flush.Count < 2*stopWritesAt || m.Levels[0].Sublevels >= piledUp {
+			t.Errorf("%d flushes, %d tables lie over each other, want many and few", m.Flush.Count, m.Levels[0].Sublevels)
+		}
+		if err := st.Compact(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := tn.count(t, st, "after an hour"); n.damaged == 0 || n.rows < tn.rows()*9/10 {
+			t.Errorf("read %+v of %d rows", n, tn.rows())
+		}
+	})
 }
 
 func TestRepairKeepsAllButTheNamedRange(t *testing.T) {

@@ -76,8 +76,17 @@ func TestFolderPutBackFromACopyIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	renewed := o.Dir + "-renewed" // before its first start
+	copied(t, o.Dir, renewed)
 	st := mustOpen(t, o)
-	defer mustClose(t, st)
+	defer func() {
+		mustClose(t, st)
+		if err := os.RemoveAll(o.Dir); err != nil {
+			t.Fatal(err)
+		}
+		copied(t, renewed, o.Dir)
+		rewound(t, o, "was put back from a copy")
+	}()
 	if got := st.Info(); got.StoreID != info.StoreID || got.HistoryID == info.HistoryID || got.HistoryID != r.HistoryID {
 		t.Errorf("got %+v after %+v and %+v, want the same store with a new history", got, info, r)
 	}

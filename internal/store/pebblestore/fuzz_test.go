@@ -19,7 +19,7 @@ import (
 // the decoders. Nothing panics or takes memory without bound. What has a checksum is also
 // read as if it fitted: disks, and people with editors, write what they like.
 func FuzzFiles(f *testing.F) {
-	inv := inventory{turn: 7, manifests: []manifest{newManifest("MANIFEST-000001", []byte("x"))}, logs: []logFile{{number: 2, length: 3}, {number: 4}}}
+	inv := inventory{turn: 7, manifests: []manifest{newManifest("MANIFEST-000001", []byte("x"))}, logs: []uint64{2, 4}}
 	var slot [slotBytes]byte
 	if err := inv.encode(slot[:], 9); err != nil {
 		f.Fatal(err)
@@ -110,7 +110,7 @@ func inventorySlot(b []byte) []byte {
 
 // An inventory that ends before what it says is refused, also if its checksum holds.
 func TestInventoryThatEndsTooEarlyIsRefused(t *testing.T) {
-	inv := inventory{turn: 7, manifests: []manifest{newManifest("MANIFEST-000001", []byte("x"))}, logs: []logFile{{number: 2, length: 3}, {number: 4}}}
+	inv := inventory{turn: 7, manifests: []manifest{newManifest("MANIFEST-000001", []byte("x"))}, logs: []uint64{2, 4}}
 	var slot [slotBytes]byte
 	if err := inv.encode(slot[:], 9); err != nil {
 		t.Fatal(err)

@@ -27,8 +27,7 @@ func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
 //   - So the marker moves only to a manifest that the inventory names. The one
 //     before leaves the inventory when the move is durable.
 //   - A log file is listed before its first byte, once its name is durable, and
-//     leaves the list before it is removed or reused. Its length is listed with
-//     the file that follows it.
+//     leaves the list before it is removed or reused.
 //
 // After the first error of a write it lets no further one through, and keeps
 // the goroutines that try: Pebble panics or tries again when a write fails.
@@ -158,8 +157,7 @@ func (g *guard) forget(name string) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.IndexFunc(g.inv.logs, func(l logFile) bool { return l.number == n })
-	if i >= 0 {
+	if i := slices.Index(g.inv.logs, n); i >= 0 {
 		g.inv.logs = slices.Delete(g.inv.logs, i, i+1)
 		g.record()
 	}
@@ -282,7 +280,7 @@ func (d *guardedDir) Sync() error {
 			continue // listed by another sync
 		}
 		g.fresh = slices.Delete(g.fresh, i, i+1)
-		g.inv.logs = append(g.inv.logs, logFile{number: n, file: g.identify(logName(n))})
+		g.inv.logs = append(g.inv.logs, n)
 		g.wit.log.Store(max(g.wit.log.Load(), n))
 		changed = true
 	}
@@ -368,9 +366,6 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 
 // Close implements vfs.File.
 func (f *guardedFile) Close() error {
-	if f.log != 0 {
-		f.g.logClosed(f)
-	}
 	if f.copy != nil {
 		_ = f.copy.Close() // is synced as far as it counts
 	}
@@ -385,29 +380,9 @@ func (g *guard) manifestSynced(f *guardedFile) {
 	f.hash.Sum(m.sum[:0])
 	i := slices.IndexFunc(g.inv.manifests, func(m manifest) bool { return m.number == f.manifest })
 	if i < 0 {
-		i = len(g.inv.manifests)
-		m.file = g.identify(f.name)
 		g.inv.manifests = append(g.inv.manifests, m)
+	} else {
+		g.inv.manifests[i] = m
 	}
-	m.file = g.inv.manifests[i].file
-	g.inv.manifests[i] = m
 	g.record()
-}
-
-// identify is the identity of a new file in the folder.
-func (g *guard) identify(name string) fileID {
-	id, err := identify(g.FS, g.PathJoin(g.dir, name))
-	g.check("identify", name, err)
-	return id
-}
-
-// logClosed notes the length of a log file; it is written with the next file.
-func (g *guard) logClosed(f *guardedFile) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i := range g.inv.logs {
-		if g.inv.logs[i].number == f.log {
-			g.inv.logs[i].length = f.synced
-		}
-	}
 }

@@ -22,7 +22,7 @@ import (
 type inventory struct {
 	turn      uint64     // counts the inventories written
 	manifests []manifest // the current one last, and before it the one it replaces until the marker has moved
-	logs      []logFile  // every log file whose name is durable and that was not given up
+	logs      []uint64   // numbers of the log files whose names are durable and that were not given up
 	seal      seal
 }
 
@@ -31,14 +31,6 @@ type manifest struct {
 	number uint64
 	length uint64
 	sum    [sha256.Size]byte
-	file   fileID
-}
-
-// logFile is one file of the log. length is known when it is closed, else 0.
-type logFile struct {
-	number uint64
-	length uint64
-	file   fileID
 }
 
 // encode fills slot with v.
@@ -49,13 +41,10 @@ func (v inventory) encode(slot []byte, id uint64) error {
 		b = binary.AppendUvarint(b, m.number)
 		b = binary.AppendUvarint(b, m.length)
 		b = append(b, m.sum[:]...)
-		b = m.file.append(b)
 	}
 	b = binary.AppendUvarint(b, uint64(len(v.logs)))
 	for _, l := range v.logs {
-		b = binary.AppendUvarint(b, l.number)
-		b = binary.AppendUvarint(b, l.length)
-		b = l.file.append(b)
+		b = binary.AppendUvarint(b, l)
 	}
 	b = binary.AppendUvarint(b, v.seal.number)
 	b = v.seal.file.append(b)
@@ -98,11 +87,10 @@ func parseInventory(slot []byte) (inventory, error) {
 		var m manifest
 		m.number, m.length = number(), number()
 		b = b[copy(m.sum[:], b):]
-		m.file = fileID{inode: number(), born: number()}
 		v.manifests = append(v.manifests, m)
 	}
 	for i, n := uint64(0), count(); sound && i < n; i++ {
-		v.logs = append(v.logs, logFile{number: number(), length: number(), file: fileID{inode: number(), born: number()}})
+		v.logs = append(v.logs, number())
 	}
 	v.seal = seal{number: number(), file: fileID{inode: number(), born: number()}}
 	if !sound {
@@ -138,37 +126,11 @@ func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 		return missing, err
 	}
 	for _, l := range v.logs {
-		name := logName(l.number)
-		switch st, err := fs.Stat(fs.PathJoin(dir, name)); {
-		case isNotExist(err):
+		name := logName(l)
+		if _, err := fs.Stat(fs.PathJoin(dir, name)); isNotExist(err) {
 			return fmt.Sprintf("log file %s is missing", name), nil
-		case err != nil:
+		} else if err != nil {
 			return "", err
-		case uint64(st.Size()) < l.length:
-			return fmt.Sprintf("log file %s is cut: %d of %d bytes", name, st.Size(), l.length), nil
-		}
-	}
-	return "", nil
-}
-
-// copied returns the name of a file that is a copy of the one in the inventory,
-// "" if none is. Files that are missing are left to check.
-func (v inventory) copied(fs vfs.FS, dir string) (string, error) {
-	files := make(map[string]fileID, len(v.manifests)+len(v.logs))
-	for _, m := range v.manifests {
-		files[fmt.Sprintf("MANIFEST-%06d", m.number)] = m.file
-	}
-	for _, l := range v.logs {
-		files[logName(l.number)] = l.file
-	}
-	for name, id := range files {
-		now, err := identify(fs, fs.PathJoin(dir, name))
-		switch {
-		case isNotExist(err):
-		case err != nil:
-			return "", err
-		case !id.is(now):
-			return name, nil
 		}
 	}
 	return "", nil

@@ -120,7 +120,7 @@ func (o *onlooker) look(e event, kind string, goes, moves bool) {
 		o.covers(disk, inv, strings.SplitN(name, ".", 4)[3], e)
 	}
 	listed := func(name string) bool {
-		return slices.ContainsFunc(inv.logs, func(l logFile) bool { return logName(l.number) == name })
+		return slices.ContainsFunc(inv.logs, func(l uint64) bool { return logName(l) == name })
 	}
 	switch {
 	case e.op == "remove" && kind == "log" && listed(name):
@@ -129,11 +129,8 @@ func (o *onlooker) look(e event, kind string, goes, moves bool) {
 		o.t.Errorf("%s grows and is not listed", name)
 	}
 	for _, l := range inv.logs {
-		st, err := disk.Stat("data/store/" + logName(l.number))
-		if err != nil {
-			o.t.Errorf("%s %s: log %d is listed and not there: %v", e.op, e.path, l.number, err)
-		} else if uint64(st.Size()) < l.length {
-			o.t.Errorf("%s %s: log %d has %d bytes and is listed with %d", e.op, e.path, l.number, st.Size(), l.length)
+		if _, err := disk.Stat("data/store/" + logName(l)); err != nil {
+			o.t.Errorf("%s %s: log %d is listed and not there: %v", e.op, e.path, l, err)
 		}
 	}
 }
@@ -282,7 +279,7 @@ func TestEveryCutOfTheManifestIsRefused(t *testing.T) {
 }
 
 func TestEveryMissingOrCutLogIsRefused(t *testing.T) {
-	disk, _, _ := severalLogs(t)
+	disk, _, last := severalLogs(t)
 	o := mem(disk)
 	o.MemTableBytes = 64 << 10
 	want, err := alone(disk, o)
@@ -305,6 +302,15 @@ func TestEveryMissingOrCutLogIsRefused(t *testing.T) {
 			}
 			if n, err := alone(bad, o); err == nil && n == want && i < len(logs)-1 {
 				hidden++ // the newest commit is there, one before it is not
+			}
+			if keep == len(whole)-1 { // the last bytes of a closed log have no commit
+				if st, err := Open(mem(bad)); err == nil {
+					if err := st.Rows(t.Context(), conv, 1, last, func(store.Row) bool { return true }); err != nil {
+						t.Errorf("cut %s: %v", path, err)
+					}
+					mustClose(t, st)
+					continue
+				}
 			}
 			refusal(t, bad, "cut "+path)
 		}

@@ -16,11 +16,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// eachBatch calls fn with each batch in a log file and the offset where it begins, until
+// eachBatch calls fn with each batch in a log file until
 // it returns false. repr is valid during the call. end is the offset behind the last
 // batch for which it returned true; err is nil if that is the end of the file or fn
 // ended it.
-func eachBatch(l wal.LogicalLog, fn func(at int64, repr []byte) bool) (end int64, err error) {
+func eachBatch(l wal.LogicalLog, fn func(repr []byte) bool) (end int64, err error) {
 	r := l.OpenForRead()
 	defer func() { _ = r.Close() }() // read-only
 	var buf bytes.Buffer
@@ -35,7 +35,7 @@ func eachBatch(l wal.LogicalLog, fn func(at int64, repr []byte) bool) (end int64
 		} else if err != nil {
 			return at.Physical, err
 		}
-		if !fn(at.Physical, buf.Bytes()) {
+		if !fn(buf.Bytes()) {
 			return at.Physical, nil
 		}
 	}
@@ -46,7 +46,7 @@ func eachBatch(l wal.LogicalLog, fn func(at int64, repr []byte) bool) (end int64
 // true; err is nil if that is the end of the file or fn ended it.
 func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err error) {
 	whole := true
-	end, err = eachBatch(l, func(_ int64, repr []byte) bool {
+	end, err = eachBatch(l, func(repr []byte) bool {
 		c, ok := commitOf(repr)
 		whole = ok
 		return ok && fn(c)
@@ -74,57 +74,37 @@ func commitOf(repr []byte) (uint64, bool) {
 	}
 }
 
-// trailerBytes is the most that Pebble writes behind the last commit when it
-// closes a log file: the rest of a block and an empty chunk. A commit has more.
-const trailerBytes = 18 + 11
-
 // checkLogs passes all batches of the log files that Pebble would replay to each, and looks
 // for commits that are missing. The newest commit shows what the last file lacks. A replay
 // takes one changed bit in the number of a chunk for the end of the file. So the files must
-// go on from each other and reach to their end. What Pebble would refuse is an error.
-func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64, each func(repr []byte) error) (*Damaged, error) {
+// go on from n, the last commit in the tables (0: not known), and from each other. What
+// Pebble would refuse is an error.
+func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(repr []byte) error) (*Damaged, error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
 		return nil, err
 	}
 	logs = slices.DeleteFunc(logs, func(l wal.LogicalLog) bool { return !slices.Contains(replayed, uint64(l.Num)) })
-	var gap, short *Damaged
-	n := uint64(0)
+	var gap *Damaged
 	for i, l := range logs {
-		end, whole := int64(0), true
 		var failed error
-		reached, err := eachBatch(l, func(at int64, repr []byte) bool {
-			if c, ok := commitOf(repr); !ok && whole {
-				end, whole = at, false
-			} else if whole && gap == nil {
-				if n > 0 && c != n+1 {
+		_, err := eachBatch(l, func(repr []byte) bool {
+			if c, ok := commitOf(repr); ok && gap == nil {
+				if n > 0 && c > n+1 {
 					gap = &Damaged{First: n + 1, Last: c - 1}
 				}
-				n = c
+				n = max(n, c)
 			}
 			failed = each(repr)
 			return failed == nil
 		})
-		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF) // the end of the newest, which was never acked
-		switch {
-		case failed != nil:
+		if failed != nil {
 			return nil, failed
-		case err != nil && !torn:
+		}
+		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF) // the end of the newest, which was never acked
+		if err != nil && !torn {
 			return nil, fmt.Errorf("read log file %s: %w", logName(uint64(l.Num)), err)
-		case gap != nil:
-			continue // says more than the length
-		}
-		if whole {
-			end = reached
-		}
-		j := slices.IndexFunc(v.logs, func(f logFile) bool { return f.number == uint64(l.Num) })
-		if j >= 0 && int64(v.logs[j].length) > end+trailerBytes && len(replayed) > 1 {
-			name := logName(v.logs[j].number)
-			short = &Damaged{Missing: fmt.Sprintf("log file %s ends after %d of %d bytes", name, end, v.logs[j].length)}
 		}
 	}
-	if gap != nil {
-		return gap, nil
-	}
-	return short, nil
+	return gap, nil
 }

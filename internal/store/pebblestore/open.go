@@ -309,7 +309,11 @@ func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
 		return nil, asUnreadable(err)
 	}
 	w := &own{db: db, logged: map[string][]byte{}}
-	if lost, err = f.inv.checkLogs(p.fs, p.db, g.played, w.add); err != nil {
+	base := last{}
+	if b, e := w.get(keyCommit); e == nil {
+		base, _ = parseLast(b) // load meets the error, unless the log has a newer one
+	}
+	if lost, err = checkLogs(p.fs, p.db, g.played, base.n, w.add); err != nil {
 		err = asUnreadable(err)
 	}
 	if err == nil {

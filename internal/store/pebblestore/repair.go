@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -466,11 +465,7 @@ func (p place) givenUp() func(wal.LogicalLog) bool {
 	if s, err := readWitness(p.fs, p.witness); err == nil {
 		inv, _ = s.inventory() // without one every file counts
 	}
-	oldest := uint64(math.MaxUint64)
-	for _, l := range inv.logs {
-		oldest = min(oldest, l.number)
-	}
-	return func(l wal.LogicalLog) bool { return len(inv.logs) > 0 && uint64(l.Num) < oldest }
+	return func(l wal.LogicalLog) bool { return len(inv.logs) > 0 && uint64(l.Num) < slices.Min(inv.logs) }
 }
 
 // follow reads a log file after commit n. keep is the length up to which it can
@@ -578,6 +573,14 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 	if err != nil {
 		return err
 	}
+	if was, err := readWitness(p.fs, p.witness); err == nil {
+		old, _ := was.inventory() // its seal stays until the new witness has its name
+		inv.seal = old.seal
+	}
+	inv.seal = inv.seal.next()
+	if err := inv.seal.make(p); err != nil {
+		return err
+	}
 	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return err
@@ -619,20 +622,11 @@ func (p place) takeInventory() (inventory, error) {
 		return v, err
 	}
 	m := newManifest(value, b)
-	if m.file, err = identify(p.fs, p.fs.PathJoin(p.db, value)); err != nil {
-		return v, err
-	}
 	v.manifests = []manifest{m}
 	for _, n := range names {
-		i, ok := logNumber(n)
-		if !ok {
-			continue
+		if i, ok := logNumber(n); ok {
+			v.logs = append(v.logs, i)
 		}
-		id, err := identify(p.fs, p.fs.PathJoin(p.db, n))
-		if err != nil {
-			return v, err
-		}
-		v.logs = append(v.logs, logFile{number: i, file: id})
 	}
 	return v, nil
 }

@@ -34,28 +34,26 @@ const sealShare = 100
 
 const sealText = "The witness of this Petrel store knows the inode number of this file. So the server notices when an older copy of the folder was written over it.\n"
 
-// copied says which file in the folder shows that it was put back from a copy, "" if
-// none does.
+// copied says how the seal shows that the folder was put back from a copy, "" if it does
+// not. A copy of the folder has a copy of the seal, too.
 func (p place) copied(v inventory) (string, error) {
-	if v.seal.number != 0 {
-		now, err := identify(p.fs, p.fs.PathJoin(p.dir, v.seal.name()))
-		if err == nil { // identify asks the disk only
-			_, err = p.fs.Stat(p.fs.PathJoin(p.dir, v.seal.name()))
-		}
-		switch {
-		case isNotExist(err):
-			return v.seal.name() + " is missing", nil
-		case err != nil:
-			return "", err
-		case !v.seal.file.is(now):
-			return v.seal.name() + " is not the file that the server made", nil
-		}
+	if v.seal.number == 0 {
+		return "", nil
 	}
-	name, err := v.copied(p.fs, p.db)
-	if name == "" || err != nil {
+	path := p.fs.PathJoin(p.dir, v.seal.name())
+	now, err := identify(p.fs, path)
+	if err == nil { // identify asks the disk only
+		_, err = p.fs.Stat(path)
+	}
+	switch {
+	case isNotExist(err):
+		return v.seal.name() + " is missing", nil
+	case err != nil:
 		return "", err
+	case !v.seal.file.is(now):
+		return v.seal.name() + " is not the file that the server made", nil
 	}
-	return name + " is not the file that the server wrote", nil
+	return "", nil
 }
 
 // make makes the file of a seal, durably, in place of what is left of an older one.
