@@ -59,7 +59,7 @@ var pebbleRules = []rule{
 	{
 		name:    "open-copies",
 		holds:   "a folder that was put back from a copy is refused",
-		patches: []patch{{"internal/store/pebblestore/fileid.go", `return id.inode == now.inode && (id.born == now.born || id.born == 0 || now.born == 0)`, `return true`}},
+		patches: []patch{{"internal/store/pebblestore/fileid.go", `return id.Inode == now.Inode && (id.Born == now.Born || id.Born == 0 || now.Born == 0)`, `return true`}},
 		guards: []guard{
 			{"internal/store/pebblestore", "^TestFolderPutBackFromACopyIsRefused$"},
 			{"internal/store/pebblestore", "^TestFolderWrittenOverByACopyIsRefused$"},
@@ -68,7 +68,7 @@ var pebbleRules = []rule{
 	{
 		name:    "forget-the-seal",
 		holds:   "a folder over which an older copy was written is refused",
-		patches: []patch{{"internal/store/pebblestore/seal.go", `if v.seal.number != 0 {`, `if v.seal.number > 2 {`}},
+		patches: []patch{{"internal/store/pebblestore/seal.go", `if v.Seal.Number == 0 {`, `if v.Seal.Number <= 2 {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestOlderFilesWrittenOverTheFolderAreNoticed$/^cp_-a,_copied_while_it_ran,_closed$"}},
 	},
 	{
@@ -169,6 +169,15 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
 	},
 	{
+		name:  "leave-damaged-tables",
+		holds: "compactions of damaged tables do not stop all writes",
+		patches: []patch{
+			{"internal/store/pebblestore/mendtable.go", `		case <-s.damage.news:`, `		case <-make(chan bool):`},
+			{"internal/store/pebblestore/mendtable.go", `		case <-tick.C:`, `		case <-make(chan bool):`},
+		},
+		guards: []guard{{"internal/store/pebblestore", "^TestDamagedTablesStopNoWrites$"}},
+	},
+	{
 		name:  "serve-older-than-lost",
 		holds: "in a damaged range a key is damaged until it is written again",
 		patches: []patch{{"internal/store/pebblestore/ranges.go", `if r != nil {
@@ -201,7 +210,7 @@ var pebbleRules = []rule{
 	{
 		name:    "ranges-in-the-store-only",
 		holds:   "a repair knows what was lost before, if the store has lost that too",
-		patches: []patch{{"internal/store/pebblestore/repair.go", `return r, p.mendAll(o, bad, ranges.with(kept), &r)`, `return r, p.mendAll(o, bad, ranges.with(kept[:0]), &r)`}},
+		patches: []patch{{"internal/store/pebblestore/repair.go", `return r, p.mendAll(o, bad, l.ranges.with(kept), &r)`, `return r, p.mendAll(o, bad, l.ranges.with(kept[:0]), &r)`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKnowsRanges"}},
 	},
 	{
@@ -209,6 +218,12 @@ var pebbleRules = []rule{
 		holds:   "a row that repair cannot keep leaves an empty place",
 		patches: []patch{{"internal/store/pebblestore/settle.go", `		if err := s.fillRows(c); err != nil {`, `		if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsAllBut"}},
+	},
+	{
+		name:    "repair-all-that-is-older",
+		holds:   "repair keeps older messages if the missing ones are all that a table has lost",
+		patches: []patch{{"internal/store/pebblestore/settle.go", `missing == r.Entries, nil`, `missing > r.Entries, nil`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsOlderMessages$"}},
 	},
 	{
 		name:    "repair-older",

@@ -53,12 +53,6 @@ var decoderRules = []rule{
 		guards:  []guard{{"internal/api", "^TestRequestOfManyValuesIsRefused$"}},
 	},
 	{
-		name:    "trust-the-inventory",
-		holds:   "an inventory that does not hold what it says is damaged",
-		patches: []patch{{"internal/store/pebblestore/inventory.go", `if !sound {`, `if false {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestInventoryThatEndsTooEarlyIsRefused$"}},
-	},
-	{
 		name:    "trust-other-nodes",
 		holds:   "no bytes of another node end this one",
 		patches: []patch{{"internal/route/packet.go", `if len(s.Conv) != len(im.ConvID{}) {`, `if false {`}},

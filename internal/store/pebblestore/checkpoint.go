@@ -111,57 +111,42 @@ type apart struct{ *guard }
 // beside tells whether name is not in the folder of the database.
 func (a apart) beside(name string) bool { return name != a.dir && a.PathDir(name) != a.dir }
 
+// of is the file system for name.
+func (a apart) of(name string) vfs.FS {
+	if a.beside(name) {
+		return a.FS
+	}
+	return a.guard
+}
+
 // Create implements vfs.FS. A checkpoint is written as slowly as a table.
 func (a apart) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if !a.beside(name) {
-		return a.guard.Create(name, c)
+	f, err := a.of(name).Create(name, c)
+	if err == nil && a.beside(name) {
+		f = &slowFile{File: f, paced: paced{pace: &a.pace}}
 	}
-	f, err := a.FS.Create(name, c)
-	if err != nil {
-		return nil, err
-	}
-	return &slowFile{File: f, paced: paced{pace: &a.pace}}, nil
+	return f, err
 }
 
 // Remove implements vfs.FS.
-func (a apart) Remove(name string) error {
-	if a.beside(name) {
-		return a.FS.Remove(name)
-	}
-	return a.guard.Remove(name)
-}
+func (a apart) Remove(name string) error { return a.of(name).Remove(name) }
 
 // RemoveAll implements vfs.FS.
-func (a apart) RemoveAll(name string) error {
-	if a.beside(name) {
-		return a.FS.RemoveAll(name)
-	}
-	return a.guard.RemoveAll(name)
-}
+func (a apart) RemoveAll(name string) error { return a.of(name).RemoveAll(name) }
 
 // Link implements vfs.FS.
-func (a apart) Link(from, to string) error {
-	if a.beside(to) {
-		return a.FS.Link(from, to)
-	}
-	return a.guard.Link(from, to)
-}
+func (a apart) Link(from, to string) error { return a.of(to).Link(from, to) }
 
 // MkdirAll implements vfs.FS.
-func (a apart) MkdirAll(name string, perm os.FileMode) error {
-	if a.beside(name) {
-		return a.FS.MkdirAll(name, perm)
-	}
-	return a.guard.MkdirAll(name, perm)
-}
+func (a apart) MkdirAll(name string, perm os.FileMode) error { return a.of(name).MkdirAll(name, perm) }
 
 // OpenDir implements vfs.FS. A sync of another folder says nothing of the log
 // files in that of the database.
 func (a apart) OpenDir(name string) (vfs.File, error) {
-	if name != a.dir {
-		return a.FS.OpenDir(name)
+	if name == a.dir {
+		return a.guard.OpenDir(name)
 	}
-	return a.guard.OpenDir(name)
+	return a.FS.OpenDir(name)
 }
 
 // slowFile is a file of a checkpoint while it is written.

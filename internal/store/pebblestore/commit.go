@@ -225,7 +225,7 @@ func (s *Store) callBack() {
 			if len(buf) == 0 {
 				break
 			}
-			s.testify(buf)
+			s.writeWitness(buf)
 			for _, c := range buf {
 				c.done(c.result)
 				if c.placed {
@@ -239,9 +239,9 @@ func (s *Store) callBack() {
 	s.queue.closed = true
 }
 
-// testify writes the witness of the newest of cs that is to be acked. If it
-// cannot, none is.
-func (s *Store) testify(cs []*commit) {
+// writeWitness records the newest of cs that is to be acked. If it fails, no commit is
+// acked.
+func (s *Store) writeWitness(cs []*commit) {
 	var newest last
 	for _, c := range cs {
 		if c.last.n > newest.n && c.result == nil {

@@ -55,7 +55,7 @@ func filesOf(t testing.TB, fs vfs.FS, kind string) []string {
 	}
 	if kind == "seal" {
 		for _, n := range []uint64{1, 2} {
-			path := "data/" + seal{number: n}.name()
+			path := "data/" + seal{Number: n}.name()
 			if _, err := fs.Stat(path); err == nil {
 				return []string{path}
 			}

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -238,12 +239,12 @@ func TestBadBlockCostsABlock(t *testing.T) {
 func TestDamageIsToldInOneLine(t *testing.T) {
 	fs, _, file := damagedTown(t, 50, 20)
 	o := mem(fs).withDefaults()
-	all, _, err := o.place().tables(o)
+	l, err := o.place().tables(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	told := 0
-	for _, tb := range all {
+	for _, tb := range l.tables {
 		damage, err := checkTable(tableOptions(o), fs, "data/store", tb, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -423,6 +424,43 @@ func TestRepairKeepsAllButTheNamedRange(t *testing.T) {
 				st = mustOpen(t, mem(fs))
 			}
 		})
+	}
+}
+
+// TestRepairKeepsOlderMessages damages a block with the last messages of one conversation and
+// the first new ones of the next. The older messages of that one are in the same range of
+// keys, and in another table. The missing ones are all that the block had.
+func TestRepairKeepsOlderMessages(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	o := mem(fs)
+	o.tune = func(p *pebble.Options) { p.DisableAutomaticCompactions = true }
+	st := mustOpen(t, o)
+	tn := newTown(t, st, 5, 400)
+	intoTables(t, st)
+	older := filesOf(t, fs, "sst")
+	for range 130 {
+		tn.round(t, tn.convs)
+	}
+	if err := st.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := liveTables(st.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, st)
+	all = slices.DeleteFunc(all, func(tb table) bool { return slices.Contains(older, "data/store/"+tb.name) })
+	damageBlock(t, fs, all, func(r keyRange) bool {
+		return r.From[0] == kindRow && r.To[0] == kindRow && len(r.From) > convKeyLen && !bytes.HasPrefix(r.To, r.From[:convKeyLen])
+	})
+	r, err := Repair(mem(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st = mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	if n := tn.count(t, st, "repaired"); n.damaged > 0 || n.rows+n.lost != tn.rows() || n.lost == 0 || n.lost > 200 || r.More {
+		t.Errorf("read %+v of %d rows, more may be lost: %v; want at most 200 lost", n, tn.rows(), r.More)
 	}
 }
 

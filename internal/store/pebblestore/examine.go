@@ -32,15 +32,15 @@ func Examine(o Options) (Examined, error) {
 	for _, r := range f.ranges {
 		v.Damage = append(v.Damage, r.String())
 	}
-	all, _, err := p.tables(o)
+	l, err := p.tables(o)
 	if err != nil {
 		return v, err
 	}
-	for _, t := range all {
+	for _, t := range l.tables {
 		v.Tables++
 		v.Bytes += t.size
 	}
-	bad, err := p.damagedTables(o, all)
+	bad, err := p.damagedTables(o, l.tables)
 	if err != nil {
 		return v, err
 	}

@@ -1,18 +1,14 @@
 package pebblestore
 
-import (
-	"encoding/binary"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
-)
+import "github.com/cockroachdb/pebble/v2/vfs"
 
 // fileID tells a file from a copy of it. A file keeps it when it is renamed, and
 // when its volume is attached to another host. cp, rsync, tar and a restored
 // file backup make files with other ones. The device is not part of it: its
 // number changes when a volume is attached again.
 type fileID struct {
-	inode uint64 // 0: not known
-	born  uint64 // time of its creation, Unix nanoseconds; 0: not known
+	Inode uint64 // 0: not known
+	Born  uint64 // time of its creation, Unix nanoseconds; 0: not known
 }
 
 // identify returns the fileID of the file at path. It is zero for files that are
@@ -29,12 +25,8 @@ func identify(fs vfs.FS, path string) (fileID, error) {
 // birth alone tells the copy that got the inode number of a file that was
 // deleted.
 func (id fileID) is(now fileID) bool {
-	if id.inode == 0 {
+	if id.Inode == 0 {
 		return true
 	}
-	return id.inode == now.inode && (id.born == now.born || id.born == 0 || now.born == 0)
-}
-
-func (id fileID) append(b []byte) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(b, id.inode), id.born)
+	return id.Inode == now.Inode && (id.Born == now.Born || id.Born == 0 || now.Born == 0)
 }

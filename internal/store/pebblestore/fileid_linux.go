@@ -36,9 +36,9 @@ func identifyOnDisk(path string) (fileID, error) {
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
 		return fileID{}, fmt.Errorf("statx %s: %w", path, err)
 	}
-	id := fileID{inode: st.Ino}
+	id := fileID{Inode: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {
-		id.born = uint64(st.Btime.Sec)*1e9 + uint64(st.Btime.Nsec)
+		id.Born = uint64(st.Btime.Sec)*1e9 + uint64(st.Btime.Nsec)
 	}
 	return id, nil
 }

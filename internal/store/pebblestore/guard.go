@@ -157,8 +157,8 @@ func (g *guard) forget(name string) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.inv.logs, n); i >= 0 {
-		g.inv.logs = slices.Delete(g.inv.logs, i, i+1)
+	if i := slices.Index(g.inv.Logs, n); i >= 0 {
+		g.inv.Logs = slices.Delete(g.inv.Logs, i, i+1)
 		g.record()
 	}
 }
@@ -280,13 +280,13 @@ func (d *guardedDir) Sync() error {
 			continue // listed by another sync
 		}
 		g.fresh = slices.Delete(g.fresh, i, i+1)
-		g.inv.logs = append(g.inv.logs, n)
+		g.inv.Logs = append(g.inv.Logs, n)
 		g.wit.log.Store(max(g.wit.log.Load(), n))
 		changed = true
 	}
 	if g.moved < moves {
 		g.moved = moves
-		g.inv.manifests = slices.Delete(g.inv.manifests, 0, max(0, len(g.inv.manifests)-1))
+		g.inv.Manifests = slices.Delete(g.inv.Manifests, 0, max(0, len(g.inv.Manifests)-1))
 		changed = true
 	}
 	if changed {
@@ -376,13 +376,13 @@ func (f *guardedFile) Close() error {
 func (g *guard) manifestSynced(f *guardedFile) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m := manifest{number: f.manifest, length: f.written}
-	f.hash.Sum(m.sum[:0])
-	i := slices.IndexFunc(g.inv.manifests, func(m manifest) bool { return m.number == f.manifest })
+	m := manifest{Number: f.manifest, Length: f.written}
+	f.hash.Sum(m.Sum[:0])
+	i := slices.IndexFunc(g.inv.Manifests, func(m manifest) bool { return m.Number == f.manifest })
 	if i < 0 {
-		g.inv.manifests = append(g.inv.manifests, m)
+		g.inv.Manifests = append(g.inv.Manifests, m)
 	} else {
-		g.inv.manifests[i] = m
+		g.inv.Manifests[i] = m
 	}
 	g.record()
 }

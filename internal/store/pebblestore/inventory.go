@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -19,37 +20,29 @@ import (
 // inventory lists the files whose loss or shortening Pebble does not notice:
 // a manifest is read up to its first bad record, and a missing log is taken for
 // one that never was. guard keeps it true; see there.
+//
+// It also has a copy of the store's identity: without its secret no repeat of a send
+// could be told any more.
 type inventory struct {
-	turn      uint64     // counts the inventories written
-	manifests []manifest // the current one last, and before it the one it replaces until the marker has moved
-	logs      []uint64   // numbers of the log files whose names are durable and that were not given up
-	seal      seal
+	Turn      uint64 // counts the inventories written
+	Identity  []byte
+	Manifests []manifest // the current one last, and before it the one it replaces until the marker has moved
+	Logs      []uint64   // numbers of the log files whose names are durable and that were not given up
+	Seal      seal
 }
 
 // manifest is the part of a manifest that was synced.
 type manifest struct {
-	number uint64
-	length uint64
-	sum    [sha256.Size]byte
+	Number uint64
+	Length uint64
+	Sum    [sha256.Size]byte
 }
 
 // encode fills slot with v.
 func (v inventory) encode(slot []byte, id uint64) error {
-	b := binary.AppendUvarint(nil, v.turn)
-	b = binary.AppendUvarint(b, uint64(len(v.manifests)))
-	for _, m := range v.manifests {
-		b = binary.AppendUvarint(b, m.number)
-		b = binary.AppendUvarint(b, m.length)
-		b = append(b, m.sum[:]...)
-	}
-	b = binary.AppendUvarint(b, uint64(len(v.logs)))
-	for _, l := range v.logs {
-		b = binary.AppendUvarint(b, l)
-	}
-	b = binary.AppendUvarint(b, v.seal.number)
-	b = v.seal.file.append(b)
-	if len(b)+24 > len(slot) {
-		return fmt.Errorf("%d log files do not fit into the inventory", len(v.logs))
+	b, err := json.Marshal(v)
+	if err != nil || len(b)+24 > len(slot) {
+		return errors.Join(err, fmt.Errorf("%d log files do not fit into the inventory", len(v.Logs)))
 	}
 	out := append(slot[:0], inventoryMagic...)
 	out = binary.BigEndian.AppendUint64(out, id)
@@ -60,8 +53,7 @@ func (v inventory) encode(slot []byte, id uint64) error {
 	return nil
 }
 
-func parseInventory(slot []byte) (inventory, error) {
-	var v inventory
+func parseInventory(slot []byte) (v inventory, err error) {
 	bad := errors.New("bad checksum")
 	if !bytes.HasPrefix(slot, []byte(inventoryMagic)) {
 		return v, bad
@@ -70,37 +62,12 @@ func parseInventory(slot []byte) (inventory, error) {
 	if n > len(slot)-24 || crc32.Checksum(slot[:20+n], castagnoli) != binary.BigEndian.Uint32(slot[20+n:]) {
 		return v, bad
 	}
-	b, sound := slot[20:20+n], true
-	number := func() uint64 {
-		x, n := binary.Uvarint(b)
-		sound = sound && n > 0
-		b = b[max(n, 0):]
-		return x
-	}
-	count := func() uint64 {
-		n := number()
-		sound = sound && n <= uint64(len(b)) // each has a byte at least
-		return n
-	}
-	v.turn = number()
-	for i, n := uint64(0), count(); sound && i < n; i++ {
-		var m manifest
-		m.number, m.length = number(), number()
-		b = b[copy(m.sum[:], b):]
-		v.manifests = append(v.manifests, m)
-	}
-	for i, n := uint64(0), count(); sound && i < n; i++ {
-		v.logs = append(v.logs, number())
-	}
-	v.seal = seal{number: number(), file: fileID{inode: number(), born: number()}}
-	if !sound {
-		return inventory{}, errors.New("it ends too early")
-	}
-	return v, nil
+	err = json.Unmarshal(slot[20:20+n], &v)
+	return v, err
 }
 
 func (v inventory) clone() inventory {
-	v.manifests, v.logs = slices.Clone(v.manifests), slices.Clone(v.logs)
+	v.Manifests, v.Logs = slices.Clone(v.Manifests), slices.Clone(v.Logs)
 	return v
 }
 
@@ -117,15 +84,15 @@ func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 		return "the marker of the manifest is missing", nil
 	}
 	number, ok := manifestNumber(value)
-	i := slices.IndexFunc(v.manifests, func(m manifest) bool { return m.number == number })
+	i := slices.IndexFunc(v.Manifests, func(m manifest) bool { return m.Number == number })
 	if !ok || i < 0 {
 		return fmt.Sprintf("the marker points to %s, which is not the manifest in use", value), nil
 	}
-	missing, err = v.manifests[i].check(fs, fs.PathJoin(dir, value), value)
+	missing, err = v.Manifests[i].check(fs, fs.PathJoin(dir, value), value)
 	if missing != "" || err != nil {
 		return missing, err
 	}
-	for _, l := range v.logs {
+	for _, l := range v.Logs {
 		name := logName(l)
 		if _, err := fs.Stat(fs.PathJoin(dir, name)); isNotExist(err) {
 			return fmt.Sprintf("log file %s is missing", name), nil
@@ -145,12 +112,12 @@ func (m manifest) check(fs vfs.FS, path, name string) (missing string, cause err
 	}
 	defer func() { _ = f.Close() }() // read-only
 	h := sha256.New()
-	switch n, err := io.CopyN(h, f, int64(m.length)); {
+	switch n, err := io.CopyN(h, f, int64(m.Length)); {
 	case errors.Is(err, io.EOF):
-		return fmt.Sprintf("manifest %s is cut: %d of %d bytes", name, n, m.length), nil
+		return fmt.Sprintf("manifest %s is cut: %d of %d bytes", name, n, m.Length), nil
 	case err != nil:
 		return "", err
-	case !bytes.Equal(h.Sum(nil), m.sum[:]):
+	case !bytes.Equal(h.Sum(nil), m.Sum[:]):
 		return fmt.Sprintf("manifest %s is damaged", name), nil
 	}
 	return "", nil
@@ -159,7 +126,7 @@ func (m manifest) check(fs vfs.FS, path, name string) (missing string, cause err
 // newManifest describes a manifest by its content.
 func newManifest(name string, content []byte) manifest {
 	n, _ := manifestNumber(name) // 0 fits no marker
-	return manifest{number: n, length: uint64(len(content)), sum: sha256.Sum256(content)}
+	return manifest{Number: n, Length: uint64(len(content)), Sum: sha256.Sum256(content)}
 }
 
 // manifestMarker is Pebble's name for the marker file that names the manifest.

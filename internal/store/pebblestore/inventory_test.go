@@ -120,7 +120,7 @@ func (o *onlooker) look(e event, kind string, goes, moves bool) {
 		o.covers(disk, inv, strings.SplitN(name, ".", 4)[3], e)
 	}
 	listed := func(name string) bool {
-		return slices.ContainsFunc(inv.logs, func(l uint64) bool { return logName(l) == name })
+		return slices.ContainsFunc(inv.Logs, func(l uint64) bool { return logName(l) == name })
 	}
 	switch {
 	case e.op == "remove" && kind == "log" && listed(name):
@@ -128,7 +128,7 @@ func (o *onlooker) look(e event, kind string, goes, moves bool) {
 	case e.op == "write" && !listed(name):
 		o.t.Errorf("%s grows and is not listed", name)
 	}
-	for _, l := range inv.logs {
+	for _, l := range inv.Logs {
 		if _, err := disk.Stat("data/store/" + logName(l)); err != nil {
 			o.t.Errorf("%s %s: log %d is listed and not there: %v", e.op, e.path, l, err)
 		}
@@ -139,7 +139,7 @@ func (o *onlooker) look(e event, kind string, goes, moves bool) {
 // and returns how many durable bytes lie behind that.
 func (o *onlooker) covers(disk *vfs.MemFS, inv inventory, name string, e event) int {
 	n, _ := manifestNumber(name)
-	i := slices.IndexFunc(inv.manifests, func(m manifest) bool { return m.number == n })
+	i := slices.IndexFunc(inv.Manifests, func(m manifest) bool { return m.Number == n })
 	if i < 0 {
 		o.t.Errorf("%s %s: %s is not in the inventory", e.op, e.path, name)
 		return 0
@@ -149,15 +149,15 @@ func (o *onlooker) covers(disk *vfs.MemFS, inv inventory, name string, e event) 
 		o.t.Errorf("%s %s: %v", e.op, e.path, err)
 		return 0
 	}
-	got := inv.manifests[i]
-	if got.length > uint64(len(b)) || int64(got.length) < o.told[name] {
-		o.t.Errorf("%s %s: %s has %d bytes, Pebble knows of %d and the inventory of %d", e.op, e.path, name, len(b), o.told[name], got.length)
+	got := inv.Manifests[i]
+	if got.Length > uint64(len(b)) || int64(got.Length) < o.told[name] {
+		o.t.Errorf("%s %s: %s has %d bytes, Pebble knows of %d and the inventory of %d", e.op, e.path, name, len(b), o.told[name], got.Length)
 		return 0
 	}
-	if got != newManifest(name, b[:got.length]) {
+	if got != newManifest(name, b[:got.Length]) {
 		o.t.Errorf("%s %s: %s has another hash in the inventory", e.op, e.path, name)
 	}
-	return len(b) - int(got.length)
+	return len(b) - int(got.Length)
 }
 
 // lose lets e happen and takes from the manifest what the inventory does not

@@ -22,17 +22,17 @@ func copyPath(fs vfs.FS, dir string, number uint64) string {
 // restoreManifest puts the copy in the place of a manifest that is damaged. It tells
 // whether the manifest is whole now.
 func (p place) restoreManifest(m manifest) (whole bool, err error) {
-	name := manifestFile(m.number)
+	name := manifestFile(m.Number)
 	to := p.fs.PathJoin(p.db, name)
 	if missing, err := m.check(p.fs, to, name); missing == "" || err != nil {
 		return err == nil, err
 	}
-	from := copyPath(p.fs, p.db, m.number)
+	from := copyPath(p.fs, p.db, m.Number)
 	if missing, err := m.check(p.fs, from, name); missing != "" || err != nil {
 		return false, err
 	}
 	fresh := p.fs.PathJoin(p.dir, "manifest.new")
-	if err := vfs.LimitedCopy(p.fs, from, fresh, int64(m.length)); err != nil {
+	if err := vfs.LimitedCopy(p.fs, from, fresh, int64(m.Length)); err != nil {
 		return false, err
 	}
 	return true, p.replace(fresh, name)

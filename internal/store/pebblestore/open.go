@@ -353,7 +353,7 @@ func isOurs(err error) bool {
 func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po := pebbleOptions(o, apart{g}, g.out)
 	po.ReadOnly = g.wit == nil
-	po.ErrorIfNotExists = g.wit == nil || len(g.inv.manifests) > 0
+	po.ErrorIfNotExists = g.wit == nil || len(g.inv.Manifests) > 0
 	if g.wit != nil {
 		g.dropOptions()
 	}
@@ -452,10 +452,7 @@ func create(o Options, p place) error {
 		return wrap(err)
 	}
 	id := newIdentity()
-	if err := createWitness(p.fs, p.dir, p.witness, id.store); err != nil {
-		return wrap(err)
-	}
-	if err := writeIdentity(p.fs, p.witness, id); err != nil {
+	if err := createWitness(p.fs, p.dir, p.witness, id); err != nil {
 		return wrap(err)
 	}
 	w, err := openWitness(p.fs, p.witness, id.store)
@@ -492,7 +489,7 @@ func newIdentity() identity {
 
 // fillNew writes commit 1 into a new database.
 func fillNew(o Options, p place, w *witness, id identity) error {
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newOutage(o.Log), wit: w})
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newOutage(o.Log), wit: w, inv: inventory{Identity: id.encode()}})
 	if err != nil {
 		return err
 	}
@@ -523,7 +520,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
-	w.turn = f.inv.turn
+	w.turn = f.inv.Turn
 	out := newOutage(o.Log)
 	s := &Store{
 		o: o, log: o.Log, place: p, witness: w, out: out,

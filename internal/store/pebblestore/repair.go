@@ -85,34 +85,27 @@ func repair(o Options, p place) (Report, error) {
 	default:
 		return Report{}, err
 	}
-	all, ranges, err := p.tables(o)
+	l, err := p.tables(o)
 	if err != nil {
 		return Report{}, err
 	}
-	bad, err := p.damagedTables(o, all)
+	bad, err := p.damagedTables(o, l.tables)
 	if err != nil {
 		return Report{}, err
 	}
-	if damaged {
-		base, err := p.base(o, bad)
-		if err != nil {
-			return Report{}, err
+	if !damaged {
+		l.ranges = f.ranges
+		if len(bad)+len(l.ranges) == 0 {
+			return Report{}, ErrSound
 		}
-		cuts, err := p.findCuts(base)
-		if err != nil {
-			return Report{}, err
-		}
-		if err := p.setAside(cuts, &r); err != nil {
-			return Report{}, err
-		}
-	} else if ranges = f.ranges; len(bad)+len(ranges) == 0 {
-		return Report{}, ErrSound
+	} else if err := p.cutLogs(l.base, bad, &r); err != nil {
+		return Report{}, err
 	}
 	kept, err := p.readRanges()
 	if err != nil {
 		return Report{}, err
 	}
-	return r, p.mendAll(o, bad, ranges.with(kept), &r)
+	return r, p.mendAll(o, bad, l.ranges.with(kept), &r)
 }
 
 // makeAside makes the folder aside of a repair, if it has none yet.
@@ -206,39 +199,51 @@ func (w withTables) List(dir string) ([]string, error) {
 	return append(names, w.more...), err
 }
 
-// tables lists the tables that the manifest names, those that are missing too, and the
-// damaged ranges as far as the tables tell. Only the text of Pebble's error has the number
-// of a missing table.
-func (p place) tables(o Options) (all []table, ranges damagedRanges, err error) {
+// listed is what the manifest and the tables say.
+type listed struct {
+	tables []table // those that are missing too
+	ranges damagedRanges
+	base   *last // the last commit in the tables; nil: not known
+}
+
+// tables lists the tables that the manifest names. Only the text of Pebble's error has the
+// number of a missing one.
+func (p place) tables(o Options) (l listed, err error) {
 	fs := withTables{FS: withoutLogs{p.fs}}
 	for {
-		all, ranges, err = p.tablesIn(o, fs)
+		l, err = p.tablesIn(o, fs)
 		if err == nil {
-			return all, ranges, nil
+			return l, nil
 		}
 		var n uint64
 		if _, e := fmt.Sscanf(err.Error(), "file %d (type sstable) unknown", &n); e != nil || slices.Contains(fs.more, tableName(n)) {
-			return nil, nil, fmt.Errorf("the list of tables cannot be read: %w; restore a backup", err)
+			return l, fmt.Errorf("the list of tables cannot be read: %w; restore a backup", err)
 		}
 		fs.more = append(fs.more, tableName(n))
 	}
 }
 
-func (p place) tablesIn(o Options, fs vfs.FS) (all []table, ranges damagedRanges, err error) {
+func (p place) tablesIn(o Options, fs vfs.FS) (l listed, err error) {
 	db, err := openPebble(o.unchecked(), &guard{FS: fs, dir: p.db, out: newOutage(o.Log)})
 	if err != nil {
-		return nil, nil, err
+		return l, err
 	}
-	if all, err = liveTables(db); err == nil {
-		err = p.verifyManifest(all)
+	if l.tables, err = liveTables(db); err == nil {
+		err = p.verifyManifest(l.tables)
 	}
-	if v, e := (&Store{db: db}).get(keyRanges); e == nil {
-		ranges, _ = parseRanges(v) // else the file has them
+	s := Store{db: db}
+	if v, e := s.get(keyRanges); e == nil {
+		l.ranges, _ = parseRanges(v) // else the file has them
+	}
+	if v, e := s.get(keyCommit); e == nil && v == nil {
+		l.base = &last{} // nothing was flushed yet
+	} else if c, bad := parseLast(v); e == nil && bad == nil {
+		l.base = &c
 	}
 	if e := db.Close(); err == nil {
 		err = e
 	}
-	return all, ranges, err
+	return l, err
 }
 
 // damagedTables reads all tables and returns those that are missing or damaged.
@@ -255,30 +260,6 @@ func (p place) damagedTables(o Options, all []table) (bad []table, err error) {
 		}
 	}
 	return bad, nil
-}
-
-// base is the last commit in the tables, nil if a damaged one may have had it: then
-// the log begins where it begins.
-func (p place) base(o Options, bad []table) (*last, error) {
-	for _, t := range bad {
-		if t.whole.has(keyCommit) {
-			return nil, nil
-		}
-	}
-	db, err := openPebble(o.unchecked(), &guard{FS: withoutLogs{p.fs}, dir: p.db, out: newOutage(o.Log)})
-	if err != nil {
-		return nil, fmt.Errorf("the tables cannot be read: %w; restore a backup", err)
-	}
-	s := Store{db: db}
-	b, err := s.get(keyCommit)
-	if e := db.Close(); err == nil {
-		err = e
-	}
-	if b == nil || err != nil {
-		return &last{}, err // nothing was flushed yet
-	}
-	l, err := parseLast(b)
-	return &l, err
 }
 
 // restoreMarkers puts back the two marker files that Pebble needs, and a damaged manifest
@@ -325,19 +306,19 @@ func (p place) restoreMarkers() error {
 // inventory it is the newest there is.
 func (p place) manifestToUse(inv inventory, names []string, pointed string) (string, error) {
 	number, ok := manifestNumber(pointed)
-	for _, m := range slices.Backward(inv.manifests) {
-		if ok && number > m.number {
+	for _, m := range slices.Backward(inv.Manifests) {
+		if ok && number > m.Number {
 			return pointed, nil
 		}
 		if whole, err := p.restoreManifest(m); whole || err != nil {
-			return manifestFile(m.number), err
+			return manifestFile(m.Number), err
 		}
 	}
-	listed := func(m manifest) bool { return m.number == number }
+	listed := func(m manifest) bool { return m.Number == number }
 	switch {
-	case len(inv.manifests) > 0 && ok && !slices.ContainsFunc(inv.manifests, listed):
+	case len(inv.Manifests) > 0 && ok && !slices.ContainsFunc(inv.Manifests, listed):
 		return pointed, nil // an older one, of a folder that was put back
-	case len(inv.manifests) > 0:
+	case len(inv.Manifests) > 0:
 		return "", errors.New("the manifest and its copy are damaged; restore a backup")
 	}
 	for _, n := range names {
@@ -432,6 +413,19 @@ type logCut struct {
 	keep int64 // 0: the whole file goes
 }
 
+// cutLogs keeps the longest unbroken run of commits after the last one in the tables. If a
+// damaged table may have had that, the run begins where the log begins.
+func (p place) cutLogs(base *last, bad []table, r *Report) error {
+	if slices.ContainsFunc(bad, func(t table) bool { return t.whole.has(keyCommit) }) {
+		base = nil
+	}
+	cuts, err := p.findCuts(base)
+	if err != nil {
+		return err
+	}
+	return p.setAside(cuts, r)
+}
+
 // findCuts follows the numbers of the commits through the log files and says
 // what has to go so that they run on from base without a gap.
 func (p place) findCuts(base *last) ([]logCut, error) {
@@ -465,7 +459,7 @@ func (p place) givenUp() func(wal.LogicalLog) bool {
 	if s, err := readWitness(p.fs, p.witness); err == nil {
 		inv, _ = s.inventory() // without one every file counts
 	}
-	return func(l wal.LogicalLog) bool { return len(inv.logs) > 0 && uint64(l.Num) < slices.Min(inv.logs) }
+	return func(l wal.LogicalLog) bool { return len(inv.Logs) > 0 && uint64(l.Num) < slices.Min(inv.Logs) }
 }
 
 // follow reads a log file after commit n. keep is the length up to which it can
@@ -531,17 +525,14 @@ func (p place) finish(o Options, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("what is left is not a store: %w; restore a backup", err)
 	}
-	fresh := p.witness + ".new"
-	if err := createWitness(p.fs, p.dir, fresh, f.id.store); err != nil {
-		return err
-	}
 	r.Recovered, r.RecoveredMs = f.last.n, f.last.timeMs
 	if _, acked := p.witnessed(); acked.n > f.last.n {
 		r.LostFrom, r.LostTo, r.LostMs = f.last.n+1, acked.n, acked.timeMs
 	}
 	f.id.history = newIdentity().history
 	r.HistoryID = f.id.history
-	if err := writeIdentity(p.fs, fresh, f.id); err != nil {
+	fresh := p.witness + ".new"
+	if err := createWitness(p.fs, p.dir, fresh, f.id); err != nil {
 		return err
 	}
 	w, err := openWitness(p.fs, fresh, f.id.store)
@@ -573,12 +564,13 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 	if err != nil {
 		return err
 	}
+	inv.Identity = f.id.encode()
 	if was, err := readWitness(p.fs, p.witness); err == nil {
 		old, _ := was.inventory() // its seal stays until the new witness has its name
-		inv.seal = old.seal
+		inv.Seal = old.Seal
 	}
-	inv.seal = inv.seal.next()
-	if err := inv.seal.make(p); err != nil {
+	inv.Seal = inv.Seal.next()
+	if err := inv.Seal.make(p); err != nil {
 		return err
 	}
 	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), wit: w, inv: inv})
@@ -622,10 +614,10 @@ func (p place) takeInventory() (inventory, error) {
 		return v, err
 	}
 	m := newManifest(value, b)
-	v.manifests = []manifest{m}
+	v.Manifests = []manifest{m}
 	for _, n := range names {
 		if i, ok := logNumber(n); ok {
-			v.logs = append(v.logs, i)
+			v.Logs = append(v.Logs, i)
 		}
 	}
 	return v, nil

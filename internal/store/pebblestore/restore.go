@@ -11,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/wal"
 )
 
 // restoring is the folder, inside the data folder, of a restore that is not
@@ -153,20 +151,20 @@ func (p place) prepare() error {
 		return err
 	}
 	left := slices.Contains(names, restoring) && !slices.Contains(names, p.fs.PathBase(p.db))
+	witness := p.fs.PathBase(p.witness)
+	mine := []string{witness + ".new", witness, seal{}.next().name(), restoring} // removed in this order: the name that tells of it goes last
 	for _, n := range names {
-		mine := n == restoring || n == p.fs.PathBase(p.witness) || n == p.fs.PathBase(p.witness)+".new"
 		switch {
 		case slices.Contains(belongings, n):
-		case !left || !mine:
+		case !left || !slices.Contains(mine, n):
 			return fmt.Errorf("the folder is not empty: it holds %s; restore into another one, or move everything away first", n)
 		}
 	}
 	if !left {
 		return nil
 	}
-	// The mark of the unfinished restore goes last.
-	for _, path := range []string{p.witness + ".new", p.witness, p.fs.PathJoin(p.dir, restoring)} {
-		if err := p.fs.RemoveAll(path); err != nil {
+	for _, n := range mine {
+		if err := p.fs.RemoveAll(p.fs.PathJoin(p.dir, n)); err != nil {
 			return err
 		}
 	}
@@ -360,8 +358,8 @@ type Verified struct {
 }
 
 // VerifyBackups reads the backup in dir, or all that dir holds, the oldest
-// first. It compares every file with the manifest, opens the store, and reads
-// all that is in it.
+// first. It compares every file with the manifest, opens the store, follows the numbers of
+// the commits through its log, and reads all tables.
 func VerifyBackups(ctx context.Context, o Options, dir string, progress func(read, total int64)) ([]Verified, error) {
 	o = o.withDefaults()
 	folders, err := foldersOf(o.FS, dir)
@@ -404,69 +402,28 @@ func verifyBackup(ctx context.Context, o Options, dir string, progress func(read
 	}
 	err = checkStore(o, dir, dir, m)
 	if err == nil {
-		err = readThrough(o, dir, m)
+		err = readThrough(o, dir)
 	}
 	return v, note(err)
 }
 
-// readThrough reads all rows of the store in dir, and follows the numbers of the
-// commits through its log up to the last. Errors: *BadBackup.
-func readThrough(o Options, dir string, m *Manifest) error {
-	bad := func(what string, args ...any) error { return &BadBackup{Folder: dir, What: fmt.Sprintf(what, args...)} }
-	db, err := openPebble(o, &guard{FS: asIs{withoutLogs{o.FS}}, dir: dir, out: newOutage(o.Log)})
+// readThrough reads all tables of the store in dir. Errors: *BadBackup.
+func readThrough(o Options, dir string) error {
+	bad := func(err error) error {
+		return &BadBackup{Folder: dir, What: fmt.Sprintf("the store was damaged before the backup was made: %v", err)}
+	}
+	p := place{fs: asIs{o.FS}, db: dir}
+	l, err := p.tables(o)
 	if err != nil {
-		return bad("the tables cannot be read: %v", err)
+		return bad(err)
 	}
-	n, err := readRows(db)
-	if e := db.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return bad("the store was damaged before the backup was made: %v", err)
-	}
-	logs, err := wal.Scan(wal.Dir{FS: o.FS, Dirname: dir})
-	if err != nil {
-		return err
-	}
-	for _, l := range logs {
-		gap := false
-		_, err := readLog(l, func(c uint64) bool {
-			if gap = c > n+1; !gap {
-				n = max(n, c)
-			}
-			return !gap
-		})
-		if gap || err != nil {
-			return bad("the log file %s cannot be read after commit %d", logName(uint64(l.Num)), n)
+	po := tableOptions(o)
+	for _, t := range l.tables {
+		if damage, err := checkTable(po, p.fs, dir, t, nil); err != nil {
+			return err
+		} else if damage != nil {
+			return bad(damage)
 		}
 	}
-	if n != m.Commit {
-		return bad("its tables and log reach to commit %d, and should reach to %d", n, m.Commit)
-	}
 	return nil
-}
-
-// readRows reads everything that is in the tables and returns the number of the
-// last commit in them, 0 if nothing was flushed yet.
-func readRows(db *pebble.DB) (uint64, error) {
-	it, err := db.NewIter(nil)
-	if err != nil {
-		return 0, err
-	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		_, err = it.ValueAndErr()
-	}
-	if e := it.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return 0, err
-	}
-	s := Store{db: db}
-	b, err := s.get(keyCommit)
-	if b == nil || err != nil {
-		return 0, err
-	}
-	l, err := parseLast(b)
-	return l.n, err
 }

@@ -17,14 +17,14 @@ import (
 // witness along. The seal that this one names is another file by now, as nothing
 // can create a file in the past; or it is missing.
 type seal struct {
-	number uint64 // 1 or 2, in turn; 0: there is none yet
-	file   fileID
+	Number uint64 // 1 or 2, in turn; 0: there is none yet
+	File   fileID
 }
 
-func (s seal) name() string { return fmt.Sprintf("seal-%d", s.number) }
+func (s seal) name() string { return fmt.Sprintf("seal-%d", s.Number) }
 
 // next is the seal that replaces s. Its file is not known yet.
-func (s seal) next() seal { return seal{number: 1 + s.number%2} }
+func (s seal) next() seal { return seal{Number: 1 + s.Number%2} }
 
 // sealEvery is how often a store makes a new seal while commits come.
 const sealEvery = time.Second
@@ -37,21 +37,21 @@ const sealText = "The witness of this Petrel store knows the inode number of thi
 // copied says how the seal shows that the folder was put back from a copy, "" if it does
 // not. A copy of the folder has a copy of the seal, too.
 func (p place) copied(v inventory) (string, error) {
-	if v.seal.number == 0 {
+	if v.Seal.Number == 0 {
 		return "", nil
 	}
-	path := p.fs.PathJoin(p.dir, v.seal.name())
+	path := p.fs.PathJoin(p.dir, v.Seal.name())
 	now, err := identify(p.fs, path)
 	if err == nil { // identify asks the disk only
 		_, err = p.fs.Stat(path)
 	}
 	switch {
 	case isNotExist(err):
-		return v.seal.name() + " is missing", nil
+		return v.Seal.name() + " is missing", nil
 	case err != nil:
 		return "", err
-	case !v.seal.file.is(now):
-		return v.seal.name() + " is not the file that the server made", nil
+	case !v.Seal.File.is(now):
+		return v.Seal.name() + " is not the file that the server made", nil
 	}
 	return "", nil
 }
@@ -67,7 +67,7 @@ func (s *seal) make(p place) error {
 		err = syncDir(p.fs, p.dir) // its name is not less durable than the witness that names it
 	}
 	if err == nil {
-		s.file, err = identify(p.fs, path)
+		s.File, err = identify(p.fs, path)
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (s *Store) reseal(newest uint64) error {
 	}
 	g := s.guard
 	g.mu.Lock()
-	was := g.inv.seal
+	was := g.inv.Seal
 	g.mu.Unlock()
 	now := was.next()
 	if err := now.make(s.place); err != nil {
@@ -99,7 +99,7 @@ func (s *Store) reseal(newest uint64) error {
 	}
 	s.sealing = sealing{commit: newest}
 	g.mu.Lock()
-	g.inv.seal = now
+	g.inv.Seal = now
 	err := g.wit.inventory(g.inv)
 	g.mu.Unlock()
 	if err != nil {

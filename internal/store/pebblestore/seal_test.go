@@ -102,7 +102,7 @@ func ended(t testing.TB, st *Store, o *Options) {
 func sealOf(st *Store) seal {
 	st.guard.mu.Lock()
 	defer st.guard.mu.Unlock()
-	return st.guard.inv.seal
+	return st.guard.inv.Seal
 }
 
 // An older copy of the folder is put in the place of the folder. In three of four cases

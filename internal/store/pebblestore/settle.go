@@ -23,7 +23,7 @@ import (
 func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 	fresh := p.witness + ".new"
 	known, acked := p.witnessed()
-	if err := createWitness(p.fs, p.dir, fresh, known.store); err != nil {
+	if err := createWitness(p.fs, p.dir, fresh, known); err != nil {
 		return err
 	}
 	w, err := openWitness(p.fs, fresh, known.store)
@@ -68,7 +68,8 @@ func (p place) witnessed() (id identity, acked testimony) {
 	if err != nil {
 		return identity{}, testimony{}
 	}
-	id, _ = s.identity()
+	inv, _ := s.inventory()
+	id, _ = parseIdentity(inv.Identity)
 	acked, _ = s.commit()
 	return id, acked
 }

@@ -93,7 +93,7 @@ func (s *slots) inventory() (inventory, error) {
 	switch {
 	case errA != nil && errB != nil:
 		return inventory{}, fmt.Errorf("both inventory slots of the witness file cannot be read: %w", errA)
-	case errA != nil || errB == nil && b.turn > a.turn:
+	case errA != nil || errB == nil && b.Turn > a.Turn:
 		return b, nil
 	}
 	return a, nil
@@ -113,14 +113,14 @@ func readWitness(fs vfs.FS, path string) (*slots, error) {
 	return s, nil
 }
 
-// createWitness writes a witness of commit 0 and an empty inventory, durably,
+// createWitness writes a witness of commit 0 and an inventory without files, durably,
 // in place of any that is there.
-func createWitness(fs vfs.FS, dir, path string, id uint64) error {
+func createWitness(fs vfs.FS, dir, path string, id identity) error {
 	s := new(slots)
-	copy(s.slot(0), testimony{store: id}.encode())
-	copy(s.slot(1), testimony{store: id}.encode())
+	copy(s.slot(0), testimony{store: id.store}.encode())
+	copy(s.slot(1), testimony{store: id.store}.encode())
 	for _, i := range []int{2, 3} {
-		if err := (inventory{}).encode(s.slot(i), id); err != nil {
+		if err := (inventory{Identity: id.encode()}).encode(s.slot(i), id.store); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func (w *witness) inventory(v inventory) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turn++
-	v.turn = w.turn
+	v.Turn = w.turn
 	var slot [slotBytes]byte
 	if err := v.encode(slot[:], w.id); err != nil {
 		return err
