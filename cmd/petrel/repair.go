@@ -43,10 +43,10 @@ func newRepair(c *cli) *cobra.Command {
 		Short: "Accept the loss of messages, so that the server starts again",
 		Long: "Use it when the server refuses to start because a file of its store is missing or damaged. If there is a\n" +
 			"backup, restore that instead. Use it also when /readyz says that a part of the store is damaged. Of the log the\n" +
-			"command keeps the longest unbroken run of commits. Of damaged tables it keeps all that can be read, and lists what is\n" +
-			"lost; lost messages become empty places. It reads the whole store. Damaged files go into a folder inside the data\n" +
-			"folder. It draws a new history id: clients then drop what they have stored, and send again what they still have to\n" +
-			"send. A sound store is left as it is.\n" +
+			"command keeps the longest unbroken run of commits. Of damaged tables it keeps what lies before and after the damage,\n" +
+			"and lists what is lost; lost messages become empty places. It reads the whole store. Damaged files go into a folder\n" +
+			"inside the data folder. It draws a new history id: clients then drop what they have stored, and send again what they\n" +
+			"still have to send. A sound store is left as it is.\n" +
 			"The server also refuses a store that may be an earlier state of what clients were told: a folder that was put back from a\n" +
 			"copy, one that is behind its store.mark, one that a client has proved to be behind. Put the newest state back if there\n" +
 			"is one. Otherwise --new-history goes on with the store as it is, under a new history id. Use it for a sound store, too,\n" +

@@ -27,7 +27,7 @@
 //     compactionscheduler.go (when Pebble may merge tables), compact.go (the operator wants it
 //     now).
 //   - What says how far it came: witness.go, inventory.go (which files there have to be),
-//     guard.go, storemark.go, seal.go, identity.go (a copy of the store's ids), fileid.go.
+//     guard.go, storemark.go, seal.go, fileid.go.
 //   - A start: open.go, folder.go, replay.go (what a start looks for in the log before it
 //     writes), logs.go (reads log files), rewound.go, refused.go (what a start says that lacks
 //     something).

@@ -65,7 +65,7 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 		err = s.dropKeys(ctx, convKey(kindDedupe, c), func(from []byte) ([][]byte, []byte, error) { return s.dedupeBelow(c, from, below) })
 	}
 	// Marks are deleted one by one: if the end of a table is damaged, a deletion of a range is
-	// lost without a trace, and the marks would be back (salvager.deletions).
+	// lost without a trace, and the marks would be back (tables.go, deletions).
 	for _, k := range store.MarkKinds() {
 		if err == nil {
 			err = s.dropKeys(ctx, kindOfMarks(c, k), func(from []byte) ([][]byte, []byte, error) { return s.marksBelow(c, k, from, below) })
