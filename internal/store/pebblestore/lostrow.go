@@ -16,13 +16,3 @@ func lostRow(c im.ConvID, q im.Seq, before []byte, pos im.Pos) []byte {
 	b := store.AppendRowHead(nil, store.RowHead{Flags: store.RowLost | h.Flags&store.RowHides, Pos: pos, Hidden: h.Hidden})
 	return wire.AppendMessage(b, &petrelv1.Message{Conv: c.String(), Seq: uint64(q), Counted: m.Counted, Lost: true})
 }
-
-// senderOf is the user who sent the entry of a row; empty for the server itself, or if it
-// cannot be read.
-func senderOf(row []byte) im.User {
-	_, sent, err := store.SplitRow(row)
-	if err != nil {
-		return ""
-	}
-	return wire.Sender(sent)
-}
