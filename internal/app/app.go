@@ -3,20 +3,19 @@
 //
 // Begin with app.go, which has the start, the run and the end. The other files:
 //
-//   - What the parts get: accounts.go and web.go (options that follow from the
-//     configuration), budgets.go (who may have how much memory), files.go (who may have how
+//   - What the parts get: useroptions.go and web.go (options that follow from the
+//     configuration), budgets.go (who may have how much memory), descriptors.go (who may have how
 //     many open files), folder.go (nobody else may enter the data folder).
-//   - The store and the other nodes: node.go (a node of a cluster), operate.go (what
-//     operators ask of nodes: drain, resume, rebalance), cutoff.go (a node that reaches
-//     nobody sends its clients away), stopall.go (a store that has gone back to an earlier
-//     state ends all nodes).
+//   - The store and the other nodes: storage.go (the embedded store, or databases), node.go
+//     (a node of a cluster), drain.go (a node gives its partitions and clients away), cutoff.go (a
+//     node that reaches nobody sends its clients away), stopall.go (a store that has gone back to
+//     an earlier state ends all nodes).
 //   - What is served over HTTP: http.go (the handlers of both addresses), console.go (what
-//     the console asks of all nodes), incidents.go (what is wrong),
-//     counted.go, backups.go (by which that is judged), totals.go (how much there is), figures.go (what
-//     /metrics and /version show), audit.go (the audit log).
+//     the console looks at), limits.go (limits that operators change), metrics.go (what /metrics and
+//     /version show), audit.go (the audit log).
 //   - While it runs: announce.go (what it says at its start and its end), readiness.go
-//     (whether it should get clients), reload.go (a changed configuration), memory.go (what
-//     a busy time leaves behind goes back to the system), pressure.go (work is refused while
+//     (whether it should get clients), reload.go (a changed configuration), heap.go (free
+//     memory goes back to the system after a busy time), pressure.go (work is refused while
 //     memory is full).
 //
 // The package knows all parts, and none of them may know it. It decides nothing about
@@ -53,6 +52,7 @@ import (
 	"github.com/petrel-im/petrel/internal/gateway"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/maintenance"
 	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
@@ -104,9 +104,7 @@ type App struct {
 	files     Files
 	budgets   Budgets
 	pressed   atomic.Bool // the process has more memory than Options.MemoryLimit
-	store     store.Store
-	embedded  *pebblestore.Store // nil: the store is in databases
-	databases *pgstore.Store     // nil: it is embedded
+	store     storage
 	node      node
 	audit     *audit.Log
 	table     *fanout.Table
@@ -124,10 +122,12 @@ type App struct {
 	hub       *session.Hub
 	api       *api.Server
 	site      *web.Site    // nil: the web chat is not served
-	console   *web.Console // nil: there is no listen.admin
+	operators *web.Console // their pages; nil: there is no listen.admin
 	gateway   *gateway.Gateway
 	admin     *gateway.Admin // nil: there is none
-	watch     watch
+	console   *console.Console
+
+	maintenance *maintenance.Maintenance // nil: there are no other nodes
 
 	live    atomic.Pointer[config.Config] // of its options that may change while the server runs
 	reloads reloads
@@ -144,10 +144,9 @@ type App struct {
 	redeemed atomic.Bool
 	draining atomic.Bool
 	refusing refusing
-	away     atomic.Bool                // an operator has drained the node
-	cut      atomic.Bool                // it reaches too few others, and has sent its clients to them
-	drains   chan func(context.Context) // capacity 1; full: a drain is under way
-	limitsMu sync.Mutex                 // tier 2; one change of the limits at a time
+	away     atomic.Bool // an operator has drained the node
+	cut      atomic.Bool // it reaches too few others, and has sent its clients to them
+	limitsMu sync.Mutex  // tier 2; one change of the limits at a time
 }
 
 // setupFile holds the setup link for the command line on the same machine.
@@ -168,7 +167,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	a.reloads.read = stampAll(cfg.Files()) // now: what changes while the store is opened is taken over too
 	if err := a.open(ctx); err != nil {
 		a.closeListeners()
-		if a.store != nil {
+		if a.store.Store != nil {
 			err = errors.Join(err, a.store.Close())
 		}
 		return nil, err
@@ -197,11 +196,11 @@ func (a *App) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.users, err = user.New(ctx, accounts, a.store); err != nil {
+	if a.users, err = user.New(ctx, accounts, a.store.Store); err != nil {
 		return err
 	}
 	a.table = fanout.NewTable()
-	a.inboxes = &inbox.Consumers{Log: a.log, Store: a.store}
+	a.inboxes = &inbox.Consumers{Log: a.log, Store: a.store.Store}
 	if err := a.openNode(ctx); err != nil {
 		return err
 	}
@@ -213,19 +212,18 @@ func (a *App) open(ctx context.Context) error {
 		EditWindow:  orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
 		Holder: a.node.holder(), Nodes: a.node.fan, Refused: a.noteSendRefused,
 	}
-	if a.convs, err = conv.New(ctx, o, a.store, a.table); err != nil {
+	if a.convs, err = conv.New(ctx, o, a.store.Store, a.table); err != nil {
 		return err
 	}
-	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await, IsNamed: a.users.IsNamed}), a.convs, a.store)
+	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await, IsNamed: a.users.IsNamed}), a.convs, a.store.Store)
 	a.inboxes.Convs = a.convs
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
-	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute, Convs: a.convs}
+	a.sync = &inbox.Syncer{Router: a.router, Store: a.store.Store, Refute: a.refute, Convs: a.convs}
 	a.turns = newTurns()
-	if a.embedded != nil {
+	a.reads = session.NewReads(nil) // databases compute
+	if a.store.databases == nil {
 		a.reads = session.NewReads(a.turns)
-	} else {
-		a.reads = session.NewReads(nil) // the databases compute
 	}
 	a.calls = session.NewCalls()
 	a.pace = rate.NewPace[im.Account](int(l.CallsPerS), 3*int(l.CallsPerS))
@@ -237,16 +235,18 @@ func (a *App) open(ctx context.Context) error {
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{
-		Log: a.log, Store: a.store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan, Policy: a.users.PresencePolicy,
+		Log: a.log, Store: a.store.Store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan, Policy: a.users.PresencePolicy,
 	})
 	a.hub.AttachPresence(a.presence)
 	a.inboxes.Hooks = inbox.Hooks{Blocked: a.presence.BlockChanged, Wrote: a.presence.Wrote, LastSeen: a.presence.LastSeen} // no feed is followed before Run
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
 	}
-	a.attachConsole()
+	a.console = a.newConsole()
 	if a.node.cluster != nil {
-		a.attachOperator()
+		a.maintenance = maintenance.New(maintenance.Options{
+			Log: a.log, Cluster: a.node.cluster, Bus: a.node.bus, Databases: a.store.databases, Drain: a.drainHere, Resume: a.resumeHere,
+		})
 	}
 	a.setup, err = a.users.OpenSetup(ctx)
 	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
@@ -260,7 +260,7 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	if a.cfg.Listen.Admin != "" {
-		if a.console, err = web.NewConsole(); err != nil {
+		if a.operators, err = web.NewConsole(); err != nil {
 			return err
 		}
 	}
@@ -465,8 +465,8 @@ func (a *App) Run(ctx context.Context) error {
 		return a.gateway.Run(ctx)
 	})
 	r.start(r.work, "watch of commits", a.watchCommits)
-	r.start(r.work, "samples", a.takeSamples)
-	r.start(r.work, "totals", a.countTotals)
+	r.start(r.work, "samples", a.console.Run)
+	r.start(r.work, "totals", a.console.CountTotals)
 	r.start(r.serve, "announcement", a.announceWhenReady)
 	select {
 	case <-ctx.Done():
@@ -578,7 +578,7 @@ func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, e
 	a.giveAway()
 	a.hub.Drain()
 	inFlight = a.waiting()
-	limit := time.After(max(a.cfg.Drain.Timeout-time.Since(begun), answerTime))
+	limit := time.After(max(a.cfg.Drain.Timeout-time.Since(begun), maintenance.AnswerTime))
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for a.waiting() > 0 && err == nil {

@@ -7,7 +7,7 @@ import (
 
 // openAudit makes the audit log of this node.
 func (a *App) openAudit() {
-	a.audit = audit.New(audit.Options{Log: a.log, Keep: a.cfg.Audit.Keep}, a.store, a.node.bus.Self())
+	a.audit = audit.New(audit.Options{Log: a.log, Keep: a.cfg.Audit.Keep}, a.store.Store, a.node.bus.Self())
 	a.audit.Note(&audit.Record{Event: "start", Details: []audit.Detail{{Name: "version", Value: a.o.Version}}})
 }
 

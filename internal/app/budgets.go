@@ -113,8 +113,8 @@ func (a *App) memoryValues() []metrics.Value {
 	part("process", func() (int64, int64) { return int64(residentBytes()), a.budgets.Total })
 	part("conversations", a.convs.MemoryBytes)
 	part("sends", a.convs.AdmittedBytes)
-	if a.embedded != nil {
-		part("store", func() (int64, int64) { return int64(a.store.Stats().MemoryBytes), a.budgets.Store })
+	if a.store.cache > 0 {
+		part("store", func() (int64, int64) { return int64(a.store.Stats().MemoryBytes), a.store.cache })
 	}
 	return values
 }

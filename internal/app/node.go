@@ -24,8 +24,6 @@ import (
 	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/pebblestore"
-	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
 
 // node is what connects a server with the others that share its databases. On
@@ -48,92 +46,13 @@ func (n *node) title() string {
 	return fmt.Sprintf("node %s (%s)", n.cluster.Self(), n.cluster.Roles())
 }
 
-// ErrEmbedded is returned for options of a cluster without databases.
-var ErrEmbedded = errors.New("the embedded store works on one node only")
-
 // nodeFile keeps the id of a node between its starts.
 const nodeFile = "node-id"
-
-// openStore opens the databases, or the embedded store.
-func (a *App) openStore(ctx context.Context) (err error) {
-	c := &a.cfg.Store
-	id, err := c.StoreID()
-	if err != nil {
-		return err // the configuration was checked
-	}
-	defer func() {
-		if err == nil {
-			i := a.store.Info()
-			a.log.Info("store is open", "store", fmt.Sprintf("%016x", i.StoreID), "history", fmt.Sprintf("%016x", i.HistoryID))
-		}
-	}()
-	if err := closeFolder(c.Dir, a.log); err != nil {
-		return err
-	}
-	if len(c.Postgres) == 0 {
-		if a.cfg.Cluster.On() {
-			return fmt.Errorf("open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)
-		}
-		a.embedded, err = pebblestore.Open(pebblestore.Options{
-			Dir: c.Dir, Log: a.log, CacheBytes: a.budgets.Store, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
-			OpenTables: a.files.Store, StallAfter: a.o.DiskStall,
-			StoreID: id, Mark: c.Mark, AcceptCopies: !c.RefuseCopies,
-			ScrubEvery: orNone(c.ScrubEvery), ScrubRate: c.ScrubRate,
-		})
-		if err == nil {
-			a.store = a.embedded
-		}
-		return err
-	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return fmt.Errorf("make store.dir: %w", err)
-	}
-	if err := a.isAlone(); err != nil {
-		return err
-	}
-	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby, StoreID: id, Mark: c.Mark})
-	if err == nil {
-		a.store, a.databases = st, st
-	}
-	return err
-}
-
-// markFailures are how often store.mark could not be written.
-func (a *App) markFailures() uint64 {
-	if a.embedded == nil {
-		return a.databases.MarkFailures()
-	}
-	return a.embedded.MarkFailures()
-}
-
-// compact is for measurements; PostgreSQL does it by itself.
-func (a *App) compact(ctx context.Context) error {
-	if a.embedded == nil {
-		return nil
-	}
-	return a.embedded.Compact(ctx)
-}
-
-// checkpoint makes a copy of the embedded store for a backup. Codes: not_now.
-func (a *App) checkpoint(ctx context.Context) (string, error) {
-	if a.embedded == nil {
-		return "", im.Errorf(im.CodeNotNow, "the messages are in PostgreSQL: back up the databases of store.postgres with their own tools")
-	}
-	began := time.Now()
-	name, err := a.embedded.Checkpoint(ctx)
-	if errors.Is(err, pebblestore.ErrBusy) {
-		return "", im.Errorf(im.CodeNotNow, "%v", err)
-	}
-	if err == nil {
-		a.log.Info("checkpoint made for a backup", "name", name, "took", time.Since(began))
-	}
-	return name, err
-}
 
 // openNode joins the bus of the cluster. The bus does not run yet.
 func (a *App) openNode(ctx context.Context) (err error) {
 	c := &a.cfg.Cluster
-	if a.embedded != nil {
+	if a.store.databases == nil {
 		a.node.bus, err = localbus.New().Join("local")
 		return err
 	}
@@ -152,13 +71,13 @@ func (a *App) openNode(ctx context.Context) (err error) {
 	if n.bus, err = a.joinBus(ctx, id, incarnation); err != nil {
 		return err
 	}
-	n.bus.Handle(refuted, a.hearRefuted)
+	refutations.ServeLater(n.bus, a.hearRefuted)
 	n.streams = stream.New(n.bus, incarnation, stream.Options{})
 	n.fan = fanout.NewNodes(a.table, n.streams, a.store.Info().Secret, a.log)
 	n.cluster = cluster.New(cluster.Options{
 		Log: a.log, Incarnation: incarnation, Roles: roles, Addresses: c.Addresses, Release: a.o.Version, Patient: c.Patient,
-		Databases: &cluster.Databases{Seen: a.databases.Seen, Hear: a.databases.Hear, Behind: a.databases.Behind},
-	}, a.store, n.bus)
+		Databases: &cluster.Databases{Seen: a.store.databases.Seen, Hear: a.store.databases.Hear, Behind: a.store.databases.Behind},
+	}, a.store.Store, n.bus)
 	return nil
 }
 
@@ -214,11 +133,11 @@ func (a *App) joinNodes(ctx context.Context, r *running) error {
 	if err := n.cluster.Join(ctx); err != nil {
 		return err
 	}
-	if err := a.databases.Readable(ctx); err != nil { // the level may have been raised before the others saw this node
+	if err := a.store.databases.Readable(ctx); err != nil { // the level may have been raised before the others saw this node
 		a.leaveNodes()
 		return err
 	}
-	r.start(r.work, "operator", a.operate)
+	r.start(r.work, "maintenance", a.maintenance.Run)
 	r.start(r.work, "ways to others", a.watchWays)
 	r.start(r.work, "cluster", func(ctx context.Context) error {
 		return n.cluster.Run(ctx, cluster.Owners{Open: a.router.Open, Close: a.convs.Close})

@@ -81,7 +81,7 @@ func (a *App) watchCommits(ctx context.Context) error {
 
 // notReady says why the server should get no new clients; "": it should.
 func (a *App) notReady() string {
-	if err := a.behind(); err != nil {
+	if err := a.store.behind(); err != nil {
 		return err.Error()
 	}
 	switch err := a.store.Writable(); {

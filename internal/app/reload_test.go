@@ -163,7 +163,7 @@ func (c *configured) sessions(n int) (alive func() int) {
 func TestCertificateThatEndsSoonIsAnIncident(t *testing.T) {
 	s := startConfigured(t, "")
 	ends := s.begun.Add(5 * 24 * time.Hour)
-	overview := func() *petrelv1.Overview { return s.overview(t.Context(), &petrelv1.GetOverviewRequest{}) }
+	overview := func() *petrelv1.Overview { return s.console.Overview(t.Context(), &petrelv1.GetOverviewRequest{}) }
 	find := func(list []*petrelv1.Incident) *petrelv1.Incident {
 		i := slices.IndexFunc(list, func(x *petrelv1.Incident) bool { return x.Code == "certificate_ends" })
 		if i < 0 {
@@ -171,14 +171,14 @@ func TestCertificateThatEndsSoonIsAnIncident(t *testing.T) {
 		}
 		return list[i]
 	}
-	eventually.True(t, "a sample", func() bool { return s.watch.samples.Last() != nil })
+	eventually.True(t, "a sample", func() bool { return s.console.Samples.Last() != nil })
 	if x := find(overview().Incidents); x != nil {
 		t.Errorf("a certificate that ends in 2100: %s", x.Text)
 	}
 	s.certify(2, ends)
 	eventually.True(t, "the incident", func() bool { return find(overview().Incidents) != nil })
 	x := find(overview().Incidents)
-	if day := ends.UTC().Format(time.DateOnly); x.Severity != degraded || !slices.Equal(x.Details, []string{day}) || x.SinceMs == 0 {
+	if day := ends.UTC().Format(time.DateOnly); x.Severity != petrelv1.Verdict_VERDICT_DEGRADED || !slices.Equal(x.Details, []string{day}) || x.SinceMs == 0 {
 		t.Errorf("got %v, want that it ends on %s", x, day)
 	}
 	s.certify(3, farAway)

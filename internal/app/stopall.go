@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/im"
@@ -18,34 +20,26 @@ var ErrRewound = store.ErrRewound
 // cannot be read.
 var ErrDamaged = store.ErrCorrupt
 
-// refuted is the subject of the message that ends all nodes: the store that they
-// share has gone back to an earlier state.
-const refuted bus.Subject = "refuted"
-
 // refuteTime is how long a node waits until the others have stopped. A node that
 // does not answer meets the note in the store.
 const refuteTime = 300 * time.Millisecond
 
+// refutations end all nodes: the store that they share has gone back to an earlier state. The proof says how
+// that is known.
+var refutations = bus.Request[*wrapperspb.StringValue, *emptypb.Empty]{Subject: "refuted", Timeout: refuteTime}
+
 // refute stops this node and all others. Spec: P-6.8.
 func (a *App) refute(proof string) {
-	ctx, cancel := context.WithTimeout(context.Background(), refuteTime)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, to := range a.node.bus.Peers() {
-		wg.Go(func() {
-			if _, err := a.node.bus.Request(ctx, to, refuted, []byte(proof)); err != nil {
-				a.log.Warn("tell a node that the store is an earlier state failed", "node", string(to), "err", err)
-			}
-		})
+	for _, r := range refutations.AskAll(context.Background(), a.node.bus, a.node.bus.Peers(), wrapperspb.String(proof)) {
+		if r.Err != nil {
+			a.log.Warn("tell a node that the store is an earlier state failed", "node", string(r.Node), "err", r.Err)
+		}
 	}
-	wg.Wait()
 	a.store.Refute(proof)
 }
 
 // hearRefuted stops this node. It answers at once: the note may take longer.
-func (a *App) hearRefuted(_ im.Node, payload []byte, reply func([]byte)) {
-	if reply != nil {
-		reply(nil)
-	}
-	a.store.Refute(string(payload))
+func (a *App) hearRefuted(_ im.Node, proof *wrapperspb.StringValue, reply func(*emptypb.Empty, error)) {
+	reply(&emptypb.Empty{}, nil)
+	a.store.Refute(proof.Value)
 }

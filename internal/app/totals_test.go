@@ -37,7 +37,7 @@ func TestTotalsCountMessages(t *testing.T) {
 	small, large = send("bob", 2), send("carol", 20)
 	var totals *petrelv1.Totals
 	eventually.True(t, "the totals are counted", func() bool {
-		totals = s.overview(t.Context(), &petrelv1.GetOverviewRequest{}).Totals
+		totals = s.console.Overview(t.Context(), &petrelv1.GetOverviewRequest{}).Totals
 		return totals != nil
 	})
 	if n := len(totals.Tenants); n != 1 {

@@ -241,7 +241,7 @@ func New(o Options, st store.Store, b bus.Bus) *Cluster {
 		c.routes[i].Store(&route{changed: make(chan struct{})})
 	}
 	b.Handle(beacon, c.handleBeacon)
-	b.Handle(release, c.handleRelease)
+	releases.ServeLater(b, c.handleRelease)
 	b.Handle(seen, bus.Answering(func(im.Node, []byte) []byte { return c.seen() }))
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -27,13 +28,13 @@ const (
 type feed struct {
 	id       store.Feed
 	phase    phase
-	epoch    im.Epoch       // of phases open and closing
-	lostIn   im.Epoch       // of phase opening: the highest epoch that was lost meanwhile
-	released im.Epoch       // up to here this process serves no epoch; of phase none
-	looked   bool           // the store said that it is not free, and there is no news since
-	again    time.Time      // not opened before
-	keep     time.Time      // not given away before: who gave it may know what has not come here yet
-	asked    []func([]byte) // to be answered when it is open
+	epoch    im.Epoch         // of phases open and closing
+	lostIn   im.Epoch         // of phase opening: the highest epoch that was lost meanwhile
+	released im.Epoch         // up to here this process serves no epoch; of phase none
+	looked   bool             // the store said that it is not free, and there is no news since
+	again    time.Time        // not opened before
+	keep     time.Time        // not given away before: who gave it may know what has not come here yet
+	asked    []func(im.Epoch) // to be answered when it is open
 }
 
 const (
@@ -46,6 +47,10 @@ const (
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
 )
+
+// releases tell a node that a feed is free for it. The answer has the epoch in which the node has opened it,
+// or 0.
+var releases = bus.Request[*storepb.FeedEpoch, *storepb.FeedEpoch]{Subject: release, Timeout: handOverTry}
 
 // decideLocked begins whatever follows from what is known: it opens, closes,
 // hands over, or asks for a look at the store. It is called after every
@@ -194,7 +199,7 @@ func (c *Cluster) open(w *work, f *feed) {
 	c.decideOnLocked(f.id)
 	c.mu.Unlock()
 	for _, reply := range asked {
-		reply(feedEpoch(f.id, e))
+		reply(e)
 	}
 	switch {
 	case err == nil:
@@ -276,10 +281,9 @@ func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 			defer cancel()
 			_, _, _ = c.Wait(try, id, e) // somebody has it, or the try is over
 		})
-		if answer, err := c.bus.Request(try, to, release, feedEpoch(id, e)); err == nil {
-			if _, now, ok := parseFeedEpoch(answer); ok && now > e {
-				c.Learn(id, to, now)
-			}
+		answer, err := releases.Ask(try, c.bus, to, &storepb.FeedEpoch{Feed: uint32(id), Epoch: uint64(e)})
+		if now := im.Epoch(answer.GetEpoch()); err == nil && now > e {
+			c.Learn(id, to, now)
 		}
 		<-try.Done() // the next try comes at its time, whatever this one said
 	}
@@ -287,24 +291,22 @@ func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 
 // handleRelease opens a feed that its owner has closed for this node, and
 // answers when it is open.
-func (c *Cluster) handleRelease(from im.Node, payload []byte, reply func([]byte)) {
-	id, e, ok := parseFeedEpoch(payload)
-	if reply == nil {
-		return
-	}
+func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(*storepb.FeedEpoch, error)) {
+	id, e := store.Feed(q.Feed), im.Epoch(q.Epoch)
+	reply := func(now im.Epoch) { answer(&storepb.FeedEpoch{Feed: q.Feed, Epoch: uint64(now)}, nil) }
 	c.mu.Lock()
 	f := c.own[id]
 	switch {
-	case !ok || f == nil || c.work == nil || c.draining || c.apart[c.self] || c.slow || c.o.Roles&Conv == 0:
+	case f == nil || c.work == nil || c.draining || c.apart[c.self] || c.slow || c.o.Roles&Conv == 0:
 		c.mu.Unlock()
-		reply(feedEpoch(id, 0))
+		reply(0)
 	case f.phase == open:
 		e = f.epoch
 		c.mu.Unlock()
-		reply(feedEpoch(id, e))
+		reply(e)
 	case f.phase == closing, c.routes[id].Load().epoch > e: // it has been elsewhere since
 		c.mu.Unlock()
-		reply(feedEpoch(id, 0))
+		reply(0)
 	default:
 		c.unclaimLocked(id, from, e)
 		f.asked = append(f.asked, reply)
@@ -313,18 +315,6 @@ func (c *Cluster) handleRelease(from im.Node, payload []byte, reply func([]byte)
 		}
 		c.mu.Unlock()
 	}
-}
-
-func feedEpoch(f store.Feed, e im.Epoch) []byte {
-	b, err := (&storepb.FeedEpoch{Feed: uint32(f), Epoch: uint64(e)}).MarshalVT()
-	im.Assert(err == nil, "two numbers do not encode")
-	return b
-}
-
-func parseFeedEpoch(b []byte) (store.Feed, im.Epoch, bool) {
-	var x storepb.FeedEpoch
-	err := x.UnmarshalVT(b)
-	return store.Feed(x.Feed), im.Epoch(x.Epoch), err == nil
 }
 
 // Lost is told by an owner whose commit was refused as stale, or has an unknown

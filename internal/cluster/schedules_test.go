@@ -350,9 +350,9 @@ func TestF14StaleReleaseOpensNothing(t *testing.T) {
 			to    im.Node
 			epoch im.Epoch
 		}{{"b", e}, {"a", e - 1}} {
-			answer, err := c.bus.Request(t.Context(), x.to, release, feedEpoch(f, x.epoch))
-			if _, got, _ := parseFeedEpoch(answer); err != nil || got != 0 {
-				t.Errorf("%s answers %d, %v; want 0", x.to, got, err)
+			answer, err := releases.Ask(t.Context(), c.bus, x.to, &storepb.FeedEpoch{Feed: uint32(f), Epoch: uint64(x.epoch)})
+			if err != nil || answer.Epoch != 0 {
+				t.Errorf("%s answers %v, %v; want 0", x.to, answer, err)
 			}
 		}
 		time.Sleep(time.Second)

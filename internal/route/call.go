@@ -14,14 +14,11 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route/routepb"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/wire"
 )
 
-const (
-	callSubject bus.Subject = "conv.call"
+const maxCalls = 256 // of other nodes, served at a time
 
-	maxCalls = 256 // of other nodes, served at a time
-)
+var calls = bus.Request[*routepb.Call, *routepb.Answer]{Subject: "conv.call", Timeout: callTime}
 
 // message is a message of the schema, T a struct whose pointer has the methods.
 type message[T any] interface {
@@ -140,73 +137,55 @@ func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *cal
 	return a, nil
 }
 
-// call sends a call and returns the answer.
+// call sends a call and returns the answer. ErrNotOwner: the node does not own the feed, or did not answer.
 func (c *caller) call(ctx context.Context, to im.Node, m *routepb.Call) ([]byte, error) {
 	// The owner answers when it knows of every session that has entered the online
 	// table here. Else an entry that is committed between the answer and the
 	// announcement would neither be in the answer nor be pushed.
 	mark := c.nodes.Mark(to)
 	m.Mark = &routepb.Mark{Stream: mark.Stream, Num: mark.Num}
-	b, err := m.MarshalVT()
+	a, err := calls.Ask(ctx, c.bus, to, m)
+	if e, answered := errors.AsType[*im.Error](err); answered && e.Code != codeNotOwner {
+		return nil, e
+	}
 	if err != nil {
-		return nil, fmt.Errorf("write call: %w", err)
+		return nil, fmt.Errorf("%w: %w", err, conv.ErrNotOwner)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	if b, err = c.bus.Request(ctx, to, callSubject, b); err != nil {
-		return nil, fmt.Errorf("ask %s: %w: %w", to, err, conv.ErrNotOwner)
-	}
-	r := &routepb.Reply{}
-	switch err := r.UnmarshalVT(b); {
-	case err != nil:
-		return nil, fmt.Errorf("read answer of %s: %w", to, err)
-	case r.NotOwner:
-		return nil, conv.ErrNotOwner
-	case r.Error != nil:
-		return nil, wire.ErrorOf(r.Error)
-	}
-	return r.Answer, nil
+	return a.Answer, nil
 }
 
 // receive answers another node.
-func (c *caller) receive(from im.Node, payload []byte, reply func([]byte)) {
-	m := &routepb.Call{}
-	if err := m.UnmarshalVT(payload); err != nil || len(m.Conv) != len(im.ConvID{}) || reply == nil {
-		c.log.Error("read call failed", "node", from, "err", err)
-		if reply != nil { // or it would wait for its time
-			send(reply, &routepb.Reply{Error: wire.ErrorFrame(&im.Error{Code: im.CodeInternal})})
-		}
+func (c *caller) receive(from im.Node, m *routepb.Call, reply func(*routepb.Answer, error)) {
+	if len(m.Conv) != len(im.ConvID{}) {
+		reply(nil, c.outside(fmt.Errorf("read call of %s: a conversation of %d bytes", from, len(m.Conv))))
 		return
 	}
 	began := c.serving.start(callTime, func(ctx context.Context) {
 		a, err := c.serve(ctx, from, m)
 		switch {
 		case errors.Is(err, conv.ErrNotOwner), err != nil && errors.Is(ctx.Err(), context.Canceled): // this node ends
-			send(reply, &routepb.Reply{NotOwner: true})
+			err = errNotOwner()
 		case err != nil:
-			send(reply, &routepb.Reply{Error: wire.ErrorFrame(c.outside(err))})
-		default:
-			send(reply, &routepb.Reply{Answer: a})
+			err = c.outside(err)
 		}
+		reply(&routepb.Answer{Answer: a}, err)
 	})
 	switch {
 	case began:
 	case c.serving.life.Err() != nil:
-		send(reply, &routepb.Reply{NotOwner: true})
+		reply(nil, errNotOwner())
 	default:
-		send(reply, &routepb.Reply{Error: wire.ErrorFrame(errBusy())})
+		reply(nil, errBusy())
 	}
 }
+
+// codeNotOwner says that a node does not own the feed of a call. It stays between nodes.
+const codeNotOwner im.Code = "not_owner"
+
+func errNotOwner() *im.Error { return &im.Error{Code: codeNotOwner} }
 
 func errBusy() *im.Error {
 	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
-}
-
-func send(reply func([]byte), r *routepb.Reply) {
-	b, err := r.MarshalVT()
-	if err == nil {
-		reply(b)
-	}
 }
 
 // outside is err as another node's caller sees it; what is not meant for them is

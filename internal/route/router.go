@@ -80,7 +80,7 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	r.carrier = newCarrier(own, st, o.Streams, o.Nodes)
 	cs.Attach(conv.Elsewhere{Waits: r.carrier.waits, Submit: r.carrier.submit, Left: r.carrier.takeFrom, Confirm: own.confirmOne, ConfirmAll: own.confirmAll})
 	r.bus, r.streams, r.nodes = o.Bus, o.Streams, o.Nodes
-	o.Bus.Handle(callSubject, r.receive)
+	calls.ServeLater(o.Bus, r.receive)
 	o.Streams.Handle(cluster.KindToSignal, r.signals.receive)
 	return r
 }

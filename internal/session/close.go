@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -14,62 +15,47 @@ import (
 	"github.com/petrel-im/petrel/internal/session/sessionpb"
 )
 
+// answerTimeout is how long a node, or the store, may take to answer.
+const answerTimeout = 2 * time.Second
+
 // The requests of a node to all nodes about the sessions of a user.
-const (
-	closeSubject bus.Subject = "session.close" // sessionpb.Close, answered by Closed
-	countSubject bus.Subject = "session.count" // sessionpb.Count, answered by Counts
+var (
+	closeSessions = bus.Request[*sessionpb.Close, *sessionpb.Closed]{Subject: "session.close", Timeout: answerTimeout}
+	countSessions = bus.Request[*sessionpb.Count, *sessionpb.Counts]{Subject: "session.count", Timeout: answerTimeout}
 )
 
 // Attach lets the other nodes reach the hub. It is called once, before the bus runs.
 func (h *Hub) Attach(b bus.Bus) {
 	h.bus = b
-	b.Handle(closeSubject, bus.Answering(func(_ im.Node, p []byte) []byte {
-		var m sessionpb.Close
-		if err := m.UnmarshalVT(p); err != nil {
-			return nil
-		}
+	closeSessions.Serve(b, func(_ im.Node, m *sessionpb.Close) (*sessionpb.Closed, error) {
 		n := h.closeHere(decodeAccount(m.Account), im.Code(m.Code), func(o *fanout.Outbox) bool {
 			return m.Device == nil || o.Device == m.Device.Id && (o.Device == "" || o.Login < m.Device.Below)
 		})
-		return encode(&sessionpb.Closed{Sessions: uint32(n)})
-	}))
-	b.Handle(countSubject, bus.Answering(func(_ im.Node, p []byte) []byte {
-		var m sessionpb.Count
-		if err := m.UnmarshalVT(p); err != nil {
-			return nil
-		}
+		return &sessionpb.Closed{Sessions: uint32(n)}, nil
+	})
+	countSessions.Serve(b, func(_ im.Node, m *sessionpb.Count) (*sessionpb.Counts, error) {
 		n := map[string]uint32{}
 		for _, o := range h.table.Of(decodeAccount(m.Account)) {
 			n[o.Device]++
 		}
-		var c sessionpb.Counts
+		c := &sessionpb.Counts{}
 		for device, n := range n {
 			c.Devices = append(c.Devices, &sessionpb.Counts_Device{Id: device, Sessions: n})
 		}
-		return encode(&c)
-	}))
+		return c, nil
+	})
 }
 
-// answerTimeout is how long a node, or the store, may take to answer.
-const answerTimeout = 2 * time.Second
-
-// askAllNodes sends a request to all nodes at once, this one included, and gives each
-// answer to f. It does not stop when ctx is cancelled: if a caller revokes a token and
-// hangs up, the sessions must end all the same.
-func (h *Hub) askAllNodes(ctx context.Context, s bus.Subject, p []byte, f func(reply []byte)) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
-	defer cancel()
-	nodes := append(h.bus.Peers(), h.bus.Self())
-	replies, errs := make([][]byte, len(nodes)), make([]error, len(nodes))
-	var wg sync.WaitGroup
-	for i, n := range nodes {
-		wg.Go(func() { replies[i], errs[i] = h.bus.Request(ctx, n, s, p) })
+// askAll asks all nodes, this one included, and gives each answer to f. It does not stop when ctx is
+// cancelled: if a caller revokes a token and hangs up, the sessions must end all the same.
+func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A], what string, a im.Account, q Q, f func(A)) error {
+	var failed error
+	for _, reply := range r.AskAll(context.WithoutCancel(ctx), h.bus, bus.Nodes(h.bus), q) {
+		if failed = errors.Join(failed, reply.Err); reply.Err == nil {
+			f(reply.Answer)
+		}
 	}
-	wg.Wait()
-	for _, r := range replies {
-		f(r)
-	}
-	return errors.Join(errs...)
+	return h.checkAnswers(what, a, failed)
 }
 
 // checkAnswers is given the errors of the nodes that did not answer. If there are other
@@ -88,13 +74,8 @@ func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 
 // close asks all nodes to end sessions, and returns how many there were.
 func (h *Hub) close(ctx context.Context, m *sessionpb.Close) (total int, err error) {
-	err = h.askAllNodes(ctx, closeSubject, encode(m), func(r []byte) {
-		var c sessionpb.Closed
-		if c.UnmarshalVT(r) == nil {
-			total += int(c.Sessions)
-		}
-	})
-	return total, h.checkAnswers("close sessions", decodeAccount(m.Account), err)
+	err = askAll(ctx, h, closeSessions, "close sessions", decodeAccount(m.Account), m, func(c *sessionpb.Closed) { total += int(c.Sessions) })
+	return total, err
 }
 
 // CloseUser ends every session of a user, on every node that answers, and returns how
@@ -129,15 +110,12 @@ func (h *Hub) CloseDevice(ctx context.Context, a im.Account, device string, code
 // whose tokens are bound to no device are counted under "".
 func (h *Hub) SessionsOf(ctx context.Context, a im.Account) (map[string]int, error) {
 	n := map[string]int{}
-	err := h.askAllNodes(ctx, countSubject, encode(&sessionpb.Count{Account: encodeAccount(a)}), func(r []byte) {
-		var c sessionpb.Counts
-		if c.UnmarshalVT(r) == nil {
-			for _, d := range c.Devices {
-				n[d.Id] += int(d.Sessions)
-			}
+	err := askAll(ctx, h, countSessions, "count sessions", a, &sessionpb.Count{Account: encodeAccount(a)}, func(c *sessionpb.Counts) {
+		for _, d := range c.Devices {
+			n[d.Id] += int(d.Sessions)
 		}
 	})
-	if err = h.checkAnswers("count sessions", a, err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return n, nil

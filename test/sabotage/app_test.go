@@ -4,13 +4,13 @@ var appRules = []rule{
 	{
 		name:    "guesses-are-well",
 		holds:   "somebody who guesses passwords is an incident",
-		patches: []patch{{"internal/app/counted.go", `return t.wrong >= wrongLogins`, `return false && t.wrong >= wrongLogins`}},
-		guards:  []guard{{"internal/app", "^TestPasswordAttackIsToldFromMistakes$"}},
+		patches: []patch{{"internal/console/counted.go", `return t.wrong >= wrongLogins`, `return false && t.wrong >= wrongLogins`}},
+		guards:  []guard{{"internal/console", "^TestPasswordAttackIsToldFromMistakes$"}},
 	},
 	{
 		name:    "backups-are-never-late",
 		holds:   "a backup that is late is an incident",
-		patches: []patch{{"internal/app/incidents.go", `case now.Before(b.due):`, `case true:`}},
+		patches: []patch{{"internal/console/judge.go", `case now.Before(b.due):`, `case true:`}},
 		guards:  []guard{{"internal/app", "^TestIncidentsOfLoginsAndBackupsAreInTheOverview$"}},
 	},
 	{
@@ -28,13 +28,13 @@ var appRules = []rule{
 	{
 		name:    "raise-early",
 		holds:   "the stored format is raised when every node reads it",
-		patches: []patch{{"internal/app/operate.go", `n.Level < to {`, `n.Level < to && false {`}},
-		guards:  []guard{{"internal/app", "^TestF28"}},
+		patches: []patch{{"internal/maintenance/maintenance.go", `n.Level < to {`, `n.Level < to && false {`}},
+		guards:  []guard{{"internal/maintenance", "^TestF28"}},
 	},
 	{
 		name:    "calls-prolong-the-drain",
 		holds:   "a server that stops refuses calls, but those of operators",
-		patches: []patch{{"internal/api/front.go", `case known && !m.forOperators() && s.o.Stopping():`, `case false:`}},
+		patches: []patch{{"internal/api/router.go", `case known && !m.forOperators() && s.o.Stopping():`, `case false:`}},
 		guards:  []guard{{"internal/app", "^TestCallsAreRefusedWhileTheServerStops$"}},
 	},
 	{
@@ -70,7 +70,7 @@ var appRules = []rule{
 	{
 		name:  "all-files-to-clients",
 		holds: "connections leave the store and HTTP the files that they need",
-		patches: []patch{{"internal/app/files.go", `f.Connections = int(limit) - others - f.Store - f.HTTP - f.Admin - f.HandOvers - f.Refusals`,
+		patches: []patch{{"internal/app/descriptors.go", `f.Connections = int(limit) - others - f.Store - f.HTTP - f.Admin - f.HandOvers - f.Refusals`,
 			`f.Connections = int(limit)`}},
 		guards: []guard{{"internal/app", "^TestTooFewFilesRefuseTheStart$"}},
 	},
@@ -85,13 +85,13 @@ var appRules = []rule{
 	{
 		name:    "one-door",
 		holds:   "operators' methods are served on listen.admin only",
-		patches: []patch{{"internal/api/door.go", `case m.forOperators():`, `case false && m.forOperators():`}},
+		patches: []patch{{"internal/api/listener.go", `case m.forOperators():`, `case false && m.forOperators():`}},
 		guards:  []guard{{"internal/api", "^TestOperatorsMethodsAreBehindTheirOwnDoor$"}, {"internal/app", "^TestWhatIsTheOperatorsIsOnTheAdminListener$"}},
 	},
 	{
 		name:    "profile-for-everybody",
 		holds:   "profiles need an admin key",
-		patches: []patch{{"internal/api/door.go", `if err != nil {`, `if err != nil && false {`}},
+		patches: []patch{{"internal/api/listener.go", `if err != nil {`, `if err != nil && false {`}},
 		guards:  []guard{{"internal/app", "^TestWhatIsTheOperatorsIsOnTheAdminListener$"}},
 	},
 	{

@@ -67,7 +67,7 @@ func (x Presence_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Presence_State.Descriptor instead.
 func (Presence_State) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{2, 0}
+	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Message is for one of the handlers of a node.
@@ -200,6 +200,153 @@ func (x *Answer) GetTooLarge() bool {
 	return false
 }
 
+// Reply answers a request: with a message of the schema that the request names, or with
+// an error.
+type Reply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        []byte                 `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	Error         *Error                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reply) Reset() {
+	*x = Reply{}
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reply) ProtoMessage() {}
+
+func (x *Reply) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reply.ProtoReflect.Descriptor instead.
+func (*Reply) Descriptor() ([]byte, []int) {
+	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Reply) GetAnswer() []byte {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *Reply) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// Error is an error with a code of errors.yaml.
+type Error struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	RetryAfterMs  uint64                 `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	Head          uint64                 `protobuf:"varint,4,opt,name=head,proto3" json:"head,omitempty"`
+	From          uint64                 `protobuf:"varint,5,opt,name=from,proto3" json:"from,omitempty"` // entries that cannot be read
+	To            uint64                 `protobuf:"varint,6,opt,name=to,proto3" json:"to,omitempty"`
+	Request       string                 `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"` // id of the line in the log
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Error) Reset() {
+	*x = Error{}
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Error) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Error) ProtoMessage() {}
+
+func (x *Error) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Error.ProtoReflect.Descriptor instead.
+func (*Error) Descriptor() ([]byte, []int) {
+	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Error) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Error) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Error) GetRetryAfterMs() uint64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *Error) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
+}
+
+func (x *Error) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Error) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Error) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
 // Presence is what a node says of itself to all others.
 type Presence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -213,7 +360,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_petrel_bus_v1_bus_proto_msgTypes[2]
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -225,7 +372,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_bus_v1_bus_proto_msgTypes[2]
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -238,7 +385,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{2}
+	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Presence) GetNode() string {
@@ -292,7 +439,7 @@ type Packet struct {
 
 func (x *Packet) Reset() {
 	*x = Packet{}
-	mi := &file_petrel_bus_v1_bus_proto_msgTypes[3]
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +451,7 @@ func (x *Packet) String() string {
 func (*Packet) ProtoMessage() {}
 
 func (x *Packet) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_bus_v1_bus_proto_msgTypes[3]
+	mi := &file_petrel_bus_v1_bus_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +464,7 @@ func (x *Packet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packet.ProtoReflect.Descriptor instead.
 func (*Packet) Descriptor() ([]byte, []int) {
-	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{3}
+	return file_petrel_bus_v1_bus_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Packet) GetFrom() uint64 {
@@ -424,7 +571,18 @@ const file_petrel_bus_v1_bus_proto_rawDesc = "" +
 	"\x06Answer\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x1b\n" +
-	"\ttoo_large\x18\x03 \x01(\bR\btooLarge\"\xbc\x01\n" +
+	"\ttoo_large\x18\x03 \x01(\bR\btooLarge\"K\n" +
+	"\x05Reply\x12\x16\n" +
+	"\x06answer\x18\x01 \x01(\fR\x06answer\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x14.petrel.bus.v1.ErrorR\x05error\"\xad\x01\n" +
+	"\x05Error\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12$\n" +
+	"\x0eretry_after_ms\x18\x03 \x01(\x04R\fretryAfterMs\x12\x12\n" +
+	"\x04head\x18\x04 \x01(\x04R\x04head\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\x04R\x04from\x12\x0e\n" +
+	"\x02to\x18\x06 \x01(\x04R\x02to\x12\x18\n" +
+	"\arequest\x18\a \x01(\tR\arequest\"\xbc\x01\n" +
 	"\bPresence\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x123\n" +
@@ -463,21 +621,24 @@ func file_petrel_bus_v1_bus_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_bus_v1_bus_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_petrel_bus_v1_bus_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_petrel_bus_v1_bus_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_petrel_bus_v1_bus_proto_goTypes = []any{
 	(Presence_State)(0), // 0: petrel.bus.v1.Presence.State
 	(*Message)(nil),     // 1: petrel.bus.v1.Message
 	(*Answer)(nil),      // 2: petrel.bus.v1.Answer
-	(*Presence)(nil),    // 3: petrel.bus.v1.Presence
-	(*Packet)(nil),      // 4: petrel.bus.v1.Packet
+	(*Reply)(nil),       // 3: petrel.bus.v1.Reply
+	(*Error)(nil),       // 4: petrel.bus.v1.Error
+	(*Presence)(nil),    // 5: petrel.bus.v1.Presence
+	(*Packet)(nil),      // 6: petrel.bus.v1.Packet
 }
 var file_petrel_bus_v1_bus_proto_depIdxs = []int32{
-	0, // 0: petrel.bus.v1.Presence.state:type_name -> petrel.bus.v1.Presence.State
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4, // 0: petrel.bus.v1.Reply.error:type_name -> petrel.bus.v1.Error
+	0, // 1: petrel.bus.v1.Presence.state:type_name -> petrel.bus.v1.Presence.State
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_petrel_bus_v1_bus_proto_init() }
@@ -491,7 +652,7 @@ func file_petrel_bus_v1_bus_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_bus_v1_bus_proto_rawDesc), len(file_petrel_bus_v1_bus_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -103,13 +103,11 @@ func (*Resume) Descriptor() ([]byte, []int) {
 	return file_petrel_cluster_v1_operate_proto_rawDescGZIP(), []int{1}
 }
 
-// Drained answers Drain and Resume.
+// Drained answers Drain.
 type Drained struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partitions    uint32                 `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"` // handed over
 	Sessions      uint32                 `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`     // told to come back elsewhere
-	Code          string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`              // of errors.yaml; empty: it worked
-	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,20 +156,6 @@ func (x *Drained) GetSessions() uint32 {
 	return 0
 }
 
-func (x *Drained) GetCode() string {
-	if x != nil {
-		return x.Code
-	}
-	return ""
-}
-
-func (x *Drained) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
 var File_petrel_cluster_v1_operate_proto protoreflect.FileDescriptor
 
 const file_petrel_cluster_v1_operate_proto_rawDesc = "" +
@@ -180,14 +164,12 @@ const file_petrel_cluster_v1_operate_proto_rawDesc = "" +
 	"\x05Drain\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\x01 \x01(\rR\ttimeoutMs\"\b\n" +
-	"\x06Resume\"s\n" +
+	"\x06Resume\"E\n" +
 	"\aDrained\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x01(\rR\n" +
 	"partitions\x12\x1a\n" +
-	"\bsessions\x18\x02 \x01(\rR\bsessions\x12\x12\n" +
-	"\x04code\x18\x03 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessageB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
+	"\bsessions\x18\x02 \x01(\rR\bsessionsB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
 
 var (
 	file_petrel_cluster_v1_operate_proto_rawDescOnce sync.Once

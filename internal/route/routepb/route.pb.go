@@ -511,30 +511,28 @@ func (x *Mark) GetNum() uint64 {
 	return 0
 }
 
-// Reply answers a Call.
-type Reply struct {
+// Answer is what a node answers to a Call.
+type Answer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Error         *petrelv1.Error        `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
-	NotOwner      bool                   `protobuf:"varint,2,opt,name=not_owner,json=notOwner,proto3" json:"not_owner,omitempty"` // the node does not own the feed
-	Answer        []byte                 `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer        []byte                 `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"` // a message of petrel.conv.v1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Reply) Reset() {
-	*x = Reply{}
+func (x *Answer) Reset() {
+	*x = Answer{}
 	mi := &file_petrel_route_v1_route_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Reply) String() string {
+func (x *Answer) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Reply) ProtoMessage() {}
+func (*Answer) ProtoMessage() {}
 
-func (x *Reply) ProtoReflect() protoreflect.Message {
+func (x *Answer) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_route_v1_route_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -546,26 +544,12 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Reply.ProtoReflect.Descriptor instead.
-func (*Reply) Descriptor() ([]byte, []int) {
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
 	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *Reply) GetError() *petrelv1.Error {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-func (x *Reply) GetNotOwner() bool {
-	if x != nil {
-		return x.NotOwner
-	}
-	return false
-}
-
-func (x *Reply) GetAnswer() []byte {
+func (x *Answer) GetAnswer() []byte {
 	if x != nil {
 		return x.Answer
 	}
@@ -616,11 +600,9 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\arequest\x18\x06 \x01(\fR\arequest\"0\n" +
 	"\x04Mark\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12\x10\n" +
-	"\x03num\x18\x02 \x01(\x04R\x03num\"d\n" +
-	"\x05Reply\x12&\n" +
-	"\x05error\x18\x01 \x01(\v2\x10.petrel.v1.ErrorR\x05error\x12\x1b\n" +
-	"\tnot_owner\x18\x02 \x01(\bR\bnotOwner\x12\x16\n" +
-	"\x06answer\x18\x03 \x01(\fR\x06answerB4Z2github.com/petrel-im/petrel/internal/route/routepbb\x06proto3"
+	"\x03num\x18\x02 \x01(\x04R\x03num\" \n" +
+	"\x06Answer\x12\x16\n" +
+	"\x06answer\x18\x01 \x01(\fR\x06answerB4Z2github.com/petrel-im/petrel/internal/route/routepbb\x06proto3"
 
 var (
 	file_petrel_route_v1_route_proto_rawDescOnce sync.Once
@@ -642,7 +624,7 @@ var file_petrel_route_v1_route_proto_goTypes = []any{
 	(*Signal)(nil),               // 3: petrel.route.v1.Signal
 	(*Call)(nil),                 // 4: petrel.route.v1.Call
 	(*Mark)(nil),                 // 5: petrel.route.v1.Mark
-	(*Reply)(nil),                // 6: petrel.route.v1.Reply
+	(*Answer)(nil),               // 6: petrel.route.v1.Answer
 	(*petrelv1.Message)(nil),     // 7: petrel.v1.Message
 	(*storepb.Conversation)(nil), // 8: petrel.store.v1.Conversation
 	(*convpb.Source)(nil),        // 9: petrel.conv.v1.Source
@@ -657,12 +639,11 @@ var file_petrel_route_v1_route_proto_depIdxs = []int32{
 	10, // 4: petrel.route.v1.Send.refusal:type_name -> petrel.v1.Error
 	11, // 5: petrel.route.v1.Send.block:type_name -> petrel.store.v1.Block
 	5,  // 6: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
-	10, // 7: petrel.route.v1.Reply.error:type_name -> petrel.v1.Error
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_petrel_route_v1_route_proto_init() }

@@ -1,4 +1,4 @@
-package app
+package console
 
 import (
 	"github.com/petrel-im/petrel/internal/im"
@@ -14,15 +14,15 @@ type counted struct {
 }
 
 // count reads the counters.
-func (a *App) count() counted {
-	t := counted{accepted: a.convs.Accepted(), refusedWith: map[im.Code]uint64{}}
+func (c *Console) count(accepted uint64) counted {
+	t := counted{accepted: accepted, refusedWith: map[im.Code]uint64{}}
 	refused := func(code string, n uint64) {
 		t.refused += n
 		t.refusedWith[im.Code(code)] += n
 	}
-	a.hub.Meter.Refusals.Each(refused)
-	a.api.Refusals.Each(refused)
-	for way, counts := range a.api.Logins {
+	c.o.FrameRefusals.Each(refused)
+	c.o.CallRefusals().Each(refused)
+	for way, counts := range c.o.Logins() {
 		counts.Each(func(outcome string, n uint64) {
 			switch {
 			case outcome == "ok" && way != "minted" && way != "refresh":

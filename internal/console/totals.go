@@ -1,4 +1,4 @@
-package app
+package console
 
 import (
 	"cmp"
@@ -33,22 +33,22 @@ type totals struct {
 }
 
 // want has the totals counted, and returns the last ones, with what is taken now.
-func (a *App) wantTotals(now time.Time) *petrelv1.Totals {
+func (c *Console) wantTotals(now time.Time) *petrelv1.Totals {
 	select {
-	case a.watch.totals.wanted <- struct{}{}:
+	case c.totals.wanted <- struct{}{}:
 	default:
 	}
-	a.watch.totals.mu.Lock()
-	last := a.watch.totals.last
-	a.watch.totals.mu.Unlock()
+	c.totals.mu.Lock()
+	last := c.totals.last
+	c.totals.mu.Unlock()
 	if last == nil {
 		return nil
 	}
 	t := &petrelv1.Totals{CountedMs: last.CountedMs, Largest: last.Largest}
 	for _, x := range last.Tenants {
 		y := &petrelv1.TenantTotals{Tenant: x.Tenant, Users: x.Users, Groups: x.Groups, Messages: x.Messages, StoredBytes: x.StoredBytes}
-		if id, err := a.users.Tenant(context.Background(), x.Tenant); err == nil { // it is in memory
-			taken, bound := a.stored.TakenBy(now, im.Account{Tenant: id})
+		if id, err := c.o.Users.Tenant(context.Background(), x.Tenant); err == nil { // it is in memory
+			taken, bound := c.o.Taken(now, im.Account{Tenant: id})
 			y.TakenBytes, y.BoundBytes = uint64(taken), uint64(bound)
 		}
 		t.Tenants = append(t.Tenants, y)
@@ -56,8 +56,8 @@ func (a *App) wantTotals(now time.Time) *petrelv1.Totals {
 	return t
 }
 
-// countTotals counts when somebody looks, until ctx ends.
-func (a *App) countTotals(ctx context.Context) error {
+// CountTotals counts how much there is when somebody looks, until ctx ends.
+func (c *Console) CountTotals(ctx context.Context) error {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	for {
@@ -67,38 +67,38 @@ func (a *App) countTotals(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-a.watch.totals.wanted:
+		case <-c.totals.wanted:
 		case <-ctx.Done():
 			return nil
 		}
 		begun := time.Now()
-		if t, err := a.countAll(ctx); err == nil {
+		if t, err := c.countAll(ctx); err == nil {
 			t.CountedMs = uint64(begun.UnixMilli())
-			a.watch.totals.mu.Lock()
-			a.watch.totals.last = t
-			a.watch.totals.mu.Unlock()
+			c.totals.mu.Lock()
+			c.totals.last = t
+			c.totals.mu.Unlock()
 		} else if ctx.Err() == nil {
-			a.log.WarnContext(ctx, "users, groups and messages were not counted", "err", err)
+			c.o.Log.WarnContext(ctx, "users, groups and messages were not counted", "err", err)
 		}
 		rest.Reset(max(totalsEvery, totalsPart*time.Since(begun)))
 	}
 }
 
-func (a *App) countAll(ctx context.Context) (*petrelv1.Totals, error) {
-	list, err := a.users.Tenants(ctx)
+func (c *Console) countAll(ctx context.Context) (*petrelv1.Totals, error) {
+	list, err := c.o.Users.Tenants(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &petrelv1.Totals{}
 	tenants := map[im.Tenant]*petrelv1.TenantTotals{}
 	for _, x := range list {
-		id, err := a.users.Tenant(ctx, x.Name)
+		id, err := c.o.Users.Tenant(ctx, x.Name)
 		if err != nil {
 			continue // nobody has used it yet
 		}
 		of := &petrelv1.TenantTotals{Tenant: x.Name}
-		if of.Users, err = a.countRecords(ctx, store.Users, id, nil); err == nil {
-			of.Groups, err = a.countRecords(ctx, store.Titles, id, inbox.TitlesByConv)
+		if of.Users, err = c.countRecords(ctx, store.Users, id, nil); err == nil {
+			of.Groups, err = c.countRecords(ctx, store.Titles, id, inbox.TitlesByConv)
 		}
 		if err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ func (a *App) countAll(ctx context.Context) (*petrelv1.Totals, error) {
 		t.Tenants = append(t.Tenants, of)
 		tenants[id] = of
 	}
-	switch largest, err := a.countMessages(ctx, tenants); {
+	switch largest, err := c.countMessages(ctx, tenants); {
 	case err == nil:
 		t.Largest = largest
 	case errors.Is(err, store.ErrCorrupt): // the incident store_damaged says so
@@ -118,15 +118,15 @@ func (a *App) countAll(ctx context.Context) (*petrelv1.Totals, error) {
 
 // countMessages says of tenants how many messages they have, and what these take. It returns the
 // largest conversations. On an error no tenant is changed.
-func (a *App) countMessages(ctx context.Context, tenants map[im.Tenant]*petrelv1.TenantTotals) (largest []*petrelv1.LargeConversation, err error) {
+func (c *Console) countMessages(ctx context.Context, tenants map[im.Tenant]*petrelv1.TenantTotals) (largest []*petrelv1.LargeConversation, err error) {
 	sums := map[im.Tenant]store.Size{}
 	n := 0
-	err = a.store.Sizes(ctx, func(c im.Key, x store.Size) bool {
-		if of := tenants[c.Tenant]; of != nil && !policy.Of(c.Conv.Kind()).List { // what an inbox has is no message
-			sum := sums[c.Tenant]
-			sums[c.Tenant] = store.Size{Rows: sum.Rows + x.Rows, Bytes: sum.Bytes + x.Bytes}
+	err = c.o.Store.Sizes(ctx, func(key im.Key, x store.Size) bool {
+		if of := tenants[key.Tenant]; of != nil && !policy.Of(key.Conv.Kind()).List { // what an inbox has is no message
+			sum := sums[key.Tenant]
+			sums[key.Tenant] = store.Size{Rows: sum.Rows + x.Rows, Bytes: sum.Bytes + x.Bytes}
 			if len(largest) < largestKept || x.Bytes > largest[largestKept-1].StoredBytes {
-				largest = append(largest[:min(len(largest), largestKept-1)], &petrelv1.LargeConversation{Tenant: of.Tenant, Conv: c.Conv.String(), Messages: x.Rows, StoredBytes: x.Bytes})
+				largest = append(largest[:min(len(largest), largestKept-1)], &petrelv1.LargeConversation{Tenant: of.Tenant, Conv: key.Conv.String(), Messages: x.Rows, StoredBytes: x.Bytes})
 				slices.SortStableFunc(largest, func(x, y *petrelv1.LargeConversation) int { return cmp.Compare(y.StoredBytes, x.StoredBytes) })
 			}
 		}
@@ -147,8 +147,8 @@ func (a *App) countMessages(ctx context.Context, tenants map[im.Tenant]*petrelv1
 }
 
 // countRecords counts the records of a tenant whose key begins with prefix.
-func (a *App) countRecords(ctx context.Context, table store.Table, t im.Tenant, prefix []byte) (n uint64, err error) {
-	err = a.store.Records(ctx, table, t, prefix, func(_, _ []byte) bool {
+func (c *Console) countRecords(ctx context.Context, table store.Table, t im.Tenant, prefix []byte) (n uint64, err error) {
+	err = c.o.Store.Records(ctx, table, t, prefix, func(_, _ []byte) bool {
 		n++
 		return n%totalsPage != 0 || ctx.Err() == nil
 	})

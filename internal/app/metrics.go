@@ -2,6 +2,9 @@ package app
 
 import (
 	"maps"
+	"math"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -11,6 +14,86 @@ import (
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
+
+func (a *App) values() []metrics.Value {
+	return slices.Concat(a.ownValues(), a.memoryValues(), a.auditValues(), a.logValues())
+}
+
+func (a *App) logValues() []metrics.Value {
+	if a.o.LogDropped == nil {
+		return nil
+	}
+	return []metrics.Value{{
+		Name: "petrel_log_lines_dropped_total", Help: "Lines of the log that were dropped, because the reader of the log was too slow or its disk full.", Counter: true,
+		Read: func() float64 { return float64(a.o.LogDropped()) },
+	}}
+}
+
+func (a *App) ownValues() []metrics.Value {
+	count := func(f func() uint64) func() float64 { return func() float64 { return float64(f()) } }
+	return []metrics.Value{
+		{Name: "petrel_entries_stored_total", Help: "Entries that this node made durable.", Counter: true, Read: count(a.convs.Accepted)},
+		{Name: "petrel_sends_repeated_total", Help: "Sends that were stored already and were answered with the first seq.", Counter: true, Read: count(a.convs.Repeats)},
+		{Name: "petrel_events_delivered_total", Help: "Events that were put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
+		{Name: "petrel_signals_dropped_total", Help: "Signals that reached nobody, because there were too many, or because the store did not confirm which node owns the conversation.", Counter: true, Read: count(a.convs.SignalsDropped)},
+		{Name: "petrel_presence_watched_users", Help: "Users whose presence sessions of this node watch.", Read: func() float64 { return float64(a.presence.Watching.Load()) }},
+		{Name: "petrel_presence_told_total", Help: "Presences that were put into outboxes.", Counter: true, Read: count(a.presence.Told.Load)},
+		{Name: "petrel_presence_dropped_total", Help: "Times of being online last that were not stored.", Counter: true, Read: count(a.presence.Dropped.Load)},
+		{Name: "petrel_events_hinted_total", Help: "Events of which a session got only a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
+		{Name: "petrel_events_lagged_total", Help: "Events that did not fit the outbox of a session, which has to sync.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
+		{Name: "petrel_commits_stale_total", Help: "Commits that the store refused, because another node had taken the feed over.", Counter: true, Read: count(a.convs.AppendsRefused)},
+		{Name: "petrel_feeds_owned", Help: "Feeds that this node owns. The embedded store has one feed; PostgreSQL has one for each of the 256 partitions.", Read: func() float64 { return float64(len(a.convs.Owners())) }},
+		{Name: "petrel_commits_total", Help: "Commits that this node made. One commit carries the sends that were waiting together.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
+		{Name: "petrel_checkpoints_total", Help: "Checkpoints that were made for backups of the embedded store.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Checkpoints) }},
+		{Name: "petrel_store_disk_bytes", Help: "Bytes that the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
+		{Name: "petrel_disk_free_bytes", Help: "Free bytes on the disk of store.dir. Below store.min_free the embedded store refuses sends.", Read: func() float64 { return known(a.disk().AvailBytes) }},
+		{Name: "petrel_build_info", Help: "1, with the version of the server and of Go.", Labels: map[string]string{"version": a.o.Version, "go": runtime.Version()}, Read: func() float64 { return 1 }},
+		{Name: "petrel_disk_bytes", Help: "Size of the disk of store.dir in bytes.", Read: func() float64 { return known(a.disk().TotalBytes) }},
+		{Name: "petrel_store_writable", Help: "1 while the store takes writes, else 0.", Read: func() float64 {
+			if a.store.Writable() != nil {
+				return 0
+			}
+			return 1
+		}},
+		{Name: "petrel_store_mark_failures_total", Help: "Times that the file of store.mark could not be written.", Counter: true, Read: count(a.store.markFailures)},
+		{Name: "petrel_store_damage_met_total", Help: "Times that a read, a compaction or the scrub met damaged data in the store.", Counter: true, Read: func() float64 { return float64(a.store.Stats().DamageMet) }},
+		{Name: "petrel_store_damaged_places", Help: "Places of the store that cannot be read. The page /readyz names each, and petrel repair ends this.", Read: func() float64 { return float64(len(a.store.Stats().Damage)) }},
+		{Name: "petrel_store_scrub_time_seconds", Help: "When the scrub last ended a pass over the whole store, Unix time; 0: never.", Read: func() float64 { return float64(a.store.Stats().ScrubMs) / 1000 }},
+		{Name: "petrel_store_scrub_bytes_total", Help: "Bytes that the scrub has read.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubBytes) }},
+		{Name: "petrel_store_scrub_found_total", Help: "Damaged files that the scrub has found.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubFound) }},
+		{Name: "petrel_ready", Help: "1 while /readyz says that the server is ready, else 0.", Read: func() float64 {
+			if a.notReady() != "" {
+				return 0
+			}
+			return 1
+		}},
+		{Name: "petrel_commits_refused_total", Help: "Commits of this node that the store did not take, or whose outcome is unknown.", Counter: true, Read: count(func() uint64 { _, n := a.convs.Commits(); return n })},
+		{Name: "petrel_connections", Help: "Connections of clients.", Read: func() float64 { return float64(a.gateway.Stats().Connections) }},
+		{Name: "petrel_connections_limit", Help: "Most connections of clients: limits.connections, or what the limit of open files allows.", Read: func() float64 { return float64(a.hub.Limits().Connections) }},
+		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
+		{Name: "petrel_inboxes_behind_seconds", Help: "Age of the oldest change of membership that is not in the lists of conversations yet, in seconds. Beyond 30 s no conversation begins.", Read: func() float64 {
+			lag, _ := a.convs.InboxLag()
+			return lag.Seconds()
+		}},
+		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
+		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},
+		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.waiting()) }},
+		{Name: "petrel_overviews_followed", Help: "Callers of GetOverview that are answered each second, such as a console that somebody looks at.", Read: func() float64 { return float64(a.api.Followers()) }},
+		{Name: "petrel_reads_waiting", Help: "Syncs, pages of history and other reads that wait for a worker.", Read: func() float64 { return float64(a.reads.Waiting()) }},
+		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors that are not answered yet.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
+		{Name: "petrel_note_changes_waiting", Help: "Reactions and pins that are not answered yet.", Read: func() float64 { return float64(a.convs.NoteChangesWaiting()) }},
+		{Name: "petrel_conversations_loaded", Help: "Conversations that are in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
+		{Name: "petrel_conversations_evicted_total", Help: "Conversations that left memory to make room for others.", Counter: true, Read: count(a.convs.Evicted)},
+	}
+}
+
+// known is a value of which 0 says that it is not known.
+func known(n uint64) float64 {
+	if n == 0 {
+		return math.NaN()
+	}
+	return float64(n)
+}
 
 // times are how long things take.
 func (a *App) times() []metrics.Times {
@@ -88,7 +171,7 @@ func (a *App) clusterValues() []metrics.Value {
 			counter("petrel_bus_reconnects_total", "Times that this node connected to the NATS server again.", &b.Reconnects),
 		)
 	}
-	for i := range a.databases.Databases() {
+	for i := range a.store.databases.Databases() {
 		values = append(values, a.databaseValues(i)...)
 	}
 	return values
@@ -99,7 +182,7 @@ func (a *App) databaseValues(i int) []metrics.Value {
 	labels := map[string]string{"database": strconv.Itoa(i + 1)}
 	value := func(name, help string, read func(f *pgstore.Figures) float64) metrics.Value {
 		return metrics.Value{Name: name, Help: help, Labels: labels, Counter: strings.HasSuffix(name, "_total"), Read: func() float64 {
-			f := a.databases.Figures(i)
+			f := a.store.databases.Figures(i)
 			return read(&f)
 		}}
 	}
@@ -125,7 +208,7 @@ func (a *App) databaseValues(i int) []metrics.Value {
 // ownedIn is how many feeds of the partitions in a database this node owns.
 func (a *App) ownedIn(database int) (n int) {
 	for _, ow := range a.convs.Owners() {
-		if a.databases.Holds(database, ow.Feed()) {
+		if a.store.databases.Holds(database, ow.Feed()) {
 			n++
 		}
 	}

@@ -1,22 +1,18 @@
-package app
+package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/petrel-im/petrel/internal/cluster"
-	"github.com/petrel-im/petrel/internal/console"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
-
-type nodeStatus = cluster.NodeStatus
 
 // From when something is an incident. docs/guide/console.md has these numbers too.
 const (
@@ -101,30 +97,25 @@ func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 }
 
 // take reads the counters.
-func (m *minute) take(a *App, now time.Time) {
-	m.noteFree(now, a.freeBytes())
+func (m *minute) take(c *Console, now time.Time, counted counted) {
+	m.noteFree(now, c.o.FreeBytes())
 	m.at = (m.at + 1) % len(m.counted)
-	m.counted[m.at] = a.count()
-	if a.databases == nil {
-		m.backups.look(a.store, now)
+	m.counted[m.at] = counted
+	if c.embedded() {
+		m.backups.look(c.o.Store, now)
 	}
-	if lost := a.audit.Dropped.Load() + a.audit.Failed.Load(); lost > m.auditWas {
+	dropped, failed := c.o.AuditLost()
+	if lost := dropped + failed; lost > m.auditWas {
 		m.auditWas, m.auditAt = lost, now
 	}
 }
 
+// embedded tells whether the store is one of this node only.
+func (c *Console) embedded() bool { return len(c.o.Databases()) == 0 }
+
 // last is what was counted in the minute.
 func (m *minute) last() counted {
 	return m.counted[m.at].since(&m.counted[(m.at+1)%len(m.counted)])
-}
-
-// freeBytes is what is free on the disk of store.dir; 0: not known.
-func (a *App) freeBytes() uint64 {
-	u, err := vfs.Default.GetDiskUsage(a.cfg.Store.Dir)
-	if err != nil {
-		return 0
-	}
-	return u.AvailBytes
 }
 
 // list gathers incidents.
@@ -145,31 +136,28 @@ func (l *incidentList) add(v petrelv1.Verdict, code, text string, details ...str
 }
 
 // ownIncidents are what is wrong at this node.
-func (a *App) ownIncidents(now time.Time) []*petrelv1.Incident {
-	l := &incidentList{node: string(a.node.bus.Self())}
-	a.storeIncidents(l)
-	a.watch.mu.Lock()
-	inMinute, backups := a.watch.minute.last(), a.watch.minute.backups
-	a.watch.mu.Unlock()
-	a.refusalIncidents(l, now, &inMinute)
-	a.loadIncidents(l, &inMinute)
-	a.backupIncidents(l, now, &backups)
-	if a.draining.Load() || a.away.Load() {
+func (c *Console) ownIncidents(now time.Time) []*petrelv1.Incident {
+	l := &incidentList{node: string(c.o.Bus.Self())}
+	c.storeIncidents(l)
+	c.mu.Lock()
+	inMinute, backups, lost := c.minute.last(), c.minute.backups, c.minute.auditAt
+	c.mu.Unlock()
+	c.refusalIncidents(l, now, &inMinute)
+	c.loadIncidents(l, &inMinute)
+	backupIncidents(l, now, &backups)
+	if c.o.Draining() {
 		l.add(degraded, "node_draining", "the node is drained: it takes no clients and owns no partitions until somebody resumes or restarts it")
 	}
-	if a.refusing.red.Load() && a.store.Writable() == nil {
+	if c.o.Failing() && c.o.Store.Writable() == nil {
 		l.add(critical, "not_ready", "the store refuses most commits")
 	}
-	a.watch.mu.Lock()
-	lost := a.watch.minute.auditAt
-	a.watch.mu.Unlock()
 	if !lost.IsZero() && now.Sub(lost) < auditTime {
-		n := a.audit.Dropped.Load()
+		n, _ := c.o.AuditLost()
 		l.add(degraded, "audit_lost", fmt.Sprintf("records of the audit log were lost or could not be written; %d are lost since the start", n), strconv.FormatUint(n, 10))
 	}
-	if c := a.certificate.Load(); c != nil && c.Leaf != nil {
-		if left := c.Leaf.NotAfter.Sub(now); left < certificate {
-			v, day := degraded, c.Leaf.NotAfter.UTC().Format(time.DateOnly)
+	if end, ok := c.o.Certificate(); ok {
+		if left := end.Sub(now); left < certificate {
+			v, day := degraded, end.UTC().Format(time.DateOnly)
 			if left <= 0 {
 				v = critical
 			}
@@ -179,27 +167,26 @@ func (a *App) ownIncidents(now time.Time) []*petrelv1.Incident {
 	return l.all
 }
 
-func (a *App) storeIncidents(l *incidentList) {
-	if err := a.behind(); err != nil {
+func (c *Console) storeIncidents(l *incidentList) {
+	if err := c.o.Behind(); err != nil {
 		l.add(critical, "database_behind", err.Error(), err.Error())
 	}
-	switch err := a.store.Writable(); {
+	switch err := c.o.Store.Writable(); {
 	case errors.Is(err, store.ErrFull):
-		free := a.freeBytes()
+		free := c.o.FreeBytes()
 		l.add(critical, "disk_full", fmt.Sprintf("%d MiB are free on the disk of store.dir, less than store.min_free: sends are refused", free>>20), strconv.FormatUint(free, 10))
-	case err != nil && a.databases == nil:
+	case err != nil && c.embedded():
 		l.add(critical, "store_stopped", "the store takes no writes: "+err.Error(), err.Error())
 	}
-	if a.databases != nil {
-		for i := range a.databases.Databases() {
-			if f := a.databases.Figures(i); !f.Up {
-				l.add(critical, "database_down", fmt.Sprintf("database %d does not answer; %d partitions are in it", i+1, f.Partitions), strconv.Itoa(i+1), strconv.Itoa(f.Partitions))
-			}
+	for _, d := range c.o.Databases() {
+		if !d.Up {
+			l.add(critical, "database_down", fmt.Sprintf("database %d does not answer; %d partitions are in it", d.Number, d.Partitions), fmt.Sprint(d.Number), fmt.Sprint(d.Partitions))
 		}
-	} else if free, least := a.freeBytes(), max(0, a.cfg.Store.MinFreeBytes); free > 0 && a.store.Writable() == nil {
-		a.watch.mu.Lock()
-		left, soon := a.watch.minute.fills(uint64(least))
-		a.watch.mu.Unlock()
+	}
+	if free, least := c.o.FreeBytes(), max(0, c.o.MinFreeBytes); c.embedded() && free > 0 && c.o.Store.Writable() == nil {
+		c.mu.Lock()
+		left, soon := c.minute.fills(uint64(least))
+		c.mu.Unlock()
 		switch {
 		case free < uint64(lowDisk*least):
 			l.add(degraded, "disk_low", fmt.Sprintf("%d MiB are free on the disk of store.dir; below %d MiB sends are refused", free>>20, least>>20), strconv.FormatUint(free, 10), strconv.FormatInt(least, 10))
@@ -207,21 +194,21 @@ func (a *App) storeIncidents(l *incidentList) {
 			l.add(degraded, "disk_filling", fmt.Sprintf("%d MiB are free on the disk of store.dir, and it fills up: sends are refused in %s", free>>20, left), strconv.FormatUint(free, 10), strconv.FormatFloat(left.Seconds(), 'f', 0, 64))
 		}
 	}
-	if mean := a.watch.samples.CommitMean(10); mean > slowCommit {
+	if mean := c.Samples.CommitMean(10); mean > slowCommit {
 		code, what := "disk_slow", "disk"
-		if a.databases != nil {
+		if !c.embedded() {
 			code, what = "database_slow", "database"
 		}
 		l.add(degraded, code, fmt.Sprintf("a commit takes %.0f ms: the %s is slow", mean, what), fmt.Sprintf("%.0f", mean))
 	}
-	if d := a.store.Stats().Damage; len(d) > 0 {
+	if d := c.o.Store.Stats().Damage; len(d) > 0 {
 		l.add(critical, "store_damaged", fmt.Sprintf("%d places of the store cannot be read: %s", len(d), d[0]), strconv.Itoa(len(d)), d[0])
 	}
 }
 
 // refusalIncidents are about what clients do.
-func (a *App) refusalIncidents(l *incidentList, now time.Time, t *counted) {
-	loudest := a.watch.refusals.Loudest(now, 20)
+func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
+	loudest := c.Refusals.Loudest(now, 20)
 	if t.guessing() {
 		wrong, all := strconv.FormatUint(t.wrong, 10), strconv.FormatUint(t.wrong+t.right, 10)
 		from, most := "–", uint64(0)
@@ -246,10 +233,7 @@ func (a *App) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 		if t.guessing() && isLoginRefused(&x) {
 			break // it guesses passwords: one incident says so
 		}
-		who := string(x.Account.User)
-		if who == "" && x.Address.IsValid() {
-			who = x.Address.String()
-		}
+		who := cmp.Or(string(x.Account.User), address(x.Address))
 		l.add(degraded, "greedy_user", fmt.Sprintf("%s was refused %d times in a minute with %s", who, x.Count, x.Code), who, strconv.FormatUint(x.Count, 10), string(x.Code))
 	}
 	if code, n := t.spike(); n > 0 && code != blamed {
@@ -258,12 +242,12 @@ func (a *App) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 }
 
 // isLoginRefused tells whether an address, and nobody who is logged in, was refused as those are who guess passwords.
-func isLoginRefused(x *console.Loud) bool {
+func isLoginRefused(x *Loud) bool {
 	return x.Address.IsValid() && (x.Code == im.CodeBadCredentials || tooMany(string(x.Code)))
 }
 
 // backupIncidents are about the backups of an embedded store.
-func (a *App) backupIncidents(l *incidentList, now time.Time, b *backups) {
+func backupIncidents(l *incidentList, now time.Time, b *backups) {
 	if b.due.IsZero() {
 		return
 	}
@@ -279,31 +263,31 @@ func (a *App) backupIncidents(l *incidentList, now time.Time, b *backups) {
 	}
 }
 
-func (a *App) loadIncidents(l *incidentList, t *counted) {
+func (c *Console) loadIncidents(l *incidentList, t *counted) {
 	if n := t.turnedDown(); n >= turnedDown {
 		l.add(degraded, "overloaded", fmt.Sprintf("%d frames and calls were refused in a minute because the server cannot keep up", n), strconv.FormatUint(n, 10))
 	}
-	for _, p := range a.parts() {
+	for _, p := range c.o.Budgets() {
 		code := "memory_full"
-		if p.name == "connections" {
+		if p.Name == "connections" {
 			code = "connections_full"
 		}
-		most := float64(p.limit) * nearlyFull
-		switch p.name {
+		most := p.Limit * nearlyFull
+		switch p.Name {
 		case "memory/conversations":
-			most = 2 * float64(p.limit) * nearlyFull // those in use may take twice the budget
+			most *= 2 // those in use may take twice the budget
 		case "memory/store":
 			continue // a cache fills its budget
 		}
-		if p.limit > 0 && float64(p.value) > most {
-			details := []string{p.name, strconv.FormatInt(p.value, 10), strconv.FormatInt(p.limit, 10)}
-			if p.name == "connections" {
+		if p.Limit > 0 && p.Value > most {
+			details := []string{p.Name, fmt.Sprintf("%.0f", p.Value), fmt.Sprintf("%.0f", p.Limit)}
+			if p.Name == "connections" {
 				details = details[1:]
 			}
-			l.add(degraded, code, fmt.Sprintf("%s: %d of %d", p.name, p.value, p.limit), details...)
+			l.add(degraded, code, fmt.Sprintf("%s: %.0f of %.0f", p.Name, p.Value, p.Limit), details...)
 		}
 	}
-	switch lag, limit := a.convs.InboxLag(); {
+	switch lag, limit := c.o.InboxLag(); {
 	case lag > limit:
 		l.add(degraded, "inboxes_behind", fmt.Sprintf("the lists of conversations are %.0f s behind, so no conversation begins", lag.Seconds()), fmt.Sprintf("%.0f", lag.Seconds()))
 	case lag > min(inboxesLate, limit/2):
@@ -313,12 +297,12 @@ func (a *App) loadIncidents(l *incidentList, t *counted) {
 
 // clusterIncidents are what is wrong with the nodes together, as this one sees them. silent
 // are those that should have answered.
-func (a *App) clusterIncidents(now time.Time, st *cluster.Status, silent []string) []*petrelv1.Incident {
+func (c *Console) clusterIncidents(now time.Time, st *cluster.Status, silent []string) []*petrelv1.Incident {
 	l := &incidentList{}
 	answered := func(n string) (at time.Time) {
-		a.watch.mu.Lock()
-		defer a.watch.mu.Unlock()
-		return a.watch.answered[im.Node(n)]
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.answered[im.Node(n)]
 	}
 	quiet := map[string]bool{}
 	for _, n := range silent {
@@ -342,8 +326,8 @@ func (a *App) clusterIncidents(now time.Time, st *cluster.Status, silent []strin
 		case n.Slow && !quiet[l.node]:
 			l.add(degraded, "node_slow", "the database answers node "+l.node+" much later than the others, so it owns no partitions")
 		}
-		if n.Alive && n.Node != a.node.cluster.Self() && n.Skew.Abs() > skewed {
-			l.add(degraded, "clock_skew", fmt.Sprintf("the clock of node %s is %.1f s ahead of that of %s", n.Node, n.Skew.Seconds(), a.node.cluster.Self()), fmt.Sprintf("%.1f", n.Skew.Seconds()), string(a.node.cluster.Self()))
+		if n.Alive && n.Node != c.o.Cluster.Self() && n.Skew.Abs() > skewed {
+			l.add(degraded, "clock_skew", fmt.Sprintf("the clock of node %s is %.1f s ahead of that of %s", n.Node, n.Skew.Seconds(), c.o.Cluster.Self()), fmt.Sprintf("%.1f", n.Skew.Seconds()), string(c.o.Cluster.Self()))
 		}
 		if n.Alive && version != "" && n.Release != version {
 			l.add(degraded, "versions_differ", "node "+l.node+" runs "+n.Release+", others run "+version, n.Release, version)

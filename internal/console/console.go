@@ -1,0 +1,204 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Options are the parts of the node that the console looks at. Functions may be called by any goroutine,
+// at the earliest by Run.
+type Options struct {
+	Log     *slog.Logger
+	Lines   *Lines
+	Version string
+	Begun   time.Time
+	Bus     bus.Bus
+	Cluster *cluster.Cluster // nil: there are no other nodes
+	Store   store.Store
+	Users   *user.Users
+	Table   *fanout.Table
+
+	Acks, Commits *measure.Histogram
+	Counters      func() Counters
+	Queues        func() []*petrelv1.Gauge // what waits
+	Budgets       func() []*petrelv1.Gauge // of memory, and of connections
+	Databases     func() []*petrelv1.DatabaseReport
+	FrameRefusals *measure.Counts                   // by code
+	CallRefusals  func() *measure.Counts            // by code
+	Logins        func() map[string]*measure.Counts // by how somebody logs in, and the code; ok: they did
+	InboxLag      func() (lag, limit time.Duration)
+	Partitions    func() int // that this node owns
+	Draining      func() bool
+	Failing       func() bool  // the store refuses most commits
+	Behind        func() error // why a database must not be used
+	AuditLost     func() (dropped, failed uint64)
+	Certificate   func() (end time.Time, ok bool)
+	FreeBytes     func() uint64 // on the disk of store.dir; 0: not known
+	RSSBytes      func() uint64
+	Taken         func(time.Time, im.Account) (taken, bound int64) // bytes that a tenant has stored lately
+
+	Kind         string // of the store: "embedded" or "postgres"
+	MinFreeBytes int64  // below that an embedded store refuses sends
+
+	Limits        func() *petrelv1.ServerLimits
+	PreviewLimits func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse
+	SetLimits     func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse // what it has changed
+}
+
+// answerTime is how long a node may take to answer; after that it is silent.
+const answerTime = time.Second
+
+// What the console asks of every node. Questions and answers are the messages of the API.
+var (
+	overviews = bus.Request[*petrelv1.GetOverviewRequest, *petrelv1.Overview]{Subject: "console.overview", Timeout: answerTime}
+	refused   = bus.Request[*petrelv1.ListRefusalsRequest, *petrelv1.ListRefusalsResponse]{Subject: "console.refusals", Timeout: answerTime}
+	logLines  = bus.Request[*petrelv1.ReadLogRequest, *petrelv1.ReadLogResponse]{Subject: "console.log", Timeout: answerTime}
+	sessions  = bus.Request[*petrelv1.ListSessionsRequest, *petrelv1.ListSessionsResponse]{Subject: "console.sessions", Timeout: answerTime}
+
+	limits        = bus.Request[*petrelv1.GetLimitsRequest, *petrelv1.ServerLimits]{Subject: "console.limits", Timeout: answerTime}
+	previewLimits = bus.Request[*petrelv1.ServerLimits, *petrelv1.PreviewLimitsResponse]{Subject: "console.preview_limits", Timeout: answerTime}
+	setLimits     = bus.Request[*petrelv1.ServerLimits, *petrelv1.PreviewLimitsResponse]{Subject: "console.set_limits", Timeout: answerTime}
+)
+
+// Console keeps what operators are shown of this node, and asks the other nodes for theirs.
+type Console struct {
+	Samples  Samples
+	Refusals Refusals
+
+	o   Options
+	own Incidents // of this node, noted each second
+	all Incidents // of the cluster, noted when somebody looks
+
+	mu       sync.Mutex // tier 0; guards the fields below
+	mine     []*petrelv1.Incident
+	answered map[im.Node]time.Time // when nodes answered last
+	minute   minute
+
+	refusedSends atomic.Uint64
+	totals       totals
+}
+
+// New makes the console, and answers what other nodes ask of this one. It is called before the bus runs.
+func New(o Options) *Console {
+	c := &Console{o: o, answered: map[im.Node]time.Time{}, totals: totals{wanted: make(chan struct{}, 1)}}
+	c.Samples.Acks, c.Samples.Commits = o.Acks, o.Commits
+	serve(o.Bus, overviews, c.overviewHere)
+	serve(o.Bus, refused, c.refusalsHere)
+	serve(o.Bus, logLines, c.linesHere)
+	serve(o.Bus, sessions, c.sessionsHere)
+	serve(o.Bus, limits, func(*petrelv1.GetLimitsRequest) *petrelv1.ServerLimits { return o.Limits() })
+	serve(o.Bus, previewLimits, o.PreviewLimits)
+	serve(o.Bus, setLimits, o.SetLimits)
+	return c
+}
+
+func serve[Q, A proto.Message](b bus.Bus, r bus.Request[Q, A], f func(Q) A) {
+	r.Serve(b, func(_ im.Node, q Q) (A, error) { return f(q), nil })
+}
+
+// askNodes asks all nodes at once, this one included, and returns the answers in the order of the nodes.
+// silent are the nodes that should be there and do not answer in time.
+func askNodes[Q, A proto.Message](ctx context.Context, c *Console, r bus.Request[Q, A], q Q) (answers []bus.Reply[A], silent []string) {
+	replies := r.AskAll(ctx, c.o.Bus, c.expected(), q)
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range replies {
+		if x.Err != nil {
+			silent = append(silent, string(x.Node))
+			continue
+		}
+		answers = append(answers, x)
+		c.answered[x.Node] = now
+	}
+	return answers, silent
+}
+
+// expected are the nodes that should answer, in order: this one, those on the bus, and those
+// that live by their heartbeats.
+func (c *Console) expected() []im.Node {
+	nodes := bus.Nodes(c.o.Bus)
+	if c.o.Cluster != nil {
+		for _, n := range c.o.Cluster.Status().Nodes {
+			if n.Alive {
+				nodes = append(nodes, n.Node)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// Run notes each second until ctx ends.
+func (c *Console) Run(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		c.takeSample(time.Now())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (c *Console) takeSample(now time.Time) {
+	n := c.o.Counters()
+	n.RefusedFrames, n.RefusedCalls, n.RefusedSends = total(c.o.FrameRefusals), total(c.o.CallRefusals()), c.refusedSends.Load()
+	counted := c.count(n.Accepted)
+	c.mu.Lock()
+	c.minute.take(c, now, counted)
+	c.mu.Unlock()
+	n.RefusedLogins = counted.wrong
+	c.Samples.Take(now, &n)
+	mine := c.ownIncidents(now)
+	c.own.Note(now, mine)
+	c.mu.Lock()
+	c.mine = mine
+	c.mu.Unlock()
+}
+
+func total(c *measure.Counts) (sum uint64) {
+	c.Each(func(_ string, n uint64) { sum += n })
+	return sum
+}
+
+// NoteSend keeps the refusal of a send.
+func (c *Console) NoteSend(x *Refusal) {
+	c.refusedSends.Add(1)
+	c.Refusals.Note(x)
+}
+
+// address is an address for people; "" if it is not known.
+func address(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+// tenantName is the name of a tenant of which somebody was let in, or tried to be; "" if it is not known.
+func (c *Console) tenantName(t im.Tenant) string {
+	name, err := c.o.Users.TenantName(context.Background(), t) // it is in memory
+	if err != nil {
+		return ""
+	}
+	return name
+}
