@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -16,44 +14,32 @@ import (
 func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.identity }
 
 // GetAccount describes the caller.
-func (s *Server) GetAccount(ctx context.Context, _ *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error) {
+func (s *Server) GetAccount(ctx context.Context, _ *petrelv1.GetAccountRequest) (*petrelv1.Account, error) {
 	return ownAccount(s.users.Account(ctx, identity(ctx).Account))
 }
 
 // UpdateAccount changes what others see of the caller.
-func (s *Server) UpdateAccount(ctx context.Context, r *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error) {
+func (s *Server) UpdateAccount(ctx context.Context, r *petrelv1.UpdateAccountRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	if err := s.pace(a); err != nil {
-		return nil, err
-	}
-	return ownAccount(s.users.UpdateAccount(ctx, a, r.Msg.DisplayName))
+	return ownAccount(s.users.UpdateAccount(ctx, a, r.DisplayName))
 }
 
 // SetAddPolicy says who may add the caller to groups. Spec: P-8.8.
-func (s *Server) SetAddPolicy(ctx context.Context, r *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+func (s *Server) SetAddPolicy(ctx context.Context, r *petrelv1.SetAddPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	if err := s.pace(a); err != nil {
-		return nil, err
-	}
-	return ownAccount(s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Msg.Policy)))
+	return ownAccount(s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Policy)))
 }
 
 // SetForwardPolicy says whether forwards name the caller. Spec: P-5.10.
-func (s *Server) SetForwardPolicy(ctx context.Context, r *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+func (s *Server) SetForwardPolicy(ctx context.Context, r *petrelv1.SetForwardPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	if err := s.pace(a); err != nil {
-		return nil, err
-	}
-	return ownAccount(s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Msg.Policy)))
+	return ownAccount(s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Policy)))
 }
 
 // SetPresencePolicy says who may see when the caller is online. Spec: P-13.6.
-func (s *Server) SetPresencePolicy(ctx context.Context, r *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+func (s *Server) SetPresencePolicy(ctx context.Context, r *petrelv1.SetPresencePolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	if err := s.pace(a); err != nil {
-		return nil, err
-	}
-	info, err := s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Msg.Policy))
+	info, err := s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Policy))
 	if err == nil {
 		s.o.PresenceChanged(a)
 	}
@@ -61,36 +47,29 @@ func (s *Server) SetPresencePolicy(ctx context.Context, r *connect.Request[petre
 }
 
 // GetUser describes another user of the caller's tenant.
-func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error) {
+func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
 	if err := s.users.AllowLookUp(a); err != nil {
 		return nil, err
 	}
-	return account(s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.Msg.User)}))
+	return account(s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.User)}))
 }
 
 // ownAccount is the caller's account with what others do not see.
-func ownAccount(i user.Info, err error) (*connect.Response[petrelv1.Account], error) {
+func ownAccount(i user.Info, err error) (*petrelv1.Account, error) {
 	res, err := account(i, err)
-	if err != nil {
-		return nil, err
-	}
-	res.Msg.AddPolicy, res.Msg.ForwardPolicy = petrelv1.AddPolicy(i.AddPolicy), petrelv1.ForwardPolicy(i.Forwards)
-	res.Msg.PresencePolicy = petrelv1.PresencePolicy(i.Presence)
-	return res, nil
+	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy), petrelv1.ForwardPolicy(i.Forwards), petrelv1.PresencePolicy(i.Presence)
+	return res, err
 }
 
-func account(i user.Info, err error) (*connect.Response[petrelv1.Account], error) {
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&petrelv1.Account{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli())}), nil
+func account(i user.Info, err error) (*petrelv1.Account, error) {
+	return &petrelv1.Account{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli())}, err
 }
 
 // ChangePassword voids the tokens of all other devices.
-func (s *Server) ChangePassword(ctx context.Context, r *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error) {
+func (s *Server) ChangePassword(ctx context.Context, r *petrelv1.ChangePasswordRequest) (*petrelv1.ChangePasswordResponse, error) {
 	id := identity(ctx)
-	ended, err := s.users.ChangePassword(ctx, id.Account, r.Msg.OldPassword, r.Msg.NewPassword, id.Device)
+	ended, err := s.users.ChangePassword(ctx, id.Account, r.OldPassword, r.NewPassword, id.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +84,7 @@ func (s *Server) ChangePassword(ctx context.Context, r *connect.Request[petrelv1
 	if failed != nil {
 		return nil, failed
 	}
-	return connect.NewResponse(res), nil
+	return res, nil
 }
 
 // entryID is the id of the entry that a call makes: a repeat of the call meets

@@ -6,21 +6,15 @@ import (
 	"strconv"
 	"strings"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// adminService serves AdminService. It is a type of its own because some methods
-// have the name of a method of users, like GetHistory: they do the same without
-// asking who is a member.
-type adminService struct{ *Server }
-
 // GetLimits tells the limits in force.
-func (s adminService) GetLimits(ctx context.Context, _ *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ClusterLimits], error) {
-	return connect.NewResponse(s.o.Console.Limits(ctx)), nil
+func (s *Server) GetLimits(ctx context.Context, _ *petrelv1.GetLimitsRequest) (*petrelv1.ClusterLimits, error) {
+	return s.o.Console.Limits(ctx), nil
 }
 
 // The most that limits may be. What is announced to clients fits 32 bits.
@@ -30,11 +24,11 @@ const (
 )
 
 // SetLimits changes those that are not 0.
-func (s adminService) SetLimits(ctx context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ClusterLimits], error) {
-	if err := checkLimits(r.Msg); err != nil {
+func (s *Server) SetLimits(ctx context.Context, r *petrelv1.ServerLimits) (*petrelv1.ClusterLimits, error) {
+	if err := checkLimits(r); err != nil {
 		return nil, err
 	}
-	done := s.o.Console.SetLimits(ctx, r.Msg)
+	done := s.o.Console.SetLimits(ctx, r)
 	for _, c := range done.Changes {
 		name := c.Name
 		if len(c.Nodes) > 0 {
@@ -49,7 +43,7 @@ func (s adminService) SetLimits(ctx context.Context, r *connect.Request[petrelv1
 	now.Silent = append(now.Silent, done.Silent...)
 	slices.Sort(now.Silent)
 	now.Silent = slices.Compact(now.Silent)
-	return connect.NewResponse(now), nil
+	return now, nil
 }
 
 // checkLimits refuses limits that cannot be. Codes: invalid.
@@ -64,21 +58,21 @@ func checkLimits(m *petrelv1.ServerLimits) (err error) {
 }
 
 // GetStats tells what the process has done so far.
-func (s adminService) GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error) {
-	return connect.NewResponse(s.o.Stats()), nil
+func (s *Server) GetStats(context.Context, *petrelv1.GetStatsRequest) (*petrelv1.Stats, error) {
+	return s.o.Stats(), nil
 }
 
 // Compact merges the store's tables.
-func (s adminService) Compact(ctx context.Context, _ *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
+func (s *Server) Compact(ctx context.Context, _ *petrelv1.CompactRequest) (*petrelv1.CompactResponse, error) {
 	if err := s.o.CompactStore(ctx); err != nil {
 		return nil, err
 	}
 	st := s.o.Stats()
-	return connect.NewResponse(&petrelv1.CompactResponse{DiskBytes: st.DiskBytes, TableBytes: st.TableBytes}), nil
+	return &petrelv1.CompactResponse{DiskBytes: st.DiskBytes, TableBytes: st.TableBytes}, nil
 }
 
 // CreateCheckpoint makes a copy of the store for a backup.
-func (s adminService) CreateCheckpoint(ctx context.Context, _ *connect.Request[petrelv1.CreateCheckpointRequest]) (*connect.Response[petrelv1.CreateCheckpointResponse], error) {
+func (s *Server) CreateCheckpoint(ctx context.Context, _ *petrelv1.CreateCheckpointRequest) (*petrelv1.CreateCheckpointResponse, error) {
 	name, err := s.o.Checkpoint(ctx)
-	return respond(&petrelv1.CreateCheckpointResponse{Name: name}, err)
+	return &petrelv1.CreateCheckpointResponse{Name: name}, err
 }

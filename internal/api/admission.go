@@ -49,7 +49,7 @@ type admission struct {
 	hosts   map[netip.Prefix]int // of these
 
 	bodies, answers underWay   // of the other calls
-	streams         [2]streams // by door
+	streams         [2]streams // by listener
 }
 
 // reader is a body that is being read. stop ends that.

@@ -234,7 +234,7 @@ func TestCallsOfClientsAreNotCountedAgainstOperators(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.srv.o.StrangersPerSecond = 1
-		call := func(d Door, method string) im.Code {
+		call := func(d Listener, method string) im.Code {
 			rec := &keptAnswer{header: http.Header{}}
 			q, err := http.NewRequest("POST", method, strings.NewReader("{}"))
 			w.must(err)
@@ -423,7 +423,7 @@ func TestLoginsAtTheAddressOfOperatorsKeepTheirPlaces(t *testing.T) {
 		w := newWorld(t)
 		for _, c := range []struct {
 			what, path, body string
-			door             Door
+			door             Listener
 			want             int
 		}{
 			{"a login of an operator", "/petrel.v1.OperatorService/LogIn", `{"name":"root","password":"wrong","code":"123456"}`, Inside, 1},
@@ -435,7 +435,7 @@ func TestLoginsAtTheAddressOfOperatorsKeepTheirPlaces(t *testing.T) {
 			r := httptest.NewRequest("POST", c.path, strings.NewReader(c.body)).WithContext(rate.WithVoucher(t.Context(), v))
 			r.Header.Set("Content-Type", "application/json")
 			a := httptest.NewRecorder()
-			w.srv.front(c.door, http.NotFoundHandler()).ServeHTTP(a, r)
+			w.srv.handle(c.door, http.NotFoundHandler()).ServeHTTP(a, r)
 			if v.n != c.want {
 				t.Errorf("%s: it keeps its place %d times, want %d; the answer is %d %s", c.what, v.n, c.want, a.Code, a.Body)
 			}

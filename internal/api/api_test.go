@@ -181,6 +181,23 @@ func (w *world) serve() {
 		GroupsPerHour: -1, MembersPerMinute: -1, StrangersPerSecond: -1,
 		Limits: func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{SendBurst: -1} },
 		Console: Console{
+			Overview: func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview { return &petrelv1.Overview{} },
+			Refusals: func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse {
+				return &petrelv1.ListRefusalsResponse{}
+			},
+			Log: func(context.Context, *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error) {
+				return &petrelv1.ReadLogResponse{}, nil
+			},
+			Sessions: func(context.Context, *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse {
+				return &petrelv1.ListSessionsResponse{}
+			},
+			Preview: func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
+				return &petrelv1.PreviewLimitsResponse{}
+			},
+			Online:   func(im.Account) bool { return false },
+			OnlineAt: func(im.Account) []im.Node { return nil },
+			LastSeen: func(context.Context, im.Account) (uint64, error) { return 0, nil },
+			Owner:    func(id im.ConvID) (im.Partition, im.Node) { return im.PartitionOf(id), "" },
 			Limits: func(context.Context) *petrelv1.ClusterLimits {
 				return &petrelv1.ClusterLimits{Nodes: []*petrelv1.NodeLimits{{Node: "n1", Limits: &petrelv1.ServerLimits{Connections: 7}}}, Silent: []string{"n2", "n4"}}
 			},

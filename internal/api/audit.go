@@ -3,20 +3,16 @@ package api
 import (
 	"context"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // ListAudit reads a page of the audit log. Spec: P-10.9.
-func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error) {
-	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListAuditResponse, error) {
-		q := audit.Query{SinceMs: r.Msg.SinceMs, UntilMs: r.Msg.UntilMs, Token: r.Msg.Token, Down: r.Msg.Descending, Limit: int(min(r.Msg.Limit, audit.MaxPage)), Event: r.Msg.Event, Who: r.Msg.Who, About: r.Msg.About, Refused: r.Msg.Refused}
-		page, next, err := s.o.Audit.List(ctx, q)
-		return &petrelv1.ListAuditResponse{Records: auditRecords(page), Token: next}, err
-	}))
+func (s *Server) ListAudit(ctx context.Context, r *petrelv1.ListAuditRequest) (*petrelv1.ListAuditResponse, error) {
+	q := audit.Query{SinceMs: r.SinceMs, UntilMs: r.UntilMs, Token: r.Token, Down: r.Descending, Limit: int(min(r.Limit, audit.MaxPage)), Event: r.Event, Who: r.Who, About: r.About, Refused: r.Refused}
+	page, next, err := s.o.Audit.List(ctx, q)
+	return &petrelv1.ListAuditResponse{Records: auditRecords(page), Token: next}, err
 }
 
 func auditRecords(page []audit.Stored) (all []*petrelv1.AuditRecord) {
@@ -38,16 +34,16 @@ const maxHeads = 1000
 
 // VerifyAudit reads the whole audit log. It may take minutes, so it waits for a turn with
 // each part of it. Spec: P-10.9.
-func (s adminService) VerifyAudit(ctx context.Context, r *connect.Request[petrelv1.VerifyAuditRequest]) (*connect.Response[petrelv1.VerifyAuditResponse], error) {
-	if len(r.Msg.Heads) > maxHeads {
+func (s *Server) VerifyAudit(ctx context.Context, r *petrelv1.VerifyAuditRequest) (*petrelv1.VerifyAuditResponse, error) {
+	if len(r.Heads) > maxHeads {
 		return nil, im.Errorf(im.CodeInvalid, "heads has at most %d entries", maxHeads)
 	}
 	var known []audit.Head
-	for _, h := range r.Msg.Heads {
+	for _, h := range r.Heads {
 		known = append(known, audit.Head{Node: im.Node(h.Node), Number: h.Number, Hash: h.Hash})
 	}
 	v, err := s.o.Audit.Verify(ctx, known, func(part func() error) error {
-		_, err := read(ctx, s.Server, keyReader(ctx), func() (*struct{}, error) { return nil, part() })
+		_, err := read(ctx, s, func() (*struct{}, error) { return nil, part() })
 		return err
 	})
 	if err != nil {
@@ -60,5 +56,5 @@ func (s adminService) VerifyAudit(ctx context.Context, r *connect.Request[petrel
 	for _, f := range v.Faults {
 		res.Faults = append(res.Faults, &petrelv1.AuditFault{Node: string(f.Node), Number: f.Number, What: f.What, Text: f.Text})
 	}
-	return connect.NewResponse(res), nil
+	return res, nil
 }

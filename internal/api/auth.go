@@ -14,30 +14,28 @@ import (
 
 // Register makes a user with a password and logs their first device in.
 // Spec: P-11.1.
-func (s *Server) Register(ctx context.Context, r *connect.Request[petrelv1.RegisterRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
-	m := r.Msg
-	n := user.Newcomer{Tenant: m.Tenant, User: im.User(m.User), Password: m.Password, DisplayName: m.DisplayName, Invitation: m.Invitation}
-	l, err := s.users.Register(ctx, n, deviceRef(m.Device), remote(r))
+func (s *Server) Register(ctx context.Context, r *petrelv1.RegisterRequest) (*petrelv1.LoginResponse, error) {
+	n := user.Newcomer{Tenant: r.Tenant, User: im.User(r.User), Password: r.Password, DisplayName: r.DisplayName, Invitation: r.Invitation}
+	l, err := s.users.Register(ctx, n, deviceRef(r.Device), callOf(ctx).remote)
 	return s.loggedIn(ctx, l, err)
 }
 
 // Login logs a device in with a password. Spec: P-11.2.
-func (s *Server) Login(ctx context.Context, r *connect.Request[petrelv1.LoginRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
-	m := r.Msg
-	l, err := s.users.LogIn(ctx, m.Tenant, im.User(m.User), m.Password, deviceRef(m.Device), remote(r))
+func (s *Server) Login(ctx context.Context, r *petrelv1.LoginRequest) (*petrelv1.LoginResponse, error) {
+	l, err := s.users.LogIn(ctx, r.Tenant, im.User(r.User), r.Password, deviceRef(r.Device), callOf(ctx).remote)
 	return s.loggedIn(ctx, l, err)
 }
 
 // Exchange logs a device in with a JWT of the identity provider. Spec: P-11.2.
-func (s *Server) Exchange(ctx context.Context, r *connect.Request[petrelv1.ExchangeRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
-	l, err := s.users.Exchange(ctx, r.Msg.Tenant, r.Msg.Token, deviceRef(r.Msg.Device))
+func (s *Server) Exchange(ctx context.Context, r *petrelv1.ExchangeRequest) (*petrelv1.LoginResponse, error) {
+	l, err := s.users.Exchange(ctx, r.Tenant, r.Token, deviceRef(r.Device))
 	return s.loggedIn(ctx, l, err)
 }
 
 // Refresh turns a refresh token into a new pair. One that is used again ends
 // the device. Spec: P-11.3.
-func (s *Server) Refresh(ctx context.Context, r *connect.Request[petrelv1.RefreshRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
-	l, err := s.users.Refresh(ctx, r.Msg.RefreshToken, r.Msg.RequestId)
+func (s *Server) Refresh(ctx context.Context, r *petrelv1.RefreshRequest) (*petrelv1.LoginResponse, error) {
+	l, err := s.users.Refresh(ctx, r.RefreshToken, r.RequestId)
 	if err != nil {
 		if l != nil { // refresh_reused
 			for _, device := range l.Ended {
@@ -47,11 +45,11 @@ func (s *Server) Refresh(ctx context.Context, r *connect.Request[petrelv1.Refres
 		}
 		return nil, err
 	}
-	return connect.NewResponse(s.tokens(ctx, l)), nil
+	return s.tokens(ctx, l), nil
 }
 
 // loggedIn ends the sessions that a login ends, and tells of it.
-func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*connect.Response[petrelv1.LoginResponse], error) {
+func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*petrelv1.LoginResponse, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +57,7 @@ func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*conne
 		s.endDevice(ctx, l.Account, device, im.CodeReplaced)
 	}
 	s.noteSession(ctx, l.Account, l.Device, l.Number, false)
-	return connect.NewResponse(s.tokens(ctx, l)), nil
+	return s.tokens(ctx, l), nil
 }
 
 func (s *Server) tokens(ctx context.Context, l *user.Login) *petrelv1.LoginResponse {

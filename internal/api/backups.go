@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -29,8 +27,8 @@ func backupKey(b *storepb.Backup) []byte {
 }
 
 // NoteBackup remembers a backup, or what a verification of it found.
-func (s adminService) NoteBackup(ctx context.Context, r *connect.Request[petrelv1.NoteBackupRequest]) (*connect.Response[petrelv1.NoteBackupResponse], error) {
-	b := r.Msg.Backup
+func (s *Server) NoteBackup(ctx context.Context, r *petrelv1.NoteBackupRequest) (*petrelv1.NoteBackupResponse, error) {
+	b := r.Backup
 	if b.GetName() == "" || max(len(b.GetName()), len(b.GetFolder()), len(b.GetFault())) > maxBackupText {
 		return nil, im.Errorf(im.CodeInvalid, "backup has a name, and no text of more than %d bytes", maxBackupText)
 	}
@@ -59,11 +57,11 @@ func (s adminService) NoteBackup(ctx context.Context, r *connect.Request[petrelv
 		puts = append(puts, store.RecordPut{Table: store.Backups, Key: keys[0]})
 		keys = keys[1:]
 	}
-	return respond(&petrelv1.NoteBackupResponse{}, s.o.Store.Update(ctx, puts))
+	return &petrelv1.NoteBackupResponse{}, s.o.Store.Update(ctx, puts)
 }
 
 // ListBackups lists the backups that were noted, newest first.
-func (s adminService) ListBackups(ctx context.Context, _ *connect.Request[petrelv1.ListBackupsRequest]) (*connect.Response[petrelv1.ListBackupsResponse], error) {
+func (s *Server) ListBackups(ctx context.Context, _ *petrelv1.ListBackupsRequest) (*petrelv1.ListBackupsResponse, error) {
 	res := &petrelv1.ListBackupsResponse{Kind: s.o.Console.Kind}
 	var bad error
 	err := s.o.Store.Records(ctx, store.Backups, 0, nil, func(_, value []byte) bool {
@@ -84,5 +82,5 @@ func (s adminService) ListBackups(ctx context.Context, _ *connect.Request[petrel
 	}
 	slices.Reverse(res.Backups)
 	res.Backups = res.Backups[:min(len(res.Backups), keptBackups)]
-	return connect.NewResponse(res), nil
+	return res, nil
 }

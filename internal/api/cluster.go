@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -24,41 +22,34 @@ type Cluster struct {
 }
 
 // GetCluster tells what this node knows of all nodes.
-func (s adminService) GetCluster(ctx context.Context, _ *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
-	return connect.NewResponse(s.o.Cluster.State(ctx)), nil
+func (s *Server) GetCluster(ctx context.Context, _ *petrelv1.GetClusterRequest) (*petrelv1.ClusterState, error) {
+	return s.o.Cluster.State(ctx), nil
 }
 
 // DrainNode empties a node.
-func (s adminService) DrainNode(ctx context.Context, r *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
-	return respond(s.o.Cluster.Drain(ctx, im.Node(r.Msg.Node)))
+func (s *Server) DrainNode(ctx context.Context, r *petrelv1.DrainNodeRequest) (*petrelv1.DrainNodeResponse, error) {
+	return s.o.Cluster.Drain(ctx, im.Node(r.Node))
 }
 
 // ResumeNode lets a drained node take partitions and clients again.
-func (s adminService) ResumeNode(ctx context.Context, r *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
-	return respond(&petrelv1.ResumeNodeResponse{}, s.o.Cluster.Resume(ctx, im.Node(r.Msg.Node)))
+func (s *Server) ResumeNode(ctx context.Context, r *petrelv1.ResumeNodeRequest) (*petrelv1.ResumeNodeResponse, error) {
+	return &petrelv1.ResumeNodeResponse{}, s.o.Cluster.Resume(ctx, im.Node(r.Node))
 }
 
 // RebalanceCluster waits until every node owns its share.
-func (s adminService) RebalanceCluster(ctx context.Context, _ *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
-	return respond(s.o.Cluster.Rebalance(ctx))
+func (s *Server) RebalanceCluster(ctx context.Context, _ *petrelv1.RebalanceClusterRequest) (*petrelv1.ClusterState, error) {
+	return s.o.Cluster.Rebalance(ctx)
 }
 
 // MovePartition takes a partition to another database.
-func (s adminService) MovePartition(ctx context.Context, r *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error) {
-	if r.Msg.Partition >= im.Partitions || r.Msg.Database == 0 {
+func (s *Server) MovePartition(ctx context.Context, r *petrelv1.MovePartitionRequest) (*petrelv1.MovePartitionResponse, error) {
+	if r.Partition >= im.Partitions || r.Database == 0 {
 		return nil, im.Errorf(im.CodeInvalid, "partitions are 0 to %d, and databases are counted from 1", im.Partitions-1)
 	}
-	return respond(s.o.Cluster.Move(ctx, im.Partition(r.Msg.Partition), int(min(r.Msg.Database, 1<<30))))
+	return s.o.Cluster.Move(ctx, im.Partition(r.Partition), int(min(r.Database, 1<<30)))
 }
 
 // FinalizeCluster raises the level of the stored format.
-func (s adminService) FinalizeCluster(ctx context.Context, _ *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
-	return respond(s.o.Cluster.Finalize(ctx))
-}
-
-func respond[T any](answer *T, err error) (*connect.Response[T], error) {
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(answer), nil
+func (s *Server) FinalizeCluster(ctx context.Context, _ *petrelv1.FinalizeClusterRequest) (*petrelv1.FinalizeClusterResponse, error) {
+	return s.o.Cluster.Finalize(ctx)
 }

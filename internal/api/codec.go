@@ -66,14 +66,20 @@ type boundedRequests map[protoreflect.FullName]bool
 func newBoundedRequests() boundedRequests {
 	all := boundedRequests{}
 	for name, m := range table {
-		service, method, _ := strings.Cut(name, "/")
-		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
-		im.Assert(err == nil, "service %s: %v", service, err)
 		if m.access != aKey {
-			all[d.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(method)).Input().FullName()] = true
+			all[schemaOf(name).Input().FullName()] = true
 		}
 	}
 	return all
+}
+
+// schemaOf is the schema of a method of the table.
+func schemaOf(name string) protoreflect.MethodDescriptor {
+	service, method, _ := strings.Cut(name, "/")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + method))
+	m, ok := d.(protoreflect.MethodDescriptor)
+	im.Assert(err == nil && ok, "method %s: %v", name, err)
+	return m
 }
 
 // check refuses a request of too many values before it is decoded.

@@ -16,7 +16,7 @@ import (
 )
 
 // Console is what the nodes tell those who operate them. Its functions ask all nodes; those
-// that do not answer are in the answer, and no error. What is nil knows nothing.
+// that do not answer are in the answer, and no error. None is nil when a call comes.
 type Console struct {
 	Overview  func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview
 	Refusals  func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse
@@ -30,52 +30,6 @@ type Console struct {
 	LastSeen  func(context.Context, im.Account) (uint64, error)                             // Unix milliseconds; 0: not known
 	Owner     func(im.ConvID) (p im.Partition, node im.Node)                                // "": none is known
 	Kind      string                                                                        // of the store
-}
-
-// fill has what is not set know nothing.
-func (c *Console) fill() {
-	if c.Overview == nil {
-		c.Overview = func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview { return &petrelv1.Overview{} }
-	}
-	if c.Refusals == nil {
-		c.Refusals = func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse {
-			return &petrelv1.ListRefusalsResponse{}
-		}
-	}
-	if c.Log == nil {
-		c.Log = func(context.Context, *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error) {
-			return &petrelv1.ReadLogResponse{}, nil
-		}
-	}
-	if c.Sessions == nil {
-		c.Sessions = func(context.Context, *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse {
-			return &petrelv1.ListSessionsResponse{}
-		}
-	}
-	if c.Limits == nil {
-		c.Limits = func(context.Context) *petrelv1.ClusterLimits { return &petrelv1.ClusterLimits{} }
-	}
-	change := func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
-		return &petrelv1.PreviewLimitsResponse{}
-	}
-	if c.Preview == nil {
-		c.Preview = change
-	}
-	if c.SetLimits == nil {
-		c.SetLimits = change
-	}
-	if c.Online == nil {
-		c.Online = func(im.Account) bool { return false }
-	}
-	if c.OnlineAt == nil {
-		c.OnlineAt = func(im.Account) []im.Node { return nil }
-	}
-	if c.LastSeen == nil {
-		c.LastSeen = func(context.Context, im.Account) (uint64, error) { return 0, nil }
-	}
-	if c.Owner == nil {
-		c.Owner = func(id im.ConvID) (im.Partition, im.Node) { return im.PartitionOf(id), "" }
-	}
 }
 
 // Refusal is a call that was refused.
@@ -130,34 +84,34 @@ func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
 }
 
 // GetOverview says how all nodes are.
-func (s adminService) GetOverview(ctx context.Context, r *connect.Request[petrelv1.GetOverviewRequest]) (*connect.Response[petrelv1.Overview], error) {
-	return connect.NewResponse(s.o.Console.Overview(ctx, r.Msg)), nil
+func (s *Server) GetOverview(ctx context.Context, r *petrelv1.GetOverviewRequest) (*petrelv1.Overview, error) {
+	return s.o.Console.Overview(ctx, r), nil
 }
 
 // ListRefusals lists what was refused lately.
-func (s adminService) ListRefusals(ctx context.Context, r *connect.Request[petrelv1.ListRefusalsRequest]) (*connect.Response[petrelv1.ListRefusalsResponse], error) {
-	q := proto.CloneOf(r.Msg)
+func (s *Server) ListRefusals(ctx context.Context, r *petrelv1.ListRefusalsRequest) (*petrelv1.ListRefusalsResponse, error) {
+	q := proto.CloneOf(r)
 	if key := callOf(ctx).caller.key; key.Tenant != 0 { // "" would be all tenants
 		q.Tenant = key.TenantName
 	}
-	return connect.NewResponse(s.o.Console.Refusals(ctx, q)), nil
+	return s.o.Console.Refusals(ctx, q), nil
 }
 
 // ReadLog reads the last lines of the log.
-func (s adminService) ReadLog(ctx context.Context, r *connect.Request[petrelv1.ReadLogRequest]) (*connect.Response[petrelv1.ReadLogResponse], error) {
-	return respond(s.o.Console.Log(ctx, r.Msg))
+func (s *Server) ReadLog(ctx context.Context, r *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error) {
+	return s.o.Console.Log(ctx, r)
 }
 
 // PreviewLimits says what SetLimits would change.
-func (s adminService) PreviewLimits(ctx context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.PreviewLimitsResponse], error) {
-	if err := checkLimits(r.Msg); err != nil {
+func (s *Server) PreviewLimits(ctx context.Context, r *petrelv1.ServerLimits) (*petrelv1.PreviewLimitsResponse, error) {
+	if err := checkLimits(r); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(s.o.Console.Preview(ctx, r.Msg)), nil
+	return s.o.Console.Preview(ctx, r), nil
 }
 
 // ListTenants lists the tenants by name.
-func (s adminService) ListTenants(ctx context.Context, _ *connect.Request[petrelv1.ListTenantsRequest]) (*connect.Response[petrelv1.ListTenantsResponse], error) {
+func (s *Server) ListTenants(ctx context.Context, _ *petrelv1.ListTenantsRequest) (*petrelv1.ListTenantsResponse, error) {
 	list, err := s.users.Tenants(ctx)
 	if err != nil {
 		return nil, err
@@ -166,40 +120,36 @@ func (s adminService) ListTenants(ctx context.Context, _ *connect.Request[petrel
 	for _, t := range list {
 		res.Tenants = append(res.Tenants, &petrelv1.TenantSummary{Tenant: t.Name, Registration: uint32(t.Set), Effective: uint32(t.Effective), StrictIds: t.StrictIDs})
 	}
-	return connect.NewResponse(res), nil
+	return res, nil
 }
 
 // ListSessions lists what a user is connected with.
-func (s adminService) ListSessions(ctx context.Context, r *connect.Request[petrelv1.ListSessionsRequest]) (*connect.Response[petrelv1.ListSessionsResponse], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) ListSessions(ctx context.Context, a im.Account, r *petrelv1.ListSessionsRequest) (*petrelv1.ListSessionsResponse, error) {
 	if _, err := s.users.Get(ctx, a); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(s.o.Console.Sessions(ctx, r.Msg)), nil
+	return s.o.Console.Sessions(ctx, r), nil
 }
 
 // maxTracedRefusals is how many refusals one answer about a user has.
 const maxTracedRefusals = 100
 
 // TraceUser says why a user is not connected.
-func (s adminService) TraceUser(ctx context.Context, r *connect.Request[petrelv1.TraceUserRequest]) (*connect.Response[petrelv1.TraceUserResponse], error) {
-	tenant, err := s.users.Tenant(ctx, r.Msg.Tenant)
+func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*petrelv1.TraceUserResponse, error) {
+	tenant, err := s.users.Tenant(ctx, r.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	a := im.Account{Tenant: tenant, User: im.User(r.Msg.User)}
+	a := im.Account{Tenant: tenant, User: im.User(r.User)}
 	if err := a.User.Check(); err != nil {
 		return nil, err
 	}
-	refused := s.o.Console.Refusals(ctx, &petrelv1.ListRefusalsRequest{Tenant: cmp.Or(r.Msg.Tenant, user.DefaultTenantName), User: r.Msg.User, Limit: maxTracedRefusals})
+	refused := s.o.Console.Refusals(ctx, &petrelv1.ListRefusalsRequest{Tenant: cmp.Or(r.Tenant, user.DefaultTenantName), User: r.User, Limit: maxTracedRefusals})
 	t := &petrelv1.TraceUserResponse{Refusals: refused.Refusals, Silent: refused.Silent, ConnectionsLimit: s.o.Limits().ConnectionsPerUser}
 	i, err := s.users.Get(ctx, a)
 	if im.CodeOf(err) == im.CodeNoUser {
 		t.Outcome, t.Text = petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_NO_USER, "there is no such user"
-		return connect.NewResponse(t), nil
+		return t, nil
 	}
 	if err != nil {
 		return nil, err
@@ -217,22 +167,22 @@ func (s adminService) TraceUser(ctx context.Context, r *connect.Request[petrelv1
 	if t.LastSeenMs, err = s.o.Console.LastSeen(ctx, a); err != nil {
 		return nil, err
 	}
-	connected := s.o.Console.Sessions(ctx, &petrelv1.ListSessionsRequest{Tenant: r.Msg.Tenant, User: r.Msg.User})
+	connected := s.o.Console.Sessions(ctx, &petrelv1.ListSessionsRequest{Tenant: r.Tenant, User: r.User})
 	t.Sessions, t.Disabled = connected.Sessions, i.Disabled
 	for _, n := range connected.Silent {
 		if !slices.Contains(t.Silent, n) {
 			t.Silent = append(t.Silent, n)
 		}
 	}
-	judgeUser(t, i.HasPassword || len(devices) > 0)
-	return connect.NewResponse(t), nil
+	s.judgeUser(t, i.HasPassword || len(devices) > 0)
+	return t, nil
 }
 
 // when is a time for people.
 func when(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // judgeUser says in one word why a user is not connected.
-func judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
+func (s *Server) judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 	say := func(o petrelv1.TraceUserOutcome, text string) { t.Outcome, t.Text = o, text }
 	switch {
 	case len(t.Sessions) > 0:
@@ -241,8 +191,8 @@ func judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_DISABLED, "an operator has disabled the user")
 	case len(t.Silent) > 0:
 		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_SILENT_NODE, "a node does not answer, and the user may be connected there")
-	case triedLast(t) != nil:
-		x := triedLast(t)
+	case s.triedLast(t) != nil:
+		x := s.triedLast(t)
 		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_REFUSED, "the last try, "+when(x.TimeMs)+", was refused with "+x.Code+" ("+x.What+")")
 	case t.Devices == 0 && t.RevokedDevices > 0:
 		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_LOGGED_OUT, "all devices are logged out")
@@ -254,12 +204,12 @@ func judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 }
 
 // triedLast is the newest refusal of a login or a hello, unless the user was online later.
-func triedLast(t *petrelv1.TraceUserResponse) *petrelv1.Refusal {
+func (s *Server) triedLast(t *petrelv1.TraceUserResponse) *petrelv1.Refusal {
 	for _, x := range t.Refusals {
 		if x.TimeMs <= t.LastSeenMs {
 			return nil
 		}
-		if x.What == "hello" || table[x.What].login != "" {
+		if x.What == "hello" || s.table[x.What].login != "" {
 			return x
 		}
 	}

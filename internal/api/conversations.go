@@ -7,8 +7,6 @@ import (
 	"time"
 	"unicode"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
@@ -26,28 +24,23 @@ const (
 	maxReason = 200
 )
 
-// CreateGroup makes a group; its first entry adds the members.
-func (s adminService) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
-	m := r.Msg
-	t, err := s.users.Tenant(ctx, m.Tenant)
-	if err != nil {
+// AdminCreateGroup makes a group; its first entry adds the members.
+func (s *Server) AdminCreateGroup(ctx context.Context, t im.Tenant, r *petrelv1.AdminCreateGroupRequest) (*petrelv1.AdminCreateGroupResponse, error) {
+	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
 		return nil, err
 	}
-	if err := im.CheckShown("title", m.Title, maxTitle); err != nil {
-		return nil, err
-	}
-	if len(m.Key) > maxKey {
+	if len(r.Key) > maxKey {
 		return nil, im.Errorf(im.CodeInvalid, "key has at most %d bytes", maxKey)
 	}
-	change := &petrelv1.MemberChange{Added: m.Members}
+	change := &petrelv1.MemberChange{Added: r.Members}
 	if err := s.checkMembers(ctx, t, change); err != nil {
 		return nil, err
 	}
 	id, k := im.NewGroupID(), randomID()
-	if m.Key != "" {
-		id, k = s.convs.IDs().KeyedGroup(t, m.Key), "create"
+	if r.Key != "" {
+		id, k = s.convs.IDs().KeyedGroup(t, r.Key), "create"
 	}
-	send := &conv.Send{Conv: im.Key{Tenant: t, Conv: id}, Keyed: true, Create: record(m.Title, m.Key)}
+	send := &conv.Send{Conv: im.Key{Tenant: t, Conv: id}, Keyed: true, Create: record(r.Title, r.Key)}
 	send.Entry.ClientMsgId = k
 	send.Entry.Body = &petrelv1.Message_Members{Members: change}
 	res, err := s.submit(ctx, send)
@@ -55,51 +48,42 @@ func (s adminService) CreateGroup(ctx context.Context, r *connect.Request[petrel
 		return nil, err
 	}
 	s.settle(ctx, send.Conv)
-	return connect.NewResponse(&petrelv1.AdminCreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq), Created: !res.Repeat}), nil
+	return &petrelv1.AdminCreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq), Created: !res.Repeat}, nil
 }
 
 // ChangeMembers adds, removes and changes roles, in one entry.
-func (s adminService) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	m := r.Msg
-	key, err := s.operatorKey(ctx, m.Tenant, m.Conv)
-	if err != nil {
+func (s *Server) ChangeMembers(ctx context.Context, key im.Key, r *petrelv1.ChangeMembersRequest) (*petrelv1.ChangeResponse, error) {
+	if r.Change == nil {
+		r.Change = &petrelv1.MemberChange{}
+	}
+	if err := s.checkMembers(ctx, key.Tenant, r.Change); err != nil {
 		return nil, err
 	}
-	if m.Change == nil {
-		m.Change = &petrelv1.MemberChange{}
-	}
-	if err := s.checkMembers(ctx, key.Tenant, m.Change); err != nil {
+	if err := s.checkStanding(ctx, key, r.Change); err != nil {
 		return nil, err
 	}
-	if err := s.checkStanding(ctx, key, m.Change); err != nil {
-		return nil, err
-	}
-	return s.change(ctx, key, "", m.RequestId, membership(m.Change))
+	return s.change(ctx, key, "", r.RequestId, membership(r.Change))
 }
 
 // SendAs sends for a user.
-func (s adminService) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error) {
-	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
-	if err != nil {
-		return nil, err
-	}
-	from := im.Account{Tenant: t, User: im.User(r.Msg.From)}
-	if r.Msg.Send == nil {
+func (s *Server) SendAs(ctx context.Context, t im.Tenant, r *petrelv1.SendAsRequest) (*petrelv1.Ack, error) {
+	from := im.Account{Tenant: t, User: im.User(r.From)}
+	if r.Send == nil {
 		return nil, im.Errorf(im.CodeInvalid, "send is missing")
 	}
-	if copies(r.Msg) {
-		if err := checkReason(ctx, r.Msg.Reason); err != nil {
+	if copies(r) {
+		if err := checkReason(ctx, r.Reason); err != nil {
 			return nil, err
 		}
 	}
 	named := []im.User{from.User}
-	if r.Msg.Send.User != "" {
-		named = append(named, im.User(r.Msg.Send.User)) // else the sender would have tried a name
+	if r.Send.User != "" {
+		named = append(named, im.User(r.Send.User)) // else the sender would have tried a name
 	}
 	if err := s.users.LookUp(ctx, im.Account{Tenant: t}, named, false); err != nil {
 		return nil, err
 	}
-	send, e := conv.Prepare(s.convs.IDs(), from, r.Msg.Send, s.o.BodyBytes())
+	send, e := conv.Prepare(s.convs.IDs(), from, r.Send, s.o.BodyBytes())
 	if e != nil {
 		return nil, e
 	}
@@ -107,7 +91,7 @@ func (s adminService) SendAs(ctx context.Context, r *connect.Request[petrelv1.Se
 	if err != nil {
 		return nil, err
 	}
-	return answered(res.Ack(send.Conv.Conv.String()))
+	return res.Ack(send.Conv.Conv.String())
 }
 
 // copies reports whether a call copies what somebody else may have written: it is a read.
@@ -126,51 +110,33 @@ func checkReason(ctx context.Context, reason string) error {
 	return nil
 }
 
-// GetHistory reads any conversation, for the operator.
-func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
-	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
-	if err != nil {
-		return nil, err
-	}
-	if r.Msg.History == nil {
+// AdminGetHistory reads any conversation, for the operator.
+func (s *Server) AdminGetHistory(ctx context.Context, t im.Tenant, r *petrelv1.AdminGetHistoryRequest) (*petrelv1.HistoryPage, error) {
+	if r.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
-	if err := checkReason(ctx, r.Msg.Reason); err != nil {
+	if err := checkReason(ctx, r.Reason); err != nil {
 		return nil, err
 	}
-	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.HistoryPage, error) {
-		return s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage, conv.Extras{Refs: true, Notes: true})
-	}))
+	return s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.History, conv.MaxPage, conv.Extras{Refs: true, Notes: true})
 }
 
-// RenameGroup gives a group a title, for the operator.
-func (s adminService) RenameGroup(ctx context.Context, r *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
-	if err == nil {
-		err = im.CheckShown("title", r.Msg.Title, maxTitle)
-	}
-	if err != nil {
+// AdminRenameGroup gives a group a title, for the operator.
+func (s *Server) AdminRenameGroup(ctx context.Context, key im.Key, r *petrelv1.AdminRenameGroupRequest) (*petrelv1.ChangeResponse, error) {
+	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
 		return nil, err
 	}
-	return s.change(ctx, key, "", r.Msg.RequestId, &petrelv1.Message{Body: profile(r.Msg.Title)})
+	return s.change(ctx, key, "", r.RequestId, &petrelv1.Message{Body: profile(r.Title)})
 }
 
-// DissolveGroup ends a group, for the operator.
-func (s adminService) DissolveGroup(ctx context.Context, r *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	return s.change(ctx, key, "", r.Msg.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
+// AdminDissolveGroup ends a group, for the operator.
+func (s *Server) AdminDissolveGroup(ctx context.Context, key im.Key, r *petrelv1.AdminDissolveGroupRequest) (*petrelv1.ChangeResponse, error) {
+	return s.change(ctx, key, "", r.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
 }
 
 // ListUserConversations lists the conversations of a user, as their sync does.
-func (s adminService) ListUserConversations(ctx context.Context, r *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
-	page, err := read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.SyncPage, error) { return s.o.Inbox.Sync(ctx, a, r.Msg.Token, inbox.Wants{}) })
+func (s *Server) ListUserConversations(ctx context.Context, a im.Account, r *petrelv1.ListUserConversationsRequest) (*petrelv1.ListUserConversationsResponse, error) {
+	page, err := s.o.Inbox.Sync(ctx, a, r.Token, inbox.Wants{})
 	if err != nil {
 		return nil, err
 	}
@@ -178,27 +144,12 @@ func (s adminService) ListUserConversations(ctx context.Context, r *connect.Requ
 	if page.More {
 		res.Token = page.Token
 	}
-	return connect.NewResponse(res), nil
+	return res, nil
 }
 
-// ListMembers lists the members of any conversation.
-func (s adminService) ListMembers(ctx context.Context, r *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	return s.memberPage(ctx, key, "", r.Msg.After, r.Msg.Limit)
-}
-
-// operatorKey is a conversation that the operator names. Codes: invalid,
-// no_conversation.
-func (s *Server) operatorKey(ctx context.Context, tenant, conv string) (im.Key, error) {
-	t, err := s.users.Tenant(ctx, tenant)
-	if err != nil {
-		return im.Key{}, err
-	}
-	id, err := im.ParseConvID(conv)
-	return im.Key{Tenant: t, Conv: id}, err
+// AdminListMembers lists the members of any conversation.
+func (s *Server) AdminListMembers(ctx context.Context, key im.Key, r *petrelv1.AdminListMembersRequest) (*petrelv1.ListMembersResponse, error) {
+	return s.memberPage(ctx, key, "", r.After, r.Limit)
 }
 
 // settleTime bounds how long a change of members waits for the members' lists;

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
@@ -24,40 +22,34 @@ const (
 
 // ListConversations lists groups by title. What only the owner of a group knows is left out
 // if no node answers for it.
-func (s adminService) ListConversations(ctx context.Context, r *connect.Request[petrelv1.ListConversationsRequest]) (*connect.Response[petrelv1.ListConversationsResponse], error) {
-	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
-	if err != nil {
-		return nil, err
-	}
-	limit := int(min(r.Msg.Limit, maxConvPage))
+func (s *Server) ListConversations(ctx context.Context, t im.Tenant, r *petrelv1.ListConversationsRequest) (*petrelv1.ListConversationsResponse, error) {
+	limit := int(min(r.Limit, maxConvPage))
 	if limit == 0 {
 		limit = convPage
 	}
-	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListConversationsResponse, error) {
-		list, next, err := inbox.Titles(ctx, s.o.Store, t, r.Msg.TitlePrefix, r.Msg.Token, r.Msg.Descending, limit)
-		if err != nil {
-			return nil, err
-		}
-		res := &petrelv1.ListConversationsResponse{Conversations: make([]*petrelv1.ConversationInfo, len(list)), Token: next}
-		within, cancel := context.WithTimeout(ctx, describeWait)
-		defer cancel()
-		var wg sync.WaitGroup
-		slots := make(chan struct{}, traceAtOnce)
-		for i, x := range list {
-			slots <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-slots }()
-				info, err := s.describe(within, im.Key{Tenant: t, Conv: x.Conv}, 0)
-				if err != nil {
-					p, owner := s.o.Console.Owner(x.Conv)
-					info = &petrelv1.ConversationInfo{Conv: x.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: x.Title, Partition: uint32(p), Owner: string(owner), Unknown: string(s.asCode(ctx, "describe", err).Code)}
-				}
-				res.Conversations[i] = info
-			})
-		}
-		wg.Wait()
-		return res, nil
-	}))
+	list, next, err := inbox.Titles(ctx, s.o.Store, t, r.TitlePrefix, r.Token, r.Descending, limit)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.ListConversationsResponse{Conversations: make([]*petrelv1.ConversationInfo, len(list)), Token: next}
+	within, cancel := context.WithTimeout(ctx, describeWait)
+	defer cancel()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, traceAtOnce)
+	for i, x := range list {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			info, err := s.describe(within, im.Key{Tenant: t, Conv: x.Conv}, 0)
+			if err != nil {
+				p, owner := s.o.Console.Owner(x.Conv)
+				info = &petrelv1.ConversationInfo{Conv: x.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: x.Title, Partition: uint32(p), Owner: string(owner), Unknown: string(s.asCode(ctx, "describe", err).Code)}
+			}
+			res.Conversations[i] = info
+		})
+	}
+	wg.Wait()
+	return res, nil
 }
 
 // describe asks the owner of a conversation how it stands.
@@ -77,21 +69,13 @@ func (s *Server) describe(ctx context.Context, key im.Key, rate uint32) (*petrel
 	return info, nil
 }
 
-// GetConversation describes any conversation, for the operator.
-func (s adminService) GetConversation(ctx context.Context, r *connect.Request[petrelv1.AdminGetConversationRequest]) (*connect.Response[petrelv1.ConversationInfo], error) {
-	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ConversationInfo, error) { return s.describe(ctx, key, maxPerMinute) }))
+// AdminGetConversation describes any conversation, for the operator.
+func (s *Server) AdminGetConversation(ctx context.Context, key im.Key, _ *petrelv1.AdminGetConversationRequest) (*petrelv1.ConversationInfo, error) {
+	return s.describe(ctx, key, maxPerMinute)
 }
 
 // FreezeConversation lets nobody write into a group, or lets them again. Spec: P-8.12.
-func (s adminService) FreezeConversation(ctx context.Context, r *connect.Request[petrelv1.FreezeConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	changed(ctx, "frozen", yesNo(!r.Msg.Frozen), yesNo(r.Msg.Frozen))
-	return s.change(ctx, key, "", r.Msg.RequestId, &petrelv1.Message{Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Frozen: &r.Msg.Frozen}}})
+func (s *Server) FreezeConversation(ctx context.Context, key im.Key, r *petrelv1.FreezeConversationRequest) (*petrelv1.ChangeResponse, error) {
+	changed(ctx, "frozen", yesNo(!r.Frozen), yesNo(r.Frozen))
+	return s.change(ctx, key, "", r.RequestId, &petrelv1.Message{Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Frozen: &r.Frozen}}})
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/user"
@@ -15,22 +13,19 @@ import (
 )
 
 // ListDevices lists the caller's devices. Spec: P-11.5.
-func (s *Server) ListDevices(ctx context.Context, _ *connect.Request[petrelv1.ListDevicesRequest]) (*connect.Response[petrelv1.ListDevicesResponse], error) {
+func (s *Server) ListDevices(ctx context.Context, _ *petrelv1.ListDevicesRequest) (*petrelv1.ListDevicesResponse, error) {
 	id := identity(ctx)
 	list, _, err := s.devices(ctx, id.Account, id.Device)
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.ListDevicesResponse{Devices: list}), nil
+	return &petrelv1.ListDevicesResponse{Devices: list}, nil
 }
 
 // RenameDevice gives one of the caller's devices a name.
-func (s *Server) RenameDevice(ctx context.Context, r *connect.Request[petrelv1.RenameDeviceRequest]) (*connect.Response[petrelv1.Device], error) {
+func (s *Server) RenameDevice(ctx context.Context, r *petrelv1.RenameDeviceRequest) (*petrelv1.Device, error) {
 	id := identity(ctx)
-	if err := s.pace(id.Account); err != nil {
-		return nil, err
-	}
-	d, err := s.users.RenameDevice(ctx, id.Account, r.Msg.Device, r.Msg.Name)
+	d, err := s.users.RenameDevice(ctx, id.Account, r.Device, r.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -38,17 +33,17 @@ func (s *Server) RenameDevice(ctx context.Context, r *connect.Request[petrelv1.R
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(device(d, n[d.ID], id.Device)), nil
+	return device(d, n[d.ID], id.Device), nil
 }
 
 // RevokeDevice ends one of the caller's devices. Spec: P-11.5.
-func (s *Server) RevokeDevice(ctx context.Context, r *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
-	return s.revokeDevice(ctx, identity(ctx).Account, r.Msg.Device)
+func (s *Server) RevokeDevice(ctx context.Context, r *petrelv1.RevokeDeviceRequest) (*petrelv1.RevokeDeviceResponse, error) {
+	return s.revokeDevice(ctx, identity(ctx).Account, r.Device)
 }
 
 // Logout ends the device that calls. A token that belongs to no device cannot
 // be told from the user's others, so there is nothing that could be ended.
-func (s *Server) Logout(ctx context.Context, _ *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error) {
+func (s *Server) Logout(ctx context.Context, _ *petrelv1.LogoutRequest) (*petrelv1.LogoutResponse, error) {
 	id := identity(ctx)
 	if id.Device == "" {
 		return nil, im.Errorf(im.CodeNoDevice, "this token belongs to no device")
@@ -56,19 +51,15 @@ func (s *Server) Logout(ctx context.Context, _ *connect.Request[petrelv1.LogoutR
 	if _, err := s.revokeDevice(ctx, id.Account, id.Device); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.LogoutResponse{}), nil
+	return &petrelv1.LogoutResponse{}, nil
 }
 
-// RevokeDevice ends a device of any user, for the operator.
-func (s adminService) RevokeDevice(ctx context.Context, r *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
-	return s.revokeDevice(ctx, a, r.Msg.Device)
+// AdminRevokeDevice ends a device of any user, for the operator.
+func (s *Server) AdminRevokeDevice(ctx context.Context, a im.Account, r *petrelv1.AdminRevokeDeviceRequest) (*petrelv1.RevokeDeviceResponse, error) {
+	return s.revokeDevice(ctx, a, r.Device)
 }
 
-func (s *Server) revokeDevice(ctx context.Context, a im.Account, id string) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+func (s *Server) revokeDevice(ctx context.Context, a im.Account, id string) (*petrelv1.RevokeDeviceResponse, error) {
 	if err := s.users.RevokeDevice(ctx, a, id); err != nil {
 		return nil, err
 	}
@@ -77,7 +68,7 @@ func (s *Server) revokeDevice(ctx context.Context, a im.Account, id string) (*co
 		return nil, err
 	}
 	s.noteRevoked(ctx, a, id)
-	return connect.NewResponse(&petrelv1.RevokeDeviceResponse{Sessions: uint32(n)}), nil
+	return &petrelv1.RevokeDeviceResponse{Sessions: uint32(n)}, nil
 }
 
 // devices lists a user's devices and counts the sessions connected now, those

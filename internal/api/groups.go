@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
@@ -21,8 +19,8 @@ import (
 const maxGroupUsers = 1000
 
 // CreateGroup makes a group that the caller owns. Spec: P-8.8.
-func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.CreateGroupRequest]) (*connect.Response[petrelv1.CreateGroupResponse], error) {
-	a, m := identity(ctx).Account, r.Msg
+func (s *Server) CreateGroup(ctx context.Context, r *petrelv1.CreateGroupRequest) (*petrelv1.CreateGroupResponse, error) {
+	a, m := identity(ctx).Account, r
 	if len(m.Users) > maxGroupUsers {
 		return nil, tooManyUsers()
 	}
@@ -60,7 +58,7 @@ func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.Cr
 		}
 	}
 	s.settle(ctx, send.Conv)
-	return connect.NewResponse(&petrelv1.CreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq)}), nil
+	return &petrelv1.CreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq)}, nil
 }
 
 // sameGroup tells whether a group was made by the same request. Codes: conflict.
@@ -80,91 +78,80 @@ func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
 }
 
 // RenameGroup gives a group a title.
-func (s *Server) RenameGroup(ctx context.Context, r *connect.Request[petrelv1.RenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	if err := im.CheckShown("title", r.Msg.Title, maxTitle); err != nil {
+func (s *Server) RenameGroup(ctx context.Context, r *petrelv1.RenameGroupRequest) (*petrelv1.ChangeResponse, error) {
+	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
 		return nil, err
 	}
-	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, &petrelv1.Message{Body: profile(r.Msg.Title)})
+	return s.userChange(ctx, r.Conv, r.RequestId, &petrelv1.Message{Body: profile(r.Title)})
 }
 
 // AddMembers adds members to a group.
-func (s *Server) AddMembers(ctx context.Context, r *connect.Request[petrelv1.AddMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	if n := len(r.Msg.Users); n == 0 || n > maxGroupUsers {
+func (s *Server) AddMembers(ctx context.Context, r *petrelv1.AddMembersRequest) (*petrelv1.ChangeResponse, error) {
+	if n := len(r.Users); n == 0 || n > maxGroupUsers {
 		return nil, tooManyUsers()
 	}
 	var added []*petrelv1.MemberRef
-	for _, u := range r.Msg.Users {
+	for _, u := range r.Users {
 		added = append(added, &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER})
 	}
-	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Added: added}))
+	return s.userChange(ctx, r.Conv, r.RequestId, membership(&petrelv1.MemberChange{Added: added}))
 }
 
 // RemoveMembers removes members from a group.
-func (s *Server) RemoveMembers(ctx context.Context, r *connect.Request[petrelv1.RemoveMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	if n := len(r.Msg.Users); n == 0 || n > maxGroupUsers {
+func (s *Server) RemoveMembers(ctx context.Context, r *petrelv1.RemoveMembersRequest) (*petrelv1.ChangeResponse, error) {
+	if n := len(r.Users); n == 0 || n > maxGroupUsers {
 		return nil, tooManyUsers()
 	}
-	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Removed: r.Msg.Users}))
+	return s.userChange(ctx, r.Conv, r.RequestId, membership(&petrelv1.MemberChange{Removed: r.Users}))
 }
 
 // LeaveGroup ends the caller's membership.
-func (s *Server) LeaveGroup(ctx context.Context, r *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Left: []string{string(identity(ctx).Account.User)}}))
+func (s *Server) LeaveGroup(ctx context.Context, r *petrelv1.LeaveGroupRequest) (*petrelv1.ChangeResponse, error) {
+	return s.userChange(ctx, r.Conv, r.RequestId, membership(&petrelv1.MemberChange{Left: []string{string(identity(ctx).Account.User)}}))
 }
 
 // SetRole makes members admins and admins members.
-func (s *Server) SetRole(ctx context.Context, r *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	if r.Msg.Role != petrelv1.Role_ROLE_MEMBER && r.Msg.Role != petrelv1.Role_ROLE_ADMIN {
+func (s *Server) SetRole(ctx context.Context, r *petrelv1.SetRoleRequest) (*petrelv1.ChangeResponse, error) {
+	if r.Role != petrelv1.Role_ROLE_MEMBER && r.Role != petrelv1.Role_ROLE_ADMIN {
 		return nil, im.Errorf(im.CodeInvalid, "role is ROLE_MEMBER or ROLE_ADMIN; call TransferOwnership to change the owner")
 	}
-	return s.roleChange(ctx, r.Msg.Conv, r.Msg.RequestId, r.Msg.User, r.Msg.Role)
+	return s.roleChange(ctx, r.Conv, r.RequestId, r.User, r.Role)
 }
 
 // TransferOwnership makes a member the owner; the owner becomes an admin.
-func (s *Server) TransferOwnership(ctx context.Context, r *connect.Request[petrelv1.TransferOwnershipRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return s.roleChange(ctx, r.Msg.Conv, r.Msg.RequestId, r.Msg.User, petrelv1.Role_ROLE_OWNER)
+func (s *Server) TransferOwnership(ctx context.Context, r *petrelv1.TransferOwnershipRequest) (*petrelv1.ChangeResponse, error) {
+	return s.roleChange(ctx, r.Conv, r.RequestId, r.User, petrelv1.Role_ROLE_OWNER)
 }
 
-func (s *Server) roleChange(ctx context.Context, conv, request, u string, role petrelv1.Role) (*connect.Response[petrelv1.ChangeResponse], error) {
+func (s *Server) roleChange(ctx context.Context, conv, request, u string, role petrelv1.Role) (*petrelv1.ChangeResponse, error) {
 	return s.userChange(ctx, conv, request, membership(&petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: u, Role: role}}}))
 }
 
 // DissolveGroup ends a group.
-func (s *Server) DissolveGroup(ctx context.Context, r *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
+func (s *Server) DissolveGroup(ctx context.Context, r *petrelv1.DissolveGroupRequest) (*petrelv1.ChangeResponse, error) {
+	return s.userChange(ctx, r.Conv, r.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
 }
 
 // GetConversation tells what a sync tells of one conversation.
-func (s *Server) GetConversation(ctx context.Context, r *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error) {
-	a, key, err := keyOf(ctx, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) GetConversation(ctx context.Context, a im.Account, key im.Key, _ *petrelv1.GetConversationRequest) (*petrelv1.ConvState, error) {
 	st, err := s.o.Inbox.Conversation(ctx, a, key.Conv)
-	return answered(st, err)
+	return st, err
 }
 
 // ListMembers lists the members of a conversation to a member. Spec: P-8.2.
-func (s *Server) ListMembers(ctx context.Context, r *connect.Request[petrelv1.ListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	a, key, err := keyOf(ctx, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	return s.memberPage(ctx, key, a.User, r.Msg.After, r.Msg.Limit)
+func (s *Server) ListMembers(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListMembersRequest) (*petrelv1.ListMembersResponse, error) {
+	return s.memberPage(ctx, key, a.User, r.After, r.Limit)
 }
 
 // memberPage lists members; user "" is the operator.
-func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after string, limit uint32) (*connect.Response[petrelv1.ListMembersResponse], error) {
+func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after string, limit uint32) (*petrelv1.ListMembersResponse, error) {
 	page, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: user}, (*conv.Owner).Members, &convpb.ListMembers{After: after, Limit: limit})
-	return answered(&petrelv1.ListMembersResponse{Members: page.GetMembers(), More: page.GetMore()}, err)
+	return &petrelv1.ListMembersResponse{Members: page.GetMembers(), More: page.GetMore()}, err
 }
 
 // userChange is a change of a conversation by the caller.
-func (s *Server) userChange(ctx context.Context, conv, request string, m *petrelv1.Message) (*connect.Response[petrelv1.ChangeResponse], error) {
+func (s *Server) userChange(ctx context.Context, conv, request string, m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	a, key, err := keyOf(ctx, conv)
-	if err == nil {
-		err = s.pace(a)
-	}
 	if ch := m.GetMembers(); err == nil && ch != nil {
 		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // to leave costs nothing
 	}
@@ -188,7 +175,7 @@ func (s *Server) payNames(a im.Account, names int) error {
 }
 
 // change makes one entry of a conversation; from "" is the operator.
-func (s *Server) change(ctx context.Context, key im.Key, from im.User, request string, m *petrelv1.Message) (*connect.Response[petrelv1.ChangeResponse], error) {
+func (s *Server) change(ctx context.Context, key im.Key, from im.User, request string, m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	send := &conv.Send{Conv: key, Keyed: true}
 	send.Entry.From, send.Entry.ClientMsgId, send.Entry.Body = string(from), entryID(request), m.Body
 	res, err := s.submit(ctx, send)
@@ -196,7 +183,7 @@ func (s *Server) change(ctx context.Context, key im.Key, from im.User, request s
 		return nil, err
 	}
 	s.settle(ctx, send.Conv)
-	return connect.NewResponse(&petrelv1.ChangeResponse{Seq: uint64(res.Seq)}), nil
+	return &petrelv1.ChangeResponse{Seq: uint64(res.Seq)}, nil
 }
 
 func membership(ch *petrelv1.MemberChange) *petrelv1.Message {

@@ -12,9 +12,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// servicesAt are the names of the services that a door has.
-func servicesAt(d Door) []string {
-	if d == Inside {
+// servicesOn are the names of the services that a listener has.
+func servicesOn(on Listener) []string {
+	if on == Inside {
 		return []string{petrelv1connect.AdminServiceName, petrelv1connect.OperatorServiceName, petrelv1connect.SetupServiceName}
 	}
 	return []string{
@@ -25,8 +25,8 @@ func servicesAt(d Door) []string {
 
 // toolsOfGRPC serves what tools of gRPC ask any server without a credential: its schema, which
 // is public, and whether it is ready. Spec: P-12.1.
-func (s *Server) toolsOfGRPC(d Door, rest *http.ServeMux) {
-	names := servicesAt(d)
+func (s *Server) toolsOfGRPC(on Listener, rest *http.ServeMux) {
+	names := servicesOn(on)
 	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxStrangerBytes), connect.WithCompression("gzip", nil, nil)}
 	reflector := grpcreflect.NewStaticReflector(names...)
 	rest.Handle(grpcreflect.NewHandlerV1(reflector, opts...))
@@ -34,7 +34,7 @@ func (s *Server) toolsOfGRPC(d Door, rest *http.ServeMux) {
 	rest.Handle(grpchealth.NewHandler(health{s, names}, opts...))
 }
 
-// health answers for the services of a door.
+// health answers for the services of a listener.
 type health struct {
 	s     *Server
 	names []string

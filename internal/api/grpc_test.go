@@ -27,7 +27,7 @@ func TestToolsOfGRPCFindSchemaAndHealth(t *testing.T) {
 		for _, n := range names {
 			got = append(got, string(n))
 		}
-		if want := servicesAt(Public); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		if want := servicesOn(Public); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("services %v, want %v", got, want)
 		}
 		files, err := tools.FileContainingSymbol(petrelv1connect.MessageServiceName)

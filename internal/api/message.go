@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -17,12 +15,9 @@ import (
 )
 
 // Send appends one entry for the caller, by the rules of P-4.
-func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*connect.Response[petrelv1.Ack], error) {
+func (s *Server) Send(ctx context.Context, r *petrelv1.Send) (*petrelv1.Ack, error) {
 	a := identity(ctx).Account
-	if err := s.pace(a); err != nil {
-		return nil, err
-	}
-	send, e := conv.Prepare(s.convs.IDs(), a, r.Msg, s.o.BodyBytes())
+	send, e := conv.Prepare(s.convs.IDs(), a, r, s.o.BodyBytes())
 	if e != nil {
 		return nil, e
 	}
@@ -31,10 +26,10 @@ func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*
 		return nil, err
 	}
 	name := ""
-	if r.Msg.User != "" {
+	if r.User != "" {
 		name = send.Conv.Conv.String()
 	}
-	return answered(res.Ack(name))
+	return res.Ack(name)
 }
 
 // pace counts a send of a user, or a change that is as costly. Codes:
@@ -58,43 +53,29 @@ func (s *Server) store(ctx context.Context, n int) error {
 }
 
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.
-func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error) {
+func (s *Server) GetHistory(ctx context.Context, r *petrelv1.GetHistory) (*petrelv1.HistoryPage, error) {
 	a := identity(ctx).Account
-	return answered(read(ctx, s, a, func() (*petrelv1.HistoryPage, error) {
-		return s.route.HistoryPage(ctx, a, r.Msg, s.o.PageSize(), conv.Extras{Refs: true, Notes: true})
-	}))
+	return s.route.HistoryPage(ctx, a, r, s.o.PageSize(), conv.Extras{Refs: true, Notes: true})
 }
 
 // Sync tells the caller what changed since a token. It ends no lag: that is the
 // affair of the session that has it. Spec: P-6.2.
-func (s *Server) Sync(ctx context.Context, r *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error) {
+func (s *Server) Sync(ctx context.Context, r *petrelv1.Sync) (*petrelv1.SyncPage, error) {
 	a := identity(ctx).Account
-	return answered(read(ctx, s, a, func() (*petrelv1.SyncPage, error) {
-		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true, Notes: true, Mentions: true}, Personal: true})
-	}))
+	return s.o.Inbox.Sync(ctx, a, r.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Newest, conv.MaxPage)), Refs: true, Notes: true, Mentions: true}, Personal: true})
 }
 
 // MoveCursor moves the caller's cursors. Spec: P-8.6.
-func (s *Server) MoveCursor(ctx context.Context, r *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error) {
-	a, key, err := keyOf(ctx, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: r.Msg.Delivered, Read: r.Msg.Read, Mentions: true})
-	return answered(moved, err)
+func (s *Server) MoveCursor(ctx context.Context, a im.Account, key im.Key, r *petrelv1.MoveCursor) (*petrelv1.CursorMoved, error) {
+	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: r.Delivered, Read: r.Read, Mentions: true})
+	return moved, err
 }
 
 // ListReceipts tells how far the members of a conversation are. Spec: P-8.6.
-func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error) {
-	a, key, err := keyOf(ctx, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	q := &convpb.ListReceipts{After: r.Msg.After, Limit: r.Msg.Limit}
-	return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) {
-		list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, q)
-		return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts(), More: list.GetNext() != "", Next: list.GetNext()}, err
-	}))
+func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListReceiptsRequest) (*petrelv1.ListReceiptsResponse, error) {
+	q := &convpb.ListReceipts{After: r.After, Limit: r.Limit}
+	list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, q)
+	return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts(), More: list.GetNext() != "", Next: list.GetNext()}, err
 }
 
 // reactRate is how often a user may change notes: beside what they send, which they
@@ -102,65 +83,46 @@ func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.L
 func reactRate() rate.Limit { return rate.Per(5, time.Second, 20) }
 
 // React adds a reaction of the caller to a message, or takes it away. Spec: P-5.11.
-func (s *Server) React(ctx context.Context, r *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
-	a, key, err := s.noteOf(ctx, r.Msg.Conv)
-	if err != nil {
+func (s *Server) React(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ReactRequest) (*petrelv1.NoteResponse, error) {
+	if err := s.allowNote(a); err != nil {
 		return nil, err
 	}
-	q := &convpb.React{Seq: r.Msg.Seq, Emoji: r.Msg.Emoji, Removed: r.Msg.Removed}
-	return answered(route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).React, q))
+	q := &convpb.React{Seq: r.Seq, Emoji: r.Emoji, Removed: r.Removed}
+	return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).React, q)
 }
 
 // Pin pins a message for all members, or unpins it. Spec: P-5.11.
-func (s *Server) Pin(ctx context.Context, r *connect.Request[petrelv1.PinRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
-	a, key, err := s.noteOf(ctx, r.Msg.Conv)
-	if err != nil {
+func (s *Server) Pin(ctx context.Context, a im.Account, key im.Key, r *petrelv1.PinRequest) (*petrelv1.NoteResponse, error) {
+	if err := s.allowNote(a); err != nil {
 		return nil, err
 	}
-	q := &convpb.PinEntry{Seq: r.Msg.Seq, Removed: r.Msg.Removed}
-	return answered(route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).PinEntry, q))
+	q := &convpb.PinEntry{Seq: r.Seq, Removed: r.Removed}
+	return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).PinEntry, q)
 }
 
-// noteOf is keyOf for a call that changes a note, which it counts. Codes: no_conversation,
-// rate_limited.
-func (s *Server) noteOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
-	a, key, err := keyOf(ctx, conv)
-	if err == nil {
-		err = s.rates.Take(s.o.Now(), rateKey{rateReact, a}, reactRate())
-	}
-	return a, key, err
+// allowNote counts a change of a note. Codes: rate_limited.
+func (s *Server) allowNote(a im.Account) error {
+	return s.rates.Take(s.o.Now(), rateKey{rateReact, a}, reactRate())
 }
 
 // ListReactions tells who reacted to a message. Spec: P-5.11.
-func (s *Server) ListReactions(ctx context.Context, r *connect.Request[petrelv1.ListReactionsRequest]) (*connect.Response[petrelv1.ListReactionsResponse], error) {
-	a, key, err := keyOf(ctx, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	q := &convpb.ListReactions{Seq: r.Msg.Seq, Emoji: r.Msg.Emoji, After: r.Msg.After, Limit: r.Msg.Limit}
-	return answered(read(ctx, s, a, func() (*petrelv1.ListReactionsResponse, error) {
-		return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Reactions, q)
-	}))
+func (s *Server) ListReactions(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListReactionsRequest) (*petrelv1.ListReactionsResponse, error) {
+	q := &convpb.ListReactions{Seq: r.Seq, Emoji: r.Emoji, After: r.After, Limit: r.Limit}
+	return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Reactions, q)
 }
 
 // ListPins lists the pinned messages of a conversation, in pages. Spec: P-5.11.
-func (s *Server) ListPins(ctx context.Context, r *connect.Request[petrelv1.ListPinsRequest]) (*connect.Response[petrelv1.ListPinsResponse], error) {
-	a, key, err := keyOf(ctx, r.Msg.Conv)
-	if err != nil {
-		return nil, err
-	}
-	return answered(read(ctx, s, a, func() (*petrelv1.ListPinsResponse, error) {
-		return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Pins, &convpb.ListPins{Before: r.Msg.Before})
-	}))
+func (s *Server) ListPins(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListPinsRequest) (*petrelv1.ListPinsResponse, error) {
+	return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Pins, &convpb.ListPins{Before: r.Before})
 }
 
-// read runs f when it is the turn of the user, as all that reads a lot, whichever way
+// read runs f when it is the turn of the caller, as all that reads a lot, whichever way
 // it is asked for. Codes: overloaded, store_stalled (ctx ended).
-func read[T any](ctx context.Context, s *Server, a im.Account, f func() (*T, error)) (answer *T, err error) {
+func read[T any](ctx context.Context, s *Server, f func() (*T, error)) (answer *T, err error) {
 	if s.o.Reads == nil {
 		return f()
 	}
-	if s.o.Reads.Do(ctx, a, func() { answer, err = f() }) {
+	if s.o.Reads.Do(ctx, turnOf(ctx), func() { answer, err = f() }) {
 		return answer, err
 	}
 	if ctx.Err() != nil {
@@ -169,18 +131,13 @@ func read[T any](ctx context.Context, s *Server, a im.Account, f func() (*T, err
 	return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 }
 
-// keyReader is in whose name a call with an admin key waits for its turn to read: no user is
-// called so, and each key has turns of its own.
-func keyReader(ctx context.Context) im.Account {
-	return im.Account{User: im.User(callOf(ctx).caller.name())}
-}
-
-// answered is the answer of a method, unless there is an error.
-func answered[T any](res *T, err error) (*connect.Response[T], error) {
-	if err != nil {
-		return nil, err
+// turnOf is in whose name a call waits for its turn to read: that of its user. No user is called like an admin
+// key, and each key has turns of its own.
+func turnOf(ctx context.Context) im.Account {
+	if callOf(ctx).caller.key == nil {
+		return identity(ctx).Account
 	}
-	return connect.NewResponse(res), nil
+	return im.Account{User: im.User(callOf(ctx).caller.name())}
 }
 
 // keyOf is the caller and a conversation of their tenant. Codes:

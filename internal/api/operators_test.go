@@ -17,7 +17,7 @@ func TestSessionHoldsAtTheAddressOfOperatorsOnly(t *testing.T) {
 		w := newWorld(t)
 		s, err := w.users.LogInKey(t.Context(), w.key, addrOf("192.0.2.7:1"))
 		w.must(err)
-		for d, want := range map[Door]int{Public: http.StatusUnauthorized, Inside: http.StatusOK} {
+		for d, want := range map[Listener]int{Public: http.StatusUnauthorized, Inside: http.StatusOK} {
 			h, _ := serveInMemory(t, w.srv.Handler(d, http.NewServeMux()), func(*http.Server) {})
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+"/petrel.v1.AdminService/ListUsers", strings.NewReader("{}"))
 			w.must(err)

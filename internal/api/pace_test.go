@@ -101,8 +101,8 @@ func TestRefusalsOfAnAddressThatAreManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.srv.o.StrangersPerSecond = 2
-		doors := map[Door]http.Handler{Public: w.srv.front(Public, http.NewServeMux()), Inside: w.srv.front(Inside, http.NewServeMux())}
-		ask := func(d Door, addr, method string) time.Duration {
+		doors := map[Listener]http.Handler{Public: w.srv.handle(Public, http.NewServeMux()), Inside: w.srv.handle(Inside, http.NewServeMux())}
+		ask := func(d Listener, addr, method string) time.Duration {
 			begin := time.Now()
 			r := httptest.NewRequest(http.MethodPost, "/petrel.v1."+method, strings.NewReader("{}"))
 			r.RemoteAddr = addr + ":1"

@@ -1,8 +1,9 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: front.go → admission.go (what its body may cost) → callers.go (who may) → once.go (repeats) →
-// trace.go (the audit log) → the method, in the file of its subject. methods.go is the table of all of them. follow.go
+// The way of a call: router.go → admission.go (what its body may cost) → callers.go (who may) → idempotency.go (repeats) →
+// trace.go (the audit log) → handler.go → the method, in the file of its subject. methods.go is the table of all of them.
+// listener.go says which listener has which methods. follow.go
 // answers a call each second.
 // Spec: P-10, P-12.
 package api
@@ -27,7 +28,6 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
 // Options are what the services rest on.
@@ -72,11 +72,11 @@ type Options struct {
 
 	Node      string      // of this server
 	Version   string      // of this server
-	CallsOnly bool        // at the public door the methods are reached over the long connection only
+	CallsOnly bool        // on the public listener the methods are reached over the long connection only
 	Ready     func() bool // whether the server takes requests, as /readyz says; nil: always
 	Stopping  func() bool // the process ends: calls but those of operators are refused; nil: it does not
 	Pressed   func() bool // memory is full; nil: it never is
-	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
+	BackEnds  func() bool // methods for back ends are served on the public listener too; nil: they are
 
 	Cluster Cluster
 	Console Console
@@ -107,6 +107,7 @@ type Server struct {
 	route    *route.Router
 	errors   *connect.ErrorWriter
 	services http.Handler // the handlers of Connect
+	table    map[string]method
 	turns    turns
 	changing changing
 	rates    rate.Table[rateKey] // of what users do
@@ -156,8 +157,7 @@ func New(o Options) *Server {
 	if o.Cluster.Gateways == nil {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
-	o.Console.fill()
-	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route}
+	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route, table: table}
 	s.followers, s.ending = make(chan struct{}, cmp.Or(o.Followers, maxFollowers)), make(chan struct{})
 	s.Refusals = measure.NewCounts(im.Codes()...)
 	s.Calls, s.Logins = map[string]*measure.Histogram{}, map[string]*measure.Counts{}
@@ -176,17 +176,13 @@ func New(o Options) *Server {
 		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
 		connect.WithCodec(protoCodec{turns, bounded}), connect.WithCodec(jsonCodec{"json", turns, bounded}), connect.WithCodec(jsonCodec{"json; charset=utf-8", turns, bounded}),
 		connect.WithRequestGate(s.gate),
-		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once), connect.UnaryInterceptorFunc(s.trace)),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.idempotent), connect.UnaryInterceptorFunc(s.trace)),
 	}
 	s.errors = connect.NewErrorWriter(opts...)
 	mux := http.NewServeMux()
-	mux.Handle(petrelv1connect.NewSetupServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewOperatorServiceHandler(operatorService{s}, opts...))
-	mux.Handle(petrelv1connect.NewAuthServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewAccountServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewConversationServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewMessageServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewAdminServiceHandler(adminService{s}, opts...))
+	for name, m := range table {
+		mux.Handle("/"+name, m.serve(s, "/"+name, m, append(opts, connect.WithSchema(schemaOf(name)))...))
+	}
 	s.services = mux
 	return s
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
@@ -28,25 +26,22 @@ const (
 )
 
 // GetSettings tells a page of what the caller has set.
-func (s *Server) GetSettings(ctx context.Context, r *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
+func (s *Server) GetSettings(ctx context.Context, r *petrelv1.GetSettingsRequest) (*petrelv1.GetSettingsResponse, error) {
 	a := identity(ctx).Account
-	res, err := read(ctx, s, a, func() (*petrelv1.GetSettingsResponse, error) {
-		page, next, err := s.o.Inbox.Settings(ctx, a, im.Seq(r.Msg.After))
+	res, err := read(ctx, s, func() (*petrelv1.GetSettingsResponse, error) {
+		page, next, err := s.o.Inbox.Settings(ctx, a, im.Seq(r.After))
 		return &petrelv1.GetSettingsResponse{Settings: page, Next: uint64(next)}, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(res), nil
+	return res, nil
 }
 
 // ChangeSettings merges values into the caller's settings. One that blocks a user is in
 // force when it is answered. Spec: P-5.4, P-8.10.
-func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	a, m := identity(ctx).Account, r.Msg
-	if err := s.pace(a); err != nil {
-		return nil, err
-	}
+func (s *Server) ChangeSettings(ctx context.Context, r *petrelv1.ChangeSettingsRequest) (*petrelv1.ChangeResponse, error) {
+	a, m := identity(ctx).Account, r
 	if err := checkSettings(m); err != nil {
 		return nil, err
 	}
@@ -69,7 +64,7 @@ func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.ChangeResponse{Seq: uint64(q)}), nil
+	return &petrelv1.ChangeResponse{Seq: uint64(q)}, nil
 }
 
 // checkSettings looks at what a change says by itself. Codes: invalid.

@@ -47,7 +47,7 @@ func (c *changing) leave(a im.Account, m *petrelv1.ChangeSettingsRequest) {
 func (s *Server) takeRoom(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) (leave func(), err error) {
 	others := s.changing.enter(a, m)
 	leave = func() { s.changing.leave(a, m) }
-	room, err := read(ctx, s, a, func() (*inbox.Room, error) { return s.o.Inbox.SettingsRoom(ctx, a, m.Conv, m.User) })
+	room, err := read(ctx, s, func() (*inbox.Room, error) { return s.o.Inbox.SettingsRoom(ctx, a, m.Conv, m.User) })
 	if err == nil {
 		err = checkRoom(m, room, nil)
 	}

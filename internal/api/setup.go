@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -17,11 +15,11 @@ func toEnrollment(w http.ResponseWriter, r *http.Request) {
 }
 
 // Redeem makes the first admin key. Spec: P-10.1.
-func (s *Server) Redeem(ctx context.Context, r *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error) {
-	key, err := s.users.Redeem(ctx, r.Msg.Code)
+func (s *Server) Redeem(ctx context.Context, r *petrelv1.RedeemRequest) (*petrelv1.RedeemResponse, error) {
+	key, err := s.users.Redeem(ctx, r.Code)
 	if err != nil {
 		return nil, err
 	}
 	s.o.Redeemed()
-	return connect.NewResponse(&petrelv1.RedeemResponse{AdminKey: key}), nil
+	return &petrelv1.RedeemResponse{AdminKey: key}, nil
 }

@@ -20,7 +20,7 @@ const (
 	partOfHost = 2
 )
 
-// streams are the requests of HTTP/2 under way at a door. One connection may have a hundred of
+// streams are the requests of HTTP/2 under way on a listener. One connection may have a hundred of
 // them, and let each wait for a client that reads nothing. Requests of HTTP/1 have connections
 // of their own, which are counted. The zero value is ready.
 type streams struct {
@@ -48,12 +48,12 @@ type stream struct {
 // enterStream counts a request of HTTP/2 until leave is called. One that is too many ends the
 // oldest that waits for its client: of its address, or of the address that has the most of them.
 // false: there is none.
-func (s *Server) enterStream(d Door, w http.ResponseWriter, r *http.Request, c *call) (leave func(), ok bool) {
+func (s *Server) enterStream(on Listener, w http.ResponseWriter, r *http.Request, c *call) (leave func(), ok bool) {
 	if r.ProtoMajor != 2 {
 		return func() {}, true
 	}
 	control := http.NewResponseController(w)
-	x := &stream{of: &s.admission.streams[d], host: rate.Host(addrOf(r.RemoteAddr)), stop: func() {
+	x := &stream{of: &s.admission.streams[on], host: rate.Host(addrOf(r.RemoteAddr)), stop: func() {
 		// An error means that the connection is over, and the stream with it.
 		_ = control.SetReadDeadline(time.Unix(1, 0))
 		_ = control.SetWriteDeadline(time.Unix(1, 0))

@@ -76,8 +76,8 @@ func TestStreamsThatNobodyReadsAreBounded(t *testing.T) {
 		}
 		wait("wait", false)
 		wait("kept", true)
-		doors := map[Door]http.Handler{Public: w.srv.front(Public, rest), Inside: w.srv.front(Inside, rest)}
-		get := func(d Door, addr, path string, major int) *httptest.ResponseRecorder {
+		doors := map[Listener]http.Handler{Public: w.srv.handle(Public, rest), Inside: w.srv.handle(Inside, rest)}
+		get := func(d Listener, addr, path string, major int) *httptest.ResponseRecorder {
 			r, answer := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
 			r.RemoteAddr, r.ProtoMajor = addr, major
 			doors[d].ServeHTTP(&waiting{answer, make(chan struct{})}, r)

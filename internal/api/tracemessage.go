@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
@@ -31,8 +29,8 @@ const (
 // TraceMessage says how far a message has come, and why it did not arrive. Nothing is kept for
 // it when a message passes: it asks the conversation where the message and the cursors are,
 // and all nodes what they refused and which sessions they have.
-func (s adminService) TraceMessage(ctx context.Context, r *connect.Request[petrelv1.TraceMessageRequest]) (*connect.Response[petrelv1.TraceMessageResponse], error) {
-	q := r.Msg
+func (s *Server) TraceMessage(ctx context.Context, r *petrelv1.TraceMessageRequest) (*petrelv1.TraceMessageResponse, error) {
+	q := r
 	t, err := s.users.Tenant(ctx, q.Tenant)
 	if err != nil {
 		return nil, err
@@ -43,7 +41,7 @@ func (s adminService) TraceMessage(ctx context.Context, r *connect.Request[petre
 	default:
 		return nil, im.Errorf(im.CodeInvalid, "a message is named by user and client_msg_id, or by conv and seq")
 	}
-	tr := &messageTrace{s: s.Server, tenant: t, q: q, res: &petrelv1.TraceMessageResponse{}}
+	tr := &messageTrace{s: s, tenant: t, q: q, res: &petrelv1.TraceMessageResponse{}}
 	if q.ClientMsgId != "" {
 		refused := s.o.Console.Refusals(ctx, &petrelv1.ListRefusalsRequest{
 			Tenant: cmp.Or(q.Tenant, user.DefaultTenantName), User: q.User, ClientMsgId: q.ClientMsgId, Limit: maxTracedRefusals,
@@ -60,7 +58,7 @@ func (s adminService) TraceMessage(ctx context.Context, r *connect.Request[petre
 		}
 	}
 	tr.conclude()
-	return connect.NewResponse(tr.res), nil
+	return tr.res, nil
 }
 
 // messageTrace is one trace.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -15,15 +13,15 @@ import (
 const maxUsers = 1000
 
 // CreateUsers makes users and tokens.
-func (s adminService) CreateUsers(ctx context.Context, r *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error) {
-	if n := len(r.Msg.Users); n == 0 || n > maxUsers {
+func (s *Server) CreateUsers(ctx context.Context, r *petrelv1.CreateUsersRequest) (*petrelv1.CreateUsersResponse, error) {
+	if n := len(r.Users); n == 0 || n > maxUsers {
 		return nil, im.Errorf(im.CodeInvalid, "users has 1 to %d entries", maxUsers)
 	}
-	list := make([]im.User, len(r.Msg.Users))
-	for i, u := range r.Msg.Users {
+	list := make([]im.User, len(r.Users))
+	for i, u := range r.Users {
 		list[i] = im.User(u)
 	}
-	issued, err := s.users.Create(ctx, r.Msg.Tenant, list)
+	issued, err := s.users.Create(ctx, r.Tenant, list)
 	if err != nil {
 		return nil, err
 	}
@@ -31,16 +29,12 @@ func (s adminService) CreateUsers(ctx context.Context, r *connect.Request[petrel
 	for _, i := range issued {
 		res.Tokens = append(res.Tokens, &petrelv1.UserToken{User: string(i.User), Token: i.Token, Created: i.Created})
 	}
-	return connect.NewResponse(res), nil
+	return res, nil
 }
 
 // RevokeTokens ends a user's tokens, then their sessions.
-func (s adminService) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error) {
-	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
-	if err != nil {
-		return nil, err
-	}
-	a := im.Account{Tenant: t, User: im.User(r.Msg.User)}
+func (s *Server) RevokeTokens(ctx context.Context, t im.Tenant, r *petrelv1.RevokeTokensRequest) (*petrelv1.RevokeTokensResponse, error) {
+	a := im.Account{Tenant: t, User: im.User(r.User)}
 	if err := s.users.Revoke(ctx, a); err != nil {
 		return nil, err
 	}
@@ -48,31 +42,24 @@ func (s adminService) RevokeTokens(ctx context.Context, r *connect.Request[petre
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.RevokeTokensResponse{Sessions: uint32(n)}), nil
+	return &petrelv1.RevokeTokensResponse{Sessions: uint32(n)}, nil
 }
 
 // MintToken logs a device in on the application's word. Spec: P-11.4.
-func (s adminService) MintToken(ctx context.Context, r *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
-	m := r.Msg
-	l, err := s.users.Mint(ctx, m.Tenant, im.User(m.User), deviceRef(m.Device), time.Duration(m.TtlS)*time.Second)
+func (s *Server) MintToken(ctx context.Context, r *petrelv1.MintTokenRequest) (*petrelv1.LoginResponse, error) {
+	l, err := s.users.Mint(ctx, r.Tenant, im.User(r.User), deviceRef(r.Device), time.Duration(r.TtlS)*time.Second)
 	return s.loggedIn(ctx, l, err)
 }
 
 // ListUsers lists the users of a tenant, without their devices.
-func (s adminService) ListUsers(ctx context.Context, r *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error) {
-	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
-	if err != nil {
-		return nil, err
+func (s *Server) ListUsers(ctx context.Context, t im.Tenant, r *petrelv1.ListUsersRequest) (*petrelv1.ListUsersResponse, error) {
+	limit := int(min(r.Limit, user.MaxUsersPage))
+	if r.ByName || r.NamePrefix != "" {
+		list, next, err := s.users.ListNamed(ctx, t, r.NamePrefix, r.Token, r.Descending, limit)
+		return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: len(next) > 0, Token: next}, err
 	}
-	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListUsersResponse, error) {
-		limit := int(min(r.Msg.Limit, user.MaxUsersPage))
-		if r.Msg.ByName || r.Msg.NamePrefix != "" {
-			list, next, err := s.users.ListNamed(ctx, t, r.Msg.NamePrefix, r.Msg.Token, r.Msg.Descending, limit)
-			return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: len(next) > 0, Token: next}, err
-		}
-		list, more, err := s.users.List(ctx, t, r.Msg.Prefix, im.User(r.Msg.After), r.Msg.Descending, limit)
-		return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: more}, err
-	}))
+	list, more, err := s.users.List(ctx, t, r.Prefix, im.User(r.After), r.Descending, limit)
+	return &petrelv1.ListUsersResponse{Users: s.userInfos(t, list), More: more}, err
 }
 
 func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserInfo) {
@@ -86,22 +73,14 @@ func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserI
 	return all
 }
 
-// GetUser describes a user with their devices.
-func (s adminService) GetUser(ctx context.Context, r *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
+// AdminGetUser describes a user with their devices.
+func (s *Server) AdminGetUser(ctx context.Context, a im.Account, _ *petrelv1.AdminGetUserRequest) (*petrelv1.UserInfo, error) {
 	i, err := s.users.Get(ctx, a)
 	return s.withDevices(ctx, a, i, err)
 }
 
 // DisableUser lets nobody log in as a user and ends what they have.
-func (s adminService) DisableUser(ctx context.Context, r *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) DisableUser(ctx context.Context, a im.Account, _ *petrelv1.DisableUserRequest) (*petrelv1.UserInfo, error) {
 	was, err := s.users.Get(ctx, a)
 	if err != nil {
 		return nil, err
@@ -115,11 +94,7 @@ func (s adminService) DisableUser(ctx context.Context, r *connect.Request[petrel
 }
 
 // EnableUser lets a disabled user log in again.
-func (s adminService) EnableUser(ctx context.Context, r *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) EnableUser(ctx context.Context, a im.Account, _ *petrelv1.EnableUserRequest) (*petrelv1.UserInfo, error) {
 	was, err := s.users.Get(ctx, a)
 	if err != nil {
 		return nil, err
@@ -130,12 +105,8 @@ func (s adminService) EnableUser(ctx context.Context, r *connect.Request[petrelv
 }
 
 // SetPassword sets a user's password and voids all their tokens.
-func (s adminService) SetPassword(ctx context.Context, r *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
-	i, err := s.users.SetPassword(ctx, a, r.Msg.Password)
+func (s *Server) SetPassword(ctx context.Context, a im.Account, r *petrelv1.SetPasswordRequest) (*petrelv1.UserInfo, error) {
+	i, err := s.users.SetPassword(ctx, a, r.Password)
 	if err == nil {
 		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
 	}
@@ -143,13 +114,9 @@ func (s adminService) SetPassword(ctx context.Context, r *connect.Request[petrel
 }
 
 // LinkUser lets the identity provider log a user in. Spec: P-11.6.
-func (s adminService) LinkUser(ctx context.Context, r *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
-	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
-	if err != nil {
-		return nil, err
-	}
-	i, err := s.users.Link(ctx, a, r.Msg.KeepPassword)
-	if err == nil && !r.Msg.KeepPassword {
+func (s *Server) LinkUser(ctx context.Context, a im.Account, r *petrelv1.LinkUserRequest) (*petrelv1.UserInfo, error) {
+	i, err := s.users.Link(ctx, a, r.KeepPassword)
+	if err == nil && !r.KeepPassword {
 		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
 	}
 	return s.withDevices(ctx, a, i, err)
@@ -161,7 +128,7 @@ func (s *Server) addTaken(u *petrelv1.UserInfo, a im.Account) {
 	u.TakenBytes, u.BoundBytes = uint64(taken), uint64(bound)
 }
 
-func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err error) (*connect.Response[petrelv1.UserInfo], error) {
+func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err error) (*petrelv1.UserInfo, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +139,7 @@ func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err
 	}
 	res.Devices, res.Sessions, res.Online = list, uint32(n), n > 0
 	s.addTaken(res, a)
-	return connect.NewResponse(res), nil
+	return res, nil
 }
 
 func userInfo(i user.Info) *petrelv1.UserInfo {

@@ -70,7 +70,7 @@ var apiRules = []rule{
 	{
 		name:    "turns-for-slow-clients",
 		holds:   "an answer that waits for its client has no turn among the calls of users",
-		patches: []patch{{"internal/api/front.go", `begun: c.leave`, `begun: nil`}},
+		patches: []patch{{"internal/api/router.go", `begun: c.leave`, `begun: nil`}},
 		guards:  []guard{{"internal/api", "^TestAnswersThatWaitForAClientHaveNoTurn$"}},
 	},
 	{
@@ -90,7 +90,7 @@ var apiRules = []rule{
 	{
 		name:    "answers-behind-the-call",
 		holds:   "an answer counts until a client of HTTP/2 takes it",
-		patches: []patch{{"internal/api/front.go", `if r.ProtoMajor == 2 {`, `if false {`}},
+		patches: []patch{{"internal/api/router.go", `if r.ProtoMajor == 2 {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestAnswersThatWaitForAWindowCount$"}},
 	},
 	{
@@ -146,11 +146,10 @@ var apiRules = []rule{
 		guards:  []guard{{"internal/api", "^TestReadsOfAdminKeysTakeTurns$"}},
 	},
 	{
-		name:  "receipts-out-of-turn",
-		holds: "who reads the receipts of a conversation waits for a turn, as with all that reads a lot",
-		patches: []patch{{"internal/api/message.go", `return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) {`,
-			`s = &Server{route: s.route}; return answered(read(ctx, s, a, func() (*petrelv1.ListReceiptsResponse, error) {`}},
-		guards: []guard{{"internal/api", "^TestReadsOfUsersTakeTurns$"}},
+		name:    "receipts-out-of-turn",
+		holds:   "who reads the receipts of a conversation waits for a turn, as with all that reads a lot",
+		patches: []patch{{"internal/api/methods.go", `unary(inConv((*Server).ListReceipts)), access: aUser, turn: true`, `unary(inConv((*Server).ListReceipts)), access: aUser`}},
+		guards:  []guard{{"internal/api", "^TestReadsOfUsersTakeTurns$"}},
 	},
 	{
 		name:    "receipts-without-pages",
@@ -221,13 +220,13 @@ var apiRules = []rule{
 	{
 		name:    "strangers-are-our-errors",
 		holds:   "what a stranger sends is no error of the server",
-		patches: []patch{{"internal/api/front.go", `e == nil && !callOf(r.Context()).reached {`, `e == nil && false {`}},
+		patches: []patch{{"internal/api/router.go", `e == nil && !callOf(r.Context()).reached {`, `e == nil && false {`}},
 		guards:  []guard{{"internal/api", "^TestWhatStrangersSendIsNoErrorOfOurs$"}},
 	},
 	{
 		name:    "heads-without-end",
 		holds:   "a call compares at most 1,000 heads of the audit log",
-		patches: []patch{{"internal/api/audit.go", `len(r.Msg.Heads) > maxHeads`, `false`}},
+		patches: []patch{{"internal/api/audit.go", `len(r.Heads) > maxHeads`, `false`}},
 		guards:  []guard{{"internal/api", "^TestListsOfACallAreBounded$"}},
 	},
 	{

@@ -52,19 +52,19 @@ func hashOf(purpose string, parts ...string) hash {
 }
 
 // claimTime is how long a call counts as under way on another node that says no
-// more of it: longer than a call may take. claimPoll is how often who waits for
-// it looks.
+// more of it: longer than a call may take. claimPoll is the interval in which a repeat
+// looks for the end of the first call.
 const (
 	claimTime = 3 * requestTimeout
 	claimPoll = 50 * time.Millisecond
 )
 
-// once answers a repeated call as the first one was, without doing it again.
+// idempotent answers a repeated call as the first one was, without doing it again.
 // What a call did and the record of its answer are two commits: a crash between
 // them makes a repeat a new call. A call that failed leaves no record. Where
 // other nodes serve calls too, a record says from the beginning that the call is
 // under way, and a repeat on another node waits for its end. Spec: P-12.4.
-func (s *Server) once(next connect.UnaryFunc) connect.UnaryFunc {
+func (s *Server) idempotent(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		name := procedure(req.Spec())
 		msg, ok := req.Any().(proto.Message)

@@ -66,10 +66,10 @@ func changed(ctx context.Context, name, before, after string) {
 // the request, refuses secrets in the URL, and gives the errors that Connect
 // finds by itself the form of all others. Other requests go to rest.
 // Spec: P-12.2, P-12.3.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http.Handler) {
-	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: d == Inside}
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, rest http.Handler) {
+	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: on == Inside}
 	w.Header().Set("Request-Id", c.id)
-	leaveStream, ok := s.enterStream(d, w, r, c)
+	leaveStream, ok := s.enterStream(on, w, r, c)
 	if !ok {
 		refuseStream(w)
 		return
@@ -91,8 +91,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http
 	switch {
 	case wire.SecretInQuery(r.URL.RawQuery):
 		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "the URL has a token in it, which would end up in logs; send it in the header Authorization"))
-	case known && s.turnedAway(d, &m) != nil:
-		s.refuse(a, r, s.turnedAway(d, &m))
+	case known && s.turnedAway(on, &m) != nil:
+		s.refuse(a, r, s.turnedAway(on, &m))
 	case known && !m.forOperators() && s.o.Stopping():
 		w.Header().Set("Connection", "close") // the next call of this client, or proxy, goes elsewhere
 		s.refuse(a, r, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second})

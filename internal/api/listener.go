@@ -9,12 +9,12 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// Door is one of the listeners on which the services are served.
-type Door uint8
+// Listener is one of the listeners on which the services are served.
+type Listener uint8
 
 const (
-	Public Door = iota // listen.http: for clients, and for back ends with an admin key
-	Inside             // listen.admin: for operators
+	Public Listener = iota // listen.http: for clients, and for back ends with an admin key
+	Inside                 // listen.admin: for operators
 )
 
 // forOperators tells whether a method is served on Inside only.
@@ -26,12 +26,12 @@ func (m *method) forOperators() bool {
 	return m.inside
 }
 
-// turnedAway is why a method is not served at a door; nil: it is. Spec: P-10.8.
-func (s *Server) turnedAway(d Door, m *method) *im.Error {
+// turnedAway is why a method is not served on a listener; nil: it is. Spec: P-10.8.
+func (s *Server) turnedAway(on Listener, m *method) *im.Error {
 	switch {
-	case d == Inside && (m.access == aKey || m.inside):
+	case on == Inside && (m.access == aKey || m.inside):
 		return nil
-	case d == Inside:
+	case on == Inside:
 		return im.Errorf(im.CodeNoMethod, "this is the address of operators; the methods of users are served on listen.http")
 	case m.forOperators():
 		return im.Errorf(im.CodeNoMethod, "operators call this method on listen.admin, by default http://127.0.0.1:8082 on the host of the server")
@@ -43,24 +43,24 @@ func (s *Server) turnedAway(d Door, m *method) *im.Error {
 	return nil
 }
 
-// Handler serves the services as far as the door lets them through, the pages
+// Handler serves the services as far as the listener has them, the pages
 // about them, and what else is in rest.
-func (s *Server) Handler(d Door, rest *http.ServeMux) http.Handler {
-	if d == Inside {
+func (s *Server) Handler(on Listener, rest *http.ServeMux) http.Handler {
+	if on == Inside {
 		rest.HandleFunc("GET /setup", toEnrollment)
 	}
-	s.toolsOfGRPC(d, rest)
+	s.toolsOfGRPC(on, rest)
 	rest.HandleFunc("GET /openapi.json", serveDescription)
 	rest.HandleFunc("GET /docs", serveDocs)
 	if _, taken := rest.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}}); taken != "" { // by the web chat
-		return s.front(d, rest)
+		return s.handle(on, rest)
 	}
 	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
-	return s.front(d, rest)
+	return s.handle(on, rest)
 }
 
-func (s *Server) front(d Door, rest http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, d, rest) })
+func (s *Server) handle(on Listener, rest http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, on, rest) })
 }
 
 // RequireKey lets requests to h pass that carry an admin key with the scope

@@ -17,7 +17,7 @@ func TestOperatorsMethodsAreBehindTheirOwnDoor(t *testing.T) {
 		w := newWorld(t)
 		backEnds := true
 		w.srv.o.BackEnds = func() bool { return backEnds }
-		ask := func(d Door, path string) (int, im.Code) {
+		ask := func(d Listener, path string) (int, im.Code) {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("{}"))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Authorization", "Bearer wrong")
@@ -30,7 +30,7 @@ func TestOperatorsMethodsAreBehindTheirOwnDoor(t *testing.T) {
 			kind, scope := Credential(name)
 			setup := strings.Contains(name, "SetupService") || strings.Contains(name, "OperatorService") // both let operators in
 			public, inside := !setup && !scopes[scope], setup || kind == "key"
-			for d, want := range map[Door]bool{Public: public, Inside: inside} {
+			for d, want := range map[Listener]bool{Public: public, Inside: inside} {
 				if _, code := ask(d, "/"+name); (code != im.CodeNoMethod) != want {
 					t.Errorf("%s at door %d: %s, want it served: %t", name, d, code, want)
 				}
@@ -44,7 +44,7 @@ func TestOperatorsMethodsAreBehindTheirOwnDoor(t *testing.T) {
 			}
 			backEnds = true
 		}
-		for d, want := range map[Door]int{Public: http.StatusNotFound, Inside: http.StatusFound} {
+		for d, want := range map[Listener]int{Public: http.StatusNotFound, Inside: http.StatusFound} {
 			res := httptest.NewRecorder()
 			w.srv.Handler(d, http.NewServeMux()).ServeHTTP(res, httptest.NewRequest(http.MethodGet, "/setup", nil))
 			if res.Code != want {
