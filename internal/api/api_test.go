@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"github.com/petrel-im/petrel/internal/operator"
+	"github.com/petrel-im/petrel/internal/password"
 	"io"
 	"log/slog"
 	"net"
@@ -75,18 +77,19 @@ var someStore = im.NewIDs([16]byte{1})
 
 // world is the services on HTTP, over a store in memory.
 type world struct {
-	t      testing.TB
-	store  *breakable
-	users  *user.Users
-	convs  *conv.Convs
-	router *route.Router
-	inbox  *inbox.Consumer
-	srv    *Server
-	http   *httptest.Server
-	dial   func(context.Context, string, string) (net.Conn, error) // to http
-	log    bytes.Buffer
-	admin  petrelv1connect.AdminServiceClient
-	key    string
+	t         testing.TB
+	store     *breakable
+	users     *user.Users
+	operators *operator.Operators
+	convs     *conv.Convs
+	router    *route.Router
+	inbox     *inbox.Consumer
+	srv       *Server
+	http      *httptest.Server
+	dial      func(context.Context, string, string) (net.Conn, error) // to http
+	log       bytes.Buffer
+	admin     petrelv1connect.AdminServiceClient
+	key       string
 
 	audit    *audit.Log // nil: nothing is recorded
 	redeemed int
@@ -98,7 +101,7 @@ type world struct {
 }
 
 // cheapPasswords are hashed with little work: what it costs is the subject of package user.
-var cheapPasswords = user.Work{Memory: 8, Time: 1, Threads: 1}
+var cheapPasswords = password.Work{Memory: 8, Time: 1, Threads: 1}
 
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, free: 1 << 40}
@@ -112,6 +115,7 @@ func newWorld(t testing.TB) *world {
 	w.store = &breakable{Store: st}
 	w.users, err = user.New(ctx, user.Options{Registration: user.Open, PasswordWork: cheapPasswords}, w.store)
 	w.must(err)
+	w.operators = operator.New(operator.Options{Logins: 5, LoginsPerIP: 20}, w.store, w.users)
 	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp}, w.store, fanout.NewTable())
 	w.must(err)
 	w.router = route.New(route.Options{}, w.convs, w.store)
@@ -129,7 +133,7 @@ func newWorld(t testing.TB) *world {
 		})
 	}
 	w.serve()
-	code, err := w.users.OpenSetup(ctx)
+	code, err := w.operators.OpenSetup(ctx)
 	w.must(err)
 	r := w.curl("SetupService", "Redeem", "", `{"code":"`+code+`"}`)
 	if w.key, _, _ = strings.Cut(strings.TrimPrefix(r.body, `{"adminKey":"`), `"`); r.status != http.StatusOK || !strings.HasPrefix(w.key, "pk_") || w.redeemed != 1 {
@@ -166,7 +170,7 @@ func (w *world) serve() {
 	}
 	w.srv = New(Options{
 		Shared: w.shared,
-		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Route: w.router, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
+		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Operators: w.operators, Convs: w.convs, Route: w.router, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
 		Inbox:           &inbox.Syncer{Router: w.router, Store: w.store},
 		Audit:           w.audit,
 		CloseUser:       func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },

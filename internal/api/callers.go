@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/petrel-im/petrel/internal/operator"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -22,7 +23,7 @@ import (
 // caller is who calls. The zero value is somebody without a credential.
 type caller struct {
 	identity   user.Identity // with an access token, or on a session
-	key        *user.Key     // with an admin key
+	key        *operator.Key // with an admin key
 	credential string        // the admin key or the token of a session, which outlives its calls; never told
 	expires    time.Time     // of that session; the zero time: it is a key
 }
@@ -96,11 +97,11 @@ func (s *Server) identify(ctx context.Context, name string, before *caller, h ht
 // keyOf is what an admin key may do, or, at the address of operators, a session: there is
 // no other way to use one, so whoever has stolen it has to reach that address. Codes:
 // unauthenticated. Spec: P-10.10.
-func (s *Server) keyOf(ctx context.Context, credential string) (user.Key, time.Time, error) {
+func (s *Server) keyOf(ctx context.Context, credential string) (operator.Key, time.Time, error) {
 	if callOf(ctx).inside {
-		return s.users.AuthenticateOperator(ctx, credential)
+		return s.o.Operators.AuthenticateOperator(ctx, credential)
 	}
-	key, err := s.users.AuthenticateKey(ctx, credential)
+	key, err := s.o.Operators.AuthenticateKey(ctx, credential)
 	return key, time.Time{}, err
 }
 

@@ -81,7 +81,7 @@ func TestMethodWithoutALineIsDenied(t *testing.T) {
 
 func (w *world) makeKey(tenant string, scopes ...string) string {
 	w.t.Helper()
-	key, _, err := w.users.CreateKey(context.Background(), "test", tenant, scopes)
+	key, _, err := w.operators.CreateKey(context.Background(), "test", tenant, scopes)
 	w.must(err)
 	return key
 }

@@ -152,7 +152,7 @@ func (r *repeat) read(ctx context.Context) error {
 		return nil
 	}
 	all := hashOf("passwords", secrets...)
-	stretched, err := r.s.users.Stretch(ctx, !callOf(ctx).caller.anonymous(), all[:], r.key[:16])
+	stretched, err := r.s.users.Passwords.Stretch(ctx, !callOf(ctx).caller.anonymous(), all[:], r.key[:16])
 	r.stretched = string(stretched)
 	return err
 }

@@ -24,7 +24,7 @@ func keyRequest(name, request string) *connect.Request[petrelv1.CreateKeyRequest
 
 func (w *world) keys() int {
 	w.t.Helper()
-	keys, err := w.users.Keys(context.Background())
+	keys, err := w.operators.Keys(context.Background())
 	w.must(err)
 	return len(keys)
 }

@@ -2,14 +2,14 @@ package api
 
 import (
 	"context"
+	"github.com/petrel-im/petrel/internal/operator"
 
-	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // CreateKey makes an admin key and shows it once. Spec: P-10.6.
 func (s *Server) CreateKey(ctx context.Context, r *petrelv1.CreateKeyRequest) (*petrelv1.CreateKeyResponse, error) {
-	key, k, err := s.users.CreateKey(ctx, r.Name, r.Tenant, r.Scopes)
+	key, k, err := s.o.Operators.CreateKey(ctx, r.Name, r.Tenant, r.Scopes)
 	if err != nil {
 		return nil, err
 	}
@@ -18,7 +18,7 @@ func (s *Server) CreateKey(ctx context.Context, r *petrelv1.CreateKeyRequest) (*
 
 // ListKeys lists the admin keys, oldest first.
 func (s *Server) ListKeys(ctx context.Context, _ *petrelv1.ListKeysRequest) (*petrelv1.ListKeysResponse, error) {
-	keys, err := s.users.Keys(ctx)
+	keys, err := s.o.Operators.Keys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -31,12 +31,12 @@ func (s *Server) ListKeys(ctx context.Context, _ *petrelv1.ListKeysRequest) (*pe
 
 // RevokeKey makes an admin key void.
 func (s *Server) RevokeKey(ctx context.Context, r *petrelv1.RevokeKeyRequest) (*petrelv1.RevokeKeyResponse, error) {
-	if err := s.users.RevokeKey(ctx, r.Id); err != nil {
+	if err := s.o.Operators.RevokeKey(ctx, r.Id); err != nil {
 		return nil, err
 	}
 	return &petrelv1.RevokeKeyResponse{}, nil
 }
 
-func keyInfo(k user.Key) *petrelv1.KeyInfo {
+func keyInfo(k operator.Key) *petrelv1.KeyInfo {
 	return &petrelv1.KeyInfo{Id: k.ID, Name: k.Name, Tenant: k.TenantName, Scopes: k.Scopes, CreatedMs: uint64(k.Created.UnixMilli())}
 }

@@ -67,7 +67,7 @@ func (s *Server) handle(on Listener, rest http.Handler) http.Handler {
 // server, or a session with it. h is inside. Spec: P-10.2.
 func (s *Server) RequireKey(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key, _, err := s.users.AuthenticateOperator(r.Context(), bearer(r.Header))
+		key, _, err := s.o.Operators.AuthenticateOperator(r.Context(), bearer(r.Header))
 		if err == nil && (!key.Covers(scopeServer) || key.Tenant != 0) {
 			err = im.Errorf(im.CodeForbidden, "this needs a key for all tenants with the scope %s", scopeServer)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/petrel-im/petrel/internal/operator"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,6 +30,7 @@ func (w *world) nodes(o user.Options) petrelv1connect.AdminServiceClient {
 		o.Registration, o.PasswordWork = user.Open, cheapPasswords
 		w.users, err = user.New(context.Background(), o, w.store)
 		w.must(err)
+		w.operators = operator.New(operator.Options{Logins: 5, LoginsPerIP: 20}, w.store, w.users)
 		w.serve()
 		others, w.admin = w.admin, w.as(w.key)
 	}
@@ -129,7 +131,7 @@ func TestClaimOfADeadNodeEnds(t *testing.T) {
 		_, err = w.admin.CreateKey(t.Context(), keyRequest("ci", "r1"))
 		w.must(err)
 		// The claim that a dead node leaves, for the same call with the next request id.
-		key, err := w.users.AuthenticateKey(t.Context(), w.key)
+		key, err := w.operators.AuthenticateKey(t.Context(), w.key)
 		w.must(err)
 		ctx := context.WithValue(t.Context(), callKey{}, &call{caller: &caller{key: &key, credential: w.key}})
 		dead := &repeat{s: w.srv, key: hashOf("request", "petrel.v1.AdminService/CreateKey", callerName(ctx, nil), "r2"), msg: keyRequest("ci", "r2").Msg}

@@ -2,36 +2,36 @@ package api
 
 import (
 	"context"
+	"github.com/petrel-im/petrel/internal/operator"
 	"strings"
 
 	"rsc.io/qr"
 
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // BeginEnrollment says what a code is for. Spec: P-10.10.
 func (s *Server) BeginEnrollment(ctx context.Context, r *petrelv1.BeginEnrollmentRequest) (*petrelv1.BeginEnrollmentResponse, error) {
-	e, err := s.users.BeginEnrollment(ctx, r.Code)
+	e, err := s.o.Operators.BeginEnrollment(ctx, r.Code)
 	if err != nil {
 		return nil, err
 	}
-	uri := user.SecretURI(e.Secret, e.Name)
+	uri := operator.SecretURI(e.Secret, e.Name)
 	code, err := qr.Encode(uri, qr.M)
 	if err != nil {
 		return nil, err
 	}
 	code.Scale = 4
 	return &petrelv1.BeginEnrollmentResponse{
-		Name: e.Name, Scopes: e.Scopes, Tenant: e.TenantName, Secret: user.SecretText(e.Secret), SecretUri: uri, SecretPng: code.PNG(), ExpiresMs: uint64(e.Expires.UnixMilli()),
+		Name: e.Name, Scopes: e.Scopes, Tenant: e.TenantName, Secret: operator.SecretText(e.Secret), SecretUri: uri, SecretPng: code.PNG(), ExpiresMs: uint64(e.Expires.UnixMilli()),
 	}, nil
 }
 
 // Enroll makes an operator, and logs them in. Spec: P-10.10.
 func (s *Server) Enroll(ctx context.Context, r *petrelv1.EnrollRequest) (*petrelv1.EnrollResponse, error) {
-	e, err := s.users.Enroll(ctx, r.Code, r.Name, r.Password, r.Secret, strings.TrimSpace(r.Digits))
+	e, err := s.o.Operators.Enroll(ctx, r.Code, r.Name, r.Password, r.Secret, strings.TrimSpace(r.Digits))
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +44,12 @@ func (s *Server) Enroll(ctx context.Context, r *petrelv1.EnrollRequest) (*petrel
 // LogIn logs an operator in, or anybody with an admin key. Spec: P-10.10.
 func (s *Server) LogIn(ctx context.Context, r *petrelv1.OperatorLogInRequest) (*petrelv1.OperatorSession, error) {
 	ctx = store.ForOperators(ctx)
-	var session user.OperatorSession
+	var session operator.Session
 	var err error
 	if r.Key != "" {
-		session, err = s.users.LogInKey(ctx, r.Key, callOf(ctx).remote)
+		session, err = s.o.Operators.LogInKey(ctx, r.Key, callOf(ctx).remote)
 	} else {
-		session, err = s.users.LogInOperator(ctx, r.Name, r.Password, strings.TrimSpace(r.Digits), callOf(ctx).remote)
+		session, err = s.o.Operators.LogInOperator(ctx, r.Name, r.Password, strings.TrimSpace(r.Digits), callOf(ctx).remote)
 	}
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *Server) LogIn(ctx context.Context, r *petrelv1.OperatorLogInRequest) (*
 
 // begun is a session that has begun in this call, which counts as one of its own for the
 // audit log.
-func (s *Server) begun(ctx context.Context, o *user.OperatorSession) *petrelv1.OperatorSession {
+func (s *Server) begun(ctx context.Context, o *operator.Session) *petrelv1.OperatorSession {
 	rate.Vouch(ctx)
 	callOf(ctx).caller = &caller{key: &o.Key, expires: o.Expires}
 	m := s.session(callOf(ctx).caller)
@@ -70,7 +70,7 @@ func (s *Server) begun(ctx context.Context, o *user.OperatorSession) *petrelv1.O
 func (s *Server) session(c *caller) *petrelv1.OperatorSession {
 	m := &petrelv1.OperatorSession{Name: c.key.Name, Key: c.key.Operator == "", Scopes: c.key.Scopes, Tenant: c.key.TenantName, Node: s.o.Node, Version: s.o.Version}
 	if !c.expires.IsZero() {
-		m.ExpiresMs, m.IdleMs = uint64(c.expires.UnixMilli()), uint64(user.SessionIdle.Milliseconds())
+		m.ExpiresMs, m.IdleMs = uint64(c.expires.UnixMilli()), uint64(operator.SessionIdle.Milliseconds())
 	}
 	return m
 }
@@ -82,12 +82,12 @@ func (s *Server) GetSession(ctx context.Context, _ *petrelv1.GetOperatorSessionR
 
 // LogOut ends the session that calls.
 func (s *Server) LogOut(ctx context.Context, _ *petrelv1.OperatorLogOutRequest) (*petrelv1.OperatorLogOutResponse, error) {
-	return &petrelv1.OperatorLogOutResponse{}, s.users.EndSession(ctx, callOf(ctx).caller.credential)
+	return &petrelv1.OperatorLogOutResponse{}, s.o.Operators.EndSession(ctx, callOf(ctx).caller.credential)
 }
 
 // ListOperators lists the operators by name.
 func (s *Server) ListOperators(ctx context.Context, _ *petrelv1.ListOperatorsRequest) (*petrelv1.ListOperatorsResponse, error) {
-	list, err := s.users.Operators(ctx)
+	list, err := s.o.Operators.Operators(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +100,13 @@ func (s *Server) ListOperators(ctx context.Context, _ *petrelv1.ListOperatorsReq
 
 // CreateOperator makes a code for an operator.
 func (s *Server) CreateOperator(ctx context.Context, r *petrelv1.CreateOperatorRequest) (*petrelv1.EnrollmentCode, error) {
-	code, o, err := s.users.CreateOperator(ctx, r.Name, r.TenantName, r.Scopes)
+	code, o, err := s.o.Operators.CreateOperator(ctx, r.Name, r.TenantName, r.Scopes)
 	return enrollmentCode(code, &o, err)
 }
 
 // ChangeOperator changes what an operator may do.
 func (s *Server) ChangeOperator(ctx context.Context, r *petrelv1.ChangeOperatorRequest) (*petrelv1.OperatorInfo, error) {
-	was, now, err := s.users.ChangeOperator(ctx, r.Name, r.Scopes, r.Disabled)
+	was, now, err := s.o.Operators.ChangeOperator(ctx, r.Name, r.Scopes, r.Disabled)
 	if err != nil {
 		return nil, err
 	}
@@ -124,27 +124,27 @@ func yesNo(b bool) string {
 
 // ResetOperator makes a code for an operator who has lost their password or second factor.
 func (s *Server) ResetOperator(ctx context.Context, r *petrelv1.ResetOperatorRequest) (*petrelv1.EnrollmentCode, error) {
-	code, o, err := s.users.ResetOperator(ctx, r.Name)
+	code, o, err := s.o.Operators.ResetOperator(ctx, r.Name)
 	return enrollmentCode(code, &o, err)
 }
 
 // RemoveOperator removes an operator.
 func (s *Server) RemoveOperator(ctx context.Context, r *petrelv1.RemoveOperatorRequest) (*petrelv1.RemoveOperatorResponse, error) {
-	return &petrelv1.RemoveOperatorResponse{}, s.users.RemoveOperator(ctx, r.Name)
+	return &petrelv1.RemoveOperatorResponse{}, s.o.Operators.RemoveOperator(ctx, r.Name)
 }
 
 // enrollPath is where the console lets operators in who have a code. What stands behind #
 // is not sent by a browser, so it is in no log.
 const enrollPath = "/admin/enroll#k="
 
-func enrollmentCode(code string, o *user.Operator, err error) (*petrelv1.EnrollmentCode, error) {
+func enrollmentCode(code string, o *operator.Operator, err error) (*petrelv1.EnrollmentCode, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &petrelv1.EnrollmentCode{Operator: operatorInfo(o), Code: code, Path: enrollPath + code}, nil
 }
 
-func operatorInfo(o *user.Operator) *petrelv1.OperatorInfo {
+func operatorInfo(o *operator.Operator) *petrelv1.OperatorInfo {
 	m := &petrelv1.OperatorInfo{
 		Name: o.Name, Scopes: o.Scopes, Tenant: o.TenantName, CreatedMs: uint64(o.Created.UnixMilli()), Enrolled: o.Enrolled, Disabled: o.Disabled, Sessions: uint32(o.Sessions),
 	}

@@ -15,7 +15,7 @@ import (
 func TestSessionHoldsAtTheAddressOfOperatorsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		s, err := w.users.LogInKey(t.Context(), w.key, addrOf("192.0.2.7:1"))
+		s, err := w.operators.LogInKey(t.Context(), w.key, addrOf("192.0.2.7:1"))
 		w.must(err)
 		for d, want := range map[Listener]int{Public: http.StatusUnauthorized, Inside: http.StatusOK} {
 			h, _ := serveInMemory(t, w.srv.Handler(d, http.NewServeMux()), func(*http.Server) {})
@@ -46,7 +46,7 @@ func TestSessionHoldsAtTheAddressOfOperatorsOnly(t *testing.T) {
 func TestEnrollmentShowsTheSecretAsAPicture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		code, _, err := w.users.CreateOperator(t.Context(), "carol", "", []string{"users"})
+		code, _, err := w.operators.CreateOperator(t.Context(), "carol", "", []string{"users"})
 		w.must(err)
 		r := w.curl("OperatorService", "BeginEnrollment", "", `{"code":"`+code+`"}`)
 		if r.status != http.StatusOK || !strings.Contains(r.body, `"secretUri":"otpauth://totp/Petrel:carol?secret=`) || !strings.Contains(r.body, `"secretPng":"iVBOR`) {

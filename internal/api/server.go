@@ -22,6 +22,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/operator"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
@@ -32,14 +33,15 @@ import (
 
 // Options are what the services rest on.
 type Options struct {
-	Log    *slog.Logger     // nil: nowhere
-	Now    func() time.Time // how old an answer is; nil: the wall clock
-	Store  store.Store      // of the answers to calls with a request id
-	Users  *user.Users
-	Convs  *conv.Convs
-	Route  *route.Router
-	Inbox  *inbox.Syncer
-	Stored *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
+	Log       *slog.Logger     // nil: nowhere
+	Now       func() time.Time // how old an answer is; nil: the wall clock
+	Store     store.Store      // of the answers to calls with a request id
+	Users     *user.Users
+	Operators *operator.Operators
+	Convs     *conv.Convs
+	Route     *route.Router
+	Inbox     *inbox.Syncer
+	Stored    *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
 
 	Reads *share.Queue           // runs what reads a lot, for all users fairly; nil: the caller does
 	Calls *share.Queue           // of users over HTTP, in which they wait for their turn; nil: they do not

@@ -105,7 +105,7 @@ func (s *Server) withoutUnknown(ctx context.Context, list []audit.Detail, req co
 		}
 	}
 	if login, ok := msg.(*petrelv1.OperatorLogInRequest); ok {
-		known, err = s.users.OperatorExists(ctx, login.Name)
+		known, err = s.o.Operators.OperatorExists(ctx, login.Name)
 	}
 	if known && err == nil {
 		return list

@@ -81,45 +81,42 @@ func (s *Server) AdminGetUser(ctx context.Context, a im.Account, _ *petrelv1.Adm
 
 // DisableUser lets nobody log in as a user and ends what they have.
 func (s *Server) DisableUser(ctx context.Context, a im.Account, _ *petrelv1.DisableUserRequest) (*petrelv1.UserInfo, error) {
-	was, err := s.users.Get(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	i, err := s.users.Disable(ctx, a)
-	changed(ctx, "disabled", yesNo(was.Disabled), yesNo(true))
-	if err == nil {
-		_, err = s.o.CloseUser(ctx, a, im.CodeUserDisabled)
-	}
-	return s.withDevices(ctx, a, i, err)
+	return s.changeUser(ctx, a, im.CodeUserDisabled, func() (user.Info, error) { return s.users.Disable(ctx, a) })
 }
 
 // EnableUser lets a disabled user log in again.
 func (s *Server) EnableUser(ctx context.Context, a im.Account, _ *petrelv1.EnableUserRequest) (*petrelv1.UserInfo, error) {
+	return s.changeUser(ctx, a, "", func() (user.Info, error) { return s.users.Enable(ctx, a) })
+}
+
+// changeUser changes a user for the operator, then ends their sessions with a code; "": they go on.
+func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code, change func() (user.Info, error)) (*petrelv1.UserInfo, error) {
 	was, err := s.users.Get(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.users.Enable(ctx, a)
-	changed(ctx, "disabled", yesNo(was.Disabled), yesNo(false))
+	i, err := change()
+	if err == nil {
+		changed(ctx, "disabled", yesNo(was.Disabled), yesNo(i.Disabled))
+	}
+	if err == nil && code != "" {
+		_, err = s.o.CloseUser(ctx, a, code)
+	}
 	return s.withDevices(ctx, a, i, err)
 }
 
 // SetPassword sets a user's password and voids all their tokens.
 func (s *Server) SetPassword(ctx context.Context, a im.Account, r *petrelv1.SetPasswordRequest) (*petrelv1.UserInfo, error) {
-	i, err := s.users.SetPassword(ctx, a, r.Password)
-	if err == nil {
-		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
-	}
-	return s.withDevices(ctx, a, i, err)
+	return s.changeUser(ctx, a, im.CodeRevoked, func() (user.Info, error) { return s.users.SetPassword(ctx, a, r.Password) })
 }
 
 // LinkUser lets the identity provider log a user in. Spec: P-11.6.
 func (s *Server) LinkUser(ctx context.Context, a im.Account, r *petrelv1.LinkUserRequest) (*petrelv1.UserInfo, error) {
-	i, err := s.users.Link(ctx, a, r.KeepPassword)
-	if err == nil && !r.KeepPassword {
-		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
+	code := im.CodeRevoked
+	if r.KeepPassword {
+		code = ""
 	}
-	return s.withDevices(ctx, a, i, err)
+	return s.changeUser(ctx, a, code, func() (user.Info, error) { return s.users.Link(ctx, a, r.KeepPassword) })
 }
 
 // addTaken says what of their bound a user has stored lately.

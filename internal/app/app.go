@@ -53,6 +53,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/maintenance"
+	"github.com/petrel-im/petrel/internal/operator"
+	"github.com/petrel-im/petrel/internal/password"
 	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
@@ -75,7 +77,7 @@ type Options struct {
 	Terminal   bool          // Banner is one
 	LogDropped func() uint64 // how many lines Log has dropped; nil: it drops none
 
-	PasswordWork user.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
+	PasswordWork password.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
 
 	// DiskStall is how long a commit to the embedded store may take before the server takes no
 	// more; 0: the default of package pebblestore. The disk of a test is as slow as its machine.
@@ -111,6 +113,7 @@ type App struct {
 	convs     *conv.Convs
 	router    *route.Router
 	users     *user.Users
+	staff     *operator.Operators
 	inboxes   *inbox.Consumers
 	sync      *inbox.Syncer
 	reads     *share.Queue
@@ -199,6 +202,7 @@ func (a *App) open(ctx context.Context) error {
 	if a.users, err = user.New(ctx, accounts, a.store.Store); err != nil {
 		return err
 	}
+	a.staff = operator.New(operator.Options{Logins: accounts.Rates.Logins, LoginsPerIP: accounts.Rates.LoginsPerIP, Shared: a.shared()}, a.store.Store, a.users)
 	a.table = fanout.NewTable()
 	a.inboxes = &inbox.Consumers{Log: a.log, Store: a.store.Store}
 	if err := a.openNode(ctx); err != nil {
@@ -248,7 +252,7 @@ func (a *App) open(ctx context.Context) error {
 			Log: a.log, Cluster: a.node.cluster, Bus: a.node.bus, Databases: a.store.databases, Drain: a.drainHere, Resume: a.resumeHere,
 		})
 	}
-	a.setup, err = a.users.OpenSetup(ctx)
+	a.setup, err = a.staff.OpenSetup(ctx)
 	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
 		a.log.Warn("no setup link was made: restart the server when the store takes writes", "err", e)
 	} else if err != nil {

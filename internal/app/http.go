@@ -30,8 +30,8 @@ import (
 // newAPI makes the services.
 func (a *App) newAPI() *api.Server {
 	return api.New(api.Options{
-		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
-		Log:    a.log, Store: a.store.Store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored, Audit: a.audit,
+		Shared: a.shared(),
+		Log:    a.log, Store: a.store.Store, Users: a.users, Operators: a.staff, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored, Audit: a.audit,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, PresenceChanged: a.presence.PolicyChanged, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		Stats:        a.stats,

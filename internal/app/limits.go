@@ -3,6 +3,8 @@ package app
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -18,12 +20,21 @@ func limits(l *config.Limits, f *Files) session.Limits {
 	}
 }
 
-func toMessage(l *session.Limits) *petrelv1.ServerLimits {
-	return &petrelv1.ServerLimits{
-		Connections: int64(l.Connections), ConnectionsPerUser: int64(l.ConnectionsPerUser), ConnectionsPerIp: int64(l.ConnectionsPerIP),
-		NewConnectionsPerIpPerS: int64(l.NewPerIPPerSecond), Unauthenticated: int64(l.Unauthenticated), UnauthenticatedPerIp: int64(l.UnauthenticatedPerIP),
-		SendsPerS: int64(l.SendsPerSecond), SendBurst: int64(l.SendBurst), WindowSends: int64(l.WindowSends), WindowBytes: int64(l.WindowBytes), OutboxBytes: int64(l.OutboxBytes),
+// fields are the limits that operators change, by their names in ServerLimits.
+func fields(l *session.Limits) map[protoreflect.Name]*int {
+	return map[protoreflect.Name]*int{
+		"connections": &l.Connections, "connections_per_user": &l.ConnectionsPerUser, "connections_per_ip": &l.ConnectionsPerIP,
+		"new_connections_per_ip_per_s": &l.NewPerIPPerSecond, "unauthenticated": &l.Unauthenticated, "unauthenticated_per_ip": &l.UnauthenticatedPerIP,
+		"sends_per_s": &l.SendsPerSecond, "send_burst": &l.SendBurst, "window_sends": &l.WindowSends, "window_bytes": &l.WindowBytes, "outbox_bytes": &l.OutboxBytes,
 	}
+}
+
+func toMessage(l *session.Limits) *petrelv1.ServerLimits {
+	m := &petrelv1.ServerLimits{}
+	for name, n := range fields(l) {
+		m.ProtoReflect().Set(m.ProtoReflect().Descriptor().Fields().ByName(name), protoreflect.ValueOf(int64(*n)))
+	}
+	return m
 }
 
 // changeLimits takes over what is not 0 in m on this node, and says what that has changed.
@@ -60,23 +71,13 @@ func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsRes
 // limitsWith are the limits with what is not 0 in m.
 func (a *App) limitsWith(m *petrelv1.ServerLimits) session.Limits {
 	l := *a.hub.Limits()
-	set := func(to *int, n int64) {
-		if n != 0 {
-			*to = int(max(n, -1))
-		}
-	}
+	all := fields(&l)
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		*all[f.Name()] = int(max(v.Int(), -1))
+		return true
+	})
 	if m.Connections != 0 {
 		l.Connections = a.files.connections(m.Connections)
 	}
-	set(&l.ConnectionsPerUser, m.ConnectionsPerUser)
-	set(&l.ConnectionsPerIP, m.ConnectionsPerIp)
-	set(&l.NewPerIPPerSecond, m.NewConnectionsPerIpPerS)
-	set(&l.Unauthenticated, m.Unauthenticated)
-	set(&l.UnauthenticatedPerIP, m.UnauthenticatedPerIp)
-	set(&l.SendsPerSecond, m.SendsPerS)
-	set(&l.SendBurst, m.SendBurst)
-	set(&l.WindowSends, m.WindowSends)
-	set(&l.WindowBytes, m.WindowBytes)
-	set(&l.OutboxBytes, m.OutboxBytes)
 	return l
 }

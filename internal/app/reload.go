@@ -14,13 +14,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/gateway"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/regular"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // lookEvery is how often the files of the configuration are looked at. They are
@@ -253,24 +254,18 @@ func (a *App) apply(c *config.Config, changed []string) {
 	}
 	// What an operator has set by the API stays, unless the configuration has changed
 	// that very limit.
-	m, l := &petrelv1.ServerLimits{}, &c.Limits
-	for name, set := range map[string]func(){
-		"limits.connections":                  func() { m.Connections = orNone(l.Connections) },
-		"limits.connections_per_user":         func() { m.ConnectionsPerUser = l.ConnectionsPerUser },
-		"limits.connections_per_ip":           func() { m.ConnectionsPerIp = l.ConnectionsPerIP },
-		"limits.new_connections_per_ip_per_s": func() { m.NewConnectionsPerIpPerS = l.NewConnectionsPerIPPerS },
-		"limits.unauthenticated":              func() { m.Unauthenticated = l.Unauthenticated },
-		"limits.unauthenticated_per_ip":       func() { m.UnauthenticatedPerIp = l.UnauthenticatedPerIP },
-		"limits.sends_per_s":                  func() { m.SendsPerS = l.SendsPerS },
-		"limits.send_burst":                   func() { m.SendBurst = l.SendBurst },
-		"limits.window_sends":                 func() { m.WindowSends = l.WindowSends },
-		"limits.window_bytes":                 func() { m.WindowBytes = l.WindowBytes },
-		"limits.outbox":                       func() { m.OutboxBytes = l.OutboxBytes },
-	} {
-		if slices.Contains(changed, name) {
-			set()
+	now := limits(&c.Limits, &a.files)
+	m := toMessage(&now)
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		name := "limits." + strings.TrimSuffix(string(f.Name()), "_bytes")
+		if f.Name() == "window_bytes" {
+			name = "limits.window_bytes"
 		}
-	}
+		if !slices.Contains(changed, name) {
+			m.ProtoReflect().Clear(f)
+		}
+		return true
+	})
 	a.changeLimits(m)
 }
 

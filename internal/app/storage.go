@@ -113,3 +113,6 @@ func (a *App) openDatabases(ctx context.Context, id uint64) (storage, error) {
 		},
 	}, nil
 }
+
+// shared tells whether other nodes work on the store too.
+func (a *App) shared() bool { return a.store.databases != nil }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/idp"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/user"
@@ -31,7 +32,6 @@ func (a *App) loopbackOnly() bool {
 func (a *App) accounts() (user.Options, error) {
 	c := &a.cfg.Accounts
 	o := user.Options{
-		Shared:  len(a.store.Feeds()) > 1,                // an embedded store has one, and no other node
 		Changed: func(x im.Account) { a.hub.Changed(x) }, // no account changes before there is a hub
 		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, Registration: registrations[c.Registration], Loopback: a.loopbackOnly, ManyPerKind: !c.OnePerKind,
 		PasswordWork: a.o.PasswordWork, StolenPasswords: c.StolenPasswordsFile,
@@ -47,7 +47,7 @@ func (a *App) accounts() (user.Options, error) {
 	if j.KeyFile == "" && j.KeysURL == "" {
 		return o, nil
 	}
-	o.JWT = &user.JWT{
+	o.JWT = &idp.Options{
 		Algorithm: j.Algorithm, KeysURL: j.KeysURL, Issuer: j.Issuer, Audience: j.Audience, Tenant: j.Tenant,
 		Classes: j.ACR, Methods: j.AMR, MaxAuthAge: j.MaxAuthAge,
 	}

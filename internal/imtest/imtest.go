@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"github.com/petrel-im/petrel/internal/password"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -21,7 +22,6 @@ import (
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
-	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -86,7 +86,7 @@ type Server struct {
 }
 
 // cheapPasswords: tests have thousands of users, and nobody guesses their passwords.
-var cheapPasswords = user.Work{Memory: 8, Time: 1, Threads: 1}
+var cheapPasswords = password.Work{Memory: 8, Time: 1, Threads: 1}
 
 // Start starts a server, waits until it is ready, and redeems its setup link.
 func Start(t testing.TB, o Options) *Server {

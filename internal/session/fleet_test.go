@@ -177,7 +177,7 @@ func (f *fleet) start(id im.Node) *site {
 	}
 	s := &site{f: f, id: id, storeConn: &storeConn{records: f.db}, bus: bustest.Lossy(b, bustest.Rules{}), table: fanout.NewTable()}
 	s.streams = stream.New(s.bus, f.incarnations.Add(1), f.o)
-	s.users, err = user.New(context.Background(), user.Options{Shared: true, Changed: func(a im.Account) {
+	s.users, err = user.New(context.Background(), user.Options{Changed: func(a im.Account) {
 		if !s.tellsNobody.Load() {
 			s.hub.Changed(a)
 		}

@@ -186,7 +186,7 @@ func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePoli
 // "" among them stands for those without a device.
 // Codes: bad_credentials, weak_password, rate_limited, overloaded.
 func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
-	if err := us.checkPassword(a.User, password); err != nil {
+	if err := us.Passwords.Check(a.User, password); err != nil {
 		return nil, err
 	}
 	if err := us.allowPassword(a, keepDevice); err != nil {
@@ -196,7 +196,7 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 	if err != nil {
 		return nil, err
 	}
-	hash, err := us.hasher.hash(ctx, true, password)
+	hash, err := us.Passwords.Hash(ctx, true, password)
 	if err != nil {
 		return nil, err
 	}
@@ -222,13 +222,13 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 // SetPassword lets a user log in with a password and voids all tokens. The
 // caller ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
 func (us *Users) SetPassword(ctx context.Context, a im.Account, password string) (Info, error) {
-	if err := us.checkPassword(a.User, password); err != nil {
+	if err := us.Passwords.Check(a.User, password); err != nil {
 		return Info{}, err
 	}
 	if _, err := us.must(ctx, a); err != nil {
 		return Info{}, err
 	}
-	hash, err := us.hasher.hash(ctx, true, password)
+	hash, err := us.Passwords.Hash(ctx, true, password)
 	if err != nil {
 		return Info{}, err
 	}

@@ -3,8 +3,6 @@ package user
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -12,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/transaction"
 )
 
 // The longest texts of a device, in bytes.
@@ -71,7 +70,7 @@ func (us *Users) device(ctx context.Context, a im.Account, device string) (*stor
 	if err != nil {
 		return nil, err
 	}
-	return parseDevice(a, device, value)
+	return transaction.Parse[storepb.Device]("device", value)
 }
 
 // hasLoggedIn tells whether a device has logged in to an account, and was not
@@ -79,18 +78,6 @@ func (us *Users) device(ctx context.Context, a im.Account, device string) (*stor
 func (us *Users) hasLoggedIn(ctx context.Context, a im.Account, device string) (bool, error) {
 	d, err := us.device(ctx, a, device)
 	return d != nil && (!d.Revoked || d.Replaced), err
-}
-
-// parseDevice reads a device's record; nil: there is none.
-func parseDevice(a im.Account, device string, value []byte) (*storepb.Device, error) {
-	if value == nil {
-		return nil, nil
-	}
-	d := &storepb.Device{}
-	if err := d.UnmarshalVT(value); err != nil {
-		return nil, fmt.Errorf("read device %q of %s: %w", device, a, store.ErrCorrupt)
-	}
-	return d, nil
 }
 
 // known is a device with its id.
@@ -103,20 +90,13 @@ type known struct {
 // nil: nobody does.
 func (us *Users) known(ctx context.Context, a im.Account, see func(key, value []byte)) ([]known, error) {
 	var list []known
-	var bad error
 	prefix := deviceKey(a.User, "")
-	err := us.store.Records(ctx, store.Devices, a.Tenant, prefix, func(key, value []byte) bool {
-		d := known{string(key[len(prefix):]), &storepb.Device{}}
-		bad = d.UnmarshalVT(value)
-		list = append(list, d)
+	err := transaction.Each(ctx, us.store, "device", store.Devices, a.Tenant, prefix, func(key, value []byte, d *storepb.Device) {
+		list = append(list, known{string(key[len(prefix):]), d})
 		if see != nil {
 			see(key, value)
 		}
-		return bad == nil
 	})
-	if err == nil && bad != nil {
-		err = fmt.Errorf("read devices of %s: %w", a, store.ErrCorrupt)
-	}
 	slices.SortFunc(list, func(x, y known) int { return cmp.Compare(y.Login, x.Login) })
 	return list, err
 }
@@ -210,21 +190,13 @@ func (us *Users) NoteClient(ctx context.Context, id Identity, client string) err
 	if err != nil || d == nil || d.Client == client {
 		return err
 	}
-	leave, ok := us.turns.try(id.Account)
-	if !ok {
-		return nil
-	}
-	defer leave()
-	c := us.newChange()
-	if d, err = c.device(ctx, id.Account, id.Device); err != nil || d == nil || d.Login != id.Login {
-		return err
-	}
-	d.Client = client
-	if err := c.putDevice(id.Account, id.Device, d); err != nil {
-		return err
-	}
-	if err := us.update(ctx, c.puts); !errors.Is(err, store.ErrChanged) {
-		return err
-	}
-	return nil // the next hello tries again
+	return us.txs.Try(ctx, id.Account, func(tx *transaction.Tx) error {
+		c := us.newChange(tx)
+		d, err := c.device(ctx, id.Account, id.Device)
+		if err != nil || d == nil || d.Login != id.Login {
+			return err
+		}
+		d.Client = client
+		return c.putDevice(id.Account, id.Device, d)
+	})
 }

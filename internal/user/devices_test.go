@@ -3,6 +3,7 @@ package user_test
 import (
 	"context"
 	"fmt"
+	"github.com/petrel-im/petrel/internal/operator"
 	"math"
 	"slices"
 	"strings"
@@ -286,17 +287,17 @@ func TestUsersAreListedInPages(t *testing.T) {
 // Spec: P-10.6.
 func TestKeysHaveScopesAndATenant(t *testing.T) {
 	w := people(t)
-	first, err := w.users.Redeem(ctx, w.setup())
+	first, err := w.operators.Redeem(ctx, w.setup())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.pass(time.Second)
-	key, made, err := w.users.CreateKey(ctx, "back end", "acme", []string{"users", "messages", "users"})
+	key, made, err := w.operators.CreateKey(ctx, "back end", "acme", []string{"users", "messages", "users"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := user.Key{ID: made.ID, Name: "back end", Tenant: w.tenant("acme"), TenantName: "acme", Scopes: []string{"messages", "users"}, Created: w.now.UTC()}
-	got, err := w.users.AuthenticateKey(ctx, key)
+	want := operator.Key{ID: made.ID, Name: "back end", Tenant: w.tenant("acme"), TenantName: "acme", Scopes: []string{"messages", "users"}, Created: w.now.UTC()}
+	got, err := w.operators.AuthenticateKey(ctx, key)
 	if d := cmp.Diff(want, got) + cmp.Diff(want, made); d != "" || err != nil || len(made.ID) != 16 || strings.Contains(key, made.ID) {
 		t.Errorf("key, %v (-want +got):\n%s", err, d)
 	}
@@ -305,22 +306,22 @@ func TestKeysHaveScopesAndATenant(t *testing.T) {
 			t.Errorf("scope %q covered: %t", scope, !covered)
 		}
 	}
-	root, err := w.users.AuthenticateKey(ctx, first)
+	root, err := w.operators.AuthenticateKey(ctx, first)
 	if err != nil || !root.Covers("tokens") || root.Tenant != 0 || root.TenantName != "" {
 		t.Errorf("first key %+v, %v", root, err)
 	}
-	if keys, err := w.users.Keys(ctx); err != nil || len(keys) != 2 || keys[0].ID != root.ID || keys[1].ID != made.ID {
+	if keys, err := w.operators.Keys(ctx); err != nil || len(keys) != 2 || keys[0].ID != root.ID || keys[1].ID != made.ID {
 		t.Errorf("keys %+v, %v", keys, err)
 	}
 	for what, c := range map[string][]string{"no scope": {}, "unknown": {"root"}, "empty": {""}} {
-		_, _, err := w.users.CreateKey(ctx, "k", "", c)
+		_, _, err := w.operators.CreateKey(ctx, "k", "", c)
 		w.wantCode(what, err, im.CodeInvalid)
 	}
 	for _, name := range []string{"", strings.Repeat("x", 65)} {
-		_, _, err := w.users.CreateKey(ctx, name, "", []string{"users"})
+		_, _, err := w.operators.CreateKey(ctx, name, "", []string{"users"})
 		w.wantCode("name", err, im.CodeInvalid)
 	}
-	if _, _, err := w.users.CreateKey(ctx, "k", "a.b", []string{"users"}); im.CodeOf(err) != im.CodeInvalid {
+	if _, _, err := w.operators.CreateKey(ctx, "k", "a.b", []string{"users"}); im.CodeOf(err) != im.CodeInvalid {
 		t.Errorf("bad tenant: %v", err)
 	}
 }
@@ -328,35 +329,35 @@ func TestKeysHaveScopesAndATenant(t *testing.T) {
 // Spec: P-10.6.
 func TestRevokedKeyIsVoidAndTheLastAdminKeyStays(t *testing.T) {
 	w := people(t)
-	first, err := w.users.Redeem(ctx, w.setup())
+	first, err := w.operators.Redeem(ctx, w.setup())
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, made, err := w.users.CreateKey(ctx, "ci", "", []string{"users"})
+	key, made, err := w.operators.CreateKey(ctx, "ci", "", []string{"users"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.users.CreateKey(ctx, "acme's", "acme", []string{"admin"}); err != nil {
+	if _, _, err := w.operators.CreateKey(ctx, "acme's", "acme", []string{"admin"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.users.RevokeKey(ctx, made.ID); err != nil {
+	if err := w.operators.RevokeKey(ctx, made.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.users.AuthenticateKey(ctx, key)
+	_, err = w.operators.AuthenticateKey(ctx, key)
 	w.wantCode("revoked", err, im.CodeUnauthenticated)
 	for _, id := range []string{made.ID, "", "x", made.ID[:4]} {
-		w.wantCode(fmt.Sprintf("id %q", id), w.users.RevokeKey(ctx, id), im.CodeNoKey)
+		w.wantCode(fmt.Sprintf("id %q", id), w.operators.RevokeKey(ctx, id), im.CodeNoKey)
 	}
-	root, err := w.users.AuthenticateKey(ctx, first)
+	root, err := w.operators.AuthenticateKey(ctx, first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.wantCode("the last one", w.users.RevokeKey(ctx, root.ID), im.CodeInvalid)
-	second, _, err := w.users.CreateKey(ctx, "second", "", []string{"admin"})
+	w.wantCode("the last one", w.operators.RevokeKey(ctx, root.ID), im.CodeInvalid)
+	second, _, err := w.operators.CreateKey(ctx, "second", "", []string{"admin"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.users.RevokeKey(ctx, root.ID); err != nil {
+	if err := w.operators.RevokeKey(ctx, root.ID); err != nil {
 		t.Errorf("with another one there: %v", err)
 	}
 	w.wantAdmin(first, false)

@@ -36,10 +36,10 @@ func (c *change) indexName(a im.Account, now string) {
 		return
 	}
 	if was != "" {
-		c.put(store.DisplayNames, a.Tenant, displayNameKey(was, a.User), nil)
+		c.Put(store.DisplayNames, a.Tenant, displayNameKey(was, a.User), nil)
 	}
 	if now != "" {
-		c.put(store.DisplayNames, a.Tenant, displayNameKey(now, a.User), []byte{1})
+		c.Put(store.DisplayNames, a.Tenant, displayNameKey(now, a.User), []byte{1})
 	}
 	c.called[a] = now
 }
@@ -72,7 +72,7 @@ func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, toke
 	for i, k := range keys {
 		accounts[i] = im.Account{Tenant: t, User: im.User(k[bytes.LastIndexByte(k, 0)+1:])}
 	}
-	there, err := us.newChange().users(ctx, accounts)
+	there, err := us.begin().users(ctx, accounts)
 	for _, a := range accounts {
 		if u := there[a.User]; u != nil && strings.HasPrefix(Searched(u.DisplayName), string(begins)) {
 			list = append(list, describe(a.User, u))

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"github.com/petrel-im/petrel/internal/idp"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,7 +29,7 @@ func FuzzCredentials(f *testing.F) {
 		f.Fatal(err)
 	}
 	w := people(f, func(o *user.Options) {
-		o.JWT = &user.JWT{Algorithm: "EdDSA", Key: publicPEM(f, public), Issuer: "https://id.example", Audience: "petrel"}
+		o.JWT = &idp.Options{Algorithm: "EdDSA", Key: publicPEM(f, public), Issuer: "https://id.example", Audience: "petrel"}
 	})
 	ctx := context.Background()
 	login, err := w.users.Mint(ctx, "", "alice", phone(1), 0)
@@ -81,9 +82,9 @@ func FuzzCredentials(f *testing.F) {
 				login, ours = l, true // checked by its MAC
 			}
 		case 2:
-			_, err = w.users.AuthenticateKey(ctx, a)
+			_, err = w.operators.AuthenticateKey(ctx, a)
 		case 3:
-			_, err = w.users.Redeem(ctx, a)
+			_, err = w.operators.Redeem(ctx, a)
 		case 4:
 			_, err = w.users.Exchange(ctx, "", a, phone(2))
 			ours = a == sign(header, string(good))
@@ -96,7 +97,7 @@ func FuzzCredentials(f *testing.F) {
 			keys := []byte(a)
 			published.Store(&keys)
 			o := w.o
-			o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: srv.URL, Issuer: "https://id.example", Audience: "petrel"}
+			o.JWT = &idp.Options{Algorithm: "EdDSA", KeysURL: srv.URL, Issuer: "https://id.example", Audience: "petrel"}
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			us, e := user.New(ctx, o, w.store)

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"github.com/petrel-im/petrel/internal/idp"
 	"log/slog"
 	"maps"
 	"math/big"
@@ -65,7 +66,7 @@ func claims(now time.Time, change jwt.MapClaims) jwt.MapClaims {
 
 func withJWT(algorithm string, key []byte, tenant string) func(*user.Options) {
 	return func(o *user.Options) {
-		o.JWT = &user.JWT{Algorithm: algorithm, Key: key, Issuer: "https://id.example", Audience: "petrel", Tenant: tenant}
+		o.JWT = &idp.Options{Algorithm: algorithm, Key: key, Issuer: "https://id.example", Audience: "petrel", Tenant: tenant}
 	}
 }
 
@@ -332,12 +333,12 @@ func TestIdentityProviderThatWouldTakeAnythingIsNotOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := user.JWT{Algorithm: "EdDSA", Key: publicPEM(t, public), Issuer: "i", Audience: "a"}
-	for what, change := range map[string]func(*user.JWT){
-		"no issuer": func(j *user.JWT) { j.Issuer = "" }, "no audience": func(j *user.JWT) { j.Audience = "" }, "no algorithm": func(j *user.JWT) { j.Algorithm = "" },
-		"algorithm none": func(j *user.JWT) { j.Algorithm = "none" }, "no key": func(j *user.JWT) { j.Key = nil }, "key of another algorithm": func(j *user.JWT) { j.Algorithm = "ES256" },
-		"short secret": func(j *user.JWT) { j.Algorithm, j.Key = "HS256", []byte(sharedSecret[1:]) },
-		"short RSA key": func(j *user.JWT) {
+	good := idp.Options{Algorithm: "EdDSA", Key: publicPEM(t, public), Issuer: "i", Audience: "a"}
+	for what, change := range map[string]func(*idp.Options){
+		"no issuer": func(j *idp.Options) { j.Issuer = "" }, "no audience": func(j *idp.Options) { j.Audience = "" }, "no algorithm": func(j *idp.Options) { j.Algorithm = "" },
+		"algorithm none": func(j *idp.Options) { j.Algorithm = "none" }, "no key": func(j *idp.Options) { j.Key = nil }, "key of another algorithm": func(j *idp.Options) { j.Algorithm = "ES256" },
+		"short secret": func(j *idp.Options) { j.Algorithm, j.Key = "HS256", []byte(sharedSecret[1:]) },
+		"short RSA key": func(j *idp.Options) {
 			j.Algorithm, j.Key = "RS256", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: small})
 		},
 	} {

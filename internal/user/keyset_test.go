@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"github.com/petrel-im/petrel/internal/idp"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -108,7 +109,7 @@ func TestKeysOfTheProviderRotate(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		w := people(t)
-		w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: "http://id.example/keys", Issuer: "https://id.example", Audience: "petrel"}
+		w.o.JWT = &idp.Options{Algorithm: "EdDSA", KeysURL: "http://id.example/keys", Issuer: "https://id.example", Audience: "petrel"}
 		us, err := user.New(ctx, w.o, w.store)
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +163,7 @@ func TestKeysOfAnotherAddressAreNotFetched(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w := people(t)
-	w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: there.URL, Issuer: "https://id.example", Audience: "petrel"}
+	w.o.JWT = &idp.Options{Algorithm: "EdDSA", KeysURL: there.URL, Issuer: "https://id.example", Audience: "petrel"}
 	us, err := user.New(ctx, w.o, w.store)
 	w.no(err)
 	_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1))
@@ -187,7 +188,7 @@ func TestKeysOfAnEndlessAnswerAreNotTaken(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		w := people(t)
-		w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: padded.URL, Issuer: "https://id.example", Audience: "petrel"}
+		w.o.JWT = &idp.Options{Algorithm: "EdDSA", KeysURL: padded.URL, Issuer: "https://id.example", Audience: "petrel"}
 		us, err := user.New(ctx, w.o, w.store)
 		w.no(err)
 		_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1))
@@ -201,7 +202,7 @@ func TestKeysOfAnEndlessAnswerAreNotTaken(t *testing.T) {
 func TestASetOfKeysIsForPublicKeys(t *testing.T) {
 	w := people(t)
 	for _, algorithm := range []string{"HS256", "none", ""} {
-		o := user.Options{JWT: &user.JWT{Algorithm: algorithm, KeysURL: "http://127.0.0.1:1/keys", Issuer: "i", Audience: "a"}}
+		o := user.Options{JWT: &idp.Options{Algorithm: algorithm, KeysURL: "http://127.0.0.1:1/keys", Issuer: "i", Audience: "a"}}
 		if _, err := user.New(t.Context(), o, w.store); err == nil {
 			t.Errorf("algorithm %q takes a set of keys", algorithm)
 		}

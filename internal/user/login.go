@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/idp"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/store"
@@ -55,7 +56,7 @@ type Newcomer struct {
 // Codes: forbidden, invalid, weak_password, user_exists, rate_limited, overloaded.
 // Spec: P-11.1.
 func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote netip.Addr) (*Login, error) {
-	for _, err := range []error{n.User.Check(), us.checkPassword(n.User, n.Password), checkDisplayName(n.DisplayName), ref.check()} {
+	for _, err := range []error{n.User.Check(), us.Passwords.Check(n.User, n.Password), checkDisplayName(n.DisplayName), ref.check()} {
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +69,7 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 	if err != nil && im.CodeOf(err) != im.CodeInvalid {
 		return nil, err
 	}
-	if err := us.newChange().admitRegistration(ctx, t, &n); err != nil {
+	if err := us.begin().admitRegistration(ctx, t, &n); err != nil {
 		return nil, err
 	}
 	a := im.Account{Tenant: t, User: n.User}
@@ -77,7 +78,7 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 	} else if ok {
 		return nil, taken(n.User) // without the work of a hash
 	}
-	hash, err := us.hasher.hash(ctx, false, n.Password)
+	hash, err := us.Passwords.Hash(ctx, false, n.Password)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	if err != nil || user.Check() != nil { // nobody's
 		a = im.Account{}
 	}
-	known, err := us.admitLogin(ctx, a, loginKey{tenant: named(tenantName), user: user, device: ref.ID}, remote)
+	known, err := us.admitLogin(ctx, a, tries(tenantName, user, ref.ID), remote)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +148,11 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 		}
 	}
 	may := u != nil && u.Password != ""
-	stored = us.hasher.nobodys
+	stored = us.Passwords.Nobodys
 	if may {
 		stored = u.Password
 	}
-	ok, old, err := us.hasher.verify(ctx, known, stored, password)
+	ok, old, err := us.Passwords.Verify(ctx, known, stored, password)
 	switch {
 	case err != nil:
 		return "", "", err
@@ -161,7 +162,7 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 		return "", "", &im.Error{Code: im.CodeUserDisabled}
 	}
 	if old {
-		rehash, err = us.hasher.hash(ctx, known, password)
+		rehash, err = us.Passwords.Hash(ctx, known, password)
 	}
 	return stored, rehash, err
 }
@@ -170,7 +171,7 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 // sub is the user, who is made if there is none.
 // Codes: unsupported, invalid, bad_credentials, user_disabled, rate_limited. Spec: P-11.2.
 func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef) (*Login, error) {
-	provider := us.jwt.Load() // another key of it may be taken over meanwhile
+	provider := us.idp.Load() // another key of it may be taken over meanwhile
 	if provider == nil {
 		return nil, im.Errorf(im.CodeUnsupported, "no identity provider is configured")
 	}
@@ -181,27 +182,27 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 		return nil, im.Errorf(im.CodeInvalid, "token is missing: it is the JWT")
 	}
 	if tenantName == "" {
-		tenantName = provider.tenant
+		tenantName = provider.Tenant
 	}
-	said, err := provider.read(token, us.now())
-	if err == nil && named(tenantName) != provider.tenant {
-		err = fmt.Errorf("the login is for tenant %.64q, and jwt.tenant is %q", tenantName, provider.tenant)
+	said, err := provider.Read(token, us.now())
+	if err == nil && named(tenantName) != provider.Tenant {
+		err = fmt.Errorf("the login is for tenant %.64q, and jwt.tenant is %q", tenantName, provider.Tenant)
 	}
 	if err != nil {
-		if isSigned(err) {
+		if idp.IsSigned(err) {
 			us.log.Warn("a JWT that the identity provider has signed is refused", "err", err)
 		}
 		return nil, &im.Error{Code: im.CodeBadCredentials}
 	}
-	t, err := us.EnsureTenant(ctx, provider.tenant)
+	t, err := us.EnsureTenant(ctx, provider.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	a := im.Account{Tenant: t, User: said.user}
+	a := im.Account{Tenant: t, User: said.User}
 	if err := us.allow(rateExchange, a, us.o.Rates.Logins); err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, provider.source(), im.CodeBadCredentials, said.precedes)
+	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, source(provider), im.CodeBadCredentials, func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) })
 }
 
 // Mint logs a device in on the word of the application's back end; tenant and
@@ -302,7 +303,7 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, num
 		}
 		if others >= maxDevices {
 			c.dropTokens(a.Tenant, o.Device)
-			c.put(store.Devices, a.Tenant, deviceKey(a.User, o.id), nil)
+			c.Put(store.Devices, a.Tenant, deviceKey(a.User, o.id), nil)
 		} else if replace {
 			void(o.Device, true)
 			if err := c.putDevice(a, o.id, o.Device); err != nil {
@@ -348,7 +349,7 @@ func (c *change) issue(l *Login, tenantName string, d *storepb.Device, seed [32]
 	var live []*storepb.Access
 	for i, x := range d.Access { // oldest first
 		if x.ExpiresMs <= us.nowMs() || i <= len(d.Access)-maxAccess {
-			c.put(store.Tokens, l.Account.Tenant, x.Key, nil)
+			c.Put(store.Tokens, l.Account.Tenant, x.Key, nil)
 		} else {
 			live = append(live, x)
 		}

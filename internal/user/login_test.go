@@ -3,6 +3,7 @@ package user_test
 import (
 	"context"
 	"fmt"
+	hashing "github.com/petrel-im/petrel/internal/password"
 	"net/netip"
 	"os"
 	"runtime"
@@ -209,7 +210,7 @@ func TestEveryWrongLoginGetsTheSameAnswer(t *testing.T) {
 // takes as long. The memory that the hash fills tells which one was made. Spec: P-11.2.
 func TestLoginOfNobodyTakesAsLong(t *testing.T) {
 	const kib = 4 << 10
-	w := people(t, func(o *user.Options) { o.PasswordWork = user.Work{Memory: kib, Time: 1, Threads: 1} })
+	w := people(t, func(o *user.Options) { o.PasswordWork = hashing.Work{Memory: kib, Time: 1, Threads: 1} })
 	w.register("alice", phone(1))
 	for _, u := range []im.User{"alice", "nobody", "a/b"} {
 		var before, after runtime.MemStats
@@ -225,7 +226,7 @@ func TestLoginOfNobodyTakesAsLong(t *testing.T) {
 
 func TestHashOfLessWorkIsMadeAnewAtALogin(t *testing.T) {
 	w := people(t)
-	w.o.PasswordWork = user.Work{} // the default
+	w.o.PasswordWork = hashing.Work{} // the default
 	w.reopen()
 	salt := []byte("0123456789abcdef")
 	old := fmt.Sprintf("$argon2id$v=19$m=64,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$%s", rawBase64(argon2.IDKey([]byte(password), salt, 1, 64, 1, 32)))

@@ -143,17 +143,17 @@ func (c *change) claim(ctx context.Context, a im.Account, alone, strict bool) er
 		if !alone {
 			if !c.claimed[form] {
 				c.claimed[form] = true
-				c.put(store.Names, a.Tenant, []byte(form), []byte(a.User))
+				c.Put(store.Names, a.Tenant, []byte(form), []byte(a.User))
 			}
 			continue
 		}
-		value, err := c.record(ctx, store.Names, a.Tenant, []byte(form))
+		value, err := c.Record(ctx, store.Names, a.Tenant, []byte(form))
 		if err != nil {
 			return err
 		}
 		switch {
 		case value == nil:
-			c.put(store.Names, a.Tenant, []byte(form), []byte(a.User))
+			c.Put(store.Names, a.Tenant, []byte(form), []byte(a.User))
 		case im.User(value) != a.User && (strict || form != guessed):
 			return taken(a.User)
 		}

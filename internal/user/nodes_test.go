@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/petrel-im/petrel/internal/operator"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,17 @@ func (w *world) node() *user.Users {
 		w.t.Fatal(err)
 	}
 	return us
+}
+
+// otherOperators are those of a further node.
+func (w *world) otherOperators() *operator.Operators { return w.newOperators(w.node()) }
+
+// sharedWorld is one of several nodes.
+func sharedWorld(t *testing.T) *world {
+	w := people(t)
+	w.shared = true
+	w.reopen()
+	return w
 }
 
 // between does f once, behind the next reading of a table by somebody else.
@@ -270,18 +282,18 @@ func TestTenantsOfTwoNodes(t *testing.T) {
 	if id, err := w.users.Authenticate(context.Background(), issued[0].Token); err != nil || id.Account.User != "alice" || numbers[id.Account.Tenant] != "" {
 		t.Errorf("a token of a tenant that another node has made: %+v, %v", id, err)
 	}
-	_, made, err := b.CreateKey(context.Background(), "ci", "soylent", []string{"users"})
+	_, made, err := w.newOperators(b).CreateKey(context.Background(), "ci", "soylent", []string{"users"})
 	w.no(err)
-	keys, err := w.users.Keys(context.Background())
+	keys, err := w.operators.Keys(context.Background())
 	if err != nil || len(keys) != 1 || cmp.Diff(made, keys[0]) != "" || made.TenantName != "soylent" {
 		t.Errorf("keys %+v, %v; want %+v", keys, err, made)
 	}
 }
 
 func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
-	open := func(t *testing.T) (w *world, b *user.Users, ours, theirs string) {
-		w = people(t, func(o *user.Options) { o.Shared = true })
-		b = w.node()
+	open := func(t *testing.T) (w *world, b *operator.Operators, ours, theirs string) {
+		w = sharedWorld(t)
+		b = w.otherOperators()
 		ours, theirs = w.setup(), ""
 		theirs, err := b.OpenSetup(context.Background())
 		w.no(err)
@@ -289,7 +301,7 @@ func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
 	}
 	t.Run("any node takes the code of any", func(t *testing.T) {
 		w, b, ours, theirs := open(t)
-		key, err := w.users.Redeem(context.Background(), theirs)
+		key, err := w.operators.Redeem(context.Background(), theirs)
 		w.no(err)
 		w.wantAdmin(key, true)
 		w.wantClosed("the other code", ours)
@@ -306,8 +318,8 @@ func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
 		w.wantClosed("too late", ours)
 	})
 	t.Run("opened behind the first key", func(t *testing.T) {
-		w := people(t, func(o *user.Options) { o.Shared = true })
-		b := w.node()
+		w := sharedWorld(t)
+		b := w.otherOperators()
 		w.between(store.Tokens, func() {
 			code, err := b.OpenSetup(context.Background())
 			w.no(err)
@@ -322,13 +334,13 @@ func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
 
 func TestLastAdminKeyStaysOnTwoNodes(t *testing.T) {
 	w := people(t)
-	b := w.node()
-	_, one, err := w.users.CreateKey(context.Background(), "one", "", []string{user.ScopeAdmin})
+	b := w.otherOperators()
+	_, one, err := w.operators.CreateKey(context.Background(), "one", "", []string{operator.ScopeAdmin})
 	w.no(err)
-	_, two, err := b.CreateKey(context.Background(), "two", "", []string{user.ScopeAdmin})
+	_, two, err := b.CreateKey(context.Background(), "two", "", []string{operator.ScopeAdmin})
 	w.no(err)
 	w.between(store.Tokens, func() { w.no(b.RevokeKey(context.Background(), one.ID)) })
-	w.wantCode("the last one", w.users.RevokeKey(context.Background(), two.ID), im.CodeInvalid)
+	w.wantCode("the last one", w.operators.RevokeKey(context.Background(), two.ID), im.CodeInvalid)
 }
 
 // Whatever two nodes do to one account at once, numbers are unique, a refresh

@@ -3,13 +3,13 @@ package user_test
 import (
 	"context"
 	"encoding/base32"
+	"github.com/petrel-im/petrel/internal/operator"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/user"
 )
 
 const operatorPassword = "seven herons on the pier"
@@ -25,16 +25,16 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-func (w *world) digits(a app) string { return user.TOTP(a, w.clock()) }
+func (w *world) digits(a app) string { return operator.Digits(a, w.clock()) }
 
 // enroll makes the operator of a code.
-func (w *world) enroll(code, name string) (*user.Enrolled, app) {
+func (w *world) enroll(code, name string) (*operator.Enrolled, app) {
 	w.t.Helper()
-	e, err := w.users.BeginEnrollment(context.Background(), code)
+	e, err := w.operators.BeginEnrollment(context.Background(), code)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := w.users.Enroll(context.Background(), code, name, operatorPassword, user.SecretText(e.Secret), w.digits(e.Secret))
+	r, err := w.operators.Enroll(context.Background(), code, name, operatorPassword, operator.SecretText(e.Secret), w.digits(e.Secret))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -43,31 +43,31 @@ func (w *world) enroll(code, name string) (*user.Enrolled, app) {
 
 func (w *world) wantOperator(what, token string, want im.Code) {
 	w.t.Helper()
-	if _, _, err := w.users.AuthenticateOperator(context.Background(), token); want != "" {
+	if _, _, err := w.operators.AuthenticateOperator(context.Background(), token); want != "" {
 		w.wantCode(what, err, want)
 	} else if err != nil {
 		w.t.Errorf("%s: %v", what, err)
 	}
 }
 
-func (w *world) operatorLogIn(a app) (user.OperatorSession, error) {
-	return w.users.LogInOperator(context.Background(), "carol", operatorPassword, w.digits(a), somewhere)
+func (w *world) operatorLogIn(a app) (operator.Session, error) {
+	return w.operators.LogInOperator(context.Background(), "carol", operatorPassword, w.digits(a), somewhere)
 }
 
 // Spec: P-10.10.
 func TestSetupLinkMakesTheFirstOperator(t *testing.T) {
 	w := newWorld(t)
 	code := w.setup()
-	e, err := w.users.BeginEnrollment(t.Context(), code)
-	if err != nil || e.Name != "" || len(e.Scopes) != 1 || e.Scopes[0] != user.ScopeAdmin {
+	e, err := w.operators.BeginEnrollment(t.Context(), code)
+	if err != nil || e.Name != "" || len(e.Scopes) != 1 || e.Scopes[0] != operator.ScopeAdmin {
 		t.Fatalf("begin: %+v, %v", e, err)
 	}
-	secret := user.SecretText(e.Secret)
+	secret := operator.SecretText(e.Secret)
 	if b, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret); err != nil || string(b) != string(e.Secret) {
 		t.Errorf("the secret reads as %q", secret)
 	}
 	enroll := func(name, password, digits string) error {
-		_, err := w.users.Enroll(t.Context(), code, name, password, secret, digits)
+		_, err := w.operators.Enroll(t.Context(), code, name, password, secret, digits)
 		return err
 	}
 	w.wantCode("bad name", enroll("Carol", operatorPassword, w.digits(e.Secret)), im.CodeInvalid)
@@ -80,7 +80,7 @@ func TestSetupLinkMakesTheFirstOperator(t *testing.T) {
 	}
 	w.wantOperator("session", r.Session.Token, "")
 	w.wantClosed("used", code)
-	_, err = w.users.BeginEnrollment(t.Context(), code)
+	_, err = w.operators.BeginEnrollment(t.Context(), code)
 	w.wantCode("used", err, im.CodeSetupClosed)
 	w.wantAdmin(r.Session.Token, false) // it is no key, and so none for back ends
 }
@@ -90,7 +90,7 @@ func TestOperatorNeedsAllThree(t *testing.T) {
 	_, phone := w.enroll(w.setup(), "carol")
 	w.pass(time.Minute)
 	logIn := func(name, password, digits string) error {
-		_, err := w.users.LogInOperator(t.Context(), name, password, digits, somewhere)
+		_, err := w.operators.LogInOperator(t.Context(), name, password, digits, somewhere)
 		return err
 	}
 	w.wantCode("name", logIn("carl", operatorPassword, w.digits(phone)), im.CodeBadCredentials)
@@ -115,7 +115,7 @@ func TestSessionOfAnOperatorEndsByItself(t *testing.T) {
 		w.pass(20 * time.Minute)
 		w.wantOperator("in use", r.Session.Token, "")
 	}
-	w.pass(user.SessionIdle)
+	w.pass(operator.SessionIdle)
 	w.wantOperator("idle", r.Session.Token, im.CodeUnauthenticated)
 	s, err := w.operatorLogIn(phone)
 	w.no(err)
@@ -130,18 +130,18 @@ func TestSessionOfAnOperatorEndsByItself(t *testing.T) {
 func TestOperatorWhoIsChangedIsOut(t *testing.T) {
 	w := newWorld(t)
 	first, _ := w.enroll(w.setup(), "first")
-	code, made, err := w.users.CreateOperator(t.Context(), "carol", "", []string{"users"})
+	code, made, err := w.operators.CreateOperator(t.Context(), "carol", "", []string{"users"})
 	w.no(err)
 	if made.Enrolled || made.CodeExpires.IsZero() {
 		t.Errorf("made %+v", made)
 	}
-	_, _, err = w.users.CreateOperator(t.Context(), "carol", "", []string{"users"})
+	_, _, err = w.operators.CreateOperator(t.Context(), "carol", "", []string{"users"})
 	w.wantCode("made again", err, im.CodeOperatorExists)
 	r, phone := w.enroll(code, "carol")
 	if r.AdminKey != "" || r.Session.Key.Covers("server") || !r.Session.Key.Covers("users") {
 		t.Errorf("carol may do %+v, key %q", r.Session.Key, r.AdminKey)
 	}
-	_, now, err := w.users.ChangeOperator(t.Context(), "carol", []string{"server"}, false)
+	_, now, err := w.operators.ChangeOperator(t.Context(), "carol", []string{"server"}, false)
 	w.no(err)
 	if strings.Join(now.Scopes, ",") != "server" {
 		t.Errorf("changed to %+v", now)
@@ -150,24 +150,24 @@ func TestOperatorWhoIsChangedIsOut(t *testing.T) {
 	w.pass(time.Minute)
 	s, err := w.operatorLogIn(phone)
 	w.no(err)
-	_, _, err = w.users.ChangeOperator(t.Context(), "carol", nil, true)
+	_, _, err = w.operators.ChangeOperator(t.Context(), "carol", nil, true)
 	w.no(err)
 	w.wantOperator("disabled", s.Token, im.CodeUnauthenticated)
 	w.pass(time.Minute)
 	_, err = w.operatorLogIn(phone)
 	w.wantCode("disabled", err, im.CodeBadCredentials)
-	code, _, err = w.users.ResetOperator(t.Context(), "carol")
+	code, _, err = w.operators.ResetOperator(t.Context(), "carol")
 	w.no(err)
-	_, _, err = w.users.ChangeOperator(t.Context(), "carol", nil, false)
+	_, _, err = w.operators.ChangeOperator(t.Context(), "carol", nil, false)
 	w.no(err)
 	_, err = w.operatorLogIn(phone)
 	w.wantCode("reset", err, im.CodeBadCredentials)
 	again, _ := w.enroll(code, "carol")
-	w.no(w.users.RemoveOperator(t.Context(), "carol"))
+	w.no(w.operators.RemoveOperator(t.Context(), "carol"))
 	w.wantOperator("removed", again.Session.Token, im.CodeUnauthenticated)
-	w.wantCode("removed again", w.users.RemoveOperator(t.Context(), "carol"), im.CodeNoOperator)
+	w.wantCode("removed again", w.operators.RemoveOperator(t.Context(), "carol"), im.CodeNoOperator)
 	w.wantOperator("somebody else", first.Session.Token, "")
-	w.no(w.users.EndSession(t.Context(), first.Session.Token))
+	w.no(w.operators.EndSession(t.Context(), first.Session.Token))
 	w.wantOperator("logged out", first.Session.Token, im.CodeUnauthenticated)
 }
 
@@ -177,47 +177,47 @@ func TestOperatorOfTheSameNameFindsNoSession(t *testing.T) {
 	w.enroll(w.setup(), "first")
 	var removed []string
 	for range 2 {
-		code, _, err := w.users.CreateOperator(t.Context(), "carol", "", []string{"users"})
+		code, _, err := w.operators.CreateOperator(t.Context(), "carol", "", []string{"users"})
 		w.no(err)
 		r, _ := w.enroll(code, "carol")
 		w.wantOperator("new", r.Session.Token, "")
 		for _, token := range removed {
 			w.wantOperator("of the one before", token, im.CodeUnauthenticated)
 		}
-		w.no(w.users.RemoveOperator(t.Context(), "carol"))
+		w.no(w.operators.RemoveOperator(t.Context(), "carol"))
 		removed = append(removed, r.Session.Token)
 	}
 }
 
 func TestCodeOfAnOperatorEndsAfterADay(t *testing.T) {
 	w := newWorld(t)
-	code, _, err := w.users.CreateOperator(t.Context(), "carol", "acme", []string{"users"})
+	code, _, err := w.operators.CreateOperator(t.Context(), "carol", "acme", []string{"users"})
 	w.no(err)
-	e, err := w.users.BeginEnrollment(t.Context(), code)
+	e, err := w.operators.BeginEnrollment(t.Context(), code)
 	if err != nil || e.Name != "carol" || e.TenantName != "acme" {
 		t.Errorf("begin: %+v, %v", e, err)
 	}
-	_, err = w.users.Enroll(t.Context(), code, "dave", operatorPassword, user.SecretText(e.Secret), w.digits(e.Secret))
+	_, err = w.operators.Enroll(t.Context(), code, "dave", operatorPassword, operator.SecretText(e.Secret), w.digits(e.Secret))
 	w.wantCode("another name", err, im.CodeInvalid)
 	w.pass(24 * time.Hour)
-	_, err = w.users.BeginEnrollment(t.Context(), code)
+	_, err = w.operators.BeginEnrollment(t.Context(), code)
 	w.wantCode("after a day", err, im.CodeSetupClosed)
 }
 
 func TestSessionOfAKeyEndsWithTheKey(t *testing.T) {
 	w := newWorld(t)
 	w.enroll(w.setup(), "carol") // makes a key that stays
-	key, k, err := w.users.CreateKey(t.Context(), "laptop", "", []string{"server"})
+	key, k, err := w.operators.CreateKey(t.Context(), "laptop", "", []string{"server"})
 	w.no(err)
-	s, err := w.users.LogInKey(t.Context(), key, somewhere)
+	s, err := w.operators.LogInKey(t.Context(), key, somewhere)
 	w.no(err)
-	got, expires, err := w.users.AuthenticateOperator(t.Context(), s.Token)
+	got, expires, err := w.operators.AuthenticateOperator(t.Context(), s.Token)
 	if err != nil || got.ID != k.ID || expires.IsZero() || got.Covers("users") {
 		t.Errorf("the session may do %+v until %s, %v", got, expires, err)
 	}
-	w.no(w.users.RevokeKey(t.Context(), k.ID))
+	w.no(w.operators.RevokeKey(t.Context(), k.ID))
 	w.wantOperator("revoked", s.Token, im.CodeUnauthenticated)
-	_, err = w.users.LogInKey(t.Context(), key, somewhere)
+	_, err = w.operators.LogInKey(t.Context(), key, somewhere)
 	w.wantCode("revoked", err, im.CodeBadCredentials)
 }
 
@@ -226,7 +226,7 @@ func TestSessionOfAKeyEndsWithTheKey(t *testing.T) {
 func TestGuessesKeepNoOperatorOut(t *testing.T) {
 	w := newWorld(t)
 	_, app := w.enroll(w.setup(), "carol")
-	key, _, err := w.users.CreateKey(t.Context(), "laptop", "", []string{"server"})
+	key, _, err := w.operators.CreateKey(t.Context(), "laptop", "", []string{"server"})
 	w.no(err)
 	w.pass(time.Minute)
 	for _, name := range []im.User{"carol", "anna"} {
@@ -238,9 +238,9 @@ func TestGuessesKeepNoOperatorOut(t *testing.T) {
 	_, err = w.operatorLogIn(app)
 	w.no(err)
 	for range 100 {
-		_, err = w.users.LogInKey(t.Context(), "pk_guess", somewhere)
+		_, err = w.operators.LogInKey(t.Context(), "pk_guess", somewhere)
 	}
 	w.wantCode("many guesses at keys", err, im.CodeRateLimited)
-	_, err = w.users.LogInKey(t.Context(), key, somewhere)
+	_, err = w.operators.LogInKey(t.Context(), key, somewhere)
 	w.no(err)
 }

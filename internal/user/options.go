@@ -4,7 +4,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/idp"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/password"
 )
 
 // Options tune Users; zero values are the defaults.
@@ -17,8 +19,8 @@ type Options struct {
 	Registration Registration  // in tenants that have no setting of their own; 0: see Loopback
 	ManyPerKind  bool          // a login does not replace the other devices of its kind
 	Rates        Rates
-	JWT          *JWT // nil: Exchange is unsupported
-	PasswordWork Work // of hashes of passwords; what OWASP advises: 19 MiB, two passes
+	JWT          *idp.Options  // nil: Exchange is unsupported
+	PasswordWork password.Work // of hashes of passwords; what OWASP advises: 19 MiB, two passes
 
 	// StolenPasswords is a file with the hashes of passwords that nobody may choose: SHA-1, sorted,
 	// one a line; "": none. It is read when somebody chooses a password.
@@ -27,9 +29,6 @@ type Options struct {
 	// Loopback tells whether only this host reaches the server. Then people may register in the
 	// default tenant, as long as nothing else is configured or set. nil: other hosts do.
 	Loopback func() bool
-
-	// Shared: other nodes work on the store too, and each may show a setup code.
-	Shared bool
 
 	// Changed is told whose tokens a change has ended when it is durable, and
 	// when its outcome is not known: sessions of theirs, on whichever node, are
@@ -45,20 +44,6 @@ type Rates struct {
 	Registrations int // from one address in an hour; 10
 	LookUps       int // of other users, by one user in a minute; 30
 	Refreshes     int // by one user in a minute; 60
-}
-
-// JWT is how the tokens of an identity provider are checked.
-type JWT struct {
-	Algorithm string // EdDSA, ES256, RS256 or HS256; no other is taken
-	Key       []byte // PEM of the public key; for HS256 the secret, at least 32 bytes
-	KeysURL   string // instead of Key: where the provider publishes its keys as a JWK set; not with HS256
-	Issuer    string
-	Audience  string
-	Tenant    string // of the users; "": the default one
-
-	Classes    []string      // of which acr names one; none: acr does not count
-	Methods    []string      // all of which amr names; none: amr does not count
-	MaxAuthAge time.Duration // how long ago auth_time may be; 0: it does not count
 }
 
 func (o *Options) fill() {

@@ -4,39 +4,20 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/password"
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
 // rates are the buckets of what may be tried. What strangers can fill is apart
 // from what users can.
 type rates struct {
-	people        logins
-	operators     logins
+	people        password.Attempts
 	registrations rate.Addresses
 	repeats       rate.Addresses // of calls without a token
 	users         rate.Table[userKey]
-}
-
-// logins are the tries to log in with a password: those of people, or those of operators.
-// They are counted apart, so nobody who guesses at people's passwords keeps an operator out.
-type logins struct {
-	of      rate.Table[loginKey]
-	hosts   rate.Addresses
-	delayed atomic.Int32 // that wait for their turn
-}
-
-// loginKey names a bucket of tries to log in with a password: from one host, by
-// one device, or, if both are empty, by all that are not known. Whether there is
-// such a tenant and user does not matter.
-type loginKey struct {
-	tenant string
-	user   im.User
-	host   netip.Prefix
-	device string
 }
 
 // userKey names a bucket of a user: what is counted, and whose.
@@ -69,7 +50,7 @@ func (us *Users) allowPassword(a im.Account, device string) error {
 	n := us.o.Rates.Logins
 	return us.rates.users.TakeAll(us.now(),
 		rate.Claim[userKey]{Key: userKey{rateDevicePassword, a, device}, Limit: perMinute(n)},
-		rate.Claim[userKey]{Key: userKey{what: ratePassword, user: a}, Limit: perMinute(strangers * n)})
+		rate.Claim[userKey]{Key: userKey{what: ratePassword, user: a}, Limit: perMinute(password.Strangers * n)})
 }
 
 func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
@@ -138,64 +119,35 @@ func (us *Users) AllowRepeat(a im.Account, remote netip.Addr) error {
 	return us.allow(rateRepeat, a, maxRepeats*us.o.Rates.Logins)
 }
 
-const (
-	// strangers is how many times the tries of one address all devices that are not
-	// known have together, at one account. What is beyond it is slower, and not
-	// refused at once: the right password must have a chance among the wrong ones.
-	strangers     = 10
-	maxLoginDelay = 3 * time.Second
-	maxDelayed    = 256 // logins that wait for their turn, of all accounts
-)
+// tries are those of a device, whether or not there is such a tenant and user.
+func tries(tenantName string, u im.User, device string) password.Key {
+	return password.Key{Tenant: named(tenantName), User: u, Device: device}
+}
 
 // admitLogin counts a try to log in with a password. Each address has tries of its
 // own at an account, so nobody can use up those of another address. A device that
 // has logged in to the account before is known: it has tries of its own, wherever
 // it is, so nobody who does not know the device's id can use them up. Codes:
 // rate_limited. Spec: P-11.2.
-func (us *Users) admitLogin(ctx context.Context, a im.Account, who loginKey, remote netip.Addr) (known bool, err error) {
-	device := who.device
+func (us *Users) admitLogin(ctx context.Context, a im.Account, who password.Key, remote netip.Addr) (known bool, err error) {
+	device := who.Device
 	if known, err = us.hasLoggedIn(ctx, a, device); err != nil {
 		return false, err
 	}
 	now, limit := us.now(), perMinute(us.o.Rates.Logins)
-	if known && us.rates.people.of.Take(now, who, limit) == nil {
+	if known && us.rates.people.Of.Take(now, who, limit) == nil {
 		return true, nil
 	}
-	if err := us.rates.people.hosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+	if err := us.rates.people.Hosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
 		return false, err
 	}
-	who.device = ""
+	who.Device = ""
 	if remote.IsValid() {
-		who.host = rate.Host(remote)
-		if err := us.rates.people.of.Take(now, who, limit); err != nil {
+		who.Host = rate.Host(remote)
+		if err := us.rates.people.Of.Take(now, who, limit); err != nil {
 			return false, err
 		}
-		who.host = netip.Prefix{}
+		who.Host = netip.Prefix{}
 	}
-	return false, us.takeTurn(ctx, &us.rates.people, who)
-}
-
-// takeTurn lets the tries of all strangers at one account pass one after the
-// other. Codes: rate_limited.
-func (us *Users) takeTurn(ctx context.Context, l *logins, account loginKey) error {
-	defer l.delayed.Add(-1)
-	most := maxLoginDelay
-	if l.delayed.Add(1) > maxDelayed {
-		most = 0
-	}
-	limit := perMinute(us.o.Rates.Logins)
-	limit.Every, limit.Burst = limit.Every/strangers, limit.Burst*strangers
-	wait := l.of.Reserve(us.now(), most, rate.Claim[loginKey]{Key: account, Limit: limit})
-	switch {
-	case wait > most:
-		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
-	case wait == 0:
-		return nil
-	}
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return false, us.rates.people.TakeTurn(ctx, now, who, limit)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/transaction"
 )
 
 // Registration says who may make an account with a password. The numbers are those of
@@ -61,17 +62,14 @@ func (us *Users) DescribeTenant(ctx context.Context, name string) (TenantInfo, e
 
 // tenantInfo describes tenant t by its record; nil: it has none.
 func (us *Users) tenantInfo(name string, t im.Tenant, value []byte) (TenantInfo, error) {
-	rec, err := parseTenant(name, value)
+	rec, err := parseTenant(value)
 	set := Registration(rec.GetRegistration())
 	return TenantInfo{Name: name, Set: set, Effective: us.effective(t, set), StrictIDs: rec.GetStrictIds()}, err
 }
 
-func parseTenant(name string, value []byte) (*storepb.Tenant, error) {
-	rec := &storepb.Tenant{}
-	if err := rec.UnmarshalVT(value); err != nil {
-		return nil, fmt.Errorf("read tenant %s: %w", name, store.ErrCorrupt)
-	}
-	return rec, nil
+// parseTenant reads a tenant's record; empty: there is none.
+func parseTenant(value []byte) (*storepb.Tenant, error) {
+	return transaction.Parse[storepb.Tenant]("tenant", append([]byte{}, value...))
 }
 
 // SetRegistration says who may register in a tenant, which is made if there is none, and whether
@@ -85,12 +83,12 @@ func (us *Users) SetRegistration(ctx context.Context, name string, r Registratio
 	if err != nil {
 		return TenantInfo{}, err
 	}
-	err = us.change(ctx, []im.Account{server}, func(c *change) error {
-		value, err := c.record(ctx, store.Tenants, 0, []byte(name))
+	err = us.change(ctx, []im.Account{transaction.Server}, func(c *change) error {
+		value, err := c.Record(ctx, store.Tenants, 0, []byte(name))
 		if err != nil {
 			return err
 		}
-		rec, err := parseTenant(name, value)
+		rec, err := parseTenant(value)
 		if err != nil {
 			return err
 		}
@@ -99,7 +97,7 @@ func (us *Users) SetRegistration(ctx context.Context, name string, r Registratio
 			rec.StrictIds = *strictIDs
 		}
 		if value, err = rec.MarshalVT(); err == nil {
-			c.put(store.Tenants, 0, []byte(name), value)
+			c.Put(store.Tenants, 0, []byte(name), value)
 			info, err = us.tenantInfo(name, t, value)
 		}
 		return err
@@ -137,7 +135,7 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int, ttl ti
 		return "", time.Time{}, err
 	}
 	sum := sha256.Sum256([]byte(code))
-	err = us.update(ctx, []store.RecordPut{{Table: store.Invitations, Tenant: t, Key: sum[:], Value: value, Check: true}})
+	err = us.txs.Update(ctx, store.RecordPut{Table: store.Invitations, Tenant: t, Key: sum[:], Value: value, Check: true})
 	return code, expires, err
 }
 
@@ -147,7 +145,7 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int, ttl ti
 // Codes: forbidden, user_exists. Spec: P-11.1, P-8.9.
 func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer) error {
 	sum := sha256.Sum256([]byte(n.Invitation))
-	value, err := c.record(ctx, store.Invitations, t, sum[:]) // the same work for every tenant
+	value, err := c.Record(ctx, store.Invitations, t, sum[:]) // the same work for every tenant
 	if err != nil {
 		return err
 	}
@@ -182,11 +180,11 @@ func (c *change) useInvitation(t im.Tenant, key, value []byte) (err error) {
 		return registrationClosed()
 	}
 	if rec.Uses--; rec.Uses == 0 {
-		c.put(store.Invitations, t, key, nil)
+		c.Put(store.Invitations, t, key, nil)
 		return nil
 	}
 	if value, err = rec.MarshalVT(); err == nil {
-		c.put(store.Invitations, t, key, value)
+		c.Put(store.Invitations, t, key, value)
 	}
 	return err
 }

@@ -2,18 +2,18 @@ package user_test
 
 import (
 	"context"
+	"github.com/petrel-im/petrel/internal/operator"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/user"
 )
 
 func (w *world) setup() string {
 	w.t.Helper()
-	code, err := w.users.OpenSetup(context.Background())
+	code, err := w.operators.OpenSetup(context.Background())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -22,15 +22,15 @@ func (w *world) setup() string {
 
 func (w *world) wantClosed(what, code string) {
 	w.t.Helper()
-	if key, err := w.users.Redeem(context.Background(), code); err == nil || im.CodeOf(err) != im.CodeSetupClosed || key != "" {
+	if key, err := w.operators.Redeem(context.Background(), code); err == nil || im.CodeOf(err) != im.CodeSetupClosed || key != "" {
 		w.t.Errorf("%s: %q, %v; want %s", what, key, err, im.CodeSetupClosed)
 	}
 }
 
 func (w *world) wantAdmin(key string, want bool) {
 	w.t.Helper()
-	k, err := w.users.AuthenticateKey(context.Background(), key)
-	if got := err == nil && k.Covers(user.ScopeAdmin); got != want || err != nil && im.CodeOf(err) != im.CodeUnauthenticated {
+	k, err := w.operators.AuthenticateKey(context.Background(), key)
+	if got := err == nil && k.Covers(operator.ScopeAdmin); got != want || err != nil && im.CodeOf(err) != im.CodeUnauthenticated {
 		w.t.Errorf("%q is the admin key %+v, %v; want %t", key, k, err, want)
 	}
 }
@@ -45,7 +45,7 @@ func TestSetupCodeMakesOneKey(t *testing.T) {
 			w.wantClosed("wrong code", bad)
 		}
 	}
-	key, err := w.users.Redeem(context.Background(), code) // wrong ones have not used it up
+	key, err := w.operators.Redeem(context.Background(), code) // wrong ones have not used it up
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestSetupCodeRedeemedByManyAtOnceWorksOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		keys := make([]string, 16)
 		for i := range keys {
-			wg.Go(func() { keys[i], _ = w.users.Redeem(context.Background(), code) }) // who loses gets no key
+			wg.Go(func() { keys[i], _ = w.operators.Redeem(context.Background(), code) }) // who loses gets no key
 		}
 		wg.Wait()
 		n := 0
@@ -89,11 +89,11 @@ func TestSetupCodeRedeemedByManyAtOnceWorksOnce(t *testing.T) {
 func TestSetupCodeEndsWithItsTime(t *testing.T) {
 	w := newWorld(t)
 	code := w.setup()
-	w.pass(user.SetupTime)
+	w.pass(operator.SetupTime)
 	w.wantClosed("expired", code)
 	code = w.setup()
-	w.pass(user.SetupTime - time.Millisecond)
-	if _, err := w.users.Redeem(context.Background(), code); err != nil {
+	w.pass(operator.SetupTime - time.Millisecond)
+	if _, err := w.operators.Redeem(context.Background(), code); err != nil {
 		t.Errorf("a millisecond before its end: %v", err)
 	}
 }
@@ -108,14 +108,14 @@ func TestNewSetupCodeEndsTheOneBefore(t *testing.T) {
 	}
 	w.wantClosed("of another start", zero)
 	w.wantClosed("replaced", one)
-	if _, err := w.users.Redeem(context.Background(), two); err != nil {
+	if _, err := w.operators.Redeem(context.Background(), two); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestOnlyAdminKeysAreAdminKeys(t *testing.T) {
 	w := newWorld(t)
-	key, err := w.users.Redeem(context.Background(), w.setup())
+	key, err := w.operators.Redeem(context.Background(), w.setup())
 	if err != nil {
 		t.Fatal(err)
 	}

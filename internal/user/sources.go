@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/petrel-im/petrel/internal/idp"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 // source is that of the users whom the identity provider names.
-func (v *verifier) source() string { return byJWT + v.issuer }
+func source(p *idp.Provider) string { return byJWT + p.Issuer }
 
 // speaksFor tells whether a source may log a user in. The operator may speak for
 // everybody, and whoever the operator made is named by the identity provider that the
@@ -34,13 +35,13 @@ func speaksFor(source string, u *storepb.User) bool {
 // ends the sessions with revoked: the operator cannot know who registered the name. Codes:
 // unsupported, no_user. Spec: P-11.6.
 func (us *Users) Link(ctx context.Context, a im.Account, keepPassword bool) (Info, error) {
-	provider := us.jwt.Load()
+	provider := us.idp.Load()
 	if provider == nil {
 		return Info{}, im.Errorf(im.CodeUnsupported, "no identity provider is configured")
 	}
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
-		if !slices.Contains(u.Linked, provider.source()) {
-			u.Linked = append(u.Linked, provider.source())
+		if !slices.Contains(u.Linked, source(provider)) {
+			u.Linked = append(u.Linked, source(provider))
 		}
 		if keepPassword {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/transaction"
 )
 
 // DefaultTenantName is the tenant that needs no configuration.
@@ -22,22 +23,11 @@ var lastTenant = []byte("tenant")
 // readTenants reads all tenants, and returns the highest number.
 func (us *Users) readTenants(ctx context.Context) (im.Tenant, error) {
 	last := im.DefaultTenant
-	var bad error
-	err := us.store.Records(ctx, store.Tenants, 0, nil, func(_, value []byte) bool {
-		var t storepb.Tenant
-		if bad = t.UnmarshalVT(value); bad == nil {
-			us.knowTenant(t.Name, im.Tenant(t.Number))
-			last = max(last, im.Tenant(t.Number))
-		}
-		return bad == nil
+	err := transaction.Each(ctx, us.store, "tenant", store.Tenants, 0, nil, func(_, _ []byte, t *storepb.Tenant) {
+		us.knowTenant(t.Name, im.Tenant(t.Number))
+		last = max(last, im.Tenant(t.Number))
 	})
-	if err == nil && bad != nil {
-		err = store.ErrCorrupt
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read tenants: %w", err)
-	}
-	return last, nil
+	return last, err
 }
 
 func (us *Users) knowTenant(name string, t im.Tenant) {
@@ -63,13 +53,13 @@ func (us *Users) Tenant(ctx context.Context, name string) (im.Tenant, error) {
 			return 0, err
 		}
 		if value != nil {
-			return us.parseTenant(name, value)
+			return us.tenantOf(name, value)
 		}
 	}
 	return 0, im.Errorf(im.CodeInvalid, "there is no tenant %.40q", name)
 }
 
-func (us *Users) parseTenant(name string, value []byte) (im.Tenant, error) {
+func (us *Users) tenantOf(name string, value []byte) (im.Tenant, error) {
 	var t storepb.Tenant
 	if t.UnmarshalVT(value) != nil || t.Name != name {
 		return 0, fmt.Errorf("read tenant %s: %w", name, store.ErrCorrupt)
@@ -87,10 +77,10 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 	if !im.IsTenantName(name) {
 		return 0, im.Errorf(im.CodeInvalid, "a tenant's name has 1 to %d letters, digits and _ @ + -", im.MaxTenantName)
 	}
-	err = us.change(ctx, []im.Account{server}, func(c *change) error {
-		value, err := c.record(ctx, store.Tenants, 0, []byte(name))
+	err = us.change(ctx, []im.Account{transaction.Server}, func(c *change) error {
+		value, err := c.Record(ctx, store.Tenants, 0, []byte(name))
 		if err == nil && value != nil {
-			t, err = us.parseTenant(name, value)
+			t, err = us.tenantOf(name, value)
 			return err
 		}
 		if err == nil {
@@ -99,7 +89,7 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 		if err == nil {
 			value, err = (&storepb.Tenant{Number: uint32(t), Name: name}).MarshalVT()
 		}
-		c.put(store.Tenants, 0, []byte(name), value)
+		c.Put(store.Tenants, 0, []byte(name), value)
 		return err
 	})
 	if err != nil {
@@ -112,7 +102,7 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 // nextTenant gives out a number. Two tenants with one number would see each
 // other: who gives out the same one on another node fails at the setting.
 func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
-	value, err := c.record(ctx, store.Settings, 0, lastTenant)
+	value, err := c.Record(ctx, store.Settings, 0, lastTenant)
 	if err != nil {
 		return 0, err
 	}
@@ -124,7 +114,7 @@ func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
 		last = max(last, im.Tenant(binary.BigEndian.Uint32(value)))
 	}
 	last++
-	c.put(store.Settings, 0, lastTenant, binary.BigEndian.AppendUint32(nil, uint32(last)))
+	c.Put(store.Settings, 0, lastTenant, binary.BigEndian.AppendUint32(nil, uint32(last)))
 	return last, nil
 }
 

@@ -5,23 +5,22 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/transaction"
 )
 
 // Prefixes make tokens recognisable to secret scanners.
 const (
 	tokenPrefix   = "pt_"
 	refreshPrefix = "pr_"
-	keyPrefix     = "pk_"
 )
 
-// maxToken is the longest token that is looked at, in bytes.
-const maxToken = 256
+// MaxToken is the longest token that is looked at, in bytes.
+const MaxToken = 256
 
 // secret returns 256 random bits as text.
 func secret() string {
@@ -50,7 +49,7 @@ func (us *Users) cutToken(ctx context.Context, token, prefix string) (a im.Accou
 	body, ok := strings.CutPrefix(token, prefix)
 	tenantName, rest, ok2 := strings.Cut(body, ".")
 	dot := strings.LastIndexByte(rest, '.')
-	if !ok || !ok2 || dot <= 0 || len(token) > maxToken || tenantName == "" {
+	if !ok || !ok2 || dot <= 0 || len(token) > MaxToken || tenantName == "" {
 		return im.Account{}, "", "", false, nil
 	}
 	t, err := us.Tenant(ctx, tenantName)
@@ -66,12 +65,8 @@ func (us *Users) cutToken(ctx context.Context, token, prefix string) (a im.Accou
 func (us *Users) lookUp(ctx context.Context, t im.Tenant, token string) (*storepb.Token, error) {
 	sum := sha256.Sum256([]byte(token))
 	value, err := us.store.Record(ctx, store.Tokens, t, sum[:])
-	if err != nil || value == nil {
+	if err != nil {
 		return nil, err
 	}
-	rec := &storepb.Token{}
-	if err := rec.UnmarshalVT(value); err != nil {
-		return nil, fmt.Errorf("read token: %w", store.ErrCorrupt)
-	}
-	return rec, nil
+	return transaction.Parse[storepb.Token]("token", value)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"github.com/petrel-im/petrel/internal/operator"
+	hashing "github.com/petrel-im/petrel/internal/password"
 	"io"
 	"strings"
 	"sync"
@@ -103,18 +105,20 @@ func (s *slow) hold() (open func()) {
 }
 
 // cheap is the work of the hashes of most tests: the least that argon2 takes.
-var cheap = user.Work{Memory: 8, Time: 1, Threads: 1}
+var cheap = hashing.Work{Memory: 8, Time: 1, Threads: 1}
 
 // world is the accounts of a store in memory, or of a database.
 type world struct {
-	t     testing.TB
-	fs    vfs.FS
-	dsn   string // of the database; "": there is none
-	store *slow
-	users *user.Users
-	o     user.Options // but for Now
-	mu    sync.Mutex
-	now   time.Time
+	t         testing.TB
+	fs        vfs.FS
+	dsn       string // of the database; "": there is none
+	store     *slow
+	users     *user.Users
+	operators *operator.Operators
+	shared    bool         // the operators are those of one of several nodes
+	o         user.Options // but for Now
+	mu        sync.Mutex
+	now       time.Time
 }
 
 func newWorld(t testing.TB) *world {
@@ -146,6 +150,11 @@ func (w *world) open() {
 	if w.users, err = user.New(context.Background(), w.o, w.store); err != nil {
 		w.t.Fatal(err)
 	}
+	w.operators = w.newOperators(w.users)
+}
+
+func (w *world) newOperators(us *user.Users) *operator.Operators {
+	return operator.New(operator.Options{Now: w.o.Now, Logins: w.o.Rates.Logins, LoginsPerIP: w.o.Rates.LoginsPerIP, Shared: w.shared}, w.store, us)
 }
 
 func (w *world) close() {
@@ -468,11 +477,11 @@ func TestTenantOfACallerWhoWentAwayKeepsItsNumber(t *testing.T) {
 // Nothing that was shown once is on the disk, in no file of the store.
 func TestSecretsAreNotStored(t *testing.T) {
 	w := newWorld(t)
-	code, err := w.users.OpenSetup(context.Background())
+	code, err := w.operators.OpenSetup(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := w.users.Redeem(context.Background(), code)
+	key, err := w.operators.Redeem(context.Background(), code)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,15 +532,18 @@ func each(t *testing.T, fs vfs.FS, dir string, f func(name string, b []byte)) {
 
 // A disk that does not answer holds up changes, not logins.
 func TestLoginDoesNotWaitForAChange(t *testing.T) {
-	for name, change := range map[string]func(us *user.Users, code string) error{
-		"revoke": func(us *user.Users, _ string) error { return us.Revoke(context.Background(), alice) },
-		"tenant": func(us *user.Users, _ string) error {
-			_, err := us.EnsureTenant(context.Background(), "new")
+	for name, change := range map[string]func(w *world, code string) error{
+		"revoke": func(w *world, _ string) error { return w.users.Revoke(context.Background(), alice) },
+		"tenant": func(w *world, _ string) error {
+			_, err := w.users.EnsureTenant(context.Background(), "new")
 			return err
 		},
-		"redeem": func(us *user.Users, code string) error { _, err := us.Redeem(context.Background(), code); return err },
-		"create": func(us *user.Users, _ string) error {
-			_, err := us.Create(context.Background(), "", []im.User{"bob"})
+		"redeem": func(w *world, code string) error {
+			_, err := w.operators.Redeem(context.Background(), code)
+			return err
+		},
+		"create": func(w *world, _ string) error {
+			_, err := w.users.Create(context.Background(), "", []im.User{"bob"})
 			return err
 		},
 	} {
@@ -539,13 +551,13 @@ func TestLoginDoesNotWaitForAChange(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				token := w.token("", "alice")
-				code, err := w.users.OpenSetup(context.Background())
+				code, err := w.operators.OpenSetup(context.Background())
 				if err != nil {
 					t.Fatal(err)
 				}
 				open := w.store.hold()
 				changed := make(chan error, 1)
-				go func() { changed <- change(w.users, code) }()
+				go func() { changed <- change(w, code) }()
 				<-w.store.in
 				login := make(chan error, 1)
 				go func() { _, err := w.users.Authenticate(context.Background(), token); login <- err }()

@@ -1,19 +1,19 @@
-// Package user keeps the accounts: tenants, users, access tokens, admin keys
-// and the one-time setup code. Secrets are stored as SHA-256 only.
+// Package user keeps the accounts: tenants, users, their devices and access tokens. Secrets are stored as SHA-256 only.
 package user
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/idp"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/password"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/transaction"
 )
 
 // Users are the accounts of all tenants.
@@ -24,15 +24,14 @@ type Users struct {
 	log    *slog.Logger
 	now    func() time.Time
 	o      Options
-	jwt    atomic.Pointer[verifier] // nil: none is configured
-	hasher hasher
+	idp    atomic.Pointer[idp.Provider] // nil: none is configured
 	rates  rates
+	txs    *transaction.Manager
 
-	turns *turns
+	Passwords *password.Passwords
 
-	mu      sync.Mutex           // tier 0; guards the fields below
+	mu      sync.Mutex           // tier 0; guards the field below
 	tenants map[string]im.Tenant // those that were met; none ever changes
-	setup   []byte               // SHA-256 of the last setup code made here
 }
 
 // New opens the accounts of a store. Until ctx ends, the keys of an identity provider
@@ -40,18 +39,20 @@ type Users struct {
 func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	o.fill()
 	us := &Users{
-		store: st, secret: st.Info().Secret, ids: im.NewIDs(st.Info().Secret), log: o.Log, now: o.Now, o: o, hasher: newHasher(cmp.Or(o.PasswordWork, today)),
-		turns: newTurns(), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
+		store: st, secret: st.Info().Secret, ids: im.NewIDs(st.Info().Secret), log: o.Log, now: o.Now, o: o,
+		txs: transaction.New(st), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
 	}
-	if err := checkStolen(o.StolenPasswords); err != nil {
+	var err error
+	if us.Passwords, err = password.New(o.PasswordWork, o.StolenPasswords, reserved); err != nil {
 		return nil, err
 	}
 	if o.JWT != nil {
-		v, err := newVerifier(ctx, o.Log, o.JWT)
+		us.o.JWT.Tenant = named(o.JWT.Tenant)
+		p, err := idp.New(ctx, o.Log, o.JWT)
 		if err != nil {
 			return nil, err
 		}
-		us.jwt.Store(v)
+		us.idp.Store(p)
 	}
 	if _, err := us.readTenants(ctx); err != nil {
 		return nil, err
@@ -70,19 +71,20 @@ func (us *Users) read(ctx context.Context, a im.Account) (*storepb.User, error) 
 	if err != nil {
 		return nil, err
 	}
-	return parseUser(a, value)
+	return transaction.Parse[storepb.User]("user", value)
 }
 
-// parseUser reads a user's record; nil: there is none.
-func parseUser(a im.Account, value []byte) (*storepb.User, error) {
-	if value == nil {
-		return nil, nil
+// NewJWTKey reads another key of the identity provider, as Options.JWT.Key. use takes it
+// over: from then on the former one is worth nothing. The other options stay, and none of
+// them is KeysURL.
+func (us *Users) NewJWTKey(ctx context.Context, key []byte) (use func(), err error) {
+	o := *us.o.JWT
+	o.Key = key
+	p, err := idp.New(ctx, us.log, &o)
+	if err != nil {
+		return nil, err
 	}
-	u := &storepb.User{}
-	if err := u.UnmarshalVT(value); err != nil {
-		return nil, fmt.Errorf("read user %s: %w", a, store.ErrCorrupt)
-	}
-	return u, nil
+	return func() { us.idp.Store(p) }, nil
 }
 
 // Issued is a fresh access token. It is not kept anywhere in clear.

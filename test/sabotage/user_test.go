@@ -4,13 +4,13 @@ var userRules = []rule{
 	{
 		name:    "write-unchecked",
 		holds:   "a change does not write over what another node wrote since it read",
-		patches: []patch{{"internal/user/change.go", `Check: read,`, `Check: read && false,`}},
+		patches: []patch{{"internal/transaction/transaction.go", `Check: read,`, `Check: read && false,`}},
 		guards:  []guard{{"internal/user", "^TestF11LoginsOnTwoNodes"}},
 	},
 	{
 		name:    "strangers-use-up-tries",
 		holds:   "strangers do not lock a known device out",
-		patches: []patch{{"internal/user/rates.go", `if known && us.rates.people.of.Take(now, who, limit) == nil {`, `if false {`}},
+		patches: []patch{{"internal/user/rates.go", `if known && us.rates.people.Of.Take(now, who, limit) == nil {`, `if false {`}},
 		guards:  []guard{{"internal/user", "^TestStrangersDoNotLockAKnownDeviceOut$"}},
 	},
 	{
@@ -54,43 +54,43 @@ var userRules = []rule{
 	{
 		name:    "log-jwts-of-strangers",
 		holds:   "the log says nothing of a JWT that a stranger has made",
-		patches: []patch{{"internal/user/login.go", `if isSigned(err) {`, `if true {`}},
+		patches: []patch{{"internal/user/login.go", `if idp.IsSigned(err) {`, `if true {`}},
 		guards:  []guard{{"internal/user", "^TestLogSaysWhyASignedJWTIsRefused$"}},
 	},
 	{
 		name:    "refuse-jwts-in-silence",
 		holds:   "the log says why a JWT is refused that the provider has signed",
-		patches: []patch{{"internal/user/login.go", `if isSigned(err) {`, `if false {`}},
+		patches: []patch{{"internal/user/login.go", `if idp.IsSigned(err) {`, `if false {`}},
 		guards:  []guard{{"internal/user", "^TestLogSaysWhyASignedJWTIsRefused$"}},
 	},
 	{
 		name:    "crit-ignored",
 		holds:   "a JWT with an unknown extension is refused",
-		patches: []patch{{"internal/user/jwt.go", `if _, ok := t.Header["crit"]; ok {`, `if _, ok := t.Header["crit"]; ok && false {`}},
+		patches: []patch{{"internal/idp/jwt.go", `if _, ok := t.Header["crit"]; ok {`, `if _, ok := t.Header["crit"]; ok && false {`}},
 		guards:  []guard{{"internal/user", "^TestExchangeRefusesUnknownExtensions$"}},
 	},
 	{
 		name:    "claims-in-any-case",
 		holds:   "names of claims are told apart by their case",
-		patches: []patch{{"internal/user/jwt.go", `if exp, err := c.GetExpirationTime();`, `for k, v := range c { c[strings.ToLower(k)] = v }; if exp, err := c.GetExpirationTime();`}},
+		patches: []patch{{"internal/idp/jwt.go", `if exp, err := c.GetExpirationTime();`, `for k, v := range c { c[strings.ToLower(k)] = v }; if exp, err := c.GetExpirationTime();`}},
 		guards:  []guard{{"internal/user", "^TestNamesInAJWTAreExact$"}},
 	},
 	{
 		name:    "names-twice",
 		holds:   "a JWT in which a name occurs twice is refused",
-		patches: []patch{{"internal/user/jwt.go", `if seen[name] {`, `if seen[name] && false {`}},
+		patches: []patch{{"internal/idp/jwt.go", `if seen[name] {`, `if seen[name] && false {`}},
 		guards:  []guard{{"internal/user", "^TestNamesInAJWTAreExact$"}},
 	},
 	{
 		name:    "any-typ",
 		holds:   "what a provider signs for something else logs nobody in",
-		patches: []patch{{"internal/user/jwt.go", `if typ, ok := t.Header["typ"]; ok {`, `if typ, ok := t.Header["typ"]; ok && false {`}},
+		patches: []patch{{"internal/idp/jwt.go", `if typ, ok := t.Header["typ"]; ok {`, `if typ, ok := t.Header["typ"]; ok && false {`}},
 		guards:  []guard{{"internal/user", "^TestNamesInAJWTAreExact$"}},
 	},
 	{
 		name:    "jwt-outlives-revocation",
 		holds:   "a JWT from before a revocation logs nobody in",
-		patches: []patch{{"internal/user/jwt.go", `return u.RevokedMs > 0 &&`, `return false && u.RevokedMs > 0 &&`}},
+		patches: []patch{{"internal/idp/jwt.go", `return revokedMs > 0 &&`, `return false && revokedMs > 0 &&`}},
 		guards:  []guard{{"internal/user", "^TestRevocationEndsTheJWTsOfBefore$"}},
 	},
 	{
@@ -114,14 +114,14 @@ var userRules = []rule{
 	{
 		name:    "weak-logins",
 		holds:   "a JWT is taken only if the login at the provider was as strong as the operator asks",
-		patches: []patch{{"internal/user/jwt.go", `if !slices.Contains(amr, any(m)) {`, `if false && !slices.Contains(amr, any(m)) {`}},
+		patches: []patch{{"internal/idp/jwt.go", `if !slices.Contains(amr, any(m)) {`, `if false && !slices.Contains(amr, any(m)) {`}},
 		guards:  []guard{{"internal/user", "^TestExchangeAsksForTheStrengthOfALogin$"}},
 	},
 	{
 		name:    "stolen-passwords",
 		holds:   "a password in the operator's file of stolen ones is refused",
-		patches: []patch{{"internal/user/leakedpasswords.go", `case line[:hashDigits] < want:`, `case line[:hashDigits] <= want:`}, {"internal/user/leakedpasswords.go", `case line[:hashDigits] == want:`, `case false:`}},
-		guards:  []guard{{"internal/user", "^TestStolenPasswordsAreRefused$"}},
+		patches: []patch{{"internal/password/stolen.go", `case line[:hashDigits] < want:`, `case line[:hashDigits] <= want:`}, {"internal/password/stolen.go", `case line[:hashDigits] == want:`, `case false:`}},
+		guards:  []guard{{"internal/password", "^TestStolenPasswordsAreRefused$"}},
 	},
 	{
 		name:    "one-script",
@@ -138,7 +138,7 @@ var userRules = []rule{
 	{
 		name:    "keys-without-end",
 		holds:   "of an answer with keys no more than a mebibyte is read",
-		patches: []patch{{"internal/user/keyset.go", `res.Body = http.MaxBytesReader(nil, res.Body, maxKeySet)`, `res.Body = http.MaxBytesReader(nil, res.Body, maxKeySet<<20)`}},
+		patches: []patch{{"internal/idp/keyset.go", `res.Body = http.MaxBytesReader(nil, res.Body, maxKeySet)`, `res.Body = http.MaxBytesReader(nil, res.Body, maxKeySet<<20)`}},
 		guards:  []guard{{"internal/user", "^TestKeysOfAnEndlessAnswerAreNotTaken$"}},
 	},
 	{
@@ -165,13 +165,13 @@ var userRules = []rule{
 	{
 		name:    "sessions-of-a-namesake",
 		holds:   "an operator has no session of a removed one of the same name",
-		patches: []patch{{"internal/user/operators.go", `c.put(store.OperatorSessions, 0, s.sum, nil)`, ``}},
+		patches: []patch{{"internal/operator/operators.go", `c.Put(store.OperatorSessions, 0, s.sum, nil)`, ``}},
 		guards:  []guard{{"internal/user", "^TestOperatorOfTheSameNameFindsNoSession$"}},
 	},
 	{
 		name:    "all-strangers-wait",
 		holds:   "only so many logins wait for their turn",
-		patches: []patch{{"internal/user/rates.go", `if l.delayed.Add(1) > maxDelayed {`, `if l.delayed.Add(1) > 1000*maxDelayed {`}},
-		guards:  []guard{{"internal/user", "^TestLoginsThatWaitForTheirTurnAreBounded$"}},
+		patches: []patch{{"internal/password/attempts.go", `if l.delayed.Add(1) > maxDelayed {`, `if l.delayed.Add(1) > 1000*maxDelayed {`}},
+		guards:  []guard{{"internal/password", "^TestLoginsThatWaitForTheirTurnAreBounded$"}},
 	},
 }

@@ -1,24 +1,89 @@
-package user
+// Package operator keeps who runs the server: operators (operators.go) with a second factor (totp.go) and their sessions
+// (sessions.go), admin keys (keys.go), and the one-time code of the first start (setup.go). Secrets are stored
+// as SHA-256 only.
+package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
-	"fmt"
+	"encoding/base64"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/password"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/transaction"
+	"github.com/petrel-im/petrel/internal/user"
 )
 
 // An operator is a person with a name, a password and a second factor, unlike an admin
 // key, which is whoever has it. They get in with a one-time code: that of the setup link,
 // or one that another operator made for them. Spec: P-10.10.
+
+// Operators are those who run the server: people with a name, a password and a second factor, and admin keys.
+type Operators struct {
+	o        Options
+	store    store.Store
+	txs      *transaction.Manager
+	users    *user.Users
+	attempts password.Attempts // to log in
+
+	mu    sync.Mutex // tier 0; guards the field below
+	setup []byte     // SHA-256 of the last setup code made here
+}
+
+// Options tune Operators.
+type Options struct {
+	Now         func() time.Time // nil: the wall clock
+	Logins      int              // to one name in a minute, from one address; 0: 5, negative: no limit
+	LoginsPerIP int              // from one address in a minute; 0: 20, negative: no limit
+
+	// Shared: other nodes work on the store too, and each may show a setup code.
+	Shared bool
+}
+
+// New opens the operators of a store.
+func New(o Options, st store.Store, users *user.Users) *Operators {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Logins, o.LoginsPerIP = cmp.Or(o.Logins, 5), cmp.Or(o.LoginsPerIP, 20)
+	return &Operators{o: o, store: st, txs: transaction.New(st), users: users}
+}
+
+// change is one change of operators and keys.
+type change struct {
+	*transaction.Tx
+	os *Operators
+}
+
+func (os *Operators) begin() *change { return &change{os.txs.Begin(), os} }
+
+// change makes a change. Codes: those of f, disk_full, store_stalled, overloaded.
+func (os *Operators) change(ctx context.Context, f func(*change) error) error {
+	_, err := os.txs.Do(ctx, []im.Account{transaction.Server}, func(tx *transaction.Tx) error { return f(&change{tx, os}) })
+	return err
+}
+
+func (os *Operators) nowMs() uint64 { return uint64(os.o.Now().UnixMilli()) }
+
+// secret returns 256 random bits as text.
+func secret() string { return base64.RawURLEncoding.EncodeToString(random(32)) }
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
 
 // enrollTime is how long a code for an operator is valid.
 const enrollTime = 24 * time.Hour
@@ -48,45 +113,43 @@ func checkOperatorName(name string) error {
 }
 
 // OperatorExists tells whether there is an operator of a name.
-func (us *Users) OperatorExists(ctx context.Context, name string) (bool, error) {
+func (os *Operators) OperatorExists(ctx context.Context, name string) (bool, error) {
 	if checkOperatorName(name) != nil {
 		name = "?" // the same work for every name
 	}
-	value, err := us.store.Record(ctx, store.Operators, 0, []byte(name))
+	value, err := os.store.Record(ctx, store.Operators, 0, []byte(name))
 	return value != nil, err
 }
 
 // operator reads an operator's record; nil: there is none.
 func (c *change) operator(ctx context.Context, name string) (*storepb.Operator, error) {
-	value, err := c.record(ctx, store.Operators, 0, []byte(name))
+	value, err := c.Record(ctx, store.Operators, 0, []byte(name))
 	if err != nil {
 		return nil, err
 	}
-	return parseOperator(value)
+	return transaction.Parse[storepb.Operator]("operator", value)
 }
 
-func parseOperator(value []byte) (*storepb.Operator, error) {
-	if value == nil {
-		return nil, nil
+// mustOperator is operator for one who has to be there. Codes: no_operator.
+func (c *change) mustOperator(ctx context.Context, name string) (*storepb.Operator, error) {
+	o, err := c.operator(ctx, name)
+	if err == nil && o == nil {
+		err = im.Errorf(im.CodeNoOperator, "there is no operator %.64q", name)
 	}
-	o := &storepb.Operator{}
-	if err := o.UnmarshalVT(value); err != nil {
-		return nil, fmt.Errorf("read operator: %w", store.ErrCorrupt)
-	}
-	return o, nil
+	return o, err
 }
 
 func (c *change) putOperator(name string, o *storepb.Operator) error {
 	value, err := o.MarshalVT()
-	c.put(store.Operators, 0, []byte(name), value)
+	c.Put(store.Operators, 0, []byte(name), value)
 	return err
 }
 
 // describeOperator is o without its sessions.
-func (us *Users) describeOperator(ctx context.Context, name string, o *storepb.Operator) (Operator, error) {
-	tenant, err := us.TenantName(ctx, im.Tenant(o.Tenant))
+func (os *Operators) describeOperator(ctx context.Context, name string, o *storepb.Operator) (Operator, error) {
+	tenant, err := os.users.TenantName(ctx, im.Tenant(o.Tenant))
 	d := Operator{Name: name, Scopes: o.Scopes, TenantName: tenant, Created: at(o.CreatedMs), Enrolled: o.Password != "", Disabled: o.Disabled, LoggedIn: at(o.LoggedInMs)}
-	if len(o.Code) > 0 && o.CodeExpiresMs > us.nowMs() {
+	if len(o.Code) > 0 && o.CodeExpiresMs > os.nowMs() {
 		d.CodeExpires = at(o.CodeExpiresMs)
 	}
 	return d, err
@@ -101,20 +164,20 @@ func at(ms uint64) time.Time {
 }
 
 // Operators lists the operators by name.
-func (us *Users) Operators(ctx context.Context) ([]Operator, error) {
-	sessions, err := us.operatorSessions(ctx)
+func (os *Operators) Operators(ctx context.Context) ([]Operator, error) {
+	sessions, err := os.operatorSessions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := us.operatorRecords(ctx)
+	all, err := os.operatorRecords(ctx)
 	var list []Operator
 	for _, o := range all {
 		var d Operator
 		if err == nil {
-			d, err = us.describeOperator(ctx, o.name, o.Operator)
+			d, err = os.describeOperator(ctx, o.name, o.Operator)
 		}
 		for _, s := range sessions {
-			if s.Operator == o.name && s.Epoch == o.Epoch && us.lasts(s.OperatorSession) {
+			if s.Operator == o.name && s.Epoch == o.Epoch && os.lasts(s.OperatorSession) {
 				d.Sessions++
 			}
 		}
@@ -129,23 +192,16 @@ type namedOperator struct {
 	*storepb.Operator
 }
 
-func (us *Users) operatorRecords(ctx context.Context) (all []namedOperator, err error) {
-	var bad error
-	err = us.store.Records(ctx, store.Operators, 0, nil, func(key, value []byte) bool {
-		var o *storepb.Operator
-		o, bad = parseOperator(bytes.Clone(value))
+func (os *Operators) operatorRecords(ctx context.Context) (all []namedOperator, err error) {
+	err = transaction.Each(ctx, os.store, "operator", store.Operators, 0, nil, func(key, _ []byte, o *storepb.Operator) {
 		all = append(all, namedOperator{string(key), o})
-		return bad == nil
 	})
-	if err == nil {
-		err = bad
-	}
 	return all, err
 }
 
 // CreateOperator makes a code with which somebody becomes an operator. Codes: invalid,
 // operator_exists.
-func (us *Users) CreateOperator(ctx context.Context, name, tenantName string, of []string) (code string, made Operator, err error) {
+func (os *Operators) CreateOperator(ctx context.Context, name, tenantName string, of []string) (code string, made Operator, err error) {
 	if err := checkOperatorName(name); err != nil {
 		return "", Operator{}, err
 	}
@@ -155,12 +211,12 @@ func (us *Users) CreateOperator(ctx context.Context, name, tenantName string, of
 	}
 	tenant := im.Tenant(0)
 	if tenantName != "" {
-		if tenant, err = us.EnsureTenant(ctx, tenantName); err != nil {
+		if tenant, err = os.users.EnsureTenant(ctx, tenantName); err != nil {
 			return "", Operator{}, err
 		}
 	}
 	code = secret()
-	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+	err = os.change(ctx, func(c *change) error {
 		o, err := c.operator(ctx, name)
 		if err == nil && o != nil {
 			err = im.Errorf(im.CodeOperatorExists, "there is an operator %s", name)
@@ -168,9 +224,9 @@ func (us *Users) CreateOperator(ctx context.Context, name, tenantName string, of
 		if err != nil {
 			return err
 		}
-		o = &storepb.Operator{CreatedMs: us.nowMs(), Scopes: of, Tenant: uint32(tenant)}
+		o = &storepb.Operator{CreatedMs: os.nowMs(), Scopes: of, Tenant: uint32(tenant)}
 		c.openCode(o, code)
-		if made, err = us.describeOperator(ctx, name, o); err != nil {
+		if made, err = os.describeOperator(ctx, name, o); err != nil {
 			return err
 		}
 		return c.putOperator(name, o)
@@ -180,23 +236,20 @@ func (us *Users) CreateOperator(ctx context.Context, name, tenantName string, of
 
 func (c *change) openCode(o *storepb.Operator, code string) {
 	sum := sha256.Sum256([]byte(code))
-	o.Code, o.CodeExpiresMs = sum[:], uint64(c.us.now().Add(enrollTime).UnixMilli())
+	o.Code, o.CodeExpiresMs = sum[:], uint64(c.os.o.Now().Add(enrollTime).UnixMilli())
 }
 
 // changeOperator changes an operator's record. Codes: no_operator.
-func (us *Users) changeOperator(ctx context.Context, name string, f func(*change, *storepb.Operator) error) (now Operator, err error) {
-	err = us.change(ctx, []im.Account{server}, func(c *change) error {
-		o, err := c.operator(ctx, name)
-		if err == nil && o == nil {
-			err = im.Errorf(im.CodeNoOperator, "there is no operator %.64q", name)
-		}
+func (os *Operators) changeOperator(ctx context.Context, name string, f func(*change, *storepb.Operator) error) (now Operator, err error) {
+	err = os.change(ctx, func(c *change) error {
+		o, err := c.mustOperator(ctx, name)
 		if err == nil {
 			err = f(c, o)
 		}
 		if err != nil {
 			return err
 		}
-		if now, err = us.describeOperator(ctx, name, o); err != nil {
+		if now, err = os.describeOperator(ctx, name, o); err != nil {
 			return err
 		}
 		return c.putOperator(name, o)
@@ -206,14 +259,14 @@ func (us *Users) changeOperator(ctx context.Context, name string, f func(*change
 
 // ChangeOperator changes the scopes of an operator (nil: not) and whether they may log in,
 // and ends their sessions. was is what they were. Codes: invalid, no_operator.
-func (us *Users) ChangeOperator(ctx context.Context, name string, of []string, disabled bool) (was, now Operator, err error) {
+func (os *Operators) ChangeOperator(ctx context.Context, name string, of []string, disabled bool) (was, now Operator, err error) {
 	if len(of) > 0 {
 		if of, err = checkScopes(of); err != nil {
 			return Operator{}, Operator{}, err
 		}
 	}
-	now, err = us.changeOperator(ctx, name, func(_ *change, o *storepb.Operator) (err error) {
-		if was, err = us.describeOperator(ctx, name, o); err != nil {
+	now, err = os.changeOperator(ctx, name, func(_ *change, o *storepb.Operator) (err error) {
+		if was, err = os.describeOperator(ctx, name, o); err != nil {
 			return err
 		}
 		if len(of) > 0 {
@@ -228,9 +281,9 @@ func (us *Users) ChangeOperator(ctx context.Context, name string, of []string, d
 
 // ResetOperator makes a code with which an operator chooses a password and a second factor
 // anew; until then they cannot log in. Codes: no_operator.
-func (us *Users) ResetOperator(ctx context.Context, name string) (code string, now Operator, err error) {
+func (os *Operators) ResetOperator(ctx context.Context, name string) (code string, now Operator, err error) {
 	code = secret()
-	now, err = us.changeOperator(ctx, name, func(c *change, o *storepb.Operator) error {
+	now, err = os.changeOperator(ctx, name, func(c *change, o *storepb.Operator) error {
 		o.Password, o.Secret, o.Spent = "", nil, 0
 		o.Epoch++
 		c.openCode(o, code)
@@ -240,21 +293,17 @@ func (us *Users) ResetOperator(ctx context.Context, name string) (code string, n
 }
 
 // RemoveOperator removes an operator, whose sessions end. Codes: no_operator.
-func (us *Users) RemoveOperator(ctx context.Context, name string) error {
-	return us.change(ctx, []im.Account{server}, func(c *change) error {
-		o, err := c.operator(ctx, name)
-		if err == nil && o == nil {
-			err = im.Errorf(im.CodeNoOperator, "there is no operator %.64q", name)
-		}
-		if err != nil {
+func (os *Operators) RemoveOperator(ctx context.Context, name string) error {
+	return os.change(ctx, func(c *change) error {
+		if _, err := c.mustOperator(ctx, name); err != nil {
 			return err
 		}
-		c.put(store.Operators, 0, []byte(name), nil)
+		c.Put(store.Operators, 0, []byte(name), nil)
 		// One of the same name who is made later must not find the sessions of this one.
-		sessions, err := us.operatorSessions(ctx)
+		sessions, err := os.operatorSessions(ctx)
 		for _, s := range sessions {
 			if s.Operator == name {
-				c.put(store.OperatorSessions, 0, s.sum, nil)
+				c.Put(store.OperatorSessions, 0, s.sum, nil)
 			}
 		}
 		return err
@@ -271,15 +320,15 @@ type Enrollment struct {
 }
 
 // BeginEnrollment says what a code is for. Codes: setup_closed.
-func (us *Users) BeginEnrollment(ctx context.Context, code string) (Enrollment, error) {
-	name, o, expires, err := us.newChange().codeOf(ctx, code)
+func (os *Operators) BeginEnrollment(ctx context.Context, code string) (Enrollment, error) {
+	name, o, expires, err := os.begin().codeOf(ctx, code)
 	if err != nil {
 		return Enrollment{}, err
 	}
 	e := Enrollment{Name: name, Scopes: []string{ScopeAdmin}, Expires: expires, Secret: random(totpSecret)}
 	if o != nil {
 		e.Scopes = o.Scopes
-		e.TenantName, err = us.TenantName(ctx, im.Tenant(o.Tenant))
+		e.TenantName, err = os.users.TenantName(ctx, im.Tenant(o.Tenant))
 	}
 	return e, err
 }
@@ -294,14 +343,14 @@ func (c *change) codeOf(ctx context.Context, code string) (name string, o *store
 	}
 	i := slices.IndexFunc(open, func(e []byte) bool { return bytes.Equal(e[:sha256.Size], sum[:]) })
 	if i >= 0 && !closed {
-		return "", nil, c.us.now().Add(SetupTime), nil
+		return "", nil, c.os.o.Now().Add(SetupTime), nil
 	}
-	all, err := c.us.operatorRecords(ctx)
+	all, err := c.os.operatorRecords(ctx)
 	if err != nil {
 		return "", nil, expires, err
 	}
 	for _, x := range all {
-		if bytes.Equal(x.Code, sum[:]) && x.CodeExpiresMs > c.us.nowMs() {
+		if bytes.Equal(x.Code, sum[:]) && x.CodeExpiresMs > c.os.nowMs() {
 			if o, err = c.operator(ctx, x.name); err != nil || o == nil || !bytes.Equal(o.Code, sum[:]) {
 				break // changed meanwhile
 			}
@@ -316,14 +365,14 @@ func (c *change) codeOf(ctx context.Context, code string) (name string, o *store
 
 // Enrolled is an operator who has got in.
 type Enrolled struct {
-	Session  OperatorSession
+	Session  Session
 	AdminKey string // the first one, with the setup code; else ""
 }
 
 // Enroll makes the operator of whom a code is. With the setup code it makes the first admin
 // key as well: the way back in for who loses the second factor. Codes: setup_closed,
 // invalid, weak_password, bad_credentials, operator_exists.
-func (us *Users) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
+func (os *Operators) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
 	if err := checkOperatorName(name); err != nil {
 		return nil, err
 	}
@@ -331,22 +380,22 @@ func (us *Users) Enroll(ctx context.Context, code, name, password, secretText, d
 	if err != nil {
 		return nil, err
 	}
-	if _, err := us.BeginEnrollment(ctx, code); err != nil { // before it costs a hash
+	if _, err := os.BeginEnrollment(ctx, code); err != nil { // before it costs a hash
 		return nil, err
 	}
-	if err := us.checkPassword(im.User(name), password); err != nil {
+	if err := os.users.Passwords.Check(im.User(name), password); err != nil {
 		return nil, err
 	}
-	step := checkTOTP(factor, digits, us.now(), 0)
+	step := checkTOTP(factor, digits, os.o.Now(), 0)
 	if step == 0 {
 		return nil, im.Errorf(im.CodeBadCredentials, "these are not the digits that the app shows now; is the clock right?")
 	}
-	hash, err := us.hasher.hash(ctx, true, password)
+	hash, err := os.users.Passwords.Hash(ctx, true, password)
 	if err != nil {
 		return nil, err
 	}
 	var e *Enrolled
-	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+	err = os.change(ctx, func(c *change) error {
 		e = &Enrolled{}
 		of, o, _, err := c.codeOf(ctx, code)
 		switch {
@@ -359,22 +408,22 @@ func (us *Users) Enroll(ctx context.Context, code, name, password, secretText, d
 			if o != nil {
 				return im.Errorf(im.CodeOperatorExists, "there is an operator %s", name)
 			}
-			o = &storepb.Operator{CreatedMs: us.nowMs(), Scopes: []string{ScopeAdmin}}
+			o = &storepb.Operator{CreatedMs: os.nowMs(), Scopes: []string{ScopeAdmin}}
 			e.AdminKey = keyPrefix + secret()
 			c.putSetups(nil)
-			if err := c.putToken(0, e.AdminKey, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}}); err != nil {
+			if err := c.putKey(e.AdminKey, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}}); err != nil {
 				return err
 			}
 		case of != name:
 			return im.Errorf(im.CodeInvalid, "this code is for the operator %s", of)
 		}
 		o.Password, o.Secret, o.Spent = hash, factor, step
-		o.Code, o.CodeExpiresMs, o.LoggedInMs = nil, 0, us.nowMs()
+		o.Code, o.CodeExpiresMs, o.LoggedInMs = nil, 0, os.nowMs()
 		o.Epoch++
 		if e.Session, err = c.beginSession(ctx, &storepb.OperatorSession{Operator: name, Epoch: o.Epoch}); err != nil {
 			return err
 		}
-		if e.Session.Key, err = us.operatorKey(ctx, name, o); err != nil {
+		if e.Session.Key, err = os.operatorKey(ctx, name, o); err != nil {
 			return err
 		}
 		return c.putOperator(name, o)
@@ -387,32 +436,32 @@ func (us *Users) Enroll(ctx context.Context, code, name, password, secretText, d
 
 // LogInOperator logs an operator in. Whatever is wrong, the answer is the same after the
 // same work. Codes: bad_credentials, rate_limited, overloaded.
-func (us *Users) LogInOperator(ctx context.Context, name, password, digits string, remote netip.Addr) (OperatorSession, error) {
-	if err := us.admitOperator(ctx, name, remote); err != nil {
-		return OperatorSession{}, err
+func (os *Operators) LogInOperator(ctx context.Context, name, password, digits string, remote netip.Addr) (Session, error) {
+	if err := os.admit(ctx, name, remote); err != nil {
+		return Session{}, err
 	}
 	var o *storepb.Operator
 	if checkOperatorName(name) == nil {
 		var err error
-		if o, err = us.newChange().operator(ctx, name); err != nil {
-			return OperatorSession{}, err
+		if o, err = os.begin().operator(ctx, name); err != nil {
+			return Session{}, err
 		}
 	}
 	may := o != nil && !o.Disabled && o.Password != ""
-	stored := us.hasher.nobodys
+	stored := os.users.Passwords.Nobodys
 	if may {
 		stored = o.Password
 	}
-	ok, _, err := us.hasher.verify(ctx, false, stored, password)
+	ok, _, err := os.users.Passwords.Verify(ctx, false, stored, password)
 	if err != nil {
-		return OperatorSession{}, err
+		return Session{}, err
 	}
 	bad := im.Errorf(im.CodeBadCredentials, "name, password or digits are wrong; digits work once")
 	if !ok || !may {
-		return OperatorSession{}, bad
+		return Session{}, bad
 	}
-	var s OperatorSession
-	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+	var s Session
+	err = os.change(ctx, func(c *change) error {
 		o, err := c.operator(ctx, name)
 		if err != nil {
 			return err
@@ -420,15 +469,15 @@ func (us *Users) LogInOperator(ctx context.Context, name, password, digits strin
 		if o == nil || o.Disabled || o.Password != stored { // changed meanwhile
 			return bad
 		}
-		step := checkTOTP(o.Secret, digits, us.now(), o.Spent)
+		step := checkTOTP(o.Secret, digits, os.o.Now(), o.Spent)
 		if step == 0 {
 			return bad
 		}
-		o.Spent, o.LoggedInMs = step, us.nowMs()
+		o.Spent, o.LoggedInMs = step, os.nowMs()
 		if s, err = c.beginSession(ctx, &storepb.OperatorSession{Operator: name, Epoch: o.Epoch}); err != nil {
 			return err
 		}
-		if s.Key, err = us.operatorKey(ctx, name, o); err != nil {
+		if s.Key, err = os.operatorKey(ctx, name, o); err != nil {
 			return err
 		}
 		return c.putOperator(name, o)
@@ -439,20 +488,20 @@ func (us *Users) LogInOperator(ctx context.Context, name, password, digits strin
 // LogInKey begins a session of an admin key, which then need not stay where the session is
 // used. Only wrong keys are counted: nobody guesses a right one, and its holder gets in whatever
 // others have tried from the same address. Codes: bad_credentials, rate_limited.
-func (us *Users) LogInKey(ctx context.Context, key string, remote netip.Addr) (OperatorSession, error) {
-	k, err := us.AuthenticateKey(ctx, key)
+func (os *Operators) LogInKey(ctx context.Context, key string, remote netip.Addr) (Session, error) {
+	k, err := os.AuthenticateKey(ctx, key)
 	if im.CodeOf(err) == im.CodeUnauthenticated {
-		if err := us.rates.operators.hosts.Take(us.now(), remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
-			return OperatorSession{}, err
+		if err := os.admitHost(remote); err != nil {
+			return Session{}, err
 		}
-		return OperatorSession{}, im.Errorf(im.CodeBadCredentials, "there is no such admin key")
+		return Session{}, im.Errorf(im.CodeBadCredentials, "there is no such admin key")
 	}
 	if err != nil {
-		return OperatorSession{}, err
+		return Session{}, err
 	}
-	var s OperatorSession
+	var s Session
 	sum := sha256.Sum256([]byte(key))
-	err = us.change(ctx, []im.Account{server}, func(c *change) (err error) {
+	err = os.change(ctx, func(c *change) (err error) {
 		s, err = c.beginSession(ctx, &storepb.OperatorSession{Key: sum[:]})
 		s.Key = k
 		return err
@@ -460,20 +509,25 @@ func (us *Users) LogInKey(ctx context.Context, key string, remote netip.Addr) (O
 	return s, err
 }
 
-// admitOperator counts a try to log in as admitLogin does for a user: from one address,
+// admit counts a try to log in as for a user: from one address,
 // from one address at one name, and all together at one name. Codes: rate_limited.
-func (us *Users) admitOperator(ctx context.Context, name string, remote netip.Addr) error {
-	now := us.now()
-	if err := us.rates.operators.hosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+func (os *Operators) admit(ctx context.Context, name string, remote netip.Addr) error {
+	now, limit := os.o.Now(), rate.Per(os.o.Logins, time.Minute, os.o.Logins)
+	if err := os.admitHost(remote); err != nil {
 		return err
 	}
-	who := loginKey{tenant: "/operators", user: im.User(name[:min(len(name), maxOperatorName)])} // no tenant has such a name
+	who := password.Key{User: im.User(name[:min(len(name), maxOperatorName)])}
 	if remote.IsValid() {
-		who.host = rate.Host(remote)
-		if err := us.rates.operators.of.Take(now, who, perMinute(us.o.Rates.Logins)); err != nil {
+		who.Host = rate.Host(remote)
+		if err := os.attempts.Of.Take(now, who, limit); err != nil {
 			return err
 		}
-		who.host = netip.Prefix{}
+		who.Host = netip.Prefix{}
 	}
-	return us.takeTurn(ctx, &us.rates.operators, who)
+	return os.attempts.TakeTurn(ctx, now, who, limit)
+}
+
+// admitHost counts a try to log in from an address. Codes: rate_limited.
+func (os *Operators) admitHost(remote netip.Addr) error {
+	return os.attempts.Hosts.Take(os.o.Now(), remote, rate.Per(os.o.LoginsPerIP, time.Minute, os.o.LoginsPerIP))
 }

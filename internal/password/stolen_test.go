@@ -1,4 +1,4 @@
-package user
+package password
 
 import (
 	"crypto/sha1"
@@ -23,13 +23,13 @@ func TestStolenPasswordsAreRefused(t *testing.T) {
 			}
 			slices.Sort(lines)
 			for _, text := range []string{strings.Join(lines, ""), strings.TrimSuffix(strings.Join(lines, ""), end)} {
-				us := &Users{o: Options{StolenPasswords: filepath.Join(t.TempDir(), "stolen")}}
-				if err := os.WriteFile(us.o.StolenPasswords, []byte(text), 0o600); err != nil {
+				passwords := &Passwords{stolen: filepath.Join(t.TempDir(), "stolen")}
+				if err := os.WriteFile(passwords.stolen, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				for i := range 2*n + 2 {
 					p := fmt.Sprint("long enough ", i)
-					if err := us.checkPassword("alice", p); (im.CodeOf(err) == im.CodeWeakPassword) != (i < n) || err != nil && i >= n {
+					if err := passwords.Check("alice", p); (im.CodeOf(err) == im.CodeWeakPassword) != (i < n) || err != nil && i >= n {
 						t.Errorf("%d lines that end with %q: %q: %v", n, end, p, err)
 					}
 				}

@@ -1,4 +1,4 @@
-package user
+package operator
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/transaction"
+	"github.com/petrel-im/petrel/internal/user"
 )
 
 // ScopeAdmin covers every other scope, and the making of keys.
@@ -40,11 +41,23 @@ func (k *Key) Covers(scope string) bool {
 	return slices.Contains(k.Scopes, scope) || slices.Contains(k.Scopes, ScopeAdmin)
 }
 
+// keyPrefix makes keys recognisable to secret scanners.
+const keyPrefix = "pk_"
+
+// putKey makes an admin key known; nobody else has it.
+func (c *change) putKey(key string, rec *storepb.Token) error {
+	rec.CreatedMs = c.os.nowMs()
+	value, err := rec.MarshalVT()
+	sum := sha256.Sum256([]byte(key))
+	c.Create(store.Tokens, 0, sum[:], value)
+	return err
+}
+
 // keyIDBytes of a key's hash name it.
 const keyIDBytes = 8
 
-func (us *Users) key(ctx context.Context, sum []byte, rec *storepb.Token) (Key, error) {
-	name, err := us.TenantName(ctx, im.Tenant(rec.Tenant))
+func (os *Operators) key(ctx context.Context, sum []byte, rec *storepb.Token) (Key, error) {
+	name, err := os.users.TenantName(ctx, im.Tenant(rec.Tenant))
 	return Key{
 		ID: hex.EncodeToString(sum[:keyIDBytes]), Name: rec.Name, Tenant: im.Tenant(rec.Tenant), TenantName: name,
 		Scopes: rec.Scopes, Created: time.UnixMilli(int64(rec.CreatedMs)).UTC(),
@@ -53,7 +66,7 @@ func (us *Users) key(ctx context.Context, sum []byte, rec *storepb.Token) (Key, 
 
 // CreateKey makes an admin key and returns it with its description; it is shown
 // once. tenantName is the only tenant it may act on, "": all. Codes: invalid.
-func (us *Users) CreateKey(ctx context.Context, name, tenantName string, of []string) (string, Key, error) {
+func (os *Operators) CreateKey(ctx context.Context, name, tenantName string, of []string) (string, Key, error) {
 	if name == "" || len(name) > 64 || !utf8.ValidString(name) {
 		return "", Key{}, im.Errorf(im.CodeInvalid, "name has 1 to 64 bytes")
 	}
@@ -63,19 +76,19 @@ func (us *Users) CreateKey(ctx context.Context, name, tenantName string, of []st
 	}
 	rec := &storepb.Token{Name: name, Scopes: of}
 	if tenantName != "" {
-		t, err := us.EnsureTenant(ctx, tenantName)
+		t, err := os.users.EnsureTenant(ctx, tenantName)
 		if err != nil {
 			return "", Key{}, err
 		}
 		rec.Tenant = uint32(t)
 	}
 	key := keyPrefix + secret()
-	err = us.change(ctx, []im.Account{server}, func(c *change) error { return c.putToken(0, key, rec) })
+	err = os.change(ctx, func(c *change) error { return c.putKey(key, rec) })
 	if err != nil {
 		return "", Key{}, err
 	}
 	sum := sha256.Sum256([]byte(key))
-	k, err := us.key(ctx, sum[:], rec)
+	k, err := os.key(ctx, sum[:], rec)
 	return key, k, err
 }
 
@@ -93,29 +106,20 @@ func checkScopes(of []string) ([]string, error) {
 }
 
 // Keys lists the admin keys, oldest first.
-func (us *Users) Keys(ctx context.Context) ([]Key, error) {
+func (os *Operators) Keys(ctx context.Context) ([]Key, error) {
 	type found struct {
 		sum []byte
 		rec *storepb.Token
 	}
 	var all []found
-	var bad error
-	err := us.store.Records(ctx, store.Tokens, 0, nil, func(sum, value []byte) bool {
-		f := found{slices.Clone(sum), &storepb.Token{}}
-		bad = f.rec.UnmarshalVT(value)
-		all = append(all, f)
-		return bad == nil
-	})
-	if err == nil && bad != nil {
-		err = fmt.Errorf("read keys: %w", store.ErrCorrupt)
-	}
+	err := transaction.Each(ctx, os.store, "key", store.Tokens, 0, nil, func(sum, _ []byte, rec *storepb.Token) { all = append(all, found{sum, rec}) })
 	var keys []Key
 	for _, f := range all {
 		if err != nil {
 			return nil, err
 		}
 		var k Key
-		k, err = us.key(ctx, f.sum, f.rec)
+		k, err = os.key(ctx, f.sum, f.rec)
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(x, y Key) int { return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.ID, y.ID)) })
@@ -129,13 +133,13 @@ var revocations = []byte("revocations")
 // RevokeKey makes an admin key void. The last one that may make keys for all
 // tenants stays: without it nobody could make one. Codes: no_key, invalid.
 // Spec: P-10.6.
-func (us *Users) RevokeKey(ctx context.Context, id string) error {
-	return us.change(ctx, []im.Account{server}, func(c *change) error {
-		count, err := c.record(ctx, store.Settings, 0, revocations)
+func (os *Operators) RevokeKey(ctx context.Context, id string) error {
+	return os.change(ctx, func(c *change) error {
+		count, err := c.Record(ctx, store.Settings, 0, revocations)
 		if err != nil {
 			return err
 		}
-		keys, err := us.Keys(ctx)
+		keys, err := os.Keys(ctx)
 		if err != nil {
 			return err
 		}
@@ -153,9 +157,9 @@ func (us *Users) RevokeKey(ctx context.Context, id string) error {
 		}
 		var n [8]byte
 		copy(n[:], count)
-		c.put(store.Settings, 0, revocations, binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(n[:])+1))
-		return us.store.Records(ctx, store.Tokens, 0, prefix, func(sum, _ []byte) bool {
-			c.put(store.Tokens, 0, slices.Clone(sum), nil)
+		c.Put(store.Settings, 0, revocations, binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(n[:])+1))
+		return os.store.Records(ctx, store.Tokens, 0, prefix, func(sum, _ []byte) bool {
+			c.Put(store.Tokens, 0, slices.Clone(sum), nil)
 			return true
 		})
 	})
@@ -165,17 +169,21 @@ func unbound(k Key) bool { return k.Tenant == 0 && k.Covers(ScopeAdmin) }
 
 // AuthenticateKey tells what an admin key may do. Codes: unauthenticated.
 // Spec: P-10.2.
-func (us *Users) AuthenticateKey(ctx context.Context, key string) (Key, error) {
-	if !strings.HasPrefix(key, keyPrefix) || len(key) > maxToken {
+func (os *Operators) AuthenticateKey(ctx context.Context, key string) (Key, error) {
+	if !strings.HasPrefix(key, keyPrefix) || len(key) > user.MaxToken {
 		return Key{}, im.Errorf(im.CodeUnauthenticated, "this call needs an admin key")
 	}
-	rec, err := us.lookUp(ctx, 0, key)
+	sum := sha256.Sum256([]byte(key))
+	value, err := os.store.Record(ctx, store.Tokens, 0, sum[:])
+	if err != nil {
+		return Key{}, err
+	}
+	rec, err := transaction.Parse[storepb.Token]("key", value)
 	if err != nil {
 		return Key{}, err
 	}
 	if rec == nil || rec.User != "" {
 		return Key{}, im.Errorf(im.CodeUnauthenticated, "this admin key is none of this server: it was revoked, or is one of another store")
 	}
-	sum := sha256.Sum256([]byte(key))
-	return us.key(ctx, sum[:], rec)
+	return os.key(ctx, sum[:], rec)
 }

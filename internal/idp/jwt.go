@@ -1,4 +1,6 @@
-package user
+// Package idp checks the tokens of an identity provider: jwt.go the tokens, keyset.go the keys that the provider
+// publishes.
+package idp
 
 import (
 	"bytes"
@@ -15,7 +17,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 const (
@@ -26,23 +27,37 @@ const (
 	minRSABits   = 2048
 )
 
-// verifier checks the tokens of one identity provider.
-type verifier struct {
-	tenant string
-	issuer string
+// Options are how the tokens of an identity provider are checked.
+type Options struct {
+	Algorithm string // EdDSA, ES256, RS256 or HS256; no other is taken
+	Key       []byte // PEM of the public key; for HS256 the secret, at least 32 bytes
+	KeysURL   string // instead of Key: where the provider publishes its keys as a JWK set; not with HS256
+	Issuer    string
+	Audience  string
+	Tenant    string // of the users; by name
+
+	Classes    []string      // of which acr names one; none: acr does not count
+	Methods    []string      // all of which amr names; none: amr does not count
+	MaxAuthAge time.Duration // how long ago auth_time may be; 0: it does not count
+}
+
+// Provider checks the tokens of one identity provider.
+type Provider struct {
+	Tenant string // of its users, by name
+	Issuer string
 	key    any     // what the algorithm's method takes
 	keys   *keySet // instead of key; nil: there is one key
 	strong strength
 	with   []jwt.ParserOption
 }
 
-// newVerifier makes the verifier of a provider. A set of keys is kept up to date until ctx
+// New makes a provider. A set of keys is kept up to date until ctx
 // ends.
-func newVerifier(ctx context.Context, log *slog.Logger, o *JWT) (*verifier, error) {
+func New(ctx context.Context, log *slog.Logger, o *Options) (*Provider, error) {
 	if o.Issuer == "" || o.Audience == "" {
 		return nil, fmt.Errorf("open identity provider: issuer and audience must be set")
 	}
-	v := &verifier{tenant: named(o.Tenant), issuer: o.Issuer, strong: strength{o.Classes, o.Methods, o.MaxAuthAge}, with: []jwt.ParserOption{
+	v := &Provider{Tenant: o.Tenant, Issuer: o.Issuer, strong: strength{o.Classes, o.Methods, o.MaxAuthAge}, with: []jwt.ParserOption{
 		jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
 		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
 	}}
@@ -79,24 +94,11 @@ func newVerifier(ctx context.Context, log *slog.Logger, o *JWT) (*verifier, erro
 	return v, nil
 }
 
-// NewJWTKey reads another key of the identity provider, as Options.JWT.Key. use takes it
-// over: from then on the former one is worth nothing. The other options stay, and none of
-// them is KeysURL.
-func (us *Users) NewJWTKey(ctx context.Context, key []byte) (use func(), err error) {
-	o := *us.o.JWT
-	o.Key = key
-	v, err := newVerifier(ctx, us.log, &o)
-	if err != nil {
-		return nil, err
-	}
-	return func() { us.jwt.Store(v) }, nil
-}
-
 // keyOf is the key of a token. A token with crit says that it means nothing to whoever
 // does not understand the extensions that it names (RFC 7515, 4.1.11). This server
 // understands none. A provider signs other things than logins with the same key, as the
 // notice of a logout: typ tells them apart (RFC 8725, 3.11).
-func (v *verifier) keyOf(t *jwt.Token) (any, error) {
+func (v *Provider) keyOf(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["crit"]; ok {
 		return nil, errors.New("the header has crit, and no extension is known here")
 	}
@@ -115,17 +117,17 @@ func (v *verifier) keyOf(t *jwt.Token) (any, error) {
 // jwtTypes are those of a JWT that says who somebody is, and of an access token (RFC 9068).
 var jwtTypes = []string{"jwt", "at+jwt"}
 
-// statement is what a JWT says.
-type statement struct {
-	user   im.User
+// Statement is what a JWT says.
+type Statement struct {
+	User   im.User
 	issued time.Time // zero: it does not say
 }
 
-// read checks a token and returns what it says.
+// Read checks a token and returns what it says.
 //
 // Names of claims are told apart by their case, and none occurs twice: what signs or
 // checks tokens elsewhere reads them so, and {"sub":"bob","Sub":"alice"} is bob there.
-func (v *verifier) read(token string, now time.Time) (*statement, error) {
+func (v *Provider) Read(token string, now time.Time) (*Statement, error) {
 	if len(token) > maxJWT {
 		return nil, fmt.Errorf("check JWT: %d bytes: %w", len(token), errTooLong)
 	}
@@ -154,18 +156,18 @@ func (v *verifier) read(token string, now time.Time) (*statement, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check JWT: %w", err)
 	}
-	s := &statement{user: im.User(subject)}
+	s := &Statement{User: im.User(subject)}
 	if iat, err := c.GetIssuedAt(); err != nil {
 		return nil, fmt.Errorf("check JWT: %w", err)
 	} else if iat != nil {
 		s.issued = iat.Time
 	}
-	return s, s.user.Check()
+	return s, s.User.Check()
 }
 
-// isSigned tells of an error of read whether the signature of the JWT holds all the same: then it is no
+// IsSigned tells of an error of Read whether the signature of the JWT holds all the same: then it is no
 // stranger's, and the operator learns why it was refused.
-func isSigned(err error) bool {
+func IsSigned(err error) bool {
 	return !errors.Is(err, jwt.ErrTokenMalformed) && !errors.Is(err, jwt.ErrTokenUnverifiable) && !errors.Is(err, jwt.ErrTokenSignatureInvalid) && !errors.Is(err, errTooLong)
 }
 
@@ -226,9 +228,9 @@ func checkNames(d *json.Decoder) error {
 	return err
 }
 
-// precedes tells whether a JWT was made before the last revocation of the user's tokens, or
-// may have been: whoever stole it must not log in with it again. iat is in whole seconds, so
+// Precedes tells whether a JWT was made before the last revocation of the user's tokens (Unix milliseconds, 0: there
+// was none), or may have been: whoever stole it must not log in with it again. iat is in whole seconds, so
 // one of the same second counts as made before it. Spec: P-11.2.
-func (s *statement) precedes(u *storepb.User) bool {
-	return u.RevokedMs > 0 && (s.issued.IsZero() || s.issued.UnixMilli() <= int64(u.RevokedMs))
+func (s *Statement) Precedes(revokedMs uint64) bool {
+	return revokedMs > 0 && (s.issued.IsZero() || s.issued.UnixMilli() <= int64(revokedMs))
 }

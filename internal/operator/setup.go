@@ -1,4 +1,4 @@
-package user
+package operator
 
 import (
 	"bytes"
@@ -31,16 +31,16 @@ const (
 
 // setups reads the codes that are open. closed: there is an admin key.
 func (c *change) setups(ctx context.Context) (open [][]byte, closed bool, err error) {
-	value, err := c.record(ctx, store.Settings, 0, openSetups)
+	value, err := c.Record(ctx, store.Settings, 0, openSetups)
 	if err != nil {
 		return nil, false, err
 	}
 	for e := range slices.Chunk(value, setupEntry) {
-		if len(e) == setupEntry && binary.BigEndian.Uint64(e[sha256.Size:]) > c.us.nowMs() {
+		if len(e) == setupEntry && binary.BigEndian.Uint64(e[sha256.Size:]) > c.os.nowMs() {
 			open = append(open, e)
 		}
 	}
-	err = c.us.store.Records(ctx, store.Tokens, 0, nil, func(_, _ []byte) bool {
+	err = c.os.store.Records(ctx, store.Tokens, 0, nil, func(_, _ []byte) bool {
 		closed = true
 		return false
 	})
@@ -48,15 +48,15 @@ func (c *change) setups(ctx context.Context) (open [][]byte, closed bool, err er
 }
 
 func (c *change) putSetups(open [][]byte) {
-	c.put(store.Settings, 0, openSetups, append([]byte{}, slices.Concat(open...)...))
+	c.Put(store.Settings, 0, openSetups, append([]byte{}, slices.Concat(open...)...))
 }
 
 // OpenSetup draws the one-time code with which the first admin key is made, and
 // ends the one before of this node. It returns "" when the store has an admin
 // key already. Codes: disk_full, store_stalled.
-func (us *Users) OpenSetup(ctx context.Context) (code string, err error) {
+func (os *Operators) OpenSetup(ctx context.Context) (code string, err error) {
 	var sum [sha256.Size]byte
-	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+	err = os.change(ctx, func(c *change) error {
 		code = ""
 		open, closed, err := c.setups(ctx)
 		if err != nil || closed {
@@ -64,29 +64,29 @@ func (us *Users) OpenSetup(ctx context.Context) (code string, err error) {
 		}
 		code = secret()
 		sum = sha256.Sum256([]byte(code))
-		us.mu.Lock()
-		before := us.setup
-		us.mu.Unlock()
-		open = slices.DeleteFunc(open, func(e []byte) bool { return !us.o.Shared || bytes.Equal(e[:sha256.Size], before) })
-		open = append(open, binary.BigEndian.AppendUint64(sum[:], uint64(us.now().Add(SetupTime).UnixMilli())))
+		os.mu.Lock()
+		before := os.setup
+		os.mu.Unlock()
+		open = slices.DeleteFunc(open, func(e []byte) bool { return !os.o.Shared || bytes.Equal(e[:sha256.Size], before) })
+		open = append(open, binary.BigEndian.AppendUint64(sum[:], uint64(os.o.Now().Add(SetupTime).UnixMilli())))
 		c.putSetups(open[max(0, len(open)-maxSetups):])
 		return nil
 	})
 	if err != nil {
 		return "", err
 	}
-	us.mu.Lock()
-	us.setup = sum[:]
-	us.mu.Unlock()
+	os.mu.Lock()
+	os.setup = sum[:]
+	os.mu.Unlock()
 	return code, nil
 }
 
 // Redeem turns a setup code into the first admin key. It works once, however
 // many ask at the same time, for whichever codes and on whichever nodes. Codes:
 // setup_closed.
-func (us *Users) Redeem(ctx context.Context, code string) (string, error) {
+func (os *Operators) Redeem(ctx context.Context, code string) (string, error) {
 	key := keyPrefix + secret()
-	err := us.change(ctx, []im.Account{server}, func(c *change) error {
+	err := os.change(ctx, func(c *change) error {
 		open, closed, err := c.setups(ctx)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (us *Users) Redeem(ctx context.Context, code string) (string, error) {
 			return &im.Error{Code: im.CodeSetupClosed}
 		}
 		c.putSetups(nil)
-		return c.putToken(0, key, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}})
+		return c.putKey(key, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}})
 	})
 	if err != nil {
 		return "", err

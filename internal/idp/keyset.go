@@ -1,4 +1,4 @@
-package user
+package idp
 
 import (
 	"context"
@@ -38,7 +38,7 @@ var setAlgorithms = []string{"EdDSA", "ES256", "RS256"}
 
 // openKeySet fetches the keys, and goes on doing so until ctx ends. A provider that does
 // not answer at the start does not keep the server from starting.
-func openKeySet(ctx context.Context, log *slog.Logger, o *JWT) (*keySet, error) {
+func openKeySet(ctx context.Context, log *slog.Logger, o *Options) (*keySet, error) {
 	if !slices.Contains(setAlgorithms, o.Algorithm) {
 		return nil, fmt.Errorf("a set of keys is for EdDSA, ES256 and RS256, not for %q", o.Algorithm)
 	}

@@ -1,4 +1,4 @@
-package user
+package operator
 
 import (
 	"crypto/hmac"
@@ -32,6 +32,11 @@ func totp(secret []byte, step uint64) string {
 	sum := mac.Sum(nil)
 	at := sum[len(sum)-1] & 15
 	return fmt.Sprintf("%0*d", totpDigits, (binary.BigEndian.Uint32(sum[at:])&0x7fffffff)%totpModulus)
+}
+
+// Digits are what an app shows now.
+func Digits(secret []byte, now time.Time) string {
+	return totp(secret, uint64(now.Unix())/uint64(totpStep/time.Second))
 }
 
 // checkTOTP returns the step of which some digits are: of now, or of the one before or

@@ -1,0 +1,188 @@
+// Package password says which passwords may be chosen, hashes them, and bounds how often they may be guessed.
+//
+// password.go hashes, rules.go has the rules, stolen.go the file of stolen passwords, attempts.go the bounds.
+package password
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// Work is how dear a hash is.
+type Work struct {
+	Memory  uint32 // KiB
+	Time    uint32 // passes over it
+	Threads uint8
+}
+
+// today is what new hashes are made with: about 30 ms of one core.
+var today = Work{Memory: 19456, Time: 2, Threads: 1}
+
+const (
+	saltBytes = 16
+	hashBytes = 32
+)
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+func (w Work) key(secret, salt []byte, n uint32) []byte {
+	return argon2.IDKey(secret, salt, w.Time, w.Memory, w.Threads, n)
+}
+
+func phc(w Work, salt, hash []byte) string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, w.Memory, w.Time, w.Threads, b64.EncodeToString(salt), b64.EncodeToString(hash))
+}
+
+func parsePHC(s string) (w Work, salt, hash []byte, err error) {
+	var version int
+	f := strings.Split(s, "$")
+	if len(f) != 6 || f[0] != "" || f[1] != "argon2id" {
+		return w, nil, nil, fmt.Errorf("read password hash: %w", store.ErrCorrupt)
+	}
+	_, err = fmt.Sscanf(f[2]+" "+f[3], "v=%d m=%d,t=%d,p=%d", &version, &w.Memory, &w.Time, &w.Threads)
+	if err == nil {
+		salt, err = base64.RawStdEncoding.DecodeString(f[4])
+	}
+	if err == nil {
+		hash, err = base64.RawStdEncoding.DecodeString(f[5])
+	}
+	if err != nil || version != argon2.Version || w.Time == 0 || w.Threads == 0 || len(hash) == 0 {
+		return w, nil, nil, fmt.Errorf("read password hash: %w", store.ErrCorrupt)
+	}
+	return w, salt, hash, nil
+}
+
+// maxWaitingHashes is how many logins of one kind may wait for the cores that
+// hash: of strangers, and of known devices.
+const maxWaitingHashes = 64
+
+// Passwords checks and hashes passwords. It bounds the memory and the cores that this takes. Strangers never
+// have the last core, so what they ask for does not hold up who is known.
+type Passwords struct {
+	stolen string   // file of stolen passwords; "": none
+	words  []string // that must not be a password, whatever people add to them
+
+	work      Work   // of new hashes
+	Nobodys   string // checked for who has no password, so that they take as long; its bytes were drawn, so none fits
+	cores     lane
+	strangers lane // through which they come to the cores
+}
+
+// lane lets as many pass at once as fit into slots.
+type lane struct {
+	slots   chan struct{} // a token for each that has passed
+	waiting atomic.Int32
+}
+
+// New makes Passwords with the work of new hashes (zero: what OWASP advises), the file of stolen passwords
+// ("": none), and words that must not be a password.
+func New(w Work, stolen string, words []string) (*Passwords, error) {
+	if w == (Work{}) {
+		w = today
+	}
+	if err := checkStolen(stolen); err != nil {
+		return nil, err
+	}
+	n := runtime.NumCPU()
+	return &Passwords{
+		stolen: stolen, words: words, work: w, Nobodys: phc(w, make([]byte, saltBytes), random(hashBytes)),
+		cores: lane{slots: make(chan struct{}, n)}, strangers: lane{slots: make(chan struct{}, max(1, n-1))},
+	}, nil
+}
+
+// enter waits for a core. Codes: overloaded.
+func (p *Passwords) enter(ctx context.Context, known bool) error {
+	if known {
+		return p.cores.enter(ctx)
+	}
+	if err := p.strangers.enter(ctx); err != nil {
+		return err
+	}
+	err := p.cores.enter(ctx)
+	if err != nil {
+		p.strangers.leave()
+	}
+	return err
+}
+
+func (p *Passwords) leave(known bool) {
+	p.cores.leave()
+	if !known {
+		p.strangers.leave()
+	}
+}
+
+func (l *lane) enter(ctx context.Context) error {
+	select {
+	case l.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > maxWaitingHashes {
+		return &im.Error{Code: im.CodeOverloaded, RetryAfter: 2 * time.Second}
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait to hash a password: %w", ctx.Err())
+	}
+}
+
+func (l *lane) leave() { <-l.slots }
+
+// Hash makes a PHC string. Codes: overloaded.
+func (p *Passwords) Hash(ctx context.Context, known bool, password string) (string, error) {
+	if err := p.enter(ctx, known); err != nil {
+		return "", err
+	}
+	defer p.leave(known)
+	salt := random(saltBytes)
+	return phc(p.work, salt, p.work.key([]byte(password), salt, hashBytes)), nil
+}
+
+// Verify tells whether a password fits a PHC string, and whether that was made
+// with other work than new ones are. Codes: overloaded.
+func (p *Passwords) Verify(ctx context.Context, known bool, stored, password string) (ok, old bool, err error) {
+	w, salt, want, err := parsePHC(stored)
+	if err != nil {
+		return false, false, err
+	}
+	if err := p.enter(ctx, known); err != nil {
+		return false, false, err
+	}
+	defer p.leave(known)
+	// One that is too long costs no more than another one, and does not fit.
+	got := w.key([]byte(password[:min(len(password), maxPassword)]), salt, uint32(len(want)))
+	ok = subtle.ConstantTimeCompare(got, want) == 1 && len(password) <= maxPassword
+	return ok, w != p.work, nil
+}
+
+// Stretch makes of a low-entropy secret what is as dear to guess as a password
+// is from its hash: 32 bytes, the same for the same salt. known: somebody with a
+// token asks for it. Codes: overloaded.
+func (p *Passwords) Stretch(ctx context.Context, known bool, secret, salt []byte) ([]byte, error) {
+	if err := p.enter(ctx, known); err != nil {
+		return nil, err
+	}
+	defer p.leave(known)
+	return p.work.key(secret, salt, hashBytes), nil
+}
