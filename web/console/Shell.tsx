@@ -5,7 +5,7 @@ import { useAddress } from './address.js'
 import { call } from './call.js'
 import { clock } from './formats.js'
 import { named, useTranslation } from './i18n/index.js'
-import { useLive } from './live.js'
+import { useLive, useVerdict } from './live.js'
 import { pages } from './pages.js'
 import { Link } from './parts/Facts.js'
 import { Looks } from './parts/Looks.js'
@@ -90,14 +90,6 @@ function Nothing({ text }: { readonly text: string }): ReactElement {
 function First({ page }: { readonly page: string }): ReactElement {
   const view = pages.find((p) => p.page === page)
   return view ? <view.View /> : <></>
-}
-
-/** How bad it is: unanswered calls are the worst, because nothing else is known then. */
-export function useVerdict(): 'well' | 'degraded' | 'critical' | 'unknown' {
-  const { overview, error } = useLive()
-  if (error) return 'critical'
-  if (!overview) return 'unknown'
-  return overview.verdict === 'VERDICT_CRITICAL' ? 'critical' : overview.verdict === 'VERDICT_DEGRADED' ? 'degraded' : 'well'
 }
 
 /** On every page: the node that serves it does not answer. */

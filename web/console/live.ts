@@ -96,3 +96,11 @@ function subscribe(f: () => void): () => void {
 export function useLive(): Live {
   return useSyncExternalStore(subscribe, () => now)
 }
+
+/** How bad it is: unanswered calls are the worst, because nothing else is known then. */
+export function useVerdict(): 'well' | 'degraded' | 'critical' | 'unknown' {
+  const { overview, error } = useLive()
+  if (error) return 'critical'
+  if (!overview) return 'unknown'
+  return overview.verdict === 'VERDICT_CRITICAL' ? 'critical' : overview.verdict === 'VERDICT_DEGRADED' ? 'degraded' : 'well'
+}

@@ -3,8 +3,8 @@ import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
 import { Component, type ReactElement, type ReactNode, Suspense, use, useCallback, useEffect, useReducer, useRef } from 'react'
 import { Button, Logo, Toasts } from '../ui/index.js'
 import { useAccounts } from './account/accounts.js'
-import { goOnWithoutStore, isLeaving, leave, openedSession, openSession, revoked, type Session } from './account/session.js'
-import { SessionContext, useSession } from './account/SessionContext.js'
+import { sessions } from './account/session.js'
+import { type Session, SessionContext, useSession } from './account/SessionContext.js'
 import { SignIn } from './account/SignIn.js'
 import { useRoute } from './environment.js'
 import { type Key, useTranslation } from './i18n/index.js'
@@ -43,7 +43,7 @@ export function App(): ReactElement {
 
 function Account({ account }: { readonly account: string }): ReactElement {
   const [, openAgain] = useReducer((n: number) => n + 1, 0)
-  const session = openedSession(account) ?? use(openSession(account)) // React shows nothing for 300 ms when it has to wait, be it for a promise that is resolved
+  const session = sessions.opened(account) ?? use(sessions.open(account)) // React shows nothing for 300 ms when it has to wait, be it for a promise that is resolved
   if (!session) return <SignIn />
   return <SessionContext value={session}><PetrelProvider client={session.client}><Open session={session} onAgain={openAgain} /></PetrelProvider></SessionContext>
 }
@@ -57,7 +57,7 @@ function Open({ session, onAgain }: { readonly session: Session; readonly onAgai
   useEffect(() => {
     if (state === 'live') lookForUpdate().catch(() => {}) // it is done at the next connection
   }, [state])
-  if (error && !isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} onAgain={onAgain} />
+  if (error && !sessions.isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} onAgain={onAgain} />
   return <Page />
 }
 
@@ -82,10 +82,10 @@ function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () 
   const unsent = useUnsent()
   const known = ended.has(code)
   useEffect(() => {
-    if (code === 'revoked' || code === 'user_disabled') revoked(session).catch(() => {}) // it is removed when the person logs in again
+    if (code === 'revoked' || code === 'user_disabled') sessions.revoked(session).catch(() => {}) // it is removed when the person logs in again
   }, [code, session])
   const again = (): void => {
-    if (known) void leave(session).then(() => go({ account: addAccountRoute }, true), () => location.reload())
+    if (known) void sessions.leave(session).then(() => go({ account: addAccountRoute }, true), () => location.reload())
     else location.reload()
   }
   return (
@@ -96,7 +96,7 @@ function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () 
         <p className="quiet">{t(!known ? 'storeFailedNote' : notes[code] ?? 'loggedOutNote', { name: session.user })}</p>
         {known && unsent > 0 && <p className="field-error" role="alert">{t('unsentLost', { n: unsent })}</p>}
         <Button look="primary" wide onClick={again}>{t(!known ? 'reload' : code === 'user_disabled' ? 'signInOther' : 'signIn')}</Button>
-        {!known && <Button wide onClick={() => void goOnWithoutStore(session).then(onAgain)}>{t('goOnWithoutStore')}</Button>}
+        {!known && <Button wide onClick={() => void sessions.goOnWithoutStore(session).then(onAgain)}>{t('goOnWithoutStore')}</Button>}
       </div>
     </main>
   )

@@ -1,6 +1,6 @@
 import type { Sent } from '@petrel-im/sdk'
 import { createContext, use, useSyncExternalStore } from 'react'
-import type { Language } from './i18n/index.js'
+import type { Language } from './i18n/translation.js'
 import { addressRouter, type Route, type Router } from './route.js'
 
 /** What is around the chat: a page of its own, or an element in the page of somebody else. */

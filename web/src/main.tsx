@@ -3,7 +3,7 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { toast } from '../ui/index.js'
 import { App } from './App.js'
-import { admitToken, openSession } from './account/session.js'
+import { sessions } from './account/session.js'
 import { currentTranslation } from './i18n/index.js'
 import { isLoopback } from './page.js'
 import { addAccountRoute } from './sidebar/AccountMenu.js'
@@ -18,7 +18,7 @@ async function takeLink(): Promise<void> {
   const token = /^#t=([\w.@+-]+)$/.exec(location.hash)?.[1]
   if (token === undefined) return
   history.replaceState(null, '', '#/')
-  const account = isLoopback() ? await admitToken(token) : ''
+  const account = isLoopback() ? await sessions.admitToken(token) : ''
   go({ account }, true)
   if (account === '') toast(currentTranslation().t('errorLink'))
 }
@@ -35,7 +35,7 @@ if ('serviceWorker' in navigator) {
 
 void takeLink().finally(async () => {
   const { account } = route()
-  if (account !== '' && account !== addAccountRoute) await openSession(account).catch(() => {}) // App says what is wrong
+  if (account !== '' && account !== addAccountRoute) await sessions.open(account).catch(() => {}) // App says what is wrong
   const root = document.getElementById('root')
   if (root) createRoot(root).render(<StrictMode><App /></StrictMode>)
 })

@@ -1,5 +1,5 @@
 import { type Client, type Conversation, mentionsUser, type Message } from '@petrel-im/sdk'
-import type { Session } from './account/session.js'
+import type { Session } from './account/SessionContext.js'
 import { currentTranslation } from './i18n/index.js'
 import { plainOf } from './chat/plain.js'
 import type { Names } from './account/names.js'

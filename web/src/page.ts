@@ -16,3 +16,5 @@ export const page = {
 export function isLoopback(): boolean {
   return ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname)
 }
+
+export const version = 'petrel-web/0.1.0'

@@ -1,3 +1,5 @@
+import type { Text } from '../../src/i18n/translation.js'
+
 /** The texts of the console. A text that counts has its forms. */
 export const en = {
   // frame
@@ -691,3 +693,6 @@ export const en = {
   todo_versions_differ: 'It is meant to be so only during an upgrade. Upgrade the other nodes.',
   todo_clock_skew: 'Let the nodes take their time from the same source (NTP).',
 } as const
+
+export type Key = keyof typeof en
+export type Texts = Readonly<Record<Key, Text>>

@@ -1,10 +1,9 @@
 import { usePreferences } from '../../src/preferences.js'
-import { type Language, languageOf, type Text, type TranslationOf, translationOf } from '../../src/i18n/translation.js'
-import { en } from './en.js'
+import { type Language, languageOf, type TranslationOf, translationOf } from '../../src/i18n/translation.js'
+import { en, type Key } from './en.js'
 import { zh } from './zh.js'
 
-export type Key = keyof typeof en
-export type Texts = Readonly<Record<Key, Text>>
+export type { Key } from './en.js'
 export type Translation = TranslationOf<Key>
 
 const translations: Readonly<Record<Language, Translation>> = { en: translationOf<Key>('en', en), zh: translationOf<Key>('zh', zh) }

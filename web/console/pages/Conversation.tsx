@@ -3,15 +3,14 @@ import { Button, Field, Spinner } from '../../ui/index.js'
 import { useAddress } from '../address.js'
 import { call, CallError, useCall } from '../call.js'
 import { number, time } from '../formats.js'
-import { named, useTranslation } from '../i18n/index.js'
+import { named, type Translation, useTranslation } from '../i18n/index.js'
 import { Change } from '../parts/Change.js'
-import { Facts, Link, Part } from '../parts/Facts.js'
+import { Facts, Link, Mark, Part } from '../parts/Facts.js'
 import { Folded } from '../parts/Folded.js'
 import { Table } from '../parts/Table.js'
 import { Trouble } from '../parts/Trouble.js'
 import { may } from '../session.js'
 import type { ConversationInfoJson, HistoryPageJson, MemberRefJson, MessageJson, RoleJson } from '../wire/types_gen.js'
-import { stateOf } from './Conversations.js'
 
 type Asking = '' | 'freeze' | 'rename' | 'dissolve' | 'add' | { readonly remove: MemberRefJson } | { readonly role: MemberRefJson }
 
@@ -134,4 +133,10 @@ function History({ tenant, conv }: { readonly tenant: string; readonly conv: str
       )}
     </Part>
   )
+}
+
+export function stateOf(c: ConversationInfoJson, { t }: Translation): ReactElement {
+  if (c.unknown) return <Mark look="warn">{t('unknownState')}</Mark>
+  if (c.dissolved) return <Mark look="quiet">{t('dissolved')}</Mark>
+  return c.frozen ? <Mark look="bad">{t('frozen')}</Mark> : <Mark look="good">{t('open')}</Mark>
 }

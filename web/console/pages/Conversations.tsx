@@ -7,7 +7,7 @@ import { Link, Mark } from '../parts/Facts.js'
 import { Filter } from '../parts/Filter.js'
 import { type Column, Listing, type Page, useOrder } from '../parts/Table.js'
 import type { ConversationInfoJson, ConvStateJson, ListConversationsResponseJson, ListUserConversationsResponseJson } from '../wire/types_gen.js'
-import { Conversation } from './Conversation.js'
+import { Conversation, stateOf } from './Conversation.js'
 
 const convLength = 21 // signs of a conversation id
 
@@ -15,12 +15,6 @@ const convLength = 21 // signs of a conversation id
 export function Conversations(): ReactElement {
   const { id } = useAddress()
   return id === '' ? <List /> : <Conversation conv={id} key={id} />
-}
-
-export function stateOf(c: ConversationInfoJson, { t }: Translation): ReactElement {
-  if (c.unknown) return <Mark look="warn">{t('unknownState')}</Mark>
-  if (c.dissolved) return <Mark look="quiet">{t('dissolved')}</Mark>
-  return c.frozen ? <Mark look="bad">{t('frozen')}</Mark> : <Mark look="good">{t('open')}</Mark>
 }
 
 function columnsOf(tr: Translation, tenant: string): readonly Column<ConversationInfoJson>[] {

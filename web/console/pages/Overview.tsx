@@ -4,11 +4,10 @@ import { narrow, useAddress } from '../address.js'
 import { bytes, clock, ms, number, span, taken, time } from '../formats.js'
 import { type Key, named, type Translation, useTranslation } from '../i18n/index.js'
 import { textOf } from '../incidents.js'
-import { type Live, useLive } from '../live.js'
+import { type Live, useLive, useVerdict } from '../live.js'
 import { Chart } from '../parts/Chart.js'
 import { Facts, Guide, Link, Mark, Part } from '../parts/Facts.js'
 import { type Column, Table } from '../parts/Table.js'
-import { useVerdict } from '../Shell.js'
 import type { IncidentJson, LargeConversationJson, NodeReportJson, OverviewJson, SampleJson, TenantTotalsJson } from '../wire/types_gen.js'
 
 /** What an operator leaves open all day: how it is, what to do, and how it was in the last hour. */

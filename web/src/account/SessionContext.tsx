@@ -1,5 +1,19 @@
+import type { Client } from '@petrel-im/sdk'
 import { createContext, useContext } from 'react'
-import type { Session } from './session.js'
+import type { Names } from './names.js'
+
+/** A user who is logged in here: their client, and what goes with it. */
+export interface Session {
+  readonly user: string
+  /** Under which this browser keeps what is not the client's, such as drafts. */
+  readonly account: string
+  readonly client: Client
+  readonly names: Names
+  /** Watches the presence of users, until the function that it returns is called. */
+  readonly watch: (users: readonly string[]) => () => void
+  /** Voids the tokens, and removes what this browser has of the account. An element of a page has none: the page logs out. */
+  readonly logOut?: () => Promise<void>
+}
 
 export const SessionContext = createContext<Session | undefined>(undefined)
 

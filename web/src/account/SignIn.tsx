@@ -8,7 +8,7 @@ import { prefer, usePreferences } from '../preferences.js'
 import { go } from '../route.js'
 import { isHandle } from '../sidebar/PeopleResult.js'
 import { allAccounts } from './accounts.js'
-import { logIn, register } from './session.js'
+import { sessions } from './session.js'
 import './signin.css'
 
 const leastPassword = 8 // P-11.1
@@ -41,7 +41,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
     if (wrong) (wrong === 'password' ? second : first).current?.focus()
     if (busy || wrong) return
     setBusy(true)
-    const entering = making ? register({ user: handle, password, displayName: displayName.trim(), invitation: invitation.trim() }) : logIn({ user: handle, password })
+    const entering = making ? sessions.register({ user: handle, password, displayName: displayName.trim(), invitation: invitation.trim() }) : sessions.logIn({ user: handle, password })
     entering.then((account) => go({ account }, true), (why: unknown) => {
       setBusy(false)
       if (isPetrelError(why) && why.code === 'weak_password') {

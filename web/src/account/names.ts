@@ -1,7 +1,5 @@
 import { type Client, isPetrelError } from '@petrel-im/sdk'
-import { useEffect, useSyncExternalStore } from 'react'
 import { keep, recall } from '../stored.js'
-import { useSession } from './SessionContext.js'
 
 const askEveryMs = 2500 // the server lets a user look up 30 others in a minute, and as many at once
 const atOnce = 20 // that do not wait: a list that is shown for the first time has its names at once
@@ -85,11 +83,4 @@ export class Names {
     }
     this.#timer = this.#wanted.size + this.#newlyWanted.size > 0 && !this.#ended ? setTimeout(() => void this.#ask(), next) : undefined
   }
-}
-
-/** The display name of a user, when it is known. */
-export function useName(user: string, opened = false): string {
-  const { names } = useSession()
-  useEffect(() => names.want(user, opened), [names, user, opened])
-  return useSyncExternalStore(names.subscribe, () => names.of(user))
 }

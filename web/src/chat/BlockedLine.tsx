@@ -1,7 +1,7 @@
 import { useClient } from '@petrel-im/sdk/react'
 import type { ReactElement } from 'react'
 import { Button, useToast } from '../../ui/index.js'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useTranslation } from '../i18n/index.js'
 import { useOfClient } from '../snapshot.js'
 import { thrownText } from './failure.js'

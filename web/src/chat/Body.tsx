@@ -2,7 +2,7 @@ import { memo, type ReactElement, useMemo, useState } from 'react'
 import { useTranslation } from '../i18n/index.js'
 import { foldOf, piecesUntil } from './fold.js'
 import { type Piece, piecesOf } from './marks.js'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useChatActions } from './actions.js'
 

@@ -1,7 +1,7 @@
 import type { MemberRef } from '@petrel-im/sdk'
 import { type KeyboardEvent, type ReactElement, useCallback, useRef, useState } from 'react'
 import { activeIn, Avatar } from '../../ui/index.js'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { loadEmoji } from '../emoji/data.js'
 import { useTranslation } from '../i18n/index.js'

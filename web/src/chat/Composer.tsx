@@ -13,7 +13,7 @@ import { thrownText } from './failure.js'
 import { lengthOf } from './length.js'
 import { mentionedIn, useMembers } from './members.js'
 import { usePlain } from './plain.js'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { PutOff } from './WaitLine.js'
 
 export type Intent = { readonly kind: 'reply' | 'edit'; readonly message: Message } | undefined

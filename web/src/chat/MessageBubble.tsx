@@ -1,6 +1,6 @@
 import { type Message, needsNewerVersion, type Outgoing } from '@petrel-im/sdk'
 import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo, useState } from 'react'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
 import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace, selectedText } from '../../ui/index.js'

@@ -1,6 +1,6 @@
 import type { Message } from '@petrel-im/sdk'
 import type { ReactElement } from 'react'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { Dialog, RowButton } from '../../ui/index.js'
 import { fullDate } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'

@@ -1,7 +1,7 @@
 import type { Quoted } from '@petrel-im/sdk'
 import { useClient, useQuote } from '@petrel-im/sdk/react'
 import type { CSSProperties, ReactElement } from 'react'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { hueOf } from '../../ui/index.js'

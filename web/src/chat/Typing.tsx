@@ -1,5 +1,5 @@
 import type { ReactElement } from 'react'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useTranslation } from '../i18n/index.js'
 
 /** Who is writing. */

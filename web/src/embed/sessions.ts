@@ -1,6 +1,6 @@
 import { browserStore, Client } from '@petrel-im/sdk'
 import { Names } from '../account/names.js'
-import type { Session } from '../account/session.js'
+import type { Session } from '../account/SessionContext.js'
 import { watchFor } from '../account/watch.js'
 import { forgetAccount } from '../stored.js'
 import { fromAddress, PageLogin, refused, type TokenSource } from './login.js'

@@ -1,4 +1,4 @@
-import type { Text } from './index.js'
+import type { Text } from './translation.js'
 
 export const en = {
   today: 'Today',
@@ -324,3 +324,6 @@ export const en = {
   unsentLost: { one: '{n} message is not sent yet and would be lost.', other: '{n} messages are not sent yet and would be lost.' },
   logOutOthersQuestion: { one: 'Log out {n} other device?', other: 'Log out {n} other devices?' },
 } as const satisfies Record<string, Text>
+
+export type Key = keyof typeof en
+export type Texts = Readonly<Record<Key, Text>>

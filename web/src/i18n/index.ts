@@ -1,12 +1,11 @@
 import { useEnvironment } from '../environment.js'
 import { preferences, usePreferences } from '../preferences.js'
-import { en } from './en.js'
-import { type Language, languageOf, type Text, type TranslationOf, translationOf } from './translation.js'
+import { en, type Key } from './en.js'
+import { type Language, languageOf, type TranslationOf, translationOf } from './translation.js'
 import { zh } from './zh.js'
 
+export type { Key } from './en.js'
 export { type Language, languageOf, type Text } from './translation.js'
-export type Key = keyof typeof en
-export type Texts = Readonly<Record<Key, Text>>
 export type Translation = TranslationOf<Key>
 
 const translations: Readonly<Record<Language, Translation>> = { en: translationOf<Key>('en', en), zh: translationOf<Key>('zh', zh) }

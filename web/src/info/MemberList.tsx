@@ -1,7 +1,7 @@
 import type { MemberRef } from '@petrel-im/sdk'
 import { type ReactElement, useMemo, useState } from 'react'
 import { Avatar, Icon, type MenuPlace, RowButton, SearchField } from '../../ui/index.js'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 

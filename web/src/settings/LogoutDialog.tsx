@@ -1,7 +1,6 @@
 import { type ReactElement, useState } from 'react'
 import { Button, Dialog, toast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { logOut } from '../account/session.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
 import { go } from '../route.js'
@@ -15,7 +14,7 @@ export function LogoutDialog({ onClose }: { readonly onClose: () => void }): Rea
   const [busy, setBusy] = useState(false)
   const out = (): void => {
     setBusy(true)
-    logOut(session).then(() => go({}), (why: unknown) => {
+    session.logOut?.().then(() => go({}), (why: unknown) => {
       setBusy(false)
       toast(thrownText(why, t))
     })

@@ -1,7 +1,7 @@
 import { type ReactElement, useCallback, useEffect, useState } from 'react'
 import { Avatar, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useAccounts } from '../account/accounts.js'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { Later } from '../Later.js'

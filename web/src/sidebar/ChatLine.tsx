@@ -1,7 +1,7 @@
 import type { Conversation } from '@petrel-im/sdk'
 import type { ReactElement } from 'react'
 import { Avatar } from '../../ui/index.js'
-import { useName } from '../account/names.js'
+import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 
