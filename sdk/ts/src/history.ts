@@ -2,7 +2,7 @@
 import type { CallOptions } from './api.js'
 import type { Client } from './client.js'
 import { type GetHistory, type HistoryPage, type Message, type Range } from './core/index.js'
-import { sameList } from './core/snapshot.js'
+import { sameList } from './core/change.js'
 import { emptyWindow, inWindow, newWindow, takeAfter, takeAround, takeBefore, type Window, type WindowEnds, windowView } from './core/window.js'
 import { isPetrelError } from './errors.js'
 

@@ -35,3 +35,15 @@ export function merge(ch: Gathered, { conversations, ...flags }: Change): void {
   for (const conv of conversations) ch.conversations.add(conv)
   for (const [name, on] of Object.entries(flags)) if (on) ch[name as keyof typeof flags] = true
 }
+
+/** The old list, if the new one has the same elements. */
+export function sameList<T>(old: readonly T[], now: readonly T[]): readonly T[] {
+  return old.length === now.length && old.every((one, i) => one === now[i]) ? old : now
+}
+
+/** The old object, if the new one has the same fields. */
+export function sameFields<T extends object>(old: T | undefined, now: T): T {
+  if (!old) return now
+  const keys = Object.keys(now) as (keyof T)[]
+  return keys.length === Object.keys(old).length && keys.every((key) => old[key] === now[key]) ? old : now
+}

@@ -1,14 +1,8 @@
-import { type Conv, countedOf, takeHint, touch } from './conversation.js'
-import { alarmAt, type Core } from './core.js'
-import type { ConvState, Receipt, SetFocus } from './frames.js'
-import { ask, type Live, offers, retryAt } from './live.js'
-import { takeMentions } from './mention.js'
-import { repairAny } from './repair.js'
-import { sameFields, sameList } from './snapshot.js'
-import { startSync } from './sync.js'
-
-const moveEveryMs = 1000 // the cursors of one conversation. Spec: P-8.6
-const maxMoves = 3 // cursor requests under way
+import { sameFields, sameList } from './change.js'
+import { countedOf, touch } from './conversation.js'
+import type { ConvState, Receipt } from './frames.js'
+import { wantSync } from './link.js'
+import type { Conv, Core } from './state.js'
 
 /** Applies what a sync says of the cursors. */
 export function mergeCursors(v: Conv, s: ConvState): void {
@@ -54,11 +48,11 @@ export function takeReceipt(c: Core, r: Receipt): void {
 }
 
 /** Moves the own read cursor as the client shows it. told: the server has it there. */
-function readTo(c: Core, v: Conv, seq: number, told = true): void {
+export function readTo(c: Core, v: Conv, seq: number, told = true): void {
   v.read = seq
   const counted = countedOf(v, seq)
   prune(v, counted)
-  if (told && counted === undefined) startSync(c) // the sync has the count
+  if (told && counted === undefined) wantSync(c) // the sync has the count
   touch(c, v)
 }
 
@@ -81,59 +75,6 @@ export function move(c: Core, v: Conv): void {
   c.moves.push(v)
 }
 
-/** Sends the cursors that are due. */
-export function moveAll(c: Core, lv: Live): void {
-  if (c.moves.length === 0 || !offers(lv, 'cursor') || !lv.synced) return
-  const all = c.moves
-  c.moves = []
-  for (const [i, v] of all.entries()) {
-    if (lv.moving >= maxMoves) {
-      c.moves.push(...all.slice(i))
-      break
-    }
-    if (!wantsMove(v)) v.inMoves = false
-    else if (v.moving) c.moves.push(v)
-    else if (c.now < v.moveAt) {
-      alarmAt(c, v.moveAt)
-      c.moves.push(v)
-    } else {
-      v.inMoves = false
-      v.moveAt = c.now + moveEveryMs
-      askMove(c, lv, v)
-    }
-  }
-}
-
-/** Whether there is a cursor to be sent. */
-function wantsMove(v: Conv): boolean {
-  return v.wantRead !== 0 || v.wantDelivered !== 0 || v.mentions.asked
-}
-
-function askMove(c: Core, lv: Live, v: Conv): void {
-  lv.moving++
-  v.moving = true
-  const { asked } = v.mentions
-  v.mentions.asked = false
-  const q = { conv: v.id, delivered: v.wantDelivered, read: v.wantRead }
-  ask(c, lv, { cursor: q }, (f) => {
-    lv.moving--
-    v.moving = false
-    const retry = f?.kind === 'error' && f.error.retryable
-    if (f?.kind === 'cursor' || f?.kind === 'error' && !retry) { // stored, or it never will be
-      if (v.wantRead <= q.read) v.wantRead = 0
-      if (v.wantDelivered <= q.delivered) v.wantDelivered = 0
-      c.dirty.add(v)
-    } else if (f?.kind === 'error') v.moveAt = retryAt(c, f.error)
-    if (f?.kind === 'cursor') {
-      // What another device has read no receipt tells who has asked at the same time. Of what this one has read the count may be missing.
-      if (f.cursor.read > v.read || q.read > 0 && f.cursor.read === v.read) readTo(c, v, f.cursor.read)
-      if (f.cursor.head > 0) takeMentions(c, v, f.cursor.mentions, f.cursor.head)
-    }
-    if (!f || retry) v.mentions.asked ||= asked
-    if (wantsMove(v)) move(c, v)
-  })
-}
-
 /** How many messages of others the user has not read. Spec: P-8.7, S-14.5. */
 export function unread(v: Conv): number {
   return Math.max(v.counted - v.readCounted - v.own.length, 0)
@@ -154,31 +95,4 @@ export function markRead(c: Core, conv: string, seq: number): void {
 export function markDelivered(c: Core, conv: string, seq: number): void {
   const v = c.convs.get(conv)
   if (v) deliver(c, v, Math.min(Math.floor(seq), v.have))
-}
-
-/** Names the conversations whose entries are wanted at once; absent: all. Spec: S-8.1. */
-export function setFocus(c: Core, convs?: readonly string[]): void {
-  c.focus = convs && { convs: [...convs] }
-  sendFocus(c)
-  repairAny(c)
-}
-
-const elsewhere: SetFocus = { convs: [] } // not one that the application has set
-
-/** Tells the server the focus, unless it knows. */
-export function sendFocus(c: Core): void {
-  const lv = c.live
-  if (!lv || lv.focused === c.focus || !offers(lv, 'focus')) return
-  lv.focused = c.focus
-  ask(c, lv, { focus: c.focus ?? { convs: [], all: true } }, (f) => {
-    if (f?.kind === 'focus') for (const h of f.focus.heads) takeHint(c, h)
-    if (f?.kind !== 'error' || !f.error.retryable) return
-    lv.focused = elsewhere
-    lv.focusAt = retryAt(c, f.error)
-  })
-}
-
-/** Whether the entries of a conversation are to be loaded when they are missing. */
-export function wanted(c: Core, v: Conv): boolean {
-  return !c.focus || !c.live || !offers(c.live, 'focus') || c.focus.convs.includes(v.id)
 }

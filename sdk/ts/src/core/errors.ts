@@ -1,4 +1,4 @@
-import { defined, type Range, type WireError } from './frames.js'
+import { defined, type Kick, type Range, type WireError } from './frames.js'
 
 /**
  * Why something did not happen, as plain data.
@@ -57,4 +57,8 @@ export function fromWire({ damagedFrom, damagedTo, ...e }: WireError): Failure {
 /** The same failure, with what was being done in front of its message. */
 export function during(what: string, f: Failure): Failure {
   return { ...f, message: f.message === '' ? what : `${what}: ${f.message}` }
+}
+
+export function fromKick(k: Kick): Failure {
+  return refusal(k.code, k.message, { retryable: k.reconnect, retryAfterMs: k.reconnectAfterMs })
 }

@@ -1,47 +1,8 @@
-import type { Conv } from './conversation.js'
-import type { Core } from './core.js'
-import type { Failure } from './errors.js'
-import type { Send } from './frames.js'
 import { touchId } from './conversation.js'
-import type { Outgoing, SendState } from './snapshot.js'
-import { putOutgoing } from './rows.js'
-
-/** A message on its way. */
-export interface OutgoingState {
-  readonly id: string
-  readonly composedMs: number
-  readonly n: number // order of composition
-  lane: Lane
-  send: Send // replaced, never changed; its after changes only as P-4.7 says
-  state: SendState
-  conv: string // '' until known
-  seq: number
-  timeMs: number // when the server stored it
-  error?: Failure // of the newest attempt
-  safe: boolean // its row is durable: it may go out
-  tried: boolean // an attempt may have stored it, or may still do so
-  look: boolean // to be looked for in the history before it is sent
-  from: number
-  until: number // after, if the history does not tell
-  stale: boolean // its target is a seq of another history id: it is not sent any more
-  fresh: boolean // never sent, composed under another history id: after is the head now
-  view?: Outgoing // the snapshot that was given last
-  sent?: Send // what it was made of
-}
-
-/**
- * The queue of one conversation: one message at a time is on its way, which keeps the order
- * even when the server refuses one for the moment. Spec: P-4.3, S-12.3.
- */
-export interface Lane {
-  readonly key: string
-  queue: OutgoingState[] // oldest first, not settled
-  show: OutgoingState[] // oldest first, not among the entries of the conversation
-  busy: number // messages whose answer is awaited: at most one, unless two lanes turned out to be one
-  ready: boolean // in core.ready
-  at: number // nothing is sent before
-  fails: number // refusals in a row that named no time
-}
+import { defined } from './frames.js'
+import { outgoingKey, put } from './rows.js'
+import type { Row, RowValue } from './schema.js'
+import type { Conv, Core, Lane, OutgoingState } from './state.js'
 
 function laneOf(c: Core, key: string): Lane {
   let l = c.lanes.get(key)
@@ -131,4 +92,31 @@ export function lanesOf(c: Core, conv: string, peer: string): Lane[] {
   const byId = c.lanes.get(`c:${conv}`)
   const byPeer = peer === '' ? undefined : c.lanes.get(`u:${peer}`)
   return [byId, byPeer].filter((l) => l !== undefined)
+}
+
+/**
+ * Notes a message to be sent that has changed. It goes out once its row is durable. Where
+ * another tab sends, that one stores what it changes.
+ */
+export function storeOutgoing(c: Core, o: OutgoingState): void {
+  if (!c.sends) return
+  o.safe = false
+  put(c, outgoingKey(o.id), outgoingRow(o).value)
+  c.fresh.push(o)
+}
+
+/** Notes the row of a message, unless another tab sends, which writes it. */
+export function putOutgoing(c: Core, o: OutgoingState, value: RowValue | null): void {
+  if (c.sends) put(c, outgoingKey(o.id), value)
+}
+
+/**
+ * A message as it is stored. A row of a draft that arrives after a newer one of a turn does no
+ * harm: the message has not been sent before it is stored, so its first after holds, under
+ * whatever history.
+ */
+export function outgoingRow(o: OutgoingState): Row {
+  const { send, n, composedMs, state, error } = o
+  const fate = state === 'rejected' || state === 'unknowable' ? { state, ...defined({ error }) } : {}
+  return { key: outgoingKey(o.id), value: { send, n, composedMs, look: o.look || o.fresh, stale: o.stale, ...fate } }
 }

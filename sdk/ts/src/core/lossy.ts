@@ -1,37 +1,13 @@
-import { type Conv, show } from './conversation.js'
-import { alarmAt, type Core } from './core.js'
+import { show } from './conversation.js'
 import type { Events, Signal } from './frames.js'
-import { ask, type Live, offers, retryAt } from './live.js'
+import { alarmAt, ask, offers, retryAt } from './link.js'
+import type { Conv, Core, Heard, Live, Lossy } from './state.js'
 
 const typingEveryMs = 3000 // P-13.2
 const typingShownMs = 6000 // P-13.2
 const maxTyping = 100 // users of one conversation
 const maxSignals = 64
 const signalsAreKeptMs = 60_000 // as long as the longest hold of P-13.4
-
-/** What the client knows for the moment: nothing of it is stored, and it is gone with the connection. */
-export interface Lossy {
-  readonly typing: Map<Conv, Map<string, number>> // until when a user is shown as typing
-  readonly told: Map<string, number> // when the server was told last that the user is typing, by conversation
-  signals: readonly Heard[] // the oldest first
-  watch: readonly string[] // whose presence the application wants to know
-  readonly presence: Map<string, Presence> // of these, as far as is known
-}
-
-interface Heard {
-  readonly signal: Signal
-  readonly at: number
-}
-
-/**
- * Whether a user is online. Of a user whom one may not see, and of one who does not exist, it
- * says that they are offline. Spec: P-13.6.
- */
-export interface Presence {
-  readonly online: boolean
-  /** Of a user who is offline: until when they were online, in Unix ms, to 10 minutes; 0: not known. */
-  readonly lastMs: number
-}
 
 export function newLossy(): Lossy {
   return { typing: new Map(), told: new Map(), signals: [], watch: [], presence: new Map() }

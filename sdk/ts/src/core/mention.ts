@@ -1,15 +1,8 @@
-import { type Conv, touch } from './conversation.js'
-import type { Core } from './core.js'
+import { touch } from './conversation.js'
 import { move, prune } from './cursor.js'
 import type { Entry } from './frames.js'
-import { offers } from './live.js'
-
-/** The unread entries of one conversation that mention the user. */
-export interface Mentions {
-  seqs: readonly number[] // ascending
-  to: number // the server has named those up to here; later ones are from entries
-  asked: boolean // the server is to be asked again: something was not pushed
-}
+import { offers } from './link.js'
+import type { Conv, Core } from './state.js'
 
 /** Whether an entry mentions a user: it names them, or all members. Spec: P-5.13. */
 export function mentionsUser(m: Entry, user: string): boolean {

@@ -1,6 +1,6 @@
-import { type Conv, show, slotAt } from './conversation.js'
-import type { Core } from './core.js'
+import { show, slotAt } from './conversation.js'
 import type { Note } from './frames.js'
+import type { Conv, Core } from './state.js'
 
 /**
  * Notes of one conversation that are kept for entries which the client does not hold yet;

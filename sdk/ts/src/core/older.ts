@@ -1,11 +1,11 @@
-import { arrived } from './answer.js'
-import { type Conv, countOwn, floor, touch } from './conversation.js'
-import type { Core } from './core.js'
+import { countOwn, floor, touch } from './conversation.js'
 import { refold } from './fold.js'
 import type { HistoryPage, Range } from './frames.js'
 import { takeNotes } from './note.js'
+import { arrived } from './outbox.js'
 import { takeQuotes } from './quote.js'
 import { keep } from './rows.js'
+import type { Conv, Core } from './state.js'
 
 /** Where a page of older entries ends: `before` of a history; 0: there is none to ask for. Spec: S-7.4. */
 export function olderThan(c: Core, conv: string): number {

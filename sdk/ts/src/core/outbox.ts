@@ -1,17 +1,18 @@
-import { answered, giveUp, lookFor, settle } from './answer.js'
-import { clientFrame, type Encoded, saying, utf8Length } from './codec.js'
-import { alarmAt, type Core } from './core.js'
-import { type Failure, invalid, refusal, unknowable } from './errors.js'
-import { defined, type Edit, type Relations, type Send } from './frames.js'
-import { dropLane, enqueue, isFailed, type Lane, type OutgoingState, remove, touchOutgoing, wakeLane } from './lane.js'
-import { askEncoded, type Live, readsFull } from './live.js'
-import { outgoingKey, outgoingRow, put, type Row, storeOutgoing } from './rows.js'
-import { type Draft, type Outgoing, outgoingView } from './snapshot.js'
-
-/** How long after its composition a message is still sent. Spec: P-4.8. */
-const giveUpMs = 30 * 24 * 60 * 60 * 1000
+import { sameFields } from './change.js'
+import { saying, utf8Length } from './codec.js'
+import { type Failure, invalid, refusal } from './errors.js'
+import { defined, type Edit, type Entry, type Relations, type Send } from './frames.js'
+import {
+  enqueue, isFailed, lanesOf, outgoingRow, putOutgoing, remove, storeOutgoing, touchOutgoing, wakeLane,
+} from './lane.js'
+import type { Draft, Outgoing, SendState } from './model.js'
+import { isNothing, mentions } from './rewrite.js'
+import { outgoingKey, put } from './rows.js'
+import type { Row } from './schema.js'
+import type { Conv, Core, OutgoingState } from './state.js'
 
 const maxId = 64 // bytes of an id and of a type
+const maxFailed = 256 // messages that are shown as failed; of more the oldest are discarded. Spec: S-16.2
 
 /** What became of a draft. */
 export type Drafted =
@@ -85,10 +86,6 @@ function editOf(e: NonNullable<Draft['edit']>): Edit {
   return { target: e.target, type: e.type ?? '', ...defined({ text: e.text, data: e.data?.slice(), rel: e.rel }) }
 }
 
-function mentions(r: Relations): boolean {
-  return r.mentions.length > 0 || r.mentionAll === true
-}
-
 /** What the message has to do with others, which the server must understand. Spec: P-4.10, P-5.8. */
 function relOf(d: Draft): Relations | undefined {
   const r: Relations = {
@@ -96,11 +93,6 @@ function relOf(d: Draft): Relations | undefined {
     ...defined({ alsoMain: d.alsoMain || undefined, mentionAll: d.mentionAll || undefined, silent: d.silent || undefined, forwardOf: d.forward }),
   }
   return isNothing(r) ? undefined : r
-}
-
-/** Whether relations say nothing. */
-export function isNothing(r: Relations): boolean {
-  return r.replyTo === 0 && r.thread === 0 && !r.alsoMain && !mentions(r) && !r.silent && !r.forwardOf && !r.forwarded
 }
 
 /** Fixes what all attempts have in common. A new id says that no earlier attempt was made: then it has an after. Spec: P-4.7. */
@@ -117,62 +109,6 @@ function compose(c: Core, draft: Send, newId: boolean): OutgoingState {
   })
   touchOutgoing(c, o)
   return o
-}
-
-/** Sends what may go out. */
-export function sendAll(c: Core, lv: Live): void {
-  const lanes = c.ready
-  c.ready = []
-  for (const [i, l] of lanes.entries()) {
-    l.ready = false
-    const { stay, full } = sendLane(c, lv, l)
-    if (stay && !l.ready) {
-      l.ready = true
-      c.ready.push(l)
-    }
-    if (full) {
-      c.ready.push(...lanes.slice(i + 1))
-      return
-    }
-  }
-}
-
-/** What follows from looking at a lane. stay: look at it again; full: the window of the connection is full. */
-interface Looked {
-  readonly stay: boolean
-  readonly full: boolean
-}
-
-const later: Looked = { stay: true, full: false }
-const noMore: Looked = { stay: false, full: false }
-
-/** Sends the first message of a lane. */
-function sendLane(c: Core, lv: Live, l: Lane): Looked {
-  for (let o = l.queue[0]; o && l.busy === 0; o = l.queue[0]) {
-    if (!o.safe) return later
-    // Its after comes from what the client knew before the connection, and so does where to
-    // look for it. Without an after the server looks up the id.
-    if (o.send.after !== undefined && !lv.synced) return later
-    if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable', unknowable)
-    else if (c.now < l.at) {
-      alarmAt(c, l.at)
-      return later
-    } else if (o.stale && !o.look) {
-      giveUp(c, o, refusal('no_target', 'the server went back: the target is gone', { settled: true }))
-    } else if (o.fresh) {
-      o.fresh = false
-      raise(c, o, c.convs.get(target(c, o))?.head ?? 0)
-      return later
-    } else if (o.look) {
-      if (readsFull(lv)) return later
-      lookFor(c, lv, o, o.from)
-      return noMore
-    } else {
-      const sent = sendOne(c, lv, l, o)
-      if (!sent.stay || sent.full) return sent
-    } // it was settled without being sent: the next one must not wait for it
-  }
-  return noMore
 }
 
 /** Whether a message is nothing without the entry that it names. Spec: P-5.3, P-5.10, P-5.12. */
@@ -192,31 +128,76 @@ export function raise(c: Core, o: OutgoingState, after: number): void {
   storeOutgoing(c, o)
 }
 
-/** Sends a message within the window. stay without full: it cannot be sent, and is settled. Spec: P-4.6. */
-function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
-  let f: Encoded
-  try {
-    f = c.encode(clientFrame(lv.nextId + 1, { send: o.send }))
-  } catch (why) {
-    giveUp(c, o, invalid(String(why)))
-    return later
+/**
+ * Ends the sending of a message. The row of one that is sent stays until its entry is there: a
+ * crash in between must not hide it. That of one that is not sent stays until it is discarded.
+ * Spec: S-13.1, S-13.3.
+ */
+export function settle(c: Core, o: OutgoingState, state: SendState, why?: Failure): void {
+  o.state = state
+  if (why) o.error = why
+  else delete o.error
+  o.look = false
+  o.lane.queue = o.lane.queue.filter((x) => x !== o)
+  if (state !== 'sent') putOutgoing(c, o, outgoingRow(o).value)
+  c.out.settled.push(outgoingView(o))
+  touchOutgoing(c, o)
+  const failed = isFailed(o) ? [...c.sending.values()].filter(isFailed) : []
+  if (failed[maxFailed]) discard(c, failed[0]?.id ?? '')
+}
+
+/** Another tab has learned the fate of a message. */
+export function settledElsewhere(c: Core, { id, conv, seq, timeMs, state, error }: Outgoing): void {
+  const o = c.sending.get(id)
+  if (o?.state !== 'sending') return
+  Object.assign(o, { conv, seq, timeMs })
+  settle(c, o, state, error)
+  const v = c.convs.get(conv)
+  if (v) passed(c, v)
+}
+
+/** The own message m is among the entries of a conversation. Spec: P-4.7, S-13.7. */
+export function arrived(c: Core, conv: string, m: Entry): void {
+  const o = c.sending.get(m.clientMsgId)
+  if (!o || o.state === 'rejected') return
+  if (o.state === 'sending') {
+    foundAt(o, conv, m)
+    settle(c, o, 'sent')
   }
-  if (lv.welcome.limits.frameBytes > 0 && f.bytes > lv.welcome.limits.frameBytes) {
-    giveUp(c, o, refusal('too_large', `the frame has ${f.bytes} bytes`, { settled: true }))
-    return later
+  remove(c, o)
+}
+
+/** Notes where the history has the message. */
+export function foundAt(o: OutgoingState, conv: string, m: Entry): void {
+  o.conv = conv
+  o.seq = m.seq
+  o.timeMs = m.timeMs
+}
+
+/** Drops what was sent from what is shown as on its way, when the client's view has moved over its place. */
+export function passed(c: Core, v: Conv): void {
+  for (const l of lanesOf(c, v.id, v.peer)) {
+    for (const o of l.show) if (o.state === 'sent' && o.seq <= v.have) remove(c, o)
   }
-  const w = lv.welcome.window
-  if (w && lv.sends > 0 && (lv.sends >= w.sends || lv.sendBytes + f.bytes > w.bytes)) return { stay: true, full: true }
-  lv.sends++
-  lv.sendBytes += f.bytes
-  l.busy++
-  askEncoded(c, lv, 'send', f, (answer) => {
-    lv.sends--
-    lv.sendBytes -= f.bytes
-    o.lane.busy--
-    answered(c, o, answer)
-    wakeLane(c, o.lane)
-    dropLane(c, o.lane)
-  })
-  return noMore
+}
+
+export function outgoingView(o: OutgoingState): Outgoing {
+  const { id, composedMs, state, conv, seq, timeMs, error } = o
+  const after = o.send.after
+  const draft = o.view && o.sent === o.send ? o.view.draft : draftOf(o)
+  o.sent = o.send
+  o.view = sameFields(o.view, { id, composedMs, state, conv, seq, timeMs, draft, ...defined({ after, error }) })
+  return o.view
+}
+
+/** What is sent, for another try. */
+function draftOf(o: OutgoingState): Draft {
+  const { conv, user, type, text, data, edit, recall, rel } = o.send
+  return {
+    ...(user === '' ? { conv } : { user }),
+    ...defined({
+      type: type || undefined, text: text || undefined, data, edit, recall, replyTo: rel?.replyTo || undefined, thread: rel?.thread || undefined, alsoMain: rel?.alsoMain,
+      silent: rel?.silent, mentions: rel?.mentions.length ? rel.mentions : undefined, mentionAll: rel?.mentionAll, forward: rel?.forwardOf,
+    }),
+  }
 }

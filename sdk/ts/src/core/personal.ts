@@ -1,30 +1,8 @@
-import { type Conv, show } from './conversation.js'
-import type { Core } from './core.js'
+import { show } from './conversation.js'
 import type { InboxSettings, PersonalValue, SyncPage } from './frames.js'
-import type { Live } from './live.js'
+import type { Personal } from './model.js'
 import { put, settingKey } from './rows.js'
-
-/** What the user has set of a conversation, on whichever device. Spec: P-8.10. */
-export interface Personal {
-  /** Until then, in Unix ms, the person is not disturbed; 0: not muted. */
-  readonly mutedUntilMs: number
-  /** Of which messages the person is told: 'all', 'mentions', 'nothing'; '': not set. */
-  readonly notify: string
-  /** Above 0: it stands at the top, in the order of these. */
-  readonly pinned: number
-  readonly archived: boolean
-  /** The person wants it to look unread. */
-  readonly unread: boolean
-  /** Nothing up to this seq is shown. */
-  readonly clearedTo: number
-  /** Seqs that are not shown either, like '3,7-9'. */
-  readonly hidden: string
-  /** Of a direct conversation: the user blocks the other one. */
-  readonly blocked: boolean
-}
-
-/** The settings of the user, by what they are of and by name: the newest values that the client knows. */
-export type Settings = Map<string, Map<string, PersonalValue>>
+import type { Conv, Core, Live } from './state.js'
 
 /** What a setting is of. Ids have no slash; both empty: the account. */
 function subject(conv: string, user: string): string {

@@ -1,24 +1,10 @@
 import { floor } from './conversation.js'
-import type { Core } from './core.js'
 import type { Entry } from './frames.js'
-import { incomingRow, positionKey, type Row } from './rows.js'
-import { type Message, messages } from './snapshot.js'
-
-/**
- * How far the application has finished the messages of one conversation. A seq means nothing
- * without the history that it belongs to.
- */
-export interface Position {
-  readonly seq: number
-  readonly history: string
-}
-
-/** What the loop over incoming messages keeps from one loop to the next. */
-export interface Incoming {
-  reading: boolean // a loop is under way
-  begun: boolean // it was used before, perhaps by an earlier process
-  readonly positions: Map<string, Position> // by conversation
-}
+import type { Message } from './model.js'
+import { incomingKey, positionKey } from './rows.js'
+import type { Position, Row } from './schema.js'
+import { messages } from './snapshot.js'
+import type { Core } from './state.js'
 
 /** How far a loop is in one conversation. */
 export interface Reading {
@@ -44,6 +30,11 @@ export function beginIncoming(c: Core): Row[] | undefined {
   for (const v of c.convs.values()) if (v.known) rows.push(moveTo(c, v.id, { seq: v.read, history: c.meta.history }))
   c.incoming.begun = true
   return [...rows, incomingRow()]
+}
+
+/** The rows that note that Incoming is in use, with its first positions. */
+export function incomingRow(): Row {
+  return { key: incomingKey, value: true }
 }
 
 /** Notes a position, and returns the row that is to be written. */

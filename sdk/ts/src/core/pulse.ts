@@ -1,6 +1,6 @@
-import type { Core } from './core.js'
 import { type Failure, silent } from './errors.js'
-import { ask, type Live, type Request } from './live.js'
+import { ask } from './link.js'
+import type { Core, Live, Pulse, Request } from './state.js'
 
 // An answer that does not come has the client ask whether the server is there: after 3 s, or
 // 4 round trips where those are longer.
@@ -8,6 +8,7 @@ const probeAfterMs = 3000
 const probeTrips = 4
 const maxTripMs = 3000 // counted of a round trip: a store that stalls is no long way
 const pongWithinMs = 2000 // how long the server then has to say anything at all
+
 // The link, in bytes per second, that carries what is under way in time. A message of 48 KiB
 // over 50 kbit/s takes 8 s, and nothing is wrong.
 const slowest = 4096
@@ -15,17 +16,6 @@ const slowest = 4096
 const slowestFrames = 5000 // bytes per second
 const patienceMs = 5000 // by which the client is more patient after each connection that fell silent
 const maxPatienceMs = 10_000
-
-/** Tells whether the server at the other end of a connection still lives. Spec: P-7. */
-export interface Pulse {
-  heard: number // when the last bytes of the server came
-  moved: number // when the socket took the last bytes of what is awaited, or of what was sent before it
-  taken?: number // id of the last request of which the socket took all
-  pinged: number // the server was asked whether it is there; 0: not
-  ahead: number // bytes of requests without an answer that were sent before it
-  trip: number // ms of a request and its answer, smoothed; 0: not known
-  bytes: number // of requests without an answer
-}
 
 export function newPulse(now: number): Pulse {
   return { heard: now, moved: 0, pinged: 0, trip: 0, ahead: 0, bytes: 0 }

@@ -1,8 +1,8 @@
-import { type Conv, show, slotAt } from './conversation.js'
-import { alarmAt, type Core } from './core.js'
-import { rewritten, targetOf } from './fold.js'
+import { show, slotAt } from './conversation.js'
 import { defined, type Entry, type Quote } from './frames.js'
-import { ask, type Live, readsFull, retryAt } from './live.js'
+import { alarmAt, ask, readsFull, retryAt } from './link.js'
+import { rewritten, targetOf } from './rewrite.js'
+import type { Conv, Core, Live } from './state.js'
 
 const maxQuotes = 512 // of one conversation that are kept; those beyond are asked for again. Spec: S-16.2
 const maxQuoteBytes = 256 // of a body, P-5.9

@@ -1,56 +1,25 @@
-import { alarmAt, type Core, protocol, setStatus } from './core.js'
 import { clientFrame } from './codec.js'
-import { during, type Failure, fromWire, refusal, silent } from './errors.js'
-import type { Kick, ServerFrame, Welcome } from './frames.js'
-import { begin, capabilities, finish, type Live, type Request, take } from './live.js'
-import { beginRound, newPlaces, type Places, sendsAway, welcomedAt } from './places.js'
+import { during, type Failure, fromKick, fromWire, silent } from './errors.js'
+import type { ServerFrame, Welcome } from './frames.js'
+import { alarmAt, capabilities, firstWaitMs, maxWaitMs, setStatus } from './link.js'
+import { begin, finish, take } from './live.js'
+import { beginRound, newPlaces, sendsAway, welcomedAt } from './places.js'
 import { fellSilent, probe } from './pulse.js'
+import type { Core, Live, Reach, Try } from './state.js'
 
-export const firstWaitMs = 1000 // after a lost connection, P-3.6
-export const maxWaitMs = 30_000
+/** The version of the protocol that this package speaks. Spec: P-3.2. */
+export const protocol = 1
 
 // A gateway that is frozen takes connections and says nothing. So a try ends after 3 s, and
 // after twice as long in each further round, because the link may be that slow.
 const firstLimitMs = 3000
 const maxLimitMs = 15_000
 const besideAfterMs = 1000 // when the next address is tried beside one that has not answered
+
 // How long a connection has to last so that the client goes elsewhere at once when it ends:
 // one that always ends soon must not be made again and again.
 const steadyMs = 5000
 const spreadMs = 300 // over how long the clients of a gateway that goes away come to the others
-
-/**
- * How the client gets to a connection. A round asks for a token, and then tries the
- * addresses: the next one when one fails, and beside one that is slow. The first welcome
- * wins. Between rounds there are pauses. Spec: P-3.6, P-3.7.
- */
-export interface Reach {
-  running: boolean
-  readonly places: Places
-  conn: number // number of the newest connection
-  tries: Try[]
-  last: number // when the newest try began
-  limit: number // ms of a try
-  wait: number // ms of the next pause, at most
-  pause: number // the end of the pause; 0: there is none
-  without: string // the address that the round leaves out
-
-  asking: boolean // for a token
-  token: string // of this round
-  refused: string // the token that the server has refused
-  askAnew: boolean // another one was asked for since
-
-  patience: number // ms by which the client is more patient than usual. Spec: S-5.8
-  patientFor: Request['kind'] | undefined // until a request of this kind is answered
-}
-
-/** A connection without a welcome yet. */
-export interface Try {
-  readonly conn: number
-  readonly addr: string
-  readonly begun: number
-  greeted: number // when the hello went out
-}
 
 export function newReach(url: string, speaks: readonly string[]): Reach {
   return {
@@ -306,8 +275,4 @@ function endTries(c: Core): void {
 
 function drop(c: Core, conn: number): void {
   c.out.drops.push(conn)
-}
-
-export function fromKick(k: Kick): Failure {
-  return refusal(k.code, k.message, { retryable: k.reconnect, retryAfterMs: k.reconnectAfterMs })
 }

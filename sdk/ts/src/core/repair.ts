@@ -1,26 +1,12 @@
-import { passed } from './answer.js'
-import { append, type Conv, dropEntries, floor, replace, takeHeld, touch } from './conversation.js'
-import { alarmAt, type Core } from './core.js'
-import { wanted } from './cursor.js'
+import { floor, repair, touch } from './conversation.js'
+import { append, dropEntries, replace, takeHeld } from './entries.js'
 import type { HistoryPage, WireError } from './frames.js'
-import { ask, type Live, readsFull, retryAt, retryWaitMs } from './live.js'
+import { alarmAt, ask, readsFull, retryAt, retryWaitMs } from './link.js'
 import { missMention } from './mention.js'
 import { takeNotes } from './note.js'
+import { passed } from './outbox.js'
 import { takeQuotes } from './quote.js'
-
-/** Sees to it that what is missing is asked for. Spec: P-6.7. */
-export function repair(c: Core, v: Conv): void {
-  if (!c.live || !v.known || v.queued || v.have >= v.head || !wanted(c, v)) return
-  v.queued = true
-  c.live.missing.push(v)
-}
-
-/** Sees to all conversations, in the order of their ids. */
-export function repairAny(c: Core): void {
-  if (!c.live) return
-  const behind = [...c.convs.values()].filter((v) => v.known && v.have < v.head && !v.queued)
-  for (const v of behind.sort((a, b) => (a.id < b.id ? -1 : 1))) repair(c, v)
-}
+import type { Conv, Core, Live } from './state.js'
 
 /** Asks for pages, as many at once as is allowed. */
 export function repairAll(c: Core, lv: Live): void {

@@ -1,173 +1,17 @@
-import { type Conv, counts, find, type Slot } from './conversation.js'
-import type { Core, Status } from './core.js'
+import { sameFields, sameList } from './change.js'
+import { counts, find } from './conversation.js'
 import { unread } from './cursor.js'
-import type { Failure } from './errors.js'
-import { type ConvKind, defined, type Entry, type Note, type Quote, type Range, type Reaction, type Recall, type Receipt, type Ref, type Relations, type Role, type Signal } from './frames.js'
-import { byAge, lanesOf, type OutgoingState } from './lane.js'
-import { keptSignals, type Presence, typists } from './lossy.js'
-import { blocked, personal, type Personal } from './personal.js'
-import { countUnread, type Unread } from './unread.js'
-
-// What the application sees. A snapshot does not change any more once it is given, and what
-// has not changed is the same object again. Spec: S-18.3.
-
-/** What the client knows of a conversation, at one moment. */
-export interface Conversation {
-  readonly id: string
-  readonly kind: ConvKind
-  /** Of a group; '' of a direct conversation. */
-  readonly title: string
-  /** The other user of a direct conversation; '' of a group. */
-  readonly peer: string
-  readonly role: Role
-  /** The user is no member any more. */
-  readonly left: boolean
-  /** The highest seq of the conversation that the client has heard of. */
-  readonly head: number
-  /** The client holds what the user may read up to this seq; below head: more is coming. */
-  readonly have: number
-  /** How many messages of others above `read` there are, those of threads left out. Spec: P-8.7. */
-  readonly unread: number
-  /** The user's own read cursor, a seq: markRead moves it. */
-  readonly read: number
-  /** false: the server has not said yet what it is. */
-  readonly known: boolean
-  /** The newest message with a text or data that the client holds, also one of a thread. */
-  readonly last?: Message
-  /** How far other users are, by user, as far as is known: loadReceipts asks for those of a group. */
-  readonly receipts: ReadonlyMap<string, Receipt>
-  /** Others who are typing now, sorted. */
-  readonly typing: readonly string[]
-  /**
-   * Entries that the server cannot read at present, oldest first: holes among the messages.
-   * An operator has to repair the store. Spec: P-9.5.
-   */
-  readonly damaged: readonly Range[]
-  /** Seqs of unread messages that mention the user, ascending; of very many the oldest. */
-  readonly mentions: readonly number[]
-  /** What the user has set of the conversation. */
-  readonly personal: Personal
-}
-
-/** An entry of a conversation with what members have made of it. */
-export interface Message extends Entry {
-  readonly reactions: readonly Reaction[]
-  /** For all members. */
-  readonly pinned: boolean
-  /** Of the user's own messages: how many others are known to hold it. */
-  readonly delivered: number
-  /** Of the user's own messages: how many others are known to have read it. */
-  readonly read: number
-}
-
-/** A new body for an earlier message. One of text and data is set. */
-export interface EditDraft {
-  /** Seq of the entry. */
-  readonly target: number
-  readonly type?: string
-  readonly text?: string
-  readonly data?: Uint8Array
-  /** Absent: those of the target stay. */
-  readonly rel?: Relations
-}
-
-/** A message to be sent. One of conv and user is set, and one body: text, data, edit, recall or forward. Without any it is an empty text. */
-export interface Draft {
-  /** Conversation id. */
-  readonly conv?: string
-  /** User id: for the direct conversation with them, which need not exist. */
-  readonly user?: string
-  /**
-   * The client message id; absent: made at random. An application that gives its own may
-   * send the same draft again, from another process too: it is stored once. That costs the
-   * server a look-up.
-   */
-  readonly id?: string
-  /** Kind of text or data, at most 64 bytes; absent means "text". */
-  readonly type?: string
-  readonly text?: string
-  readonly data?: Uint8Array
-  readonly edit?: EditDraft
-  readonly recall?: Recall
-  /** Seq of the entry that the message answers. */
-  readonly replyTo?: number
-  /** Nobody is to be disturbed by the message. */
-  readonly silent?: boolean
-  /**
-   * The seq of the message to whose thread this one belongs. Such a message does not count
-   * as unread unless it has alsoMain. Spec: P-5.12.
-   */
-  readonly thread?: number
-  /** A message of a thread is to be shown among the others as well. */
-  readonly alsoMain?: boolean
-  /** Users whom the message is meant for in particular, at most 50, in any order. Spec: P-5.13. */
-  readonly mentions?: readonly string[]
-  /** It is meant for all members, which in a group only admins and the owner may say. */
-  readonly mentionAll?: boolean
-  /** A message to copy: the server fills in what it says and whose it is. Spec: P-5.10. */
-  readonly forward?: Ref
-}
-
-/**
- * sending: queued, sent, or of unknown outcome: neither sent nor failed. sent: stored for
- * ever, with a seq. rejected: not stored, and never will be. unknowable: nobody can tell any
- * more. Spec: P-4.9.
- */
-export type SendState = 'sending' | 'sent' | 'rejected' | 'unknowable'
-
-/** A message on its way, at one moment. */
-export interface Outgoing {
-  /** Client message id. */
-  readonly id: string
-  /** When it was composed, by the clock of this device, in Unix ms. */
-  readonly composedMs: number
-  readonly state: SendState
-  /** Conversation id; '' until it is known. */
-  readonly conv: string
-  /** Its number in the conversation; 0 until it is sent. */
-  readonly seq: number
-  /** When the server stored it, by its clock, in Unix ms; 0 until it is sent. */
-  readonly timeMs: number
-  /** The head that this client knew when the message was composed. Spec: P-4.7. */
-  readonly after?: number
-  /** What is sent, without its id: send it again after a rejection, if the person wants. */
-  readonly draft: Draft
-  /** Why it is rejected; while it is sending, why the server has put it off. */
-  readonly error?: Failure
-}
-
-/** Snapshots that were given, to give the same ones again. */
-export interface Views {
-  list: readonly Conversation[]
-  sorted: boolean // list is up to date
-  readonly pending: Map<string, readonly Outgoing[]>
-  signals: readonly Signal[]
-  blocked: readonly string[]
-  readonly quotes: WeakMap<Entry, Quote>
-}
-
-/** The snapshot of an entry, and what it was made of. */
-export interface MessageView {
-  readonly entry: Entry
-  readonly note: Note | undefined
-  receiptsCame: number
-  readonly message: Message
-}
+import { defined, type Entry, type Signal } from './frames.js'
+import { byAge, lanesOf } from './lane.js'
+import { keptSignals, typists } from './lossy.js'
+import type { Conversation, Message, Outgoing, Presence, Status, Unread } from './model.js'
+import { outgoingView } from './outbox.js'
+import { blocked, personal } from './personal.js'
+import type { Conv, Core, Slot, Views } from './state.js'
+import { countUnread } from './unread.js'
 
 export function newViews(): Views {
   return { list: [], sorted: false, pending: new Map(), signals: [], blocked: [], quotes: new WeakMap() }
-}
-
-/** The old list, if the new one has the same elements. */
-export function sameList<T>(old: readonly T[], now: readonly T[]): readonly T[] {
-  return old.length === now.length && old.every((one, i) => one === now[i]) ? old : now
-}
-
-/** The old object, if the new one has the same fields. */
-export function sameFields<T extends object>(old: T | undefined, now: T): T {
-  if (!old) return now
-  const keys = Object.keys(now) as (keyof T)[]
-  return keys.length === Object.keys(old).length && keys.every((key) => old[key] === now[key]) ? old : now
 }
 
 /** All conversations that are known, those with the newest messages first. */
@@ -300,27 +144,6 @@ function pendingOf(c: Core, conv: string, peer: string): readonly Outgoing[] {
 export function outgoing(c: Core, id: string): Outgoing | undefined {
   const o = c.sending.get(id)
   return o && outgoingView(o)
-}
-
-export function outgoingView(o: OutgoingState): Outgoing {
-  const { id, composedMs, state, conv, seq, timeMs, error } = o
-  const after = o.send.after
-  const draft = o.view && o.sent === o.send ? o.view.draft : draftOf(o)
-  o.sent = o.send
-  o.view = sameFields(o.view, { id, composedMs, state, conv, seq, timeMs, draft, ...defined({ after, error }) })
-  return o.view
-}
-
-/** What is sent, for another try. */
-function draftOf(o: OutgoingState): Draft {
-  const { conv, user, type, text, data, edit, recall, rel } = o.send
-  return {
-    ...(user === '' ? { conv } : { user }),
-    ...defined({
-      type: type || undefined, text: text || undefined, data, edit, recall, replyTo: rel?.replyTo || undefined, thread: rel?.thread || undefined, alsoMain: rel?.alsoMain,
-      silent: rel?.silent, mentions: rel?.mentions.length ? rel.mentions : undefined, mentionAll: rel?.mentionAll, forward: rel?.forwardOf,
-    }),
-  }
 }
 
 /**

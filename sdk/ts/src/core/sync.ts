@@ -1,32 +1,25 @@
-import { passed } from './answer.js'
-import { addConv, type Conv, dropEntries, floor, heardCounted, hold, retitle, takeEntry, takeHeld, touch } from './conversation.js'
-import { alarmAt, type Core } from './core.js'
+import { addConv, floor, heardCounted, hold, repair, repairAny, retitle, touch } from './conversation.js'
 import { mergeCursors } from './cursor.js'
+import { dropEntries, takeEntry, takeHeld } from './entries.js'
 import type { ConvState, Entry, Send, SyncPage } from './frames.js'
-import { byAge, join, lanesByAge, type OutgoingState, remove, wakeLane } from './lane.js'
-import { ask, type Live, offers, retryAt } from './live.js'
+import { byAge, join, lanesByAge, remove, storeOutgoing, wakeLane } from './lane.js'
+import { ask, offers, retryAt } from './link.js'
 import { takeMentions } from './mention.js'
 import { takeNotes } from './note.js'
-import { aims, isNothing } from './outbox.js'
+import { aims, passed } from './outbox.js'
 import { dropSettings, takePersonal } from './personal.js'
 import { takeQuotes } from './quote.js'
-import { repair, repairAny } from './repair.js'
-import { convKey, put, storeOutgoing } from './rows.js'
+import { isNothing } from './rewrite.js'
+import { convKey, put } from './rows.js'
+import type { Conv, Core, Live, OutgoingState } from './state.js'
 
 /**
  * Asks what has changed. A need that comes up while the answer is under way is a further
- * sync. Spec: P-6.2, P-6.4, S-6.1.
+ * sync: wantSync notes it. Spec: P-6.2, P-6.4, S-6.1.
  */
-export function startSync(c: Core): void {
-  const lv = c.live
-  if (!lv) return
-  if (lv.syncing) {
-    lv.again = true
-    return
-  }
+export function startSync(c: Core, lv: Live): void {
   lv.syncing = true
-  lv.again = false
-  lv.syncAt = 0
+  lv.syncAt = Infinity
   lv.newest = offers(lv, 'newest') ? c.o.newest : 0
   askSync(c, lv)
 }
@@ -41,7 +34,6 @@ function askSync(c: Core, lv: Live): void {
     } else if (f?.kind === 'error') {
       lv.syncing = false
       lv.syncAt = retryAt(c, f.error)
-      alarmAt(c, lv.syncAt)
     }
   })
 }
@@ -57,7 +49,6 @@ function takeSync(c: Core, lv: Live, p: SyncPage): void {
     return
   }
   lv.syncing = false
-  if (lv.again) startSync(c) // something moved meanwhile: not the whole list yet
   c.meta.synced = true
   repairAny(c) // also those whose repair an earlier connection did not finish
   if (lv.synced) return

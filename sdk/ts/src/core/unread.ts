@@ -1,25 +1,6 @@
-import type { Core } from './core.js'
+import { sameFields } from './change.js'
 import { unread } from './cursor.js'
-import { sameFields } from './snapshot.js'
-
-/** How much the user has not read, in all conversations together. */
-export interface Unread {
-  /** Messages of others above the read cursors. */
-  readonly messages: number
-  /** Conversations that have some of them. */
-  readonly conversations: number
-  /** How many of them mention the user. */
-  readonly mentions: number
-}
-
-/**
- * The sums, kept up to date with what changes: adding up thousands of conversations for each
- * message would cost more than the message.
- */
-export interface UnreadTotals {
-  total: Unread
-  readonly by: Map<string, { readonly messages: number; readonly mentions: number }> // conversations that have some
-}
+import type { Core, UnreadTotals } from './state.js'
 
 const nothing = { messages: 0, mentions: 0 } as const
 

@@ -1,10 +1,11 @@
-import { type Conv, find, floor, show, type Slot, slotAt } from './conversation.js'
-import type { Core } from './core.js'
+import { find, floor, show, slotAt } from './conversation.js'
 import { refold } from './fold.js'
 import type { HistoryPage, Range } from './frames.js'
+import type { Message } from './model.js'
 import { forgetNotes, takeNotes } from './note.js'
 import { takeQuotes } from './quote.js'
-import { message, type Message, messages } from './snapshot.js'
+import { message, messages } from './snapshot.js'
+import type { Conv, Core, Slot } from './state.js'
 
 /** How many entries a window has at most, beside those that the client keeps. */
 const maxWindow = 600

@@ -1,17 +1,100 @@
-import type { Core } from './core.js'
-import { addConv, type Conv, counts, takeEntry, touch } from './conversation.js'
-import { type Failure, fromWire, unknowable } from './errors.js'
+import { clientFrame, type Encoded } from './codec.js'
+import { addConv, counts, repair, touch } from './conversation.js'
+import { takeEntry } from './entries.js'
+import { type Failure, fromWire, invalid, refusal, unknowable } from './errors.js'
 import { type Ack, defined, type Entry, type HistoryPage, type Send, type ServerFrame } from './frames.js'
-import { dropLane, isFailed, lanesOf, type OutgoingState, remove, touchOutgoing, wakeLane } from './lane.js'
-import { ask, type Live, retryAt } from './live.js'
-import { discard, raise, target } from './outbox.js'
-import { firstWaitMs, maxWaitMs } from './reach.js'
-import { repair } from './repair.js'
-import { outgoingRow, putOutgoing } from './rows.js'
-import { type Outgoing, outgoingView, type SendState } from './snapshot.js'
-import { startSync } from './sync.js'
+import { dropLane, wakeLane } from './lane.js'
+import { alarmAt, ask, askEncoded, firstWaitMs, maxWaitMs, readsFull, retryAt, wantSync } from './link.js'
+import { foundAt, passed, raise, settle, target } from './outbox.js'
+import type { Conv, Core, Lane, Live, OutgoingState } from './state.js'
 
-const maxFailed = 256 // messages that are shown as failed; of more the oldest are discarded. Spec: S-16.2
+/** How long after its composition a message is still sent. Spec: P-4.8. */
+const giveUpMs = 30 * 24 * 60 * 60 * 1000
+
+/** Sends what may go out. */
+export function sendAll(c: Core, lv: Live): void {
+  const lanes = c.ready
+  c.ready = []
+  for (const [i, l] of lanes.entries()) {
+    l.ready = false
+    const { stay, full } = sendLane(c, lv, l)
+    if (stay && !l.ready) {
+      l.ready = true
+      c.ready.push(l)
+    }
+    if (full) {
+      c.ready.push(...lanes.slice(i + 1))
+      return
+    }
+  }
+}
+
+/** What follows from looking at a lane. stay: look at it again; full: the window of the connection is full. */
+interface Looked {
+  readonly stay: boolean
+  readonly full: boolean
+}
+
+const later: Looked = { stay: true, full: false }
+const noMore: Looked = { stay: false, full: false }
+
+/** Sends the first message of a lane. */
+function sendLane(c: Core, lv: Live, l: Lane): Looked {
+  for (let o = l.queue[0]; o && l.busy === 0; o = l.queue[0]) {
+    if (!o.safe) return later
+    // Its after comes from what the client knew before the connection, and so does where to
+    // look for it. Without an after the server looks up the id.
+    if (o.send.after !== undefined && !lv.synced) return later
+    if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable', unknowable)
+    else if (c.now < l.at) {
+      alarmAt(c, l.at)
+      return later
+    } else if (o.stale && !o.look) {
+      giveUp(c, o, refusal('no_target', 'the server went back: the target is gone', { settled: true }))
+    } else if (o.fresh) {
+      o.fresh = false
+      raise(c, o, c.convs.get(target(c, o))?.head ?? 0)
+      return later
+    } else if (o.look) {
+      if (readsFull(lv)) return later
+      lookFor(c, lv, o, o.from)
+      return noMore
+    } else {
+      const sent = sendOne(c, lv, l, o)
+      if (!sent.stay || sent.full) return sent
+    } // it was settled without being sent: the next one must not wait for it
+  }
+  return noMore
+}
+
+/** Sends a message within the window. stay without full: it cannot be sent, and is settled. Spec: P-4.6. */
+function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
+  let f: Encoded
+  try {
+    f = c.encode(clientFrame(lv.nextId + 1, { send: o.send }))
+  } catch (why) {
+    giveUp(c, o, invalid(String(why)))
+    return later
+  }
+  if (lv.welcome.limits.frameBytes > 0 && f.bytes > lv.welcome.limits.frameBytes) {
+    giveUp(c, o, refusal('too_large', `the frame has ${f.bytes} bytes`, { settled: true }))
+    return later
+  }
+  const w = lv.welcome.window
+  if (w && lv.sends > 0 && (lv.sends >= w.sends || lv.sendBytes + f.bytes > w.bytes)) return { stay: true, full: true }
+  lv.sends++
+  lv.sendBytes += f.bytes
+  l.busy++
+  askEncoded(c, lv, 'send', f, (answer) => {
+    lv.sends--
+    lv.sendBytes -= f.bytes
+    o.lane.busy--
+    answered(c, o, answer)
+    wakeLane(c, o.lane)
+    dropLane(c, o.lane)
+  })
+  return noMore
+}
 
 /** Applies the answer to an attempt; undefined: the connection ended. Spec: P-4.8. */
 export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined): void {
@@ -65,7 +148,7 @@ function acked(c: Core, o: OutgoingState, a: Ack): void {
   o.seq = a.seq
   o.timeMs = a.timeMs
   settle(c, o, 'sent')
-  if (!v.known) startSync(c)
+  if (!v.known) wantSync(c)
   v.head = Math.max(v.head, a.seq)
   const m = ownCopy(c, v, o.send, a)
   if (m) takeEntry(c, v, m)
@@ -103,59 +186,6 @@ function entryOf(s: Send): Entry {
   return {
     conv: '', seq: 0, from: '', clientMsgId, timeMs: 0, counted: 0, type, editedBy: 0, recalledBy: 0, threadN: 0,
     ...defined({ text, data, edit, recall, rel }),
-  }
-}
-
-/**
- * Ends the sending of a message. The row of one that is sent stays until its entry is there: a
- * crash in between must not hide it. That of one that is not sent stays until it is discarded.
- * Spec: S-13.1, S-13.3.
- */
-export function settle(c: Core, o: OutgoingState, state: SendState, why?: Failure): void {
-  o.state = state
-  if (why) o.error = why
-  else delete o.error
-  o.look = false
-  o.lane.queue = o.lane.queue.filter((x) => x !== o)
-  if (state !== 'sent') putOutgoing(c, o, outgoingRow(o).value)
-  c.out.settled.push(outgoingView(o))
-  touchOutgoing(c, o)
-  const failed = isFailed(o) ? [...c.sending.values()].filter(isFailed) : []
-  if (failed[maxFailed]) discard(c, failed[0]?.id ?? '')
-}
-
-/** Another tab has learned the fate of a message. */
-export function settledElsewhere(c: Core, { id, conv, seq, timeMs, state, error }: Outgoing): void {
-  const o = c.sending.get(id)
-  if (o?.state !== 'sending') return
-  Object.assign(o, { conv, seq, timeMs })
-  settle(c, o, state, error)
-  const v = c.convs.get(conv)
-  if (v) passed(c, v)
-}
-
-/** The own message m is among the entries of a conversation. Spec: P-4.7, S-13.7. */
-export function arrived(c: Core, conv: string, m: Entry): void {
-  const o = c.sending.get(m.clientMsgId)
-  if (!o || o.state === 'rejected') return
-  if (o.state === 'sending') {
-    foundAt(o, conv, m)
-    settle(c, o, 'sent')
-  }
-  remove(c, o)
-}
-
-/** Notes where the history has the message. */
-function foundAt(o: OutgoingState, conv: string, m: Entry): void {
-  o.conv = conv
-  o.seq = m.seq
-  o.timeMs = m.timeMs
-}
-
-/** Drops what was sent from what is shown as on its way, when the client's view has moved over its place. */
-export function passed(c: Core, v: Conv): void {
-  for (const l of lanesOf(c, v.id, v.peer)) {
-    for (const o of l.show) if (o.state === 'sent' && o.seq <= v.have) remove(c, o)
   }
 }
 

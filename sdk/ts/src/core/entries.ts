@@ -1,0 +1,129 @@
+import { countOwn, heardCounted, hold, repair, retitle, slotAt, touch } from './conversation.js'
+import { delivered, prune } from './cursor.js'
+import { fold } from './fold.js'
+import type { Entry } from './frames.js'
+import { stopTyping } from './lossy.js'
+import { mention, takeMentions } from './mention.js'
+import { forgetNotes } from './note.js'
+import { arrived } from './outbox.js'
+import { entryKey, keep, put } from './rows.js'
+import type { Conv, Core } from './state.js'
+
+/** Applies one entry from a push, a sync or an ack. Spec: P-6.7. */
+export function takeEntry(c: Core, v: Conv, m: Entry): void {
+  stopTyping(c, v, m.from)
+  if (m.seq <= v.have && v.known) {
+    replace(c, v, m)
+    return
+  }
+  if (!v.known || m.seq > v.have + 1) {
+    hear(c, v, m)
+    hold(v, m)
+    touch(c, v)
+    repair(c, v)
+    return
+  }
+  append(c, v, m)
+  takeHeld(c, v)
+}
+
+/** Takes what follows what is held. */
+export function takeHeld(c: Core, v: Conv): void {
+  for (let m = v.held.get(v.have + 1); m; m = v.held.get(v.have + 1)) append(c, v, m)
+  for (const [seq, m] of v.held) {
+    if (seq > v.have) continue
+    replace(c, v, m)
+    v.held.delete(seq)
+  }
+}
+
+/** Takes an entry as the next readable one. */
+export function append(c: Core, v: Conv, taken: Entry): void {
+  const held = v.held.get(taken.seq)
+  const m = held && isNewer(held, taken) ? held : taken // a page may have been read before it was edited
+  v.held.delete(m.seq)
+  v.have = m.seq
+  v.slots.push({ entry: m, view: undefined })
+  keep(c, v, m)
+  fold(c, v, m)
+  if (m.profile) {
+    retitle(v, m.seq, m.profile.title)
+    c.changed.list = true
+  }
+  if (hear(c, v, m)) {
+    dropOldest(c, v, v.slots.length - 1)
+    v.window = []
+    v.quoted.clear()
+    v.damaged = []
+  }
+  if (m.from === c.meta.user && m.from !== '') {
+    countOwn(v, m)
+    arrived(c, v.id, m)
+  }
+  trim(c, v)
+  touch(c, v)
+  delivered(c, v)
+}
+
+/**
+ * Notes what an entry says of the conversation, also behind a gap, and tells whether a stay of
+ * the user begins with it. Nothing of before is unread then. What is held from before was perhaps
+ * edited or recalled while the user was no member: nobody tells, so it is loaded again when the
+ * application asks for it. Spec: P-8.7, S-7.11.
+ */
+function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
+  v.head = Math.max(v.head, m.seq)
+  heardCounted(v, m.seq, m.counted)
+  mention(c, v, m)
+  const is = m.members?.added.some(({ user }) => user === c.meta.user)
+  if (is) {
+    prune(v, m.counted) // m itself does not count
+    takeMentions(c, v, [], m.seq)
+  }
+  return is
+}
+
+/** Takes the newer copy of an entry that the client has. Spec: P-6.1. */
+export function replace(c: Core, v: Conv, m: Entry): void {
+  const slot = slotAt(v, m.seq)
+  if (!slot) return
+  const old = slot.entry
+  if (c.live && (old.from !== m.from || old.clientMsgId !== m.clientMsgId)) {
+    c.live.back = true // a seq is never used twice
+    return
+  }
+  if (!isNewer(m, old)) return
+  slot.entry = m
+  keep(c, v, m)
+  touch(c, v)
+}
+
+/** Which of two copies of an entry is the newer one. */
+function isNewer(m: Entry, than: Entry): boolean {
+  return Math.max(m.editedBy, m.recalledBy) > Math.max(than.editedBy, than.recalledBy)
+}
+
+/** Drops the oldest entries above the bound, many at once. Spec: S-16.1. */
+function trim(c: Core, v: Conv): void {
+  const bound = c.o.keep + v.paged
+  if (v.slots.length <= bound + Math.floor(bound / 8)) return
+  dropOldest(c, v, v.slots.length - bound)
+}
+
+/** Drops the oldest n entries. */
+function dropOldest(c: Core, v: Conv, n: number): void {
+  for (const { entry } of v.slots.splice(0, n)) {
+    v.low = entry.seq
+    put(c, entryKey(v.id, entry.seq), null)
+  }
+  forgetNotes(v)
+}
+
+/** Drops all entries. */
+export function dropEntries(c: Core, v: Conv): void {
+  dropOldest(c, v, v.slots.length)
+  v.window = []
+  v.notes.clear()
+  v.paged = 0
+  v.damaged = []
+}

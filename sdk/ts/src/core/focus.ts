@@ -1,0 +1,27 @@
+import { repairAny } from './conversation.js'
+import { takeHint } from './events.js'
+import type { SetFocus } from './frames.js'
+import { ask, offers, retryAt } from './link.js'
+import type { Core } from './state.js'
+
+/** Names the conversations whose entries are wanted at once; absent: all. Spec: S-8.1. */
+export function setFocus(c: Core, convs?: readonly string[]): void {
+  c.focus = convs && { convs: [...convs] }
+  sendFocus(c)
+  repairAny(c)
+}
+
+const elsewhere: SetFocus = { convs: [] } // not one that the application has set
+
+/** Tells the server the focus, unless it knows. */
+export function sendFocus(c: Core): void {
+  const lv = c.live
+  if (!lv || lv.focused === c.focus || !offers(lv, 'focus')) return
+  lv.focused = c.focus
+  ask(c, lv, { focus: c.focus ?? { convs: [], all: true } }, (f) => {
+    if (f?.kind === 'focus') for (const h of f.focus.heads) takeHint(c, h)
+    if (f?.kind !== 'error' || !f.error.retryable) return
+    lv.focused = elsewhere
+    lv.focusAt = retryAt(c, f.error)
+  })
+}

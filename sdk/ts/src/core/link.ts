@@ -1,0 +1,87 @@
+import { clientFrame, type Encoded } from './codec.js'
+import { type Failure, invalid, refusal } from './errors.js'
+import { type ClientBody, defined, type WireError } from './frames.js'
+import type { State } from './model.js'
+import type { Core, Live, Request } from './state.js'
+
+/** What a client understands, and a server may offer, beyond the base. Spec: P-2.6. */
+export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions', 'large'] as const
+export type Capability = (typeof capabilities)[number]
+
+const maxReads = 6 // history requests under way, if the server takes as many (P-2.2)
+
+/** How long a refusal that names no time is waited for. */
+export const retryWaitMs = 1000
+export const firstWaitMs = 1000 // after a lost connection, P-3.6
+export const maxWaitMs = 30_000
+
+/** Has step called at t at the latest. */
+export function alarmAt(c: Core, t: number): void {
+  if (t < c.alarm) c.alarm = t
+}
+
+/** Notes a new status. */
+export function setStatus(c: Core, state: State, error?: Failure, retryMs = 0): void {
+  const { user, server, history } = c.status
+  c.status = { state, user, server, history, synced: false, retryMs, ...defined({ error }) }
+  c.changed.status = true
+}
+
+/**
+ * Whether no further history request may be sent. A server that names no limit takes 16
+ * requests. Some are left for cursors, syncs and the application. Spec: S-7.9.
+ */
+export function readsFull(lv: Live): boolean {
+  const n = lv.welcome.limits.openRequests
+  return lv.reads >= (n > 0 ? Math.min(maxReads, Math.max(1, n >> 1)) : maxReads)
+}
+
+export function offers(lv: Live, capability: Capability): boolean {
+  return lv.welcome.capabilities.includes(capability)
+}
+
+/** Sends a request; answer gets its answer, or nothing. */
+export function ask(c: Core, lv: Live, body: ClientBody, answer: Request['answer']): void {
+  askEncoded(c, lv, kindOf(body), c.encode(clientFrame(lv.nextId + 1, body)), answer)
+}
+
+function kindOf(body: ClientBody): Request['kind'] {
+  if ('history' in body || 'sync' in body) return 'page'
+  return 'ping' in body ? 'ping' : 'other'
+}
+
+/** Sends an encoded request, which has the next id. */
+export function askEncoded(c: Core, lv: Live, kind: Request['kind'], f: Encoded, answer: Request['answer']): void {
+  lv.nextId++
+  lv.waiting.set(lv.nextId, { at: c.now, kind, bytes: f.bytes, answer })
+  lv.pulse.bytes += f.bytes
+  c.out.frames.push({ conn: lv.conn, data: f.data })
+}
+
+/**
+ * Sends a request of the application over the connection that is live. need is the
+ * capability that it takes, or ''. It returns why the request is not sent.
+ */
+export function call(c: Core, need: Capability | '', body: ClientBody, answer: Request['answer']): Failure | undefined {
+  const lv = c.live
+  if (!lv) return refusal('unavailable', 'there is no connection', { retryable: true })
+  if (need !== '' && !offers(lv, need)) return refusal('unsupported', `the server does not offer ${need}`, { settled: true })
+  let f: Encoded
+  try {
+    f = c.encode(clientFrame(lv.nextId + 1, body))
+  } catch (why) {
+    return invalid(String(why))
+  }
+  askEncoded(c, lv, kindOf(body), f, answer)
+  return undefined
+}
+
+/** Has the next step ask what has changed. Spec: S-6.1. */
+export function wantSync(c: Core): void {
+  if (c.live) c.live.syncAt = 0
+}
+
+/** When a request that was refused with e may be repeated. */
+export function retryAt(c: Core, e: WireError): number {
+  return c.now + (e.retryAfterMs || retryWaitMs)
+}

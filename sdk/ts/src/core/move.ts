@@ -1,0 +1,60 @@
+import { move, readTo } from './cursor.js'
+import { alarmAt, ask, offers, retryAt } from './link.js'
+import { takeMentions } from './mention.js'
+import type { Conv, Core, Live } from './state.js'
+
+const moveEveryMs = 1000 // the cursors of one conversation. Spec: P-8.6
+const maxMoves = 3 // cursor requests under way
+
+/** Sends the cursors that are due. */
+export function moveAll(c: Core, lv: Live): void {
+  if (c.moves.length === 0 || !offers(lv, 'cursor') || !lv.synced) return
+  const all = c.moves
+  c.moves = []
+  for (const [i, v] of all.entries()) {
+    if (lv.moving >= maxMoves) {
+      c.moves.push(...all.slice(i))
+      break
+    }
+    if (!wantsMove(v)) v.inMoves = false
+    else if (v.moving) c.moves.push(v)
+    else if (c.now < v.moveAt) {
+      alarmAt(c, v.moveAt)
+      c.moves.push(v)
+    } else {
+      v.inMoves = false
+      v.moveAt = c.now + moveEveryMs
+      askMove(c, lv, v)
+    }
+  }
+}
+
+/** Whether there is a cursor to be sent. */
+function wantsMove(v: Conv): boolean {
+  return v.wantRead !== 0 || v.wantDelivered !== 0 || v.mentions.asked
+}
+
+function askMove(c: Core, lv: Live, v: Conv): void {
+  lv.moving++
+  v.moving = true
+  const { asked } = v.mentions
+  v.mentions.asked = false
+  const q = { conv: v.id, delivered: v.wantDelivered, read: v.wantRead }
+  ask(c, lv, { cursor: q }, (f) => {
+    lv.moving--
+    v.moving = false
+    const retry = f?.kind === 'error' && f.error.retryable
+    if (f?.kind === 'cursor' || f?.kind === 'error' && !retry) { // stored, or it never will be
+      if (v.wantRead <= q.read) v.wantRead = 0
+      if (v.wantDelivered <= q.delivered) v.wantDelivered = 0
+      c.dirty.add(v)
+    } else if (f?.kind === 'error') v.moveAt = retryAt(c, f.error)
+    if (f?.kind === 'cursor') {
+      // What another device has read no receipt tells who has asked at the same time. Of what this one has read the count may be missing.
+      if (f.cursor.read > v.read || q.read > 0 && f.cursor.read === v.read) readTo(c, v, f.cursor.read)
+      if (f.cursor.head > 0) takeMentions(c, v, f.cursor.mentions, f.cursor.head)
+    }
+    if (!f || retry) v.mentions.asked ||= asked
+    if (wantsMove(v)) move(c, v)
+  })
+}

@@ -1,0 +1,55 @@
+import { defined, type Edit, type Entry, type Relations } from './frames.js'
+
+/** What a target says that a change rewrites: an entry, or the quote of one. */
+type Rewritten = Pick<Entry, 'type' | 'editedBy' | 'recalledBy'> & Partial<Entry>
+
+/** The same object if m changes nothing. */
+export function rewritten<T extends Rewritten>(e: T, m: Entry): T {
+  return (m.edit ? edited(e, m.edit, m.seq) : recalled(e, m.seq)) as T
+}
+
+function recalled(e: Rewritten, seq: number): Rewritten {
+  if (seq <= e.recalledBy) return e
+  const { text, data, edit, recall, members, profile, inbox, rel, ...rest } = e
+  const place = rel && placeIn(rel)
+  return { ...rest, type: '', recalledBy: seq, ...defined({ rel: place }) }
+}
+
+/**
+ * An edit without a body rewrites nothing: another change of the same target followed it, or the
+ * user may not read the target. Nothing rewrites a recalled entry. Spec: P-5.6, P-8.3.
+ */
+function edited(e: Rewritten, by: Edit, seq: number): Rewritten {
+  if (e.recalledBy !== 0 || seq <= e.editedBy || by.text === undefined && !by.data) return e
+  const { text, data, rel: was, ...rest } = e
+  const rel = by.rel ? relOfEdit(was, by.rel) : was
+  return { ...rest, type: by.type, editedBy: seq, ...defined({ text: by.text, data: by.data, rel }) }
+}
+
+/** What an edit may change of the relations is what the message answers. */
+function relOfEdit(was: Relations | undefined, by: Relations): Relations | undefined {
+  const { forwardOf, forwarded, ...stays } = was ?? { thread: 0, mentions: [] }
+  const rel: Relations = { ...stays, replyTo: by.replyTo }
+  return isNothing(rel) ? undefined : rel
+}
+
+/**
+ * What a rel says of the thread that the message belongs to. It stays when everything else
+ * that the message says is taken away. Spec: P-5.12.
+ */
+function placeIn(rel: Relations): Relations | undefined {
+  return rel.thread === 0 ? undefined : { replyTo: 0, thread: rel.thread, mentions: [], ...defined({ alsoMain: rel.alsoMain }) }
+}
+
+export function targetOf(m: Entry): number {
+  return m.edit?.target ?? m.recall?.target ?? 0
+}
+
+export function mentions(r: Relations): boolean {
+  return r.mentions.length > 0 || r.mentionAll === true
+}
+
+/** Whether relations say nothing. */
+export function isNothing(r: Relations): boolean {
+  return r.replyTo === 0 && r.thread === 0 && !r.alsoMain && !mentions(r) && !r.silent && !r.forwardOf && !r.forwarded
+}
