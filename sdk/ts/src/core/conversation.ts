@@ -11,8 +11,8 @@ export function addConv(c: Core, id: string): Conv {
   if (!v) {
     v = {
       id, known: false, kind: '', title: '', titleAt: 0, peer: '', role: '', left: false, joined: 0, firstSeq: 0,
-      head: 0, have: 0, low: 0, before: 0, counted: 0, countedAt: 0, slots: [], window: [], held: new Map(), notes: new Map(), damaged: [], paged: 0, queued: false, repairAt: 0,
-      read: 0, readCounted: 0, deliveredTo: 0, wantRead: 0, wantDelivered: 0, own: [], receipts: new Map(), receiptsGiven: undefined, receiptsCame: 0, inMoves: false, moving: false, moveAt: 0,
+      head: 0, have: 0, low: 0, before: 0, counted: 0, countedAt: 0, slots: [], window: [], held: new Map(), notes: new Map(), damaged: [], paged: 0, repairAt: 0,
+      read: 0, readCounted: 0, deliveredTo: 0, wantRead: 0, wantDelivered: 0, own: [], receipts: new Map(), receiptsGiven: undefined, receiptsCame: 0, moveAt: 0,
       quoted: new Map(), wanted: new Map(), mentions: { seqs: [], to: 0, asked: false }, view: undefined, stale: true, list: undefined, given: [],
     }
     c.convs.set(id, v)
@@ -116,14 +116,12 @@ export function wanted(c: Core, v: Conv): boolean {
 
 /** Sees to it that what is missing is asked for. Spec: P-6.7. */
 export function repair(c: Core, v: Conv): void {
-  if (!c.live || !v.known || v.queued || v.have >= v.head || !wanted(c, v)) return
-  v.queued = true
-  c.live.missing.push(v)
+  const repairs = c.live?.repairs
+  if (repairs && !repairs.has(v) && v.known && v.have < v.head && wanted(c, v)) repairs.set(v, false)
 }
 
 /** Sees to all conversations, in the order of their ids. */
 export function repairAny(c: Core): void {
-  if (!c.live) return
-  const behind = [...c.convs.values()].filter((v) => v.known && v.have < v.head && !v.queued)
-  for (const v of behind.sort((a, b) => (a.id < b.id ? -1 : 1))) repair(c, v)
+  const incomplete = [...c.convs.values()].filter((v) => v.have < v.head)
+  for (const v of incomplete.sort((a, b) => (a.id < b.id ? -1 : 1))) repair(c, v)
 }

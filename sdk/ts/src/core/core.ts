@@ -25,7 +25,7 @@ export function newCore(o: CoreOptions, random: () => number, newId: () => strin
     o, random, newId, now, encode: o.encode ?? encodeJson, alarm: Infinity, out: noOutputs(), reach: newReach(o.url, o.speaks),
     status: { state: 'offline', user: '', server: '', history: '', synced: false, retryMs: 0 }, changed: noChange(),
     meta: { user: '', device: '', history: '', inbox: '', token: '', synced: false },
-    convs: new Map(), direct: new Map(), lanes: new Map(), ready: [], sending: new Map(), sends: true, composed: 0, fresh: [], moves: [],
+    convs: new Map(), direct: new Map(), lanes: new Map(), ready: new Set(), sending: new Map(), sends: true, composed: 0, fresh: [], moves: new Set(),
     focus: undefined, live: undefined, pageLimit: 0, unread: newUnread(), incoming: { reading: false, begun: false, positions: new Map() },
     lossy: newLossy(), settings: new Map(), views: newViews(), rows: new Map(), dirty: new Set(), asking: new Set(), metaDirty: false,
   }

@@ -70,9 +70,7 @@ function deliver(c: Core, v: Conv, seq: number): void {
 
 /** Has the cursors of a conversation sent when they are due. */
 export function move(c: Core, v: Conv): void {
-  if (v.inMoves) return
-  v.inMoves = true
-  c.moves.push(v)
+  c.moves.add(v)
 }
 
 /** How many messages of others the user has not read. Spec: P-8.7, S-14.5. */

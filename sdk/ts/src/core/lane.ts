@@ -7,7 +7,7 @@ import type { Conv, Core, Lane, OutgoingState } from './state.js'
 function laneOf(c: Core, key: string): Lane {
   let l = c.lanes.get(key)
   if (!l) {
-    l = { key, queue: [], show: [], busy: 0, ready: false, at: 0, fails: 0 }
+    l = { key, queue: [], show: [], busy: 0, at: 0, fails: 0 }
     c.lanes.set(key, l)
   }
   return l
@@ -75,10 +75,7 @@ export function byAge(a: OutgoingState, b: OutgoingState): number {
 
 /** Has a lane looked at in the next step. */
 export function wakeLane(c: Core, l: Lane): void {
-  if (!l.ready && l.queue.length > 0) {
-    l.ready = true
-    c.ready.push(l)
-  }
+  if (l.queue.length > 0) c.ready.add(l)
 }
 
 /** The lanes with messages that are not settled, by their oldest ones. */

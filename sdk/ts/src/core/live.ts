@@ -20,8 +20,8 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   if (c.meta.user !== '' && c.meta.user !== w.user) return refusal('invalid', `the store belongs to ${c.meta.user}, the token to ${w.user}`)
   const lv: Live = {
     conn: t.conn, addr: t.addr, began: c.now, welcome: w, pulse: newPulse(c.now), nextId: 1, waiting: new Map(),
-    sends: 0, sendBytes: 0, synced: false, syncing: false, syncAt: 0, newest: 0, reads: 0, moving: 0, pages: 0, back: false,
-    missing: [], focused: undefined, focusAt: 0, watchDue: false, watchAt: 0, pushed: new Set(),
+    sends: 0, sendBytes: 0, synced: false, syncing: false, syncAt: 0, newest: 0, reads: 0, pages: 0, moving: new Set(), back: false,
+    repairs: new Map(), focused: undefined, focusAt: 0, watchDue: false, watchAt: 0, pushed: new Set(),
   }
   c.live = lv
   took(lv.pulse, c.now - t.greeted)
@@ -53,10 +53,6 @@ export function finish(c: Core, lv: Live): void {
   if (lv.reads > 0 && lv.pages === 0) c.pageLimit = Math.max(pageSize(c, lv) >> 1, minPage) // a link that breaks before a page is through gets smaller ones
   else if (lv.pages > 0 && c.pageLimit > 0) c.pageLimit = Math.min(2 * c.pageLimit, lv.welcome.limits.historyMessages)
   for (const q of lv.waiting.values()) q.answer(undefined)
-  for (const v of c.convs.values()) {
-    v.queued = false
-    v.moving = false
-  }
   endLossy(c)
   c.live = undefined
 }

@@ -8,21 +8,14 @@ const maxMoves = 3 // cursor requests under way
 
 /** Sends the cursors that are due. */
 export function moveAll(c: Core, lv: Live): void {
-  if (c.moves.length === 0 || !offers(lv, 'cursor') || !lv.synced) return
-  const all = c.moves
-  c.moves = []
-  for (const [i, v] of all.entries()) {
-    if (lv.moving >= maxMoves) {
-      c.moves.push(...all.slice(i))
-      break
-    }
-    if (!wantsMove(v)) v.inMoves = false
-    else if (v.moving) c.moves.push(v)
-    else if (c.now < v.moveAt) {
-      alarmAt(c, v.moveAt)
-      c.moves.push(v)
-    } else {
-      v.inMoves = false
+  if (!offers(lv, 'cursor') || !lv.synced) return
+  for (const v of c.moves) {
+    if (lv.moving.size >= maxMoves) return
+    if (!wantsMove(v)) c.moves.delete(v)
+    else if (lv.moving.has(v)) continue
+    else if (c.now < v.moveAt) alarmAt(c, v.moveAt)
+    else {
+      c.moves.delete(v)
       v.moveAt = c.now + moveEveryMs
       askMove(c, lv, v)
     }
@@ -35,14 +28,12 @@ function wantsMove(v: Conv): boolean {
 }
 
 function askMove(c: Core, lv: Live, v: Conv): void {
-  lv.moving++
-  v.moving = true
+  lv.moving.add(v)
   const { asked } = v.mentions
   v.mentions.asked = false
   const q = { conv: v.id, delivered: v.wantDelivered, read: v.wantRead }
   ask(c, lv, { cursor: q }, (f) => {
-    lv.moving--
-    v.moving = false
+    lv.moving.delete(v)
     const retry = f?.kind === 'error' && f.error.retryable
     if (f?.kind === 'cursor' || f?.kind === 'error' && !retry) { // stored, or it never will be
       if (v.wantRead <= q.read) v.wantRead = 0

@@ -10,19 +10,12 @@ import type { Conv, Core, Live } from './state.js'
 
 /** Asks for pages, as many at once as is allowed. */
 export function repairAll(c: Core, lv: Live): void {
-  if (lv.missing.length === 0) return
-  const all = lv.missing
-  lv.missing = []
-  for (const [i, v] of all.entries()) {
-    if (readsFull(lv)) {
-      lv.missing.push(...all.slice(i))
-      break
-    }
-    if (v.have >= v.head) v.queued = false
-    else if (c.now < v.repairAt) {
-      alarmAt(c, v.repairAt)
-      lv.missing.push(v)
-    } else askPage(c, lv, v)
+  for (const [v, asked] of lv.repairs) {
+    if (asked) continue
+    if (readsFull(lv)) return
+    if (v.have >= v.head) lv.repairs.delete(v)
+    else if (c.now < v.repairAt) alarmAt(c, v.repairAt)
+    else askPage(c, lv, v)
   }
 }
 
@@ -36,11 +29,12 @@ function askPage(c: Core, lv: Live, v: Conv): void {
     touch(c, v)
   }
   lv.reads++
+  lv.repairs.set(v, true)
   ask(c, lv, { history: { conv: v.id, after: v.have, limit: c.pageLimit } }, (f) => {
     if (!f) return
     lv.reads--
     lv.pages++
-    v.queued = false
+    lv.repairs.delete(v)
     if (f.kind === 'history') takePage(c, v, f.history)
     else if (f.kind === 'error' && !passDamage(c, v, f.error)) {
       v.repairAt = retryAt(c, f.error)

@@ -13,19 +13,13 @@ const giveUpMs = 30 * 24 * 60 * 60 * 1000
 
 /** Sends what may go out. */
 export function sendAll(c: Core, lv: Live): void {
-  const lanes = c.ready
-  c.ready = []
-  for (const [i, l] of lanes.entries()) {
-    l.ready = false
-    const { stay, full } = sendLane(c, lv, l)
-    if (stay && !l.ready) {
-      l.ready = true
-      c.ready.push(l)
-    }
-    if (full) {
-      c.ready.push(...lanes.slice(i + 1))
-      return
-    }
+  const lanes = [...c.ready]
+  c.ready.clear()
+  let isFull = false
+  for (const l of lanes) {
+    const looked: Looked = isFull ? later : sendLane(c, lv, l)
+    if (looked.stay) c.ready.add(l)
+    isFull ||= looked.full
   }
 }
 

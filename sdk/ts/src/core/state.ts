@@ -88,12 +88,12 @@ export interface Core {
   readonly convs: Map<string, Conv>
   readonly direct: Map<string, string> // other user → direct conversation
   readonly lanes: Map<string, Lane>
-  ready: Lane[] // may have something to send
+  readonly ready: Set<Lane> // may have something to send
   readonly sending: Map<string, OutgoingState> // by client message id; not settled, or still shown
   sends: boolean // false: another tab sends them
   composed: number // number of the newest message composed
   fresh: OutgoingState[] // with rows that are not written yet
-  moves: Conv[] // have cursors to move
+  readonly moves: Set<Conv> // have cursors to move
   focus: SetFocus | undefined // absent: all
   live: Live | undefined
   pageLimit: number // entries of a history page; 0: the server's
@@ -160,10 +160,10 @@ export interface Live {
   syncAt: number // when the next one is due; Infinity: none is
   newest: number // asked of the sync under way
   reads: number // history requests under way
-  moving: number // cursor requests under way
+  readonly moving: Set<Conv> // whose cursors are under way
   pages: number // history pages that came
   back: boolean // the server holds less than it told, or something else
-  missing: Conv[] // to be repaired, first come first served
+  readonly repairs: Map<Conv, boolean> // lack entries, first come first served; true: a page is asked for
   focused: SetFocus | undefined // sent on this connection; absent: all
   focusAt: number // when it has to be sent again; 0: not
   watchDue: boolean // the server does not know whom the application watches
@@ -219,7 +219,6 @@ export interface Conv {
   readonly notes: Map<number, Note> // by seq
   damaged: readonly Range[] // passed over, oldest first
   paged: number // entries that older pages have added to what is kept
-  queued: boolean // in live.missing, or its page is under way
   repairAt: number // not before
 
   read: number // the user's own cursor, wanted moves included
@@ -231,8 +230,6 @@ export interface Conv {
   readonly receipts: Map<string, Receipt> // by user
   receiptsGiven: ReadonlyMap<string, Receipt> | undefined // the snapshot of them, if nothing has changed since it was given
   receiptsCame: number
-  inMoves: boolean // in core.moves
-  moving: boolean // a request is under way
   moveAt: number // the next one is not sent before
 
   readonly quoted: Map<number, Quote | undefined> // by seq; undefined: the user may not read it
@@ -290,7 +287,6 @@ export interface Lane {
   queue: OutgoingState[] // oldest first, not settled
   show: OutgoingState[] // oldest first, not among the entries of the conversation
   busy: number // messages whose answer is awaited: at most one, unless two lanes turned out to be one
-  ready: boolean // in core.ready
   at: number // nothing is sent before
   fails: number // refusals in a row that named no time
 }

@@ -146,7 +146,7 @@ export function forget(c: Core): void {
   c.views.sorted = false
   c.direct.clear()
   c.dirty.clear()
-  c.moves = []
+  c.moves.clear()
   dropSettings(c)
   c.meta.token = ''
   c.meta.synced = false
