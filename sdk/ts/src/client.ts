@@ -211,7 +211,7 @@ export class Client extends Views {
   /** How many messages are still to be sent, by all tabs. */
   async unsent(): Promise<number> {
     await this.turns.open()
-    return this.turns.read((core) => [...core.sending.values()].filter((o) => o.state === 'sending').length)
+    return this.turns.read((core) => [...core.outbox.sending.values()].filter((o) => o.state === 'sending').length)
   }
 
   /** How the client is connected now. */

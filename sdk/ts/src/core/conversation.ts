@@ -1,5 +1,6 @@
 import type { Entry } from './frames.js'
 import { offers } from './link.js'
+import { storeConv } from './rows.js'
 import type { Conv, Core, Slot } from './state.js'
 
 /** Entries held back behind a gap of one conversation; those that do not fit come again by history. Spec: S-16.2. */
@@ -12,8 +13,12 @@ export function addConv(c: Core, id: string): Conv {
     v = {
       id, known: false, kind: '', title: '', titleAt: 0, peer: '', role: '', left: false, joined: 0, firstSeq: 0,
       head: 0, have: 0, low: 0, before: 0, counted: 0, countedAt: 0, slots: [], window: [], held: new Map(), notes: new Map(), damaged: [], paged: 0, repairAt: 0,
-      read: 0, readCounted: 0, deliveredTo: 0, wantRead: 0, wantDelivered: 0, own: [], receipts: new Map(), receiptsGiven: undefined, receiptsCame: 0, moveAt: 0,
-      quoted: new Map(), wanted: new Map(), mentions: { seqs: [], to: 0, asked: false }, view: undefined, stale: true, list: undefined, given: [],
+      cursors: {
+        read: 0, readCounted: 0, deliveredTo: 0, wantRead: 0, wantDelivered: 0, own: [], receipts: new Map(),
+        receiptsGiven: undefined, receiptsCame: 0, moveAt: 0,
+      },
+      mentions: { seqs: [], to: 0, asked: false }, quotes: { known: new Map(), wanted: new Map(), askAt: 0 },
+      shown: { view: undefined, stale: true, list: undefined, former: [] },
     }
     c.convs.set(id, v)
     c.views.sorted = false
@@ -24,15 +29,15 @@ export function addConv(c: Core, id: string): Conv {
 
 /** Notes that a conversation has changed, for the store and for the application. */
 export function touch(c: Core, v: Conv): void {
-  c.dirty.add(v)
+  storeConv(c, v)
   show(c, v)
 }
 
 /** Notes that what the application sees of a conversation has changed. */
 export function show(c: Core, v: Conv): void {
-  v.stale = true
+  v.shown.stale = true
   c.views.sorted = false
-  v.list = undefined
+  v.shown.list = undefined
   c.changed.conversations.add(v.id)
 }
 
@@ -60,8 +65,14 @@ export function retitle(v: Conv, seq: number, title: string): void {
   v.titleAt = seq
 }
 
-/** Notes the count of an entry. */
+/** Notes that there is an entry. */
+export function raiseHead(v: Conv, seq: number): void {
+  v.head = Math.max(v.head, seq)
+}
+
+/** Notes that there is an entry, and its count. */
 export function heardCounted(v: Conv, seq: number, counted: number): void {
+  raiseHead(v, seq)
   if (seq < v.countedAt) return
   v.counted = counted
   v.countedAt = seq
@@ -96,11 +107,6 @@ export function countedOf(v: Conv, seq: number): number | undefined {
 /** Holds an entry back behind a gap. */
 export function hold(v: Conv, m: Entry): void {
   if (m.seq > v.have && (v.held.has(m.seq) || v.held.size < maxHeld)) v.held.set(m.seq, m)
-}
-
-/** Notes that an entry of the user is not unread. They may come in any order. */
-export function countOwn(v: Conv, m: Entry): void {
-  if (counts(m) && m.counted > v.readCounted && !v.own.includes(m.counted)) v.own = [...v.own, m.counted]
 }
 
 /** Whether m counts as unread by others. Spec: P-5.1. */

@@ -10,6 +10,23 @@ const sources = readdirSync(folder).filter((file) => file.endsWith('.ts') && !fi
   code: readFileSync(`${folder}/${file}`, 'utf8').replace(/\/\*[^]*?\*\/|\/\/.*/g, '').replace(/'[^'\n]*'/g, (quoted) => (quoted.startsWith("'.") ? quoted : "''")),
 }))
 
+/** The files that change a part of the state: `v` is a conversation. Others call their functions. */
+const owners: Readonly<Record<string, string>> = {
+  cursors: 'cursor move',
+  incoming: 'load position tabs',
+  lossy: 'lossy',
+  mentions: 'cursor load mention move',
+  outbox: 'lane outbox send tabs',
+  pulse: 'link pulse reach',
+  quotes: 'quote',
+  reach: 'pulse reach',
+  shown: 'conversation snapshot',
+  store: 'load rows tabs',
+  unread: 'unread',
+  v: 'conversation entries load note older repair sync window',
+  views: 'conversation quote snapshot',
+}
+
 function offences(find: (code: string) => readonly (string | undefined)[]): string[] {
   return sources.flatMap(({ file, code }) => find(code).map((what) => `${file}: ${what}`))
 }
@@ -27,6 +44,14 @@ describe('the core is only a state machine', () => {
       .filter(([, how = '', from = '']) => !/^\.\/\w+\.js$/.test(from) && !(from === '../wire/frames_gen.js' && how.endsWith(' type'))).map(([, , from]) => from)
     assert.deepEqual(offences(foreign), [])
   })
+  for (const [part, files] of Object.entries(owners)) {
+    test(`${part} is changed by ${files}`, () => {
+      const writes = '( ([-+*/]|\\|\\||\\?\\?|&&)?= |\\+\\+|--|\\.(set|add|delete|clear|push|splice)\\()'
+      const change = new RegExp(`\\b${part}\\.\\w+${writes}|= [\\w.]+\\.${part}$`, 'm') // or a short name for it
+      const changed = sources.filter(({ code }) => change.test(code)).map(({ file }) => file.replace('.ts', ''))
+      assert.deepEqual(changed, files.split(' '))
+    })
+  }
   test('no module has state', () => {
     assert.deepEqual(offences((code) => code.match(/^(?:export )?(?:let|var) \w+/gm) ?? []), [])
   })

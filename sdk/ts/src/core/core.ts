@@ -1,11 +1,13 @@
 import { type Change, noChange } from './change.js'
 import { encodeJson } from './codec.js'
 import { during, failure } from './errors.js'
-import { wakeLane } from './lane.js'
+import { release, takeFresh } from './lane.js'
 import { stepLive } from './live.js'
+import { newOutbox } from './outbox.js'
 import { load, takeRows } from './load.js'
 import { newLossy } from './lossy.js'
 import { end, lose, newReach, stepReach } from './reach.js'
+import { storeMeta } from './rows.js'
 import type { Row, StoredRow } from './schema.js'
 import { newViews } from './snapshot.js'
 import type { Core, CoreOptions, OutgoingState, Outputs, Writable } from './state.js'
@@ -25,9 +27,10 @@ export function newCore(o: CoreOptions, random: () => number, newId: () => strin
     o, random, newId, now, encode: o.encode ?? encodeJson, alarm: Infinity, out: noOutputs(), reach: newReach(o.url, o.speaks),
     status: { state: 'offline', user: '', server: '', history: '', synced: false, retryMs: 0 }, changed: noChange(),
     meta: { user: '', device: '', history: '', inbox: '', token: '', synced: false },
-    convs: new Map(), direct: new Map(), lanes: new Map(), ready: new Set(), sending: new Map(), sends: true, composed: 0, fresh: [], moves: new Set(),
+    convs: new Map(), direct: new Map(), outbox: newOutbox(), moves: new Set(),
     focus: undefined, live: undefined, pageLimit: 0, unread: newUnread(), incoming: { reading: false, begun: false, positions: new Map() },
-    lossy: newLossy(), settings: new Map(), views: newViews(), rows: new Map(), dirty: new Set(), asking: new Set(), metaDirty: false,
+    lossy: newLossy(), settings: new Map(), views: newViews(), asking: new Set(),
+    store: { rows: new Map(), dirty: new Set(), metaDirty: false },
   }
 }
 
@@ -37,7 +40,7 @@ export function open(c: Core, rows: readonly StoredRow[]): void {
   if (c.o.device !== undefined) c.meta.device = c.o.device
   if (c.meta.device === '') {
     c.meta.device = c.newId()
-    c.metaDirty = true
+    storeMeta(c)
   }
 }
 
@@ -68,18 +71,15 @@ function noOutputs(): Writable<Outputs> {
  */
 export function prepare(c: Core): Written {
   countUnread(c)
-  const w: Written = { rows: takeRows(c), durable: c.fresh.length > 0, fresh: c.fresh, change: c.changed }
-  c.fresh = []
+  const fresh = takeFresh(c)
+  const w: Written = { rows: takeRows(c), durable: fresh.length > 0, fresh, change: c.changed }
   c.changed = noChange()
   return w
 }
 
 /** The rows of w are in the store, and durable if it said so. It returns what the application is told. */
 export function stored(c: Core, w: Written): Change {
-  for (const o of w.fresh) {
-    o.safe = true
-    wakeLane(c, o.lane)
-  }
+  for (const o of w.fresh) release(c, o)
   return w.change
 }
 

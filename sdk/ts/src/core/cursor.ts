@@ -1,14 +1,14 @@
 import { sameFields, sameList } from './change.js'
-import { countedOf, touch } from './conversation.js'
-import type { ConvState, Receipt } from './frames.js'
+import { countedOf, counts, touch } from './conversation.js'
+import type { ConvState, Entry, Receipt } from './frames.js'
 import { wantSync } from './link.js'
 import type { Conv, Core } from './state.js'
 
 /** Applies what a sync says of the cursors. */
 export function mergeCursors(v: Conv, s: ConvState): void {
-  v.read = Math.max(v.read, s.read)
+  v.cursors.read = Math.max(v.cursors.read, s.read)
   prune(v, s.readCounted)
-  v.deliveredTo = Math.max(v.deliveredTo, s.delivered, v.read)
+  v.cursors.deliveredTo = Math.max(v.cursors.deliveredTo, s.delivered, v.cursors.read)
   if (s.peerReceipt && v.peer !== '') receipt(v, v.peer, s.peerReceipt)
 }
 
@@ -17,21 +17,21 @@ export function mergeCursors(v: Conv, s: ConvState): void {
  * order syncs, entries and moves come. Spec: P-8.7.
  */
 export function prune(v: Conv, counted = 0): void {
-  v.readCounted = Math.max(v.readCounted, counted)
-  v.own = v.own.filter((n) => n > v.readCounted)
-  v.mentions.seqs = sameList(v.mentions.seqs, v.mentions.seqs.filter((q) => q > v.read))
+  v.cursors.readCounted = Math.max(v.cursors.readCounted, counted)
+  v.cursors.own = v.cursors.own.filter((n) => n > v.cursors.readCounted)
+  v.mentions.seqs = sameList(v.mentions.seqs, v.mentions.seqs.filter((q) => q > v.cursors.read))
 }
 
 /** Notes how far another user is. Their cursors only move forward. Spec: S-14.4. */
 export function receipt(v: Conv, user: string, r: Receipt): void {
-  const old = v.receipts.get(user)
+  const old = v.cursors.receipts.get(user)
   const read = Math.max(old?.read ?? 0, r.read)
   const delivered = Math.max(old?.delivered ?? 0, r.delivered, r.read)
   const now = sameFields(old, { conv: v.id, user, delivered, read })
   if (now === old) return
-  v.receipts.set(user, now)
-  v.receiptsGiven = undefined
-  v.receiptsCame++
+  v.cursors.receipts.set(user, now)
+  v.cursors.receiptsGiven = undefined
+  v.cursors.receiptsCame++
 }
 
 /** Applies a move that somebody, perhaps another device of the user, has made. */
@@ -43,13 +43,13 @@ export function takeReceipt(c: Core, r: Receipt): void {
     receipt(v, r.user, r)
     return
   }
-  v.deliveredTo = Math.max(v.deliveredTo, r.delivered, r.read)
-  if (r.read > v.read) readTo(c, v, r.read)
+  v.cursors.deliveredTo = Math.max(v.cursors.deliveredTo, r.delivered, r.read)
+  if (r.read > v.cursors.read) readTo(c, v, r.read)
 }
 
 /** Moves the own read cursor as the client shows it. told: the server has it there. */
 export function readTo(c: Core, v: Conv, seq: number, told = true): void {
-  v.read = seq
+  v.cursors.read = seq
   const counted = countedOf(v, seq)
   prune(v, counted)
   if (told && counted === undefined) wantSync(c) // the sync has the count
@@ -62,9 +62,9 @@ export function delivered(c: Core, v: Conv): void {
 }
 
 function deliver(c: Core, v: Conv, seq: number): void {
-  if (!(seq > v.deliveredTo)) return // nor is NaN
-  v.deliveredTo = seq
-  v.wantDelivered = seq
+  if (!(seq > v.cursors.deliveredTo)) return // nor is NaN
+  v.cursors.deliveredTo = seq
+  v.cursors.wantDelivered = seq
   move(c, v)
 }
 
@@ -75,7 +75,7 @@ export function move(c: Core, v: Conv): void {
 
 /** How many messages of others the user has not read. Spec: P-8.7, S-14.5. */
 export function unread(v: Conv): number {
-  return Math.max(v.counted - v.readCounted - v.own.length, 0)
+  return Math.max(v.counted - v.cursors.readCounted - v.cursors.own.length, 0)
 }
 
 /** Moves the own read cursor up to seq, which the person has seen. Spec: S-14.1. */
@@ -83,9 +83,9 @@ export function markRead(c: Core, conv: string, seq: number): void {
   const v = c.convs.get(conv)
   if (!v) return
   const to = Math.min(Math.floor(seq), v.head)
-  if (!(to > v.read)) return // nor is NaN
+  if (!(to > v.cursors.read)) return // nor is NaN
   readTo(c, v, to, false)
-  v.wantRead = to
+  v.cursors.wantRead = to
   move(c, v)
 }
 
@@ -93,4 +93,15 @@ export function markRead(c: Core, conv: string, seq: number): void {
 export function markDelivered(c: Core, conv: string, seq: number): void {
   const v = c.convs.get(conv)
   if (v) deliver(c, v, Math.min(Math.floor(seq), v.have))
+}
+
+/** Notes that an entry of the user is not unread. They may come in any order. */
+export function countOwn(v: Conv, m: Entry): void {
+  const { own, readCounted } = v.cursors
+  if (counts(m) && m.counted > readCounted && !own.includes(m.counted)) v.cursors.own = [...own, m.counted]
+}
+
+/** The snapshot of the receipts. */
+export function receiptsOf(v: Conv): ReadonlyMap<string, Receipt> {
+  return v.cursors.receiptsGiven ??= new Map(v.cursors.receipts)
 }

@@ -1,11 +1,12 @@
-import { countOwn, heardCounted, hold, repair, retitle, slotAt, touch } from './conversation.js'
-import { delivered, prune } from './cursor.js'
+import { heardCounted, hold, repair, retitle, slotAt, touch } from './conversation.js'
+import { countOwn, delivered, prune } from './cursor.js'
 import { fold } from './fold.js'
 import type { Entry } from './frames.js'
 import { stopTyping } from './lossy.js'
 import { mention, takeMentions } from './mention.js'
 import { forgetNotes } from './note.js'
 import { arrived } from './outbox.js'
+import { dropQuotes } from './quote.js'
 import { entryKey, keep, put } from './rows.js'
 import type { Conv, Core } from './state.js'
 
@@ -53,7 +54,7 @@ export function append(c: Core, v: Conv, taken: Entry): void {
   if (hear(c, v, m)) {
     dropOldest(c, v, v.slots.length - 1)
     v.window = []
-    v.quoted.clear()
+    dropQuotes(v)
     v.damaged = []
   }
   if (m.from === c.meta.user && m.from !== '') {
@@ -72,7 +73,6 @@ export function append(c: Core, v: Conv, taken: Entry): void {
  * application asks for it. Spec: P-8.7, S-7.11.
  */
 function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
-  v.head = Math.max(v.head, m.seq)
   heardCounted(v, m.seq, m.counted)
   mention(c, v, m)
   const is = m.members?.added.some(({ user }) => user === c.meta.user)

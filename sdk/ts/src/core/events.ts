@@ -45,7 +45,6 @@ export function takeHint(c: Core, h: Hint): void {
   const v = addConv(c, h.conv)
   if (!v.known) wantSync(c)
   if (h.head > v.head || h.head > v.countedAt) {
-    v.head = Math.max(v.head, h.head)
     heardCounted(v, h.head, h.counted)
     touch(c, v)
   }

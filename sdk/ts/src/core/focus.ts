@@ -1,8 +1,8 @@
 import { repairAny } from './conversation.js'
 import { takeHint } from './events.js'
 import type { SetFocus } from './frames.js'
-import { ask, offers, retryAt } from './link.js'
-import type { Core } from './state.js'
+import { ask, isDue, offers, retryAt } from './link.js'
+import type { Core, Live } from './state.js'
 
 /** Names the conversations whose entries are wanted at once; absent: all. Spec: S-8.1. */
 export function setFocus(c: Core, convs?: readonly string[]): void {
@@ -24,4 +24,11 @@ export function sendFocus(c: Core): void {
     lv.focused = elsewhere
     lv.focusAt = retryAt(c, f.error)
   })
+}
+
+/** Tells the server the focus again, which it refused for a moment. */
+export function repeatFocus(c: Core, lv: Live): void {
+  if (!isDue(c, lv.focusAt)) return
+  lv.focusAt = Infinity
+  sendFocus(c)
 }

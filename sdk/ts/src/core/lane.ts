@@ -5,10 +5,10 @@ import type { Row, RowValue } from './schema.js'
 import type { Conv, Core, Lane, OutgoingState } from './state.js'
 
 function laneOf(c: Core, key: string): Lane {
-  let l = c.lanes.get(key)
+  let l = c.outbox.lanes.get(key)
   if (!l) {
     l = { key, queue: [], show: [], busy: 0, at: 0, fails: 0 }
-    c.lanes.set(key, l)
+    c.outbox.lanes.set(key, l)
   }
   return l
 }
@@ -20,7 +20,7 @@ export function enqueue(c: Core, m: Omit<OutgoingState, 'lane'>): OutgoingState 
   const o = { ...m, lane: l }
   if (o.state === 'sending') l.queue.push(o)
   l.show.push(o)
-  c.sending.set(o.id, o)
+  c.outbox.sending.set(o.id, o)
   return o
 }
 
@@ -29,7 +29,7 @@ export function remove(c: Core, o: OutgoingState): void {
   const l = o.lane
   l.queue = l.queue.filter((x) => x !== o)
   l.show = l.show.filter((x) => x !== o)
-  c.sending.delete(o.id)
+  c.outbox.sending.delete(o.id)
   putOutgoing(c, o, null)
   dropLane(c, l)
   touchOutgoing(c, o)
@@ -48,7 +48,7 @@ export function isFailed(o: OutgoingState): boolean {
 }
 
 export function dropLane(c: Core, l: Lane): void {
-  if (l.show.length === 0 && l.busy === 0 && c.lanes.get(l.key) === l) c.lanes.delete(l.key)
+  if (l.show.length === 0 && l.busy === 0 && c.outbox.lanes.get(l.key) === l) c.outbox.lanes.delete(l.key)
 }
 
 /**
@@ -56,7 +56,7 @@ export function dropLane(c: Core, l: Lane): void {
  * is known that they are the same. Spec: S-12.9.
  */
 export function join(c: Core, v: Conv): void {
-  const from = c.lanes.get(`c:${v.id}`)
+  const from = c.outbox.lanes.get(`c:${v.id}`)
   if (!from || v.peer === '') return
   const to = laneOf(c, `u:${v.peer}`)
   for (const o of from.show) o.lane = to
@@ -65,7 +65,7 @@ export function join(c: Core, v: Conv): void {
   to.busy += from.busy
   from.queue = []
   from.show = []
-  c.lanes.delete(from.key)
+  c.outbox.lanes.delete(from.key)
   wakeLane(c, to)
 }
 
@@ -75,19 +75,19 @@ export function byAge(a: OutgoingState, b: OutgoingState): number {
 
 /** Has a lane looked at in the next step. */
 export function wakeLane(c: Core, l: Lane): void {
-  if (l.queue.length > 0) c.ready.add(l)
+  if (l.queue.length > 0) c.outbox.ready.add(l)
 }
 
 /** The lanes with messages that are not settled, by their oldest ones. */
 export function lanesByAge(c: Core): Lane[] {
   const oldest = (l: Lane): number => l.queue[0]?.n ?? 0
-  return [...c.lanes.values()].filter((l) => l.queue.length > 0).sort((a, b) => oldest(a) - oldest(b))
+  return [...c.outbox.lanes.values()].filter((l) => l.queue.length > 0).sort((a, b) => oldest(a) - oldest(b))
 }
 
 /** The lanes to a conversation: by its id, and by its other user. */
 export function lanesOf(c: Core, conv: string, peer: string): Lane[] {
-  const byId = c.lanes.get(`c:${conv}`)
-  const byPeer = peer === '' ? undefined : c.lanes.get(`u:${peer}`)
+  const byId = c.outbox.lanes.get(`c:${conv}`)
+  const byPeer = peer === '' ? undefined : c.outbox.lanes.get(`u:${peer}`)
   return [byId, byPeer].filter((l) => l !== undefined)
 }
 
@@ -96,15 +96,15 @@ export function lanesOf(c: Core, conv: string, peer: string): Lane[] {
  * another tab sends, that one stores what it changes.
  */
 export function storeOutgoing(c: Core, o: OutgoingState): void {
-  if (!c.sends) return
+  if (!c.outbox.sends) return
   o.safe = false
   put(c, outgoingKey(o.id), outgoingRow(o).value)
-  c.fresh.push(o)
+  c.outbox.fresh.push(o)
 }
 
 /** Notes the row of a message, unless another tab sends, which writes it. */
 export function putOutgoing(c: Core, o: OutgoingState, value: RowValue | null): void {
-  if (c.sends) put(c, outgoingKey(o.id), value)
+  if (c.outbox.sends) put(c, outgoingKey(o.id), value)
 }
 
 /**
@@ -116,4 +116,22 @@ export function outgoingRow(o: OutgoingState): Row {
   const { send, n, composedMs, state, error } = o
   const fate = state === 'rejected' || state === 'unknowable' ? { state, ...defined({ error }) } : {}
   return { key: outgoingKey(o.id), value: { send, n, composedMs, look: o.look || o.fresh, stale: o.stale, ...fate } }
+}
+
+/** Takes the messages whose rows are to be written. */
+export function takeFresh(c: Core): OutgoingState[] {
+  const { fresh } = c.outbox
+  c.outbox.fresh = []
+  return fresh
+}
+
+/** The row of a message is in the store, durable: it may go out. */
+export function release(c: Core, o: OutgoingState): void {
+  o.safe = true
+  wakeLane(c, o.lane)
+}
+
+/** Another server answers: a message that the one before refused when it went away may go out at once. */
+export function endDrain(c: Core): void {
+  for (const l of c.outbox.lanes.values()) if (l.queue[0]?.error?.code === 'draining') l.at = 0
 }

@@ -1,6 +1,6 @@
 import { clientFrame, type Encoded } from './codec.js'
 import { type Failure, invalid, refusal } from './errors.js'
-import { type ClientBody, defined, type WireError } from './frames.js'
+import { type ClientBody, defined, type GetHistory, type WireError } from './frames.js'
 import type { State } from './model.js'
 import type { Core, Live, Request } from './state.js'
 
@@ -18,6 +18,12 @@ export const maxWaitMs = 30_000
 /** Has step called at t at the latest. */
 export function alarmAt(c: Core, t: number): void {
   if (t < c.alarm) c.alarm = t
+}
+
+/** Whether a time is reached. If not, step is called then. */
+export function isDue(c: Core, at: number): boolean {
+  if (at > c.now) alarmAt(c, at)
+  return at <= c.now
 }
 
 /** Notes a new status. */
@@ -43,6 +49,16 @@ export function offers(lv: Live, capability: Capability): boolean {
 /** Sends a request; answer gets its answer, or nothing. */
 export function ask(c: Core, lv: Live, body: ClientBody, answer: Request['answer']): void {
   askEncoded(c, lv, kindOf(body), c.encode(clientFrame(lv.nextId + 1, body)), answer)
+}
+
+/** Asks for a page of a history. */
+export function askHistory(c: Core, lv: Live, history: GetHistory, answer: Request['answer']): void {
+  lv.reads++
+  ask(c, lv, { history }, (f) => {
+    lv.reads--
+    if (f) lv.pages++
+    answer(f)
+  })
 }
 
 function kindOf(body: ClientBody): Request['kind'] {

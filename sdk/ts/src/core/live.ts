@@ -1,17 +1,19 @@
 import { clientFrame } from './codec.js'
 import { type Failure, fromKick, fromWire, refusal } from './errors.js'
 import { takeEvents } from './events.js'
-import { sendFocus } from './focus.js'
+import { repeatFocus, sendFocus } from './focus.js'
 import type { ServerFrame, Welcome } from './frames.js'
+import { endDrain } from './lane.js'
 import { alarmAt, setStatus, wantSync } from './link.js'
 import { endLossy, sendWatch, typingEnds } from './lossy.js'
 import { moveAll } from './move.js'
 import { answeredIn, awaitLarge, beat, beatAt, newPulse, took } from './pulse.js'
 import { askQuotes } from './quote.js'
 import { repairAll } from './repair.js'
+import { storeMeta } from './rows.js'
 import { sendAll } from './send.js'
 import type { Core, Live, Try } from './state.js'
-import { forget, startSync } from './sync.js'
+import { firstSync, forget, stepSync } from './sync.js'
 
 const minPage = 10 // entries of a history page over a link that breaks
 
@@ -21,14 +23,15 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   const lv: Live = {
     conn: t.conn, addr: t.addr, began: c.now, welcome: w, pulse: newPulse(c.now), nextId: 1, waiting: new Map(),
     sends: 0, sendBytes: 0, synced: false, syncing: false, syncAt: 0, newest: 0, reads: 0, pages: 0, moving: new Set(), back: false,
-    repairs: new Map(), focused: undefined, focusAt: 0, watchDue: false, watchAt: 0, pushed: new Set(),
+    repairs: new Map(), focused: undefined, focusAt: Infinity, watchDue: c.lossy.watch.length > 0, watchAt: 0,
+    pushed: new Set(),
   }
   c.live = lv
   took(lv.pulse, c.now - t.greeted)
   if (c.meta.user !== w.user || c.meta.inbox !== w.inbox) {
     c.meta.user = w.user
     c.meta.inbox = w.inbox
-    c.metaDirty = true
+    storeMeta(c)
   }
   if (c.meta.history !== w.historyId) {
     forget(c)
@@ -37,13 +40,9 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   c.status = { ...c.status, user: w.user, server: w.server, history: w.historyId }
   setStatus(c, 'live')
   c.changed.account = true // what happened meanwhile in the inbox is not listed
-  for (const v of c.convs.values()) v.before = v.have
-  for (const l of c.lanes.values()) {
-    if (l.queue[0]?.error?.code === 'draining') l.at = 0 // this server is another one
-  }
-  startSync(c, lv)
+  endDrain(c)
+  firstSync(c, lv)
   sendFocus(c)
-  lv.watchDue = c.lossy.watch.length > 0
   sendWatch(c, lv)
   return undefined
 }
@@ -98,29 +97,14 @@ export function take(c: Core, lv: Live, f: ServerFrame): Failure | undefined {
 export function stepLive(c: Core, lv: Live): Failure | undefined {
   const dead = beat(c, lv)
   if (dead) return dead
-  if (lv.back && !lv.syncing) { // P-6.8
-    lv.back = false
-    lv.syncAt = 0
-    c.out.remarks.push('the server went back: its entries are dropped')
-    forget(c)
-  }
-  if (!lv.syncing) {
-    if (c.now < lv.syncAt) alarmAt(c, lv.syncAt)
-    else startSync(c, lv)
-  }
-  if (lv.focusAt !== 0) {
-    if (c.now < lv.focusAt) alarmAt(c, lv.focusAt)
-    else {
-      lv.focusAt = 0
-      sendFocus(c)
-    }
-  }
+  stepSync(c, lv)
+  repeatFocus(c, lv)
   sendWatch(c, lv)
   typingEnds(c)
   repairAll(c, lv)
   askQuotes(c, lv)
   moveAll(c, lv)
-  if (c.sends) sendAll(c, lv)
+  if (c.outbox.sends) sendAll(c, lv)
   alarmAt(c, beatAt(c, lv))
   return undefined
 }

@@ -2,14 +2,13 @@ import { addConv } from './conversation.js'
 import { move, receipt } from './cursor.js'
 import { refold } from './fold.js'
 import { defined, type Entry, type PersonalValue } from './frames.js'
-import { enqueue, touchOutgoing } from './lane.js'
-import { arrived, target } from './outbox.js'
+import { adopt } from './outbox.js'
 import { takeSetting } from './personal.js'
 import {
   convKey, convPrefix, entryPrefix, incomingKey, metaKey, outPrefix, positionPrefix, put, settingPrefix,
 } from './rows.js'
 import type { ConvRow, Meta, OutgoingRow, Position, Row, StoredRow } from './schema.js'
-import type { Conv, Core } from './state.js'
+import type { Conv, Core, Cursors } from './state.js'
 import { countUnread } from './unread.js'
 
 /** Takes the rows of the store. */
@@ -36,7 +35,7 @@ export function load(c: Core, rows: readonly StoredRow[]): void {
     v.slots = all.filter((m) => m.seq > v.low && m.seq <= v.have).map((entry) => ({ entry, view: undefined }))
     refold(c, v)
   }
-  c.rows.clear() // folding what is folded changes nothing
+  c.store.rows.clear() // folding what is folded changes nothing
   for (const id of c.convs.keys()) c.changed.conversations.add(id)
   countUnread(c)
   adopt(c, outgoing)
@@ -52,55 +51,47 @@ function as<T extends object>(key: string, value: unknown, like: { readonly [K i
   return value as T
 }
 
-function loadConv(c: Core, { conv, history, mentions, mentionsTo, peerReceipt, ...fields }: ConvRow): void {
-  const v = Object.assign(addConv(c, conv), fields)
-  v.mentions.seqs = mentions
-  v.mentions.to = mentionsTo
+function loadConv(c: Core, row: ConvRow): void {
+  const v = Object.assign(addConv(c, row.conv), fieldsOf(row, convFields))
+  Object.assign(v.cursors, fieldsOf(row, cursorFields))
+  v.mentions.seqs = row.mentions
+  v.mentions.to = row.mentionsTo
   if (v.peer !== '') {
     c.direct.set(v.peer, v.id)
-    if (peerReceipt) receipt(v, v.peer, peerReceipt)
+    if (row.peerReceipt) receipt(v, v.peer, row.peerReceipt)
   }
-  if (v.wantRead !== 0 || v.wantDelivered !== 0) move(c, v)
+  if (v.cursors.wantRead !== 0 || v.cursors.wantDelivered !== 0) move(c, v)
 }
 
-/**
- * Takes messages to be sent from the store: those of an earlier process, or of another tab.
- * tried: they may have been sent, so their fate is unknown.
- */
-export function adopt(c: Core, rows: readonly OutgoingRow[], tried = true): void {
-  for (const r of [...rows].sort((a, b) => a.n - b.n || a.composedMs - b.composedMs)) {
-    if (c.sending.has(r.send.clientMsgId)) continue
-    c.composed = Math.max(c.composed + 1, r.n)
-    const o = enqueue(c, {
-      id: r.send.clientMsgId, composedMs: r.composedMs, n: c.composed, send: r.send, state: r.state ?? 'sending', conv: r.send.conv, seq: 0, timeMs: 0,
-      safe: false, tried, look: r.look, from: 0, until: 0, stale: r.stale, fresh: false, ...defined({ error: r.error }),
-    })
-    if (!r.state) c.fresh.push(o)
-    touchOutgoing(c, o)
-    const v = c.convs.get(target(c, o))
-    const met = v?.slots.find(({ entry }) => entry.clientMsgId === o.id && entry.from === c.meta.user)
-    if (v && met) arrived(c, v.id, met.entry) // this tab has its entry already
-  }
-}
-
-/** Fields of a conversation that are stored as they are in memory. */
+// Fields that are stored as they are in memory.
 const convFields = [
-  'known', 'kind', 'title', 'peer', 'role', 'left', 'joined', 'firstSeq', 'head', 'have', 'low', 'counted', 'countedAt', 'read', 'readCounted', 'deliveredTo', 'wantRead',
-  'wantDelivered', 'own', 'damaged',
+  'known', 'kind', 'title', 'peer', 'role', 'left', 'joined', 'firstSeq', 'head', 'have', 'low', 'counted', 'countedAt',
+  'damaged',
 ] as const satisfies readonly (keyof Conv & keyof ConvRow)[]
+const cursorFields = [
+  'read', 'readCounted', 'deliveredTo', 'wantRead', 'wantDelivered', 'own',
+] as const satisfies readonly (keyof Cursors & keyof ConvRow)[]
+
+function fieldsOf<T, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
+  const fields: Partial<Pick<T, K>> = {}
+  for (const name of names) fields[name] = from[name]
+  return fields as Pick<T, K>
+}
 
 function convRow(c: Core, v: Conv): ConvRow {
-  const fields = Object.fromEntries(convFields.map((name) => [name, v[name]])) as Partial<Conv> as Pick<Conv, (typeof convFields)[number]>
-  return { conv: v.id, history: c.meta.history, ...fields, mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt: v.receipts.get(v.peer) }) }
+  return {
+    conv: v.id, history: c.meta.history, ...fieldsOf(v, convFields), ...fieldsOf(v.cursors, cursorFields),
+    mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt: v.cursors.receipts.get(v.peer) }),
+  }
 }
 
 /** What has to be written. */
 export function takeRows(c: Core): Row[] {
-  if (c.o.stored) for (const v of c.dirty) put(c, convKey(v.id), convRow(c, v))
-  c.dirty.clear()
-  if (c.metaDirty) put(c, metaKey, { ...c.meta })
-  c.metaDirty = false
-  const rows = Array.from(c.rows, ([key, value]) => ({ key, value }))
-  c.rows.clear()
+  if (c.o.stored) for (const v of c.store.dirty) put(c, convKey(v.id), convRow(c, v))
+  c.store.dirty.clear()
+  if (c.store.metaDirty) put(c, metaKey, { ...c.meta })
+  c.store.metaDirty = false
+  const rows = Array.from(c.store.rows, ([key, value]) => ({ key, value }))
+  c.store.rows.clear()
   return rows
 }

@@ -1,6 +1,6 @@
 import { show } from './conversation.js'
 import type { Events, Signal } from './frames.js'
-import { alarmAt, ask, offers, retryAt } from './link.js'
+import { ask, isDue, offers, retryAt } from './link.js'
 import type { Conv, Core, Heard, Live, Lossy } from './state.js'
 
 const typingEveryMs = 3000 // P-13.2
@@ -34,11 +34,7 @@ export function setWatch(c: Core, users: readonly string[]): void {
 
 /** Tells the server whom the application watches, if it is due. Spec: S-11.4. */
 export function sendWatch(c: Core, lv: Live): void {
-  if (!lv.watchDue || !offers(lv, 'presence')) return
-  if (c.now < lv.watchAt) {
-    alarmAt(c, lv.watchAt)
-    return
-  }
+  if (!lv.watchDue || !offers(lv, 'presence') || !isDue(c, lv.watchAt)) return
   lv.watchDue = false
   ask(c, lv, { watch: { users: c.lossy.watch } }, (f) => {
     if (f?.kind !== 'error' || !f.error.retryable) return
@@ -121,10 +117,7 @@ export function stopTyping(c: Core, v: Conv, user: string): void {
 export function typingEnds(c: Core): void {
   for (const [v, of] of c.lossy.typing) {
     for (const [user, until] of of) {
-      if (c.now < until) {
-        alarmAt(c, until)
-        continue
-      }
+      if (!isDue(c, until)) continue
       of.delete(user)
       show(c, v)
     }

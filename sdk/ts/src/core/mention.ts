@@ -25,6 +25,11 @@ function ascending(seqs: readonly number[]): number[] {
   return [...new Set(seqs)].sort((a, b) => a - b)
 }
 
+/** Whether the entry at seq is unread, and nobody has said yet whether it mentions the user. */
+function mayMention(v: Conv, seq: number): boolean {
+  return seq > Math.max(v.cursors.read, v.mentions.to) && !v.mentions.seqs.includes(seq)
+}
+
 /** Notes what an entry mentions, or takes away. */
 export function mention(c: Core, v: Conv, m: Entry): void {
   const known = v.mentions.seqs
@@ -33,7 +38,7 @@ export function mention(c: Core, v: Conv, m: Entry): void {
     if (!known.includes(target)) return
     v.mentions.seqs = known.filter((q) => q !== target)
     touch(c, v)
-  } else if (m.seq > Math.max(v.read, v.mentions.to) && mentionsUser(m, c.meta.user) && !known.includes(m.seq)) {
+  } else if (mayMention(v, m.seq) && mentionsUser(m, c.meta.user)) {
     v.mentions.seqs = ascending([...known, m.seq])
     touch(c, v)
   }
@@ -41,7 +46,7 @@ export function mention(c: Core, v: Conv, m: Entry): void {
 
 /** Notes that an entry that mentions the user, or recalls one that did, was not pushed. */
 export function missMention(c: Core, v: Conv, seq: number): void {
-  if (!c.live || !offers(c.live, 'mentions') || seq <= Math.max(v.read, v.mentions.to) || v.mentions.seqs.includes(seq)) return
+  if (!c.live || !offers(c.live, 'mentions') || !mayMention(v, seq)) return
   v.mentions.asked = true
   move(c, v)
 }

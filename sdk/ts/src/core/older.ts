@@ -1,4 +1,5 @@
-import { countOwn, floor, touch } from './conversation.js'
+import { floor, touch } from './conversation.js'
+import { countOwn } from './cursor.js'
 import { refold } from './fold.js'
 import type { HistoryPage, Range } from './frames.js'
 import { takeNotes } from './note.js'

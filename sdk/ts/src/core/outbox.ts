@@ -3,16 +3,20 @@ import { saying, utf8Length } from './codec.js'
 import { type Failure, invalid, refusal } from './errors.js'
 import { defined, type Edit, type Entry, type Relations, type Send } from './frames.js'
 import {
-  enqueue, isFailed, lanesOf, outgoingRow, putOutgoing, remove, storeOutgoing, touchOutgoing, wakeLane,
+  byAge, enqueue, isFailed, lanesOf, outgoingRow, putOutgoing, release, remove, storeOutgoing, touchOutgoing,
 } from './lane.js'
 import type { Draft, Outgoing, SendState } from './model.js'
 import { isNothing, mentions } from './rewrite.js'
 import { outgoingKey, put } from './rows.js'
-import type { Row } from './schema.js'
-import type { Conv, Core, OutgoingState } from './state.js'
+import type { OutgoingRow, Row } from './schema.js'
+import type { Conv, Core, Outbox, OutgoingState } from './state.js'
 
 const maxId = 64 // bytes of an id and of a type
 const maxFailed = 256 // messages that are shown as failed; of more the oldest are discarded. Spec: S-16.2
+
+export function newOutbox(): Outbox {
+  return { lanes: new Map(), ready: new Set(), sending: new Map(), sends: true, composed: 0, fresh: [] }
+}
 
 /** What became of a draft. */
 export type Drafted =
@@ -27,7 +31,7 @@ export type Drafted =
 export function draft(c: Core, d: Draft): Drafted {
   const s = sendOf(d, c.newId)
   if ('kind' in s) return { refused: s }
-  const old = c.sending.get(s.clientMsgId)
+  const old = c.outbox.sending.get(s.clientMsgId)
   if (old) {
     if (saying(s) === saying(old.send)) return { outgoing: outgoingView(old) }
     return { refused: refusal('conflict', 'another message has this id', { settled: true }) }
@@ -38,21 +42,19 @@ export function draft(c: Core, d: Draft): Drafted {
 
 /** The row of a message is in the store, durable. */
 export function kept(c: Core, id: string): void {
-  const o = c.sending.get(id)
-  if (!o) return
-  o.safe = true
-  wakeLane(c, o.lane)
+  const o = c.outbox.sending.get(id)
+  if (o) release(c, o)
 }
 
 /** The row of a message could not be written: it is not taken. Spec: S-17.2. */
 export function lost(c: Core, id: string): void {
-  const o = c.sending.get(id)
+  const o = c.outbox.sending.get(id)
   if (o) remove(c, o)
 }
 
 /** Stops showing a message whose fate is known, and which is not stored. */
 export function discard(c: Core, id: string): void {
-  const o = c.sending.get(id)
+  const o = c.outbox.sending.get(id)
   if (!o || !isFailed(o)) return
   put(c, outgoingKey(id), null)
   remove(c, o)
@@ -102,9 +104,9 @@ function compose(c: Core, draft: Send, newId: boolean): OutgoingState {
   if (peer) s = { ...s, conv: '', user: peer } // one lane for a direct conversation
   const id = s.user === '' ? s.conv : c.direct.get(s.user) ?? ''
   if (newId) s = { ...s, after: c.convs.get(id)?.head ?? 0 }
-  c.composed++
+  c.outbox.composed++
   const o = enqueue(c, {
-    id: s.clientMsgId, composedMs: c.now, n: c.composed, send: s, state: 'sending', conv: id, seq: 0, timeMs: 0,
+    id: s.clientMsgId, composedMs: c.now, n: c.outbox.composed, send: s, state: 'sending', conv: id, seq: 0, timeMs: 0,
     safe: false, tried: false, look: false, from: 0, until: 0, stale: false, fresh: false,
   })
   touchOutgoing(c, o)
@@ -142,13 +144,13 @@ export function settle(c: Core, o: OutgoingState, state: SendState, why?: Failur
   if (state !== 'sent') putOutgoing(c, o, outgoingRow(o).value)
   c.out.settled.push(outgoingView(o))
   touchOutgoing(c, o)
-  const failed = isFailed(o) ? [...c.sending.values()].filter(isFailed) : []
+  const failed = isFailed(o) ? [...c.outbox.sending.values()].filter(isFailed) : []
   if (failed[maxFailed]) discard(c, failed[0]?.id ?? '')
 }
 
 /** Another tab has learned the fate of a message. */
 export function settledElsewhere(c: Core, { id, conv, seq, timeMs, state, error }: Outgoing): void {
-  const o = c.sending.get(id)
+  const o = c.outbox.sending.get(id)
   if (o?.state !== 'sending') return
   Object.assign(o, { conv, seq, timeMs })
   settle(c, o, state, error)
@@ -158,7 +160,7 @@ export function settledElsewhere(c: Core, { id, conv, seq, timeMs, state, error 
 
 /** The own message m is among the entries of a conversation. Spec: P-4.7, S-13.7. */
 export function arrived(c: Core, conv: string, m: Entry): void {
-  const o = c.sending.get(m.clientMsgId)
+  const o = c.outbox.sending.get(m.clientMsgId)
   if (!o || o.state === 'rejected') return
   if (o.state === 'sending') {
     foundAt(o, conv, m)
@@ -199,5 +201,62 @@ function draftOf(o: OutgoingState): Draft {
       type: type || undefined, text: text || undefined, data, edit, recall, replyTo: rel?.replyTo || undefined, thread: rel?.thread || undefined, alsoMain: rel?.alsoMain,
       silent: rel?.silent, mentions: rel?.mentions.length ? rel.mentions : undefined, mentionAll: rel?.mentionAll, forward: rel?.forwardOf,
     }),
+  }
+}
+
+/**
+ * Has a message answer nothing any more: another entry may stand at the seq now. One that the
+ * server looks up by its id may be stored as it is. Spec: P-6.6, S-15.3.
+ */
+function answersNothing(c: Core, o: OutgoingState): void {
+  const { rel, ...bare } = o.send
+  if (o.state !== 'sending' || !rel || rel.replyTo === 0 || aims(o) || o.tried && bare.after === undefined) return
+  const left = { ...rel, replyTo: 0 }
+  const send: Send = isNothing(left) ? bare : { ...bare, rel: left }
+  o.send = send
+  storeOutgoing(c, o)
+}
+
+/** Another history begins: the seqs in the messages to be sent are those of before. Spec: P-6.6, S-15.1. */
+export function forgetTargets(c: Core): void {
+  const had = c.meta.history !== '' // a client without a welcome has told no seqs: those in drafts are from elsewhere
+  for (const o of [...c.outbox.sending.values()].sort(byAge)) {
+    if (had) answersNothing(c, o)
+    if (had && o.state === 'sending' && aims(o)) {
+      o.stale = true
+      o.look = o.tried
+      o.from = 0
+      o.until = 0
+    } else if (o.state === 'sent') { // and not met in the history: nobody knows any more
+      remove(c, o)
+      continue
+    } else if (o.state !== 'sending' || o.send.after === undefined) continue // the server looks up the id of the latter
+    else if (o.tried) {
+      o.look = true
+      o.from = 0
+      o.until = 0
+    } else o.fresh = true
+    storeOutgoing(c, o)
+  }
+}
+
+/**
+ * Takes messages to be sent from the store: those of an earlier process, or of another tab.
+ * tried: they may have been sent, so their fate is unknown.
+ */
+export function adopt(c: Core, rows: readonly OutgoingRow[], tried = true): void {
+  for (const r of [...rows].sort((a, b) => a.n - b.n || a.composedMs - b.composedMs)) {
+    if (c.outbox.sending.has(r.send.clientMsgId)) continue
+    c.outbox.composed = Math.max(c.outbox.composed + 1, r.n)
+    const o = enqueue(c, {
+      id: r.send.clientMsgId, composedMs: r.composedMs, n: c.outbox.composed, send: r.send, state: r.state ?? 'sending',
+      conv: r.send.conv, seq: 0, timeMs: 0,
+      safe: false, tried, look: r.look, from: 0, until: 0, stale: r.stale, fresh: false, ...defined({ error: r.error }),
+    })
+    if (!r.state) c.outbox.fresh.push(o)
+    touchOutgoing(c, o)
+    const v = c.convs.get(target(c, o))
+    const met = v?.slots.find(({ entry }) => entry.clientMsgId === o.id && entry.from === c.meta.user)
+    if (v && met) arrived(c, v.id, met.entry) // this tab has its entry already
   }
 }

@@ -27,7 +27,9 @@ export function beginIncoming(c: Core): Row[] | undefined {
   if (c.incoming.begun) return []
   if (!c.meta.synced) return undefined
   const rows: Row[] = []
-  for (const v of c.convs.values()) if (v.known) rows.push(moveTo(c, v.id, { seq: v.read, history: c.meta.history }))
+  for (const v of c.convs.values()) {
+    if (v.known) rows.push(moveTo(c, v.id, { seq: v.cursors.read, history: c.meta.history }))
+  }
   c.incoming.begun = true
   return [...rows, incomingRow()]
 }
@@ -55,7 +57,7 @@ export function heldAfter(c: Core, conv: string, x: Reading): Message | 'none' |
   const v = c.convs.get(conv)
   if (!v?.known) return 'none'
   if (x.at.history !== c.meta.history) {
-    x.at = { seq: Math.min(x.at.seq, v.read), history: c.meta.history }
+    x.at = { seq: Math.min(x.at.seq, v.cursors.read), history: c.meta.history }
     x.page = []
     x.stored = x.at.seq
   }

@@ -1,6 +1,6 @@
 import { show, slotAt } from './conversation.js'
 import { defined, type Entry, type Quote } from './frames.js'
-import { alarmAt, ask, readsFull, retryAt } from './link.js'
+import { askHistory, isDue, readsFull, retryAt } from './link.js'
 import { rewritten, targetOf } from './rewrite.js'
 import type { Conv, Core, Live } from './state.js'
 
@@ -19,9 +19,9 @@ export function quote(c: Core, conv: string, seq: number): Quoted {
   if (!v || !Number.isSafeInteger(seq) || seq <= 0) return 'none'
   const held = slotAt(v, seq)
   if (held) return ofEntry(c, held.entry)
-  if (v.quoted.has(seq)) return v.quoted.get(seq) ?? 'none'
-  if (!v.wanted.has(seq)) {
-    v.wanted.set(seq, false)
+  if (v.quotes.known.has(seq)) return v.quotes.known.get(seq) ?? 'none'
+  if (!v.quotes.wanted.has(seq)) {
+    v.quotes.wanted.set(seq, false)
     c.asking.add(v)
   }
   return 'asked'
@@ -42,20 +42,25 @@ export function takeQuotes(v: Conv, list: readonly Quote[]): void {
   for (const q of list) keepQuote(v, q.seq, q)
 }
 
+/** A new stay of the user begins: quotes of before may be older than edits that nobody tells of. */
+export function dropQuotes(v: Conv): void {
+  v.quotes.known.clear()
+}
+
 /** Keeps the newer one of two copies. An edit that is held may be newer than both. Spec: S-9.4. */
 function keepQuote(v: Conv, seq: number, q: Quote | undefined): void {
-  const old = v.quoted.get(seq)
+  const old = v.quotes.known.get(seq)
   if (old && q && Math.max(old.editedBy, old.recalledBy) > Math.max(q.editedBy, q.recalledBy)) return
-  if (v.quoted.size >= maxQuotes) v.quoted.clear()
-  v.quoted.set(seq, q)
+  if (v.quotes.known.size >= maxQuotes) v.quotes.known.clear()
+  v.quotes.known.set(seq, q)
   for (const { entry } of v.slots) foldQuote(v, entry)
 }
 
 /** Applies an edit or a recall to the quote of its target. Spec: P-5.9. */
 export function foldQuote(v: Conv, m: Entry): void {
-  const q = v.quoted.get(targetOf(m))
+  const q = v.quotes.known.get(targetOf(m))
   const n = q && rewritten(q, m)
-  if (n && n !== q) v.quoted.set(n.seq, quoteOf(n))
+  if (n && n !== q) v.quotes.known.set(n.seq, quoteOf(n))
 }
 
 /** As much of an entry as a quote shows. */
@@ -87,11 +92,8 @@ function head(text: string): string {
 /** Asks for the quotes that are wanted, as many at once as is allowed. */
 export function askQuotes(c: Core, lv: Live): void {
   for (const v of c.asking) {
-    if (c.now < v.repairAt) {
-      alarmAt(c, v.repairAt)
-      continue
-    }
-    for (const [seq, asked] of v.wanted) {
+    if (!isDue(c, v.quotes.askAt)) continue
+    for (const [seq, asked] of v.quotes.wanted) {
       if (readsFull(lv)) return
       if (!asked) askQuote(c, lv, v, seq)
     }
@@ -100,21 +102,16 @@ export function askQuotes(c: Core, lv: Live): void {
 }
 
 function askQuote(c: Core, lv: Live, v: Conv, seq: number): void {
-  lv.reads++
-  v.wanted.set(seq, true)
-  ask(c, lv, { history: { conv: v.id, after: seq - 1, before: seq + 1, limit: 1 } }, (f) => {
-    if (f) {
-      lv.reads--
-      lv.pages++
-    }
+  v.quotes.wanted.set(seq, true)
+  askHistory(c, lv, { conv: v.id, after: seq - 1, before: seq + 1, limit: 1 }, (f) => {
     const later = f?.kind === 'error' && f.error.retryable && f.error.code !== 'damaged'
     if (!f || later) { // on the next connection, or when the server can
-      if (later) v.repairAt = retryAt(c, f.error)
-      v.wanted.set(seq, false)
+      if (later) v.quotes.askAt = retryAt(c, f.error)
+      v.quotes.wanted.set(seq, false)
       c.asking.add(v)
       return
     }
-    v.wanted.delete(seq)
+    v.quotes.wanted.delete(seq)
     const m = f.kind === 'history' ? f.history.messages.find((one) => one.seq === seq) : undefined
     keepQuote(v, seq, m && quoteOf(m))
     show(c, v)

@@ -1,7 +1,7 @@
 import { clientFrame } from './codec.js'
 import { during, type Failure, fromKick, fromWire, silent } from './errors.js'
 import type { ServerFrame, Welcome } from './frames.js'
-import { alarmAt, capabilities, firstWaitMs, maxWaitMs, setStatus } from './link.js'
+import { capabilities, firstWaitMs, isDue, maxWaitMs, setStatus } from './link.js'
 import { begin, finish, take } from './live.js'
 import { beginRound, newPlaces, sendsAway, welcomedAt } from './places.js'
 import { fellSilent, probe } from './pulse.js'
@@ -246,24 +246,17 @@ export function stepReach(c: Core): void {
   const r = c.reach
   if (!r.running) return
   if (r.pause !== 0) {
-    if (c.now < r.pause) {
-      alarmAt(c, r.pause)
-      return
-    }
+    if (!isDue(c, r.pause)) return
     round(c, r.without)
   }
   for (const t of r.tries) {
-    const until = t.begun + r.limit
     if (!r.tries.includes(t)) continue // given up since
-    if (c.now < until) alarmAt(c, until)
-    else {
+    if (isDue(c, t.begun + r.limit)) {
       r.places.silent.add(t.addr)
       failed(c, t, during(`connect ${t.addr}`, silent))
     }
   }
-  if (r.tries.length === 0 || r.places.left.length === 0) return
-  if (c.now < r.last + besideAfterMs) alarmAt(c, r.last + besideAfterMs)
-  else tryNext(c)
+  if (r.tries.length > 0 && r.places.left.length > 0 && isDue(c, r.last + besideAfterMs)) tryNext(c)
 }
 
 /** Gives up all tries. */

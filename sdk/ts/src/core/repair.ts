@@ -1,7 +1,7 @@
-import { floor, repair, touch } from './conversation.js'
+import { floor, raiseHead, repair, touch } from './conversation.js'
 import { append, dropEntries, replace, takeHeld } from './entries.js'
 import type { HistoryPage, WireError } from './frames.js'
-import { alarmAt, ask, readsFull, retryAt, retryWaitMs } from './link.js'
+import { askHistory, isDue, readsFull, retryAt, retryWaitMs } from './link.js'
 import { missMention } from './mention.js'
 import { takeNotes } from './note.js'
 import { passed } from './outbox.js'
@@ -14,8 +14,7 @@ export function repairAll(c: Core, lv: Live): void {
     if (asked) continue
     if (readsFull(lv)) return
     if (v.have >= v.head) lv.repairs.delete(v)
-    else if (c.now < v.repairAt) alarmAt(c, v.repairAt)
-    else askPage(c, lv, v)
+    else if (isDue(c, v.repairAt)) askPage(c, lv, v)
   }
 }
 
@@ -28,12 +27,9 @@ function askPage(c: Core, lv: Live, v: Conv): void {
     passed(c, v)
     touch(c, v)
   }
-  lv.reads++
   lv.repairs.set(v, true)
-  ask(c, lv, { history: { conv: v.id, after: v.have, limit: c.pageLimit } }, (f) => {
+  askHistory(c, lv, { conv: v.id, after: v.have, limit: c.pageLimit }, (f) => {
     if (!f) return
-    lv.reads--
-    lv.pages++
     lv.repairs.delete(v)
     if (f.kind === 'history') takePage(c, v, f.history)
     else if (f.kind === 'error' && !passDamage(c, v, f.error)) {
@@ -47,7 +43,7 @@ function askPage(c: Core, lv: Live, v: Conv): void {
 /** Applies what was missing. Spec: P-5.2. */
 function takePage(c: Core, v: Conv, p: HistoryPage): void {
   v.firstSeq = Math.max(v.firstSeq, p.firstSeq)
-  v.head = Math.max(v.head, p.head)
+  raiseHead(v, p.head)
   takeNotes(c, v, p.notes)
   for (const m of p.messages) {
     if (m.seq <= v.have) replace(c, v, m)
@@ -75,7 +71,7 @@ function passDamage(c: Core, v: Conv, e: WireError): boolean {
   if (e.code !== 'damaged' || e.damagedTo <= v.have) return false
   v.damaged = [...v.damaged, { from: Math.max(e.damagedFrom, v.have + 1), to: e.damagedTo }]
   v.have = e.damagedTo
-  v.head = Math.max(v.head, v.have)
+  raiseHead(v, v.have)
   passed(c, v)
   touch(c, v)
   takeHeld(c, v)

@@ -20,10 +20,25 @@ export const settingKey = (conv: string, user: string, name: string): string => 
 
 /** Notes a row to be written; null removes it. */
 export function put(c: Core, key: string, value: RowValue | null): void {
-  if (c.o.stored) c.rows.set(key, value)
+  if (c.o.stored) c.store.rows.set(key, value)
 }
 
 /** Stores an entry, unless it is one of the window. */
 export function keep(c: Core, v: Conv, m: Entry): void {
-  if (c.o.stored && m.seq > v.low) c.rows.set(entryKey(m.conv, m.seq), m)
+  if (c.o.stored && m.seq > v.low) c.store.rows.set(entryKey(m.conv, m.seq), m)
+}
+
+/** Has the row of a conversation written. */
+export function storeConv(c: Core, v: Conv): void {
+  c.store.dirty.add(v)
+}
+
+/** Removes the row of a conversation. */
+export function dropConv(c: Core, v: Conv): void {
+  c.store.dirty.delete(v)
+  put(c, convKey(v.id), null)
+}
+
+export function storeMeta(c: Core): void {
+  c.store.metaDirty = true
 }

@@ -1,10 +1,10 @@
 import { clientFrame, type Encoded } from './codec.js'
-import { addConv, counts, repair, touch } from './conversation.js'
+import { addConv, counts, raiseHead, repair, touch } from './conversation.js'
 import { takeEntry } from './entries.js'
 import { type Failure, fromWire, invalid, refusal, unknowable } from './errors.js'
 import { type Ack, defined, type Entry, type HistoryPage, type Send, type ServerFrame } from './frames.js'
 import { dropLane, wakeLane } from './lane.js'
-import { alarmAt, ask, askEncoded, firstWaitMs, maxWaitMs, readsFull, retryAt, wantSync } from './link.js'
+import { askEncoded, askHistory, firstWaitMs, isDue, maxWaitMs, readsFull, retryAt, wantSync } from './link.js'
 import { foundAt, passed, raise, settle, target } from './outbox.js'
 import type { Conv, Core, Lane, Live, OutgoingState } from './state.js'
 
@@ -13,69 +13,61 @@ const giveUpMs = 30 * 24 * 60 * 60 * 1000
 
 /** Sends what may go out. */
 export function sendAll(c: Core, lv: Live): void {
-  const lanes = [...c.ready]
-  c.ready.clear()
+  const lanes = [...c.outbox.ready]
+  c.outbox.ready.clear()
   let isFull = false
   for (const l of lanes) {
-    const looked: Looked = isFull ? later : sendLane(c, lv, l)
-    if (looked.stay) c.ready.add(l)
-    isFull ||= looked.full
+    const looked: Looked = isFull ? 'later' : sendLane(c, lv, l)
+    if (looked !== 'done') c.outbox.ready.add(l)
+    isFull ||= looked === 'full'
   }
 }
 
-/** What follows from looking at a lane. stay: look at it again; full: the window of the connection is full. */
-interface Looked {
-  readonly stay: boolean
-  readonly full: boolean
-}
-
-const later: Looked = { stay: true, full: false }
-const noMore: Looked = { stay: false, full: false }
+/** What a look at a lane found. later: the next step looks again; full: so is the window of the connection. */
+type Looked = 'done' | 'later' | 'full'
 
 /** Sends the first message of a lane. */
 function sendLane(c: Core, lv: Live, l: Lane): Looked {
   for (let o = l.queue[0]; o && l.busy === 0; o = l.queue[0]) {
-    if (!o.safe) return later
+    if (!o.safe) return 'later'
     // Its after comes from what the client knew before the connection, and so does where to
     // look for it. Without an after the server looks up the id.
-    if (o.send.after !== undefined && !lv.synced) return later
+    if (o.send.after !== undefined && !lv.synced) return 'later'
     if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable', unknowable)
-    else if (c.now < l.at) {
-      alarmAt(c, l.at)
-      return later
-    } else if (o.stale && !o.look) {
+    else if (!isDue(c, l.at)) return 'later'
+    else if (o.stale && !o.look) {
       giveUp(c, o, refusal('no_target', 'the server went back: the target is gone', { settled: true }))
     } else if (o.fresh) {
       o.fresh = false
       raise(c, o, c.convs.get(target(c, o))?.head ?? 0)
-      return later
+      return 'later'
     } else if (o.look) {
-      if (readsFull(lv)) return later
+      if (readsFull(lv)) return 'later'
       lookFor(c, lv, o, o.from)
-      return noMore
+      return 'done'
     } else {
       const sent = sendOne(c, lv, l, o)
-      if (!sent.stay || sent.full) return sent
+      if (sent !== 'later') return sent
     } // it was settled without being sent: the next one must not wait for it
   }
-  return noMore
+  return 'done'
 }
 
-/** Sends a message within the window. stay without full: it cannot be sent, and is settled. Spec: P-4.6. */
+/** Sends a message within the window. later: it cannot be sent, and is settled. Spec: P-4.6. */
 function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
   let f: Encoded
   try {
     f = c.encode(clientFrame(lv.nextId + 1, { send: o.send }))
   } catch (why) {
     giveUp(c, o, invalid(String(why)))
-    return later
+    return 'later'
   }
   if (lv.welcome.limits.frameBytes > 0 && f.bytes > lv.welcome.limits.frameBytes) {
     giveUp(c, o, refusal('too_large', `the frame has ${f.bytes} bytes`, { settled: true }))
-    return later
+    return 'later'
   }
   const w = lv.welcome.window
-  if (w && lv.sends > 0 && (lv.sends >= w.sends || lv.sendBytes + f.bytes > w.bytes)) return { stay: true, full: true }
+  if (w && lv.sends > 0 && (lv.sends >= w.sends || lv.sendBytes + f.bytes > w.bytes)) return 'full'
   lv.sends++
   lv.sendBytes += f.bytes
   l.busy++
@@ -87,7 +79,7 @@ function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
     wakeLane(c, o.lane)
     dropLane(c, o.lane)
   })
-  return noMore
+  return 'done'
 }
 
 /** Applies the answer to an attempt; undefined: the connection ended. Spec: P-4.8. */
@@ -143,7 +135,7 @@ function acked(c: Core, o: OutgoingState, a: Ack): void {
   o.timeMs = a.timeMs
   settle(c, o, 'sent')
   if (!v.known) wantSync(c)
-  v.head = Math.max(v.head, a.seq)
+  raiseHead(v, a.seq)
   const m = ownCopy(c, v, o.send, a)
   if (m) takeEntry(c, v, m)
   else { // the history tells the whole of it
@@ -193,10 +185,7 @@ export function lookFor(c: Core, lv: Live, o: OutgoingState, from: number): void
     return
   }
   o.lane.busy++
-  lv.reads++
-  ask(c, lv, { history: { conv, after: from, limit: c.pageLimit } }, (f) => {
-    lv.reads--
-    if (f) lv.pages++
+  askHistory(c, lv, { conv, after: from, limit: c.pageLimit }, (f) => {
     o.lane.busy--
     if (o.state === 'sending' && f) looked(c, lv, o, from, f)
     wakeLane(c, o.lane)

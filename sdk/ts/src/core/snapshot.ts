@@ -1,6 +1,6 @@
 import { sameFields, sameList } from './change.js'
 import { counts, find } from './conversation.js'
-import { unread } from './cursor.js'
+import { receiptsOf, unread } from './cursor.js'
 import { defined, type Entry, type Signal } from './frames.js'
 import { byAge, lanesOf } from './lane.js'
 import { keptSignals, typists } from './lossy.js'
@@ -31,17 +31,17 @@ export function conversation(c: Core, id: string): Conversation | undefined {
 }
 
 function snapshot(c: Core, v: Conv): Conversation {
-  const old = v.view
-  if (old && !v.stale) return old
+  const old = v.shown.view
+  if (old && !v.shown.stale) return old
   const last = lastMessage(c, v)
-  v.stale = false
-  v.receiptsGiven ??= new Map(v.receipts)
-  v.view = sameFields(old, {
-    id: v.id, kind: v.kind, title: v.title, peer: v.peer, role: v.role, left: v.left, head: v.head, have: v.have, unread: unread(v), read: v.read, known: v.known,
-    receipts: v.receiptsGiven, typing: sameList(old?.typing ?? [], typists(c, v)), damaged: v.damaged, mentions: v.mentions.seqs,
+  v.shown.stale = false
+  v.shown.view = sameFields(old, {
+    id: v.id, kind: v.kind, title: v.title, peer: v.peer, role: v.role, left: v.left, head: v.head, have: v.have,
+    unread: unread(v), read: v.cursors.read, known: v.known, receipts: receiptsOf(v),
+    typing: sameList(old?.typing ?? [], typists(c, v)), damaged: v.damaged, mentions: v.mentions.seqs,
     personal: sameFields(old?.personal, personal(c, v)), ...defined({ last }),
   })
-  return v.view
+  return v.shown.view
 }
 
 function lastMessage(c: Core, v: Conv): Message | undefined {
@@ -62,13 +62,13 @@ export function messages(c: Core, conv: string, after = 0, limit = 0): readonly 
   const v = c.convs.get(conv)
   if (!v) return none
   const whole = after === 0 && limit === 0
-  if (whole && v.list) return v.list
+  if (whole && v.shown.list) return v.shown.list
   const from = find(v.slots, after + 1)
   const all = v.slots.slice(from, limit > 0 ? from + limit : undefined).map((slot) => message(c, v, slot))
   if (!whole) return all
-  v.list = sameList(v.given, all)
-  v.given = v.list
-  return v.list
+  v.shown.list = sameList(v.shown.former, all)
+  v.shown.former = v.shown.list
+  return v.shown.list
 }
 
 const none: readonly never[] = []
@@ -85,22 +85,22 @@ export function message(c: Core, v: Conv, slot: Slot): Message {
   const note = v.notes.size === 0 ? undefined : v.notes.get(entry.seq)
   const old = view && view.entry === entry && view.note === note ? view : undefined
   const own = entry.from === c.meta.user
-  if (old && (!own || old.receiptsCame === v.receiptsCame)) return old.message
+  if (old && (!own || old.receiptsCame === v.cursors.receiptsCame)) return old.message
   let delivered = 0
   let read = 0
   if (own) {
-    for (const r of v.receipts.values()) {
+    for (const r of v.cursors.receipts.values()) {
       if (r.delivered >= entry.seq) delivered++
       if (r.read >= entry.seq) read++
     }
   }
   if (old && old.message.delivered === delivered && old.message.read === read) {
-    old.receiptsCame = v.receiptsCame
+    old.receiptsCame = v.cursors.receiptsCame
     return old.message
   }
   const noted = note && entry.recalledBy === 0 ? note : undefined // what was recalled has no note. Spec: S-9.2
   const one: Message = { ...entry, reactions: noted?.reactions ?? none, pinned: noted?.pinned ?? false, delivered, read }
-  slot.view = { entry, note, receiptsCame: v.receiptsCame, message: one }
+  slot.view = { entry, note, receiptsCame: v.cursors.receiptsCame, message: one }
   return one
 }
 
@@ -142,7 +142,7 @@ function pendingOf(c: Core, conv: string, peer: string): readonly Outgoing[] {
 
 /** A message on its way, or one that is still shown. */
 export function outgoing(c: Core, id: string): Outgoing | undefined {
-  const o = c.sending.get(id)
+  const o = c.outbox.sending.get(id)
   return o && outgoingView(o)
 }
 

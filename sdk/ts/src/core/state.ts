@@ -67,7 +67,7 @@ export interface Outputs {
  * step, does what takeOutputs returns, and, unless a write is under way, writes what
  * prepare returns; until nothing is left to do.
  *
- * Nobody but the files of this folder touches other fields than now.
+ * Only the files of this folder touch other fields than now. core.test.ts names the files that change a part.
  */
 export interface Core {
   readonly o: CoreOptions
@@ -80,32 +80,36 @@ export interface Core {
   /** When step has to be called at the latest; Infinity: not. */
   alarm: number
   out: Writable<Outputs>
-  readonly reach: Reach
-
   status: Status
   changed: Gathered // since the last prepare
+
+  // The connection.
+  readonly reach: Reach
+  live: Live | undefined
+  pageLimit: number // entries of a history page; 0: the server's
+
+  // What the client knows.
   meta: Meta
   readonly convs: Map<string, Conv>
   readonly direct: Map<string, string> // other user → direct conversation
-  readonly lanes: Map<string, Lane>
-  readonly ready: Set<Lane> // may have something to send
-  readonly sending: Map<string, OutgoingState> // by client message id; not settled, or still shown
-  sends: boolean // false: another tab sends them
-  composed: number // number of the newest message composed
-  fresh: OutgoingState[] // with rows that are not written yet
-  readonly moves: Set<Conv> // have cursors to move
-  focus: SetFocus | undefined // absent: all
-  live: Live | undefined
-  pageLimit: number // entries of a history page; 0: the server's
-  unread: UnreadTotals
-  readonly incoming: Incoming
-  lossy: Lossy
   readonly settings: Settings
+  readonly lossy: Lossy
+  readonly unread: UnreadTotals
   readonly views: Views // snapshots that were given, to give the same ones again
 
-  rows: Map<string, RowValue | null> // to be written; null: to be removed
-  readonly dirty: Set<Conv>
+  // What it has to do.
+  readonly outbox: Outbox
+  readonly moves: Set<Conv> // have cursors to move
   readonly asking: Set<Conv> // with quotes to be asked for
+  focus: SetFocus | undefined // absent: all
+  readonly incoming: Incoming
+  readonly store: StoreQueue
+}
+
+/** What the next turn writes. */
+export interface StoreQueue {
+  readonly rows: Map<string, RowValue | null> // by key; null: to be removed
+  readonly dirty: Set<Conv> // with rows that are not made yet
   metaDirty: boolean
 }
 
@@ -165,7 +169,7 @@ export interface Live {
   back: boolean // the server holds less than it told, or something else
   readonly repairs: Map<Conv, boolean> // lack entries, first come first served; true: a page is asked for
   focused: SetFocus | undefined // sent on this connection; absent: all
-  focusAt: number // when it has to be sent again; 0: not
+  focusAt: number // when it has to be sent again; Infinity: not
   watchDue: boolean // the server does not know whom the application watches
   watchAt: number // not before
   pushed: Set<string> // keys of settings that came as events since the last lagged
@@ -221,6 +225,14 @@ export interface Conv {
   paged: number // entries that older pages have added to what is kept
   repairAt: number // not before
 
+  readonly cursors: Cursors
+  readonly mentions: Mentions
+  readonly quotes: Quotes
+  readonly shown: Shown
+}
+
+/** How far the user and others are in a conversation. */
+export interface Cursors {
   read: number // the user's own cursor, wanted moves included
   readCounted: number // what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
   deliveredTo: number
@@ -230,16 +242,22 @@ export interface Conv {
   readonly receipts: Map<string, Receipt> // by user
   receiptsGiven: ReadonlyMap<string, Receipt> | undefined // the snapshot of them, if nothing has changed since it was given
   receiptsCame: number
-  moveAt: number // the next one is not sent before
+  moveAt: number // the next move is not sent before
+}
 
-  readonly quoted: Map<number, Quote | undefined> // by seq; undefined: the user may not read it
-  readonly wanted: Map<number, boolean> // quotes that are not known, by seq; true: asked for
-  readonly mentions: Mentions
+/** What is known of entries that others answer, by seq. */
+export interface Quotes {
+  readonly known: Map<number, Quote | undefined> // undefined: the user may not read it
+  readonly wanted: Map<number, boolean> // true: asked for
+  askAt: number // not before
+}
 
-  view: Conversation | undefined // the snapshot that was given last
-  stale: boolean // something has changed since
-  list: readonly Message[] | undefined // the snapshot of all entries, if nothing has changed since it was given
-  given: readonly Message[] // the one that was given last
+/** The snapshots of a conversation. */
+export interface Shown {
+  view: Conversation | undefined // that was given last
+  stale: boolean // the conversation has changed since
+  list: readonly Message[] | undefined // of all entries, if nothing has changed since it was given
+  former: readonly Message[] // the list that was given last
 }
 
 /** An entry that is held. It is replaced when a later one rewrites it. */
@@ -253,6 +271,16 @@ export interface Mentions {
   seqs: readonly number[] // ascending
   to: number // the server has named those up to here; later ones are from entries
   asked: boolean // the server is to be asked again: something was not pushed
+}
+
+/** The messages on their way. */
+export interface Outbox {
+  readonly lanes: Map<string, Lane>
+  readonly ready: Set<Lane> // may have something to send
+  readonly sending: Map<string, OutgoingState> // by client message id; not settled, or still shown
+  sends: boolean // false: another tab sends them
+  composed: number // number of the newest message composed
+  fresh: OutgoingState[] // with rows that are not written yet
 }
 
 /** A message on its way. */

@@ -1,27 +1,44 @@
-import { addConv, floor, heardCounted, hold, repair, repairAny, retitle, touch } from './conversation.js'
+import { addConv, floor, heardCounted, hold, repair, repairAny, retitle, show, touch } from './conversation.js'
 import { mergeCursors } from './cursor.js'
 import { dropEntries, takeEntry, takeHeld } from './entries.js'
-import type { ConvState, Entry, Send, SyncPage } from './frames.js'
-import { byAge, join, lanesByAge, remove, storeOutgoing, wakeLane } from './lane.js'
-import { ask, offers, retryAt } from './link.js'
+import type { ConvState, Entry, SyncPage } from './frames.js'
+import { join, lanesByAge, wakeLane } from './lane.js'
+import { ask, isDue, offers, retryAt } from './link.js'
 import { takeMentions } from './mention.js'
 import { takeNotes } from './note.js'
-import { aims, passed } from './outbox.js'
+import { forgetTargets, passed } from './outbox.js'
 import { dropSettings, takePersonal } from './personal.js'
 import { takeQuotes } from './quote.js'
-import { isNothing } from './rewrite.js'
-import { convKey, put } from './rows.js'
-import type { Conv, Core, Live, OutgoingState } from './state.js'
+import { dropConv, storeMeta } from './rows.js'
+import type { Conv, Core, Live } from './state.js'
+
+/** Asks what has changed since the connection before. */
+export function firstSync(c: Core, lv: Live): void {
+  for (const v of c.convs.values()) v.before = v.have
+  startSync(c, lv)
+}
 
 /**
  * Asks what has changed. A need that comes up while the answer is under way is a further
  * sync: wantSync notes it. Spec: P-6.2, P-6.4, S-6.1.
  */
-export function startSync(c: Core, lv: Live): void {
+function startSync(c: Core, lv: Live): void {
   lv.syncing = true
   lv.syncAt = Infinity
   lv.newest = offers(lv, 'newest') ? c.o.newest : 0
   askSync(c, lv)
+}
+
+/** Begins the sync that is due. */
+export function stepSync(c: Core, lv: Live): void {
+  if (lv.syncing) return
+  if (lv.back) { // P-6.8
+    lv.back = false
+    lv.syncAt = 0
+    c.out.remarks.push('the server went back: its entries are dropped')
+    forget(c)
+  }
+  if (isDue(c, lv.syncAt)) startSync(c, lv)
 }
 
 function askSync(c: Core, lv: Live): void {
@@ -29,7 +46,7 @@ function askSync(c: Core, lv: Live): void {
     if (f?.kind === 'sync') takeSync(c, lv, f.sync)
     else if (f?.kind === 'error' && f.error.code === 'bad_token' && c.meta.token !== '') {
       c.meta.token = ''
-      c.metaDirty = true
+      storeMeta(c)
       askSync(c, lv)
     } else if (f?.kind === 'error') {
       lv.syncing = false
@@ -43,7 +60,7 @@ function takeSync(c: Core, lv: Live, p: SyncPage): void {
   takePersonal(c, lv, p)
   for (const s of p.convs) takeState(c, lv, s)
   c.meta.token = p.token
-  c.metaDirty = true
+  storeMeta(c)
   if (p.more) {
     askSync(c, lv)
     return
@@ -121,55 +138,22 @@ function extend(c: Core, v: Conv, newest: readonly Entry[]): void {
 }
 
 /**
- * Has a message answer nothing any more: another entry may stand at the seq now. One that the
- * server looks up by its id may be stored as it is. Spec: P-6.6, S-15.3.
- */
-function answersNothing(c: Core, o: OutgoingState): void {
-  const { rel, ...bare } = o.send
-  if (o.state !== 'sending' || !rel || rel.replyTo === 0 || aims(o) || o.tried && bare.after === undefined) return
-  const left = { ...rel, replyTo: 0 }
-  const send: Send = isNothing(left) ? bare : { ...bare, rel: left }
-  o.send = send
-  storeOutgoing(c, o)
-}
-
-/**
  * Drops what another history id said; what is to be sent stays. Spec: P-3.4, P-6.6, S-15.1.
  */
 export function forget(c: Core): void {
-  for (const [id, v] of c.convs) {
+  for (const v of c.convs.values()) {
     dropEntries(c, v)
-    put(c, convKey(id), null)
-    c.changed.conversations.add(id)
+    show(c, v)
+    dropConv(c, v)
   }
   c.convs.clear()
-  c.views.sorted = false
   c.direct.clear()
-  c.dirty.clear()
   c.moves.clear()
   dropSettings(c)
   c.meta.token = ''
   c.meta.synced = false
-  c.metaDirty = true
+  storeMeta(c)
   c.changed.list = true
   c.asking.clear()
-  const had = c.meta.history !== '' // before its first welcome a client has told no seqs: those in drafts are from elsewhere
-  for (const o of [...c.sending.values()].sort(byAge)) {
-    if (had) answersNothing(c, o)
-    if (had && o.state === 'sending' && aims(o)) {
-      o.stale = true
-      o.look = o.tried
-      o.from = 0
-      o.until = 0
-    } else if (o.state === 'sent') { // and not met in the history: nobody knows any more
-      remove(c, o)
-      continue
-    } else if (o.state !== 'sending' || o.send.after === undefined) continue // the server looks up the id of the latter
-    else if (o.tried) {
-      o.look = true
-      o.from = 0
-      o.until = 0
-    } else o.fresh = true
-    storeOutgoing(c, o)
-  }
+  forgetTargets(c)
 }

@@ -1,13 +1,14 @@
-import { addConv, heardCounted } from './conversation.js'
+import { addConv, heardCounted, raiseHead } from './conversation.js'
 import { markDelivered, markRead } from './cursor.js'
 import { unknowable } from './errors.js'
 import type { PersonalValue } from './frames.js'
 import { isFailed, remove } from './lane.js'
-import { adopt } from './load.js'
-import { discard, settle } from './outbox.js'
+import { adopt, discard, settle } from './outbox.js'
 import { takeSetting } from './personal.js'
 import { moveTo } from './position.js'
-import { convPrefix, metaKey, outgoingKey, outPrefix, positionKey, positionPrefix, put, settingPrefix } from './rows.js'
+import {
+  convPrefix, metaKey, outgoingKey, outPrefix, positionKey, positionPrefix, put, settingPrefix, storeMeta,
+} from './rows.js'
 import type { ConvRow, Meta, OutgoingRow, Position, StoredRow } from './schema.js'
 import type { Core } from './state.js'
 
@@ -18,9 +19,9 @@ import type { Core } from './state.js'
  */
 export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): void {
   for (const { key, value } of rows) {
-    const o = c.sending.get(key.slice(outPrefix.length))
+    const o = c.outbox.sending.get(key.slice(outPrefix.length))
     if (key.startsWith(convPrefix)) {
-      if (c.sends) takeCursors(c, value as ConvRow)
+      if (c.outbox.sends) takeCursors(c, value as ConvRow)
     } else if (value) adopt(c, [value as OutgoingRow], tried)
     else if (o && isFailed(o)) remove(c, o)
   }
@@ -28,8 +29,8 @@ export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): voi
 
 /** Another tab sends the messages. What this one was about to store of them is not true any more. */
 export function follow(c: Core): void {
-  c.sends = false
-  for (const [key, value] of c.rows) if (value && key.startsWith(outPrefix)) c.rows.delete(key)
+  c.outbox.sends = false
+  for (const [key, value] of c.store.rows) if (value && key.startsWith(outPrefix)) c.store.rows.delete(key)
 }
 
 /**
@@ -39,9 +40,9 @@ export function follow(c: Core): void {
  * has met its fate, which this tab has not heard of: it must not be sent again.
  */
 export function lead(c: Core, rows?: readonly StoredRow[]): void {
-  c.sends = true
+  c.outbox.sends = true
   if (!rows) return // it was not open: what is there is loaded
-  c.metaDirty = true
+  storeMeta(c)
   const stored = new Map(rows.map(({ key, value }) => [key, value]))
   const meta = stored.get(metaKey) as Meta | undefined
   if (meta && c.o.device === undefined) c.meta.device = meta.device
@@ -51,7 +52,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
     if (key.startsWith(convPrefix)) takeCursors(c, value as ConvRow)
     if (key.startsWith(positionPrefix)) takePosition(c, key.slice(positionPrefix.length), value as Position)
   }
-  for (const o of c.sending.values()) {
+  for (const o of c.outbox.sending.values()) {
     const r = stored.get(outgoingKey(o.id)) as OutgoingRow | undefined
     if (isFailed(o)) {
       if (!r) remove(c, o)
@@ -72,7 +73,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
 function takeCursors(c: Core, { conv, history, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
   if (history !== c.meta.history || wantRead + wantDelivered === 0) return
   const v = addConv(c, conv)
-  v.head = Math.max(v.head, head)
+  raiseHead(v, head)
   heardCounted(v, countedAt, counted)
   markRead(c, conv, wantRead)
   markDelivered(c, conv, wantDelivered)
