@@ -43,8 +43,8 @@ export function refusal(code: string, message: string, more: Partial<Failure> = 
 }
 
 /** A refusal by this SDK of what can never be sent. */
-export function invalid(message: string): Failure {
-  return refusal('invalid', message, { settled: true })
+export function invalid(message: string, code = 'invalid'): Failure {
+  return refusal(code, message, { settled: true })
 }
 
 export const silent: Failure = failure('silent', 'the server is silent')

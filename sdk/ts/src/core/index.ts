@@ -1,4 +1,5 @@
 // The border of the core: what the client around it uses.
+export { setFocus } from './focus.js'
 export type { Change, Gathered } from './change.js'
 export { isEmpty, merge, noChange, sameFields } from './change.js'
 export type { ClientFrameJson, Encoded } from './codec.js'
@@ -9,7 +10,6 @@ export { markDelivered, markRead, takeReceipt } from './cursor.js'
 export { decode, wireError } from './decode.js'
 export type { Failure } from './errors.js'
 export { during, failure, fromWire, invalid, refusal, silent, unknowable } from './errors.js'
-export { setFocus } from './focus.js'
 export type {
   Answer, ClientBody, ConvKind, Edit, Entry, Events, Forwarded, GetHistory, HistoryPage, MemberChange, MemberRef, Note, Profile, Quote, Range, Reaction, Recall, Receipt, Ref,
   Relations, Role, SendSignal, ServerFrame, Signal,

@@ -81,7 +81,7 @@ export function askEncoded(c: Core, lv: Live, kind: Request['kind'], f: Encoded,
 export function call(c: Core, need: Capability | '', body: ClientBody, answer: Request['answer']): Failure | undefined {
   const lv = c.live
   if (!lv) return refusal('unavailable', 'there is no connection', { retryable: true })
-  if (need !== '' && !offers(lv, need)) return refusal('unsupported', `the server does not offer ${need}`, { settled: true })
+  if (need !== '' && !offers(lv, need)) return invalid(`the server does not offer ${need}`, 'unsupported')
   let f: Encoded
   try {
     f = c.encode(clientFrame(lv.nextId + 1, body))

@@ -1,6 +1,6 @@
 import { sameFields } from './change.js'
 import { saying, utf8Length } from './codec.js'
-import { type Failure, invalid, refusal } from './errors.js'
+import { type Failure, invalid, unknowable } from './errors.js'
 import { defined, type Edit, type Entry, type Relations, type Send } from './frames.js'
 import {
   byAge, enqueue, isFailed, lanesOf, outgoingRow, putOutgoing, release, remove, storeOutgoing, touchOutgoing,
@@ -34,7 +34,7 @@ export function draft(c: Core, d: Draft): Drafted {
   const old = c.outbox.sending.get(s.clientMsgId)
   if (old) {
     if (saying(s) === saying(old.send)) return { outgoing: outgoingView(old) }
-    return { refused: refusal('conflict', 'another message has this id', { settled: true }) }
+    return { refused: invalid('another message has this id', 'conflict') }
   }
   const o = compose(c, s, d.id === undefined)
   return { outgoing: outgoingView(o), row: outgoingRow(o) }
@@ -135,7 +135,9 @@ export function raise(c: Core, o: OutgoingState, after: number): void {
  * crash in between must not hide it. That of one that is not sent stays until it is discarded.
  * Spec: S-13.1, S-13.3.
  */
-export function settle(c: Core, o: OutgoingState, state: SendState, why?: Failure): void {
+export function settle(
+  c: Core, o: OutgoingState, state: SendState, why = state === 'unknowable' ? unknowable : undefined,
+): void {
   o.state = state
   if (why) o.error = why
   else delete o.error

@@ -22,10 +22,8 @@ function askPage(c: Core, lv: Live, v: Conv): void {
   if (v.head - v.have > c.o.keep) { // what would not be kept need not come. Spec: S-7.6
     dropEntries(c, v)
     missMention(c, v, v.head)
-    v.have = Math.max(v.head - c.o.keep, floor(v))
-    v.low = v.have
-    passed(c, v)
-    touch(c, v)
+    v.low = Math.max(v.head - c.o.keep, floor(v))
+    skipTo(c, v, v.low)
   }
   lv.repairs.set(v, true)
   askHistory(c, lv, { conv: v.id, after: v.have, limit: c.pageLimit }, (f) => {
@@ -40,6 +38,14 @@ function askPage(c: Core, lv: Live, v: Conv): void {
   })
 }
 
+/** Goes on after an entry, without those up to it. */
+function skipTo(c: Core, v: Conv, seq: number): void {
+  v.have = seq
+  raiseHead(v, seq)
+  passed(c, v)
+  touch(c, v)
+}
+
 /** Applies what was missing. Spec: P-5.2. */
 function takePage(c: Core, v: Conv, p: HistoryPage): void {
   v.firstSeq = Math.max(v.firstSeq, p.firstSeq)
@@ -51,11 +57,7 @@ function takePage(c: Core, v: Conv, p: HistoryPage): void {
   }
   takeQuotes(v, p.refs) // a stay that begins with the page has dropped others
   if (!p.more) {
-    if (v.have < p.head) {
-      v.have = p.head
-      passed(c, v)
-      touch(c, v)
-    }
+    if (v.have < p.head) skipTo(c, v, p.head)
     if (p.head < v.head && p.messages.length === 0) v.repairAt = c.now + retryWaitMs
   }
   takeHeld(c, v)
@@ -70,10 +72,7 @@ function takePage(c: Core, v: Conv, p: HistoryPage): void {
 function passDamage(c: Core, v: Conv, e: WireError): boolean {
   if (e.code !== 'damaged' || e.damagedTo <= v.have) return false
   v.damaged = [...v.damaged, { from: Math.max(e.damagedFrom, v.have + 1), to: e.damagedTo }]
-  v.have = e.damagedTo
-  raiseHead(v, v.have)
-  passed(c, v)
-  touch(c, v)
+  skipTo(c, v, e.damagedTo)
   takeHeld(c, v)
   repair(c, v)
   return true

@@ -1,7 +1,7 @@
 import { clientFrame, type Encoded } from './codec.js'
 import { addConv, counts, raiseHead, repair, touch } from './conversation.js'
 import { takeEntry } from './entries.js'
-import { type Failure, fromWire, invalid, refusal, unknowable } from './errors.js'
+import { type Failure, fromWire, invalid } from './errors.js'
 import { type Ack, defined, type Entry, type HistoryPage, type Send, type ServerFrame } from './frames.js'
 import { dropLane, wakeLane } from './lane.js'
 import { askEncoded, askHistory, firstWaitMs, isDue, maxWaitMs, readsFull, retryAt, wantSync } from './link.js'
@@ -33,10 +33,10 @@ function sendLane(c: Core, lv: Live, l: Lane): Looked {
     // Its after comes from what the client knew before the connection, and so does where to
     // look for it. Without an after the server looks up the id.
     if (o.send.after !== undefined && !lv.synced) return 'later'
-    if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable', unknowable)
+    if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable')
     else if (!isDue(c, l.at)) return 'later'
     else if (o.stale && !o.look) {
-      giveUp(c, o, refusal('no_target', 'the server went back: the target is gone', { settled: true }))
+      giveUp(c, o, invalid('the server went back: the target is gone', 'no_target'))
     } else if (o.fresh) {
       o.fresh = false
       raise(c, o, c.convs.get(target(c, o))?.head ?? 0)
@@ -63,7 +63,7 @@ function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
     return 'later'
   }
   if (lv.welcome.limits.frameBytes > 0 && f.bytes > lv.welcome.limits.frameBytes) {
-    giveUp(c, o, refusal('too_large', `the frame has ${f.bytes} bytes`, { settled: true }))
+    giveUp(c, o, invalid(`the frame has ${f.bytes} bytes`, 'too_large'))
     return 'later'
   }
   const w = lv.welcome.window
@@ -98,7 +98,7 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
   const e = f.error
   const ahead = e.code === 'after_ahead'
   if (e.settled) giveUp(c, o, fromWire(e))
-  else if (e.code === 'too_old') settle(c, o, 'unknowable', unknowable)
+  else if (e.code === 'too_old') settle(c, o, 'unknowable')
   else if ((ahead || e.code === 'behind') && o.send.after !== undefined) {
     if (o.tried) {
       o.look = true
@@ -123,7 +123,7 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
  * member again by then. Spec: P-4.8, S-13.3.
  */
 export function giveUp(c: Core, o: OutgoingState, why: Failure): void {
-  if (o.tried) settle(c, o, 'unknowable', unknowable)
+  if (o.tried) settle(c, o, 'unknowable')
   else settle(c, o, 'rejected', why)
 }
 
@@ -216,7 +216,7 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
     return
   }
   if (removedSince(o, from, p)) {
-    settle(c, o, 'unknowable', unknowable)
+    settle(c, o, 'unknowable')
     return
   }
   const last = p.messages.at(-1)

@@ -1,6 +1,5 @@
 import { addConv, heardCounted, raiseHead } from './conversation.js'
 import { markDelivered, markRead } from './cursor.js'
-import { unknowable } from './errors.js'
 import type { PersonalValue } from './frames.js'
 import { isFailed, remove } from './lane.js'
 import { adopt, discard, settle } from './outbox.js'
@@ -63,7 +62,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
       o.send = r.send
       if (r.state) settle(c, o, r.state, r.error)
     } else if (o.safe) {
-      settle(c, o, 'unknowable', unknowable)
+      settle(c, o, 'unknowable')
       discard(c, o.id)
     }
   }
