@@ -1,5 +1,5 @@
 import './begin.js'
-import { StrictMode } from 'react'
+import { startTransition, StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { toast } from '../ui/index.js'
 import { App } from './App.js'
@@ -37,5 +37,5 @@ void takeLink().finally(async () => {
   const { account } = route()
   if (account !== '' && account !== addAccountRoute) await sessions.open(account).catch(() => {}) // App says what is wrong
   const root = document.getElementById('root')
-  if (root) createRoot(root).render(<StrictMode><App /></StrictMode>)
+  if (root) startTransition(() => createRoot(root).render(<StrictMode><App /></StrictMode>)) // in slices of some milliseconds: the browser can do something else between them
 })

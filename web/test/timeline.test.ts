@@ -1,7 +1,7 @@
 // A long conversation in the web chat: scrolling, jumps and places, in short form. `npm run scroll` measures the same at length.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Browser, Locator, Page } from 'playwright-core'
+import type { Browser, JSHandle, Locator, Page } from 'playwright-core'
 import { areTimesJudged, launch, Person, suiteMs, troubles } from './browser.js'
 import { Server } from './server.js'
 import { quantile, textOf, traced, walk } from './walk.js'
@@ -233,6 +233,28 @@ describe('a long conversation', { timeout: suiteMs }, () => {
     await page.getByRole('button', { name: 'To the newest message' }).click()
     await page.getByText('one more', { exact: true }).waitFor()
     await context.close()
+  })
+
+  test('a chat of low rows fills a high window when it is painted first', async () => {
+    const links = await server.users('tall', 'low')
+    const { conv: rows } = await server.admin('AdminService/CreateGroup', { title: 'Rows', members: [{ user: 'low', role: 'ROLE_OWNER' }, { user: 'tall' }] }) as { conv: string }
+    for (let n = 0; n < 80; n++) await server.sendAs('low', { conv: rows, text: `${n}` })
+    const p = await (await Person.open(browser, links['tall'] ?? '', { viewport: { width: 400, height: 1400 } })).ready()
+    await p.go(`c/${rows}`)
+    await p.page.locator('.timeline-view').evaluate((v) => v.scrollTo(0, v.scrollHeight))
+    await p.page.waitForFunction(() => document.querySelectorAll('.way').length === 0)
+    await p.page.addInitScript(() => {
+      new MutationObserver((_, self) => {
+        if (!document.querySelector('.message')) return
+        self.disconnect()
+        requestAnimationFrame(() => Object.assign(window, { aboveFirst: document.querySelector('.timeline-view')?.scrollTop, rowsFirst: document.querySelectorAll('.message').length }))
+      }).observe(document, { childList: true, subtree: true })
+    })
+    await p.page.reload()
+    const first = await p.page.waitForFunction(() => 'aboveFirst' in window ? window : undefined) as unknown as JSHandle<{ readonly aboveFirst: number; readonly rowsFirst: number }>
+    const [above, n] = await first.evaluate((w) => [w.aboveFirst, w.rowsFirst])
+    assert.ok((above ?? 0) > 0, `${n} rows do not fill the view`)
+    await p.context.close()
   })
 
   test('the place where somebody reads is there again after another chat and after a reload', async () => {

@@ -18,6 +18,7 @@ export interface Held {
 
 export const stepRows = 5 // by which a span grows: so many are drawn at once, and a frame has the time for them
 export const sideRows = 40 // on each side of a place, when the view comes to it
+const usualRowPx = 60
 export const mostRows = 160 // beyond these the other end is cut
 
 /** The index of the first entry whose seq is at least seq. */
@@ -32,10 +33,15 @@ export function indexOf(messages: readonly Message[], seq: number): number {
   return low
 }
 
+/** How many rows on each side of its place a chat that opens needs as a rule to fill a window. The others are drawn later, a few at a time. */
+export function openingRows(heightPx: number): number {
+  return Math.min(sideRows, Math.ceil(heightPx / usualRowPx))
+}
+
 /** The newest entries, or those around a seq. */
-export function spanAt({ messages, isNewest }: Held, seq = Infinity): Span {
+export function spanAt({ messages, isNewest }: Held, seq = Infinity, rows = sideRows): Span {
   const at = seq === Infinity ? messages.length : indexOf(messages, seq)
-  return { from: messages[Math.max(0, at - sideRows)]?.seq ?? 0, to: end(messages, isNewest, at + sideRows) }
+  return { from: messages[Math.max(0, at - rows)]?.seq ?? 0, to: end(messages, isNewest, at + rows) }
 }
 
 export function slice(messages: readonly Message[], span: Span): readonly Message[] {

@@ -3,7 +3,7 @@ import { type HistoryView, HistoryWindow } from '@petrel-im/sdk/history'
 import { useClient } from '@petrel-im/sdk/react'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 import { Scroller } from './Scroller.js'
-import { down, indexOf, mostRows, slice, type Span, spanAt, stepRows, up } from './span.js'
+import { down, indexOf, mostRows, openingRows, slice, type Span, spanAt, stepRows, up } from './span.js'
 import { type Away, inTimeline } from './inTimeline.js'
 import { enterByNewest } from './roving.js'
 import { isShown, keyOf } from './rows.js'
@@ -36,7 +36,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
   const viewNow = useCallback(() => inTimeline(window.view(), isAwayNow.current), [window])
   const openAt = opening === undefined ? Infinity : 'seq' in opening ? opening.seq : opening.unreadAfter + 1
   const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
-  const [span, setSpan] = useState<Span>(() => spanAt(held, openAt))
+  const [span, setSpan] = useState<Span>(() => spanAt(held, openAt, openingRows(innerHeight)))
   const oldest = held.messages[0]?.seq ?? 0
   const [wasOldest, setWasOldest] = useState(oldest)
   if (oldest !== wasOldest) {
@@ -125,6 +125,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
       place.current = undefined
       const there = to.key !== '' && s.toRow(to.key, to.below)
       if (there ? span.to === Infinity && s.below <= (to.key === unreadKey ? dividerBelowPx : littlePx) : opens || to.key === '') s.toEnd()
+      if (opens && (s.above <= 0 || s.below <= 0 && span.to !== Infinity)) extend() // low rows do not fill the view: nobody sees it like that
     }
     settle.current()
     if (content.current) enterByNewest(content.current)
@@ -218,7 +219,7 @@ const sideSlack = 40 // rows beyond the bound that may gather at the end
 
 /** By how many rows to go on, with so many px left beyond the view: few, as long as nobody sees that they are missing. */
 function rowsFor(leftPx: number, height: number): number {
-  return leftPx > height ? stepRows : 5 * stepRows
+  return leftPx > height / 4 ? stepRows : 5 * stepRows
 }
 
 function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {

@@ -1,13 +1,13 @@
 import type { Conversation } from '@petrel-im/sdk'
 import { useClient, useConversations, useStatus } from '@petrel-im/sdk/react'
-import { type KeyboardEvent, type ReactElement, type ReactNode, type RefObject, useEffect, useMemo, useState } from 'react'
+import { type KeyboardEvent, type ReactElement, type ReactNode, type RefObject, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { activeIn, Badge, Icon, IconButton, isComposing, SearchField } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConnectionLine } from '../connection.js'
 import { nextUnmuted, useAfter } from '../chat/MuteMenu.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
-import { useNarrow } from '../narrow.js'
+import { isNarrow, useNarrow } from '../narrow.js'
 import { ChatRow } from './ChatRow.js'
 import { chatRoute, inOrder, isListed, isMuted, matches } from './list.js'
 import { type Beginning, NewDialog } from './NewDialog.js'
@@ -16,6 +16,7 @@ import { PeopleResult, PersonRow } from './PeopleResult.js'
 import { Welcome } from './Welcome.js'
 import './sidebar.css'
 
+const rowPx = 72
 const mostPeople = 20 // who are found beside the conversations
 
 interface SidebarProps {
@@ -35,6 +36,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const [wanted, setWanted] = useState('')
   const [archive, setArchive] = useState(false)
   const [creating, setCreating] = useState<Beginning>(undefined)
+  const drawn = useDeferredValue(Infinity, isNarrow() && (route.conv || route.user) ? 0 : Math.ceil(innerHeight / rowPx)) // first what is in view: on a phone a chat covers the list
   const listed = useMemo(() => inOrder(client, all.filter(isListed)), [client, all])
   useWatch(listed)
 
@@ -43,11 +45,13 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const chats = searching ? listed.filter((v) => matches(v, wanted, names)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
   const known = usePeople(searching)
   const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, names)).slice(0, mostPeople) : []
-  const choose = (v: Conversation): void => {
+  const routeNow = useRef(route)
+  routeNow.current = route
+  const choose = useCallback((v: Conversation): void => { // the same function, so that rows that have not changed are not drawn again
     setWanted('')
-    if (isOpen(v, route)) (search.current?.getRootNode() as ParentNode | undefined)?.querySelector<HTMLElement>('.composer-field')?.focus() // as a chat that opens does
+    if (isOpen(v, routeNow.current)) (search.current?.getRootNode() as ParentNode | undefined)?.querySelector<HTMLElement>('.composer-field')?.focus() // as a chat that opens does
     else go(chatRoute(user, v))
-  }
+  }, [go, search, user])
   const tabStop = chats.find((v) => isOpen(v, route)) ?? chats[0] // Tab goes on to the messages; arrows go from row to row
   const pressed = (e: KeyboardEvent<HTMLElement>): void => {
     if (isComposing(e)) return
@@ -76,7 +80,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
       <div className="sidebar-list">
         {archive && !searching && <h2 className="sidebar-part">{t('archive')}</h2>}
         {!searching && !archive && archived.length > 0 && <ArchiveRow chats={archived} onOpen={() => setArchive(true)} />}
-        <ul>{chats.map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} tabStop={v === tabStop} onSelect={choose} /></li>)}</ul>
+        <ul>{chats.slice(0, drawn).map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} tabStop={v === tabStop} onSelect={choose} /></li>)}</ul>
         {people.length > 0 && <h2 className="sidebar-part">{t('people')}</h2>}
         {people.map((u) => <PersonRow key={u} user={u} onOpen={() => { setWanted(''); go({ account: user, user: u }) }} />)}
         {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} shown={people} onOpen={() => setWanted('')} />}
