@@ -1,4 +1,5 @@
 import type { CSSProperties, ReactElement } from 'react'
+import { emojiPattern } from './emoji.js'
 import { Icon, type IconName } from './Icon.js'
 
 interface AvatarProps {
@@ -31,6 +32,7 @@ export function hueOf(id: string): number {
 }
 
 const letter = /^[\p{L}\p{N}](?!\p{M})/u // one that has no marks
+const emoji = new RegExp(`^${emojiPattern}`, 'u')
 let signs: Intl.Segmenter | undefined // made when it is needed: a page that opens would wait for it
 
 /** The first letters of the first two words, in scripts with small and large letters; else the first sign as a reader sees it. */
@@ -42,7 +44,7 @@ export function initials(name: string): string {
 }
 
 function signOf(word: string): string {
-  return letter.exec(word)?.[0] ?? (signs ??= new Intl.Segmenter()).segment(word)[Symbol.iterator]().next().value?.segment ?? '?'
+  return letter.exec(word)?.[0] ?? emoji.exec(word)?.[0] ?? (signs ??= new Intl.Segmenter()).segment(word)[Symbol.iterator]().next().value?.segment ?? '?'
 }
 
 function isCased(sign: string): boolean {

@@ -52,8 +52,8 @@ test('only users whom the message mentions are mentions', () => {
 })
 
 test('few emojis alone are large', () => {
-  for (const text of ['👍', '👨‍👩‍👧 🎉', '🇨🇳', '❤️', 'ℹ️', '1️⃣', '🏴󠁧󠁢󠁥󠁮󠁧󠁿']) assert.equal(isEmojiOnly(text), true, text)
-  for (const text of ['1', '', '👍 ok', '👍👍👍👍', '海燕', 'ℹ', '…']) assert.equal(isEmojiOnly(text), false, text)
+  for (const text of ['👍', '👨‍👩‍👧 🎉', '🇨🇳', '❤️', 'ℹ️', '1️⃣', '🏴󠁧󠁢󠁥󠁮󠁧󠁿', '⛵️', '👍🏽👍🏽👍🏽', '👁️‍🗨️']) assert.equal(isEmojiOnly(text), true, text)
+  for (const text of ['1', '', '👍 ok', '👍👍👍👍', '海燕', 'ℹ', '…', '🇨', '🇨🇳🇨🇳🇨🇳🇨🇳']) assert.equal(isEmojiOnly(text), false, text)
 })
 
 test('a preview has no marks', () => {

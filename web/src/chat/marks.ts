@@ -1,3 +1,4 @@
+import { emojiPattern } from '../../ui/emoji.js'
 import { linksIn } from './links.js'
 import { alphanumericAnd, isAlphanumeric, isBlank, isLineEnd, Reading } from './reading.js'
 
@@ -181,13 +182,11 @@ function closing(r: Reading, m: Mark, from: number): number {
 
 const word = /(?!ℹ)\p{L}/u // the one sign that is a letter and an emoji
 const ascii = /^[\x00-\x7f]*$/
-let onlyEmoji: RegExp | undefined // made when it is needed: it knows some 3,700 emojis, and a chat that opens would wait for it
+const onlyEmoji = new RegExp(`^(?:${emojiPattern}\\s*){1,3}$`, 'u')
 
 /** Whether a text is one to three emojis and nothing else: they are drawn large. */
 export function isEmojiOnly(text: string): boolean {
-  if (text.length > 60 || word.test(text) || ascii.test(text)) return false
-  onlyEmoji ??= new RegExp('^(?:\\p{RGI_Emoji}\\s*){1,3}$', 'v')
-  return onlyEmoji.test(text)
+  return text.length <= 60 && !word.test(text) && !ascii.test(text) && onlyEmoji.test(text)
 }
 
 const mostPlain = 300 // code units that are shown on one line
