@@ -1,4 +1,5 @@
 // What a page does not need to show a chat: one file, which is loaded when the first of it is shown.
+export { ConfirmDialog } from './info/ConfirmDialog.js'
 export { DateDialog } from './chat/DateDialog.js'
 export { DevicesView } from './settings/DevicesView.js'
 export { ForwardDialog } from './chat/ForwardDialog.js'
@@ -7,6 +8,7 @@ export { KeysDialog } from './sidebar/KeysDialog.js'
 export { NewChatDialog } from './sidebar/NewChatDialog.js'
 export { NewGroupDialog } from './sidebar/NewGroupDialog.js'
 export { PinsDialog } from './chat/PinsDialog.js'
+export { ReactDialog } from './chat/ReactDialog.js'
 export { SettingsView } from './settings/SettingsView.js'
 export { WhoDialog } from './chat/WhoDialog.js'
 export { default as EmojiPicker } from './emoji/EmojiPicker.js'

@@ -2,7 +2,9 @@
 // part of what is served. Whatever is added to ui/ is added here.
 import { type ReactElement, type ReactNode, StrictMode, useState } from 'react'
 import { createRoot } from 'react-dom/client'
-import { Avatar, Badge, Button, Calendar, Choices, Dialog, Field, Icon, IconButton, iconNames, Logo, Menu, MenuItem, type MenuPlace, RowButton, SearchField, Spinner, Switch, toast, Toasts } from './index.js'
+import { Calendar } from './Calendar.js'
+import { Dialog } from './Dialog.js'
+import { Avatar, Badge, Button, Choices, Field, Icon, IconButton, iconNames, Logo, Menu, MenuItem, type MenuPlace, RowButton, SearchField, Spinner, Switch, toast, Toasts } from './index.js'
 import { readable } from './readable.js'
 import tokens from './tokens.css?raw'
 import './gallery.css'

@@ -1,5 +1,6 @@
 import { type ReactElement, type ReactNode, useEffect, useRef, useState } from 'react'
-import { Button, Dialog, randomId, toast } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
+import { Button, randomId, toast } from '../../ui/index.js'
 import { CallError } from '../call.js'
 import { named, useTranslation } from '../i18n/index.js'
 import { Trouble } from './Trouble.js'

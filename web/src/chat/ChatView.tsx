@@ -6,7 +6,6 @@ import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
 import { Later } from '../Later.js'
 import { useSession } from '../account/SessionContext.js'
-import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { isDissolved } from '../sidebar/list.js'
 import { useChat, usePendingOf } from '../snapshot.js'
 import { type ChatActions, ChatContext } from './actions.js'
@@ -20,7 +19,6 @@ import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { MissingChat } from './MissingChat.js'
 import { arrange, asEdited } from './rows.js'
 import { type Selection, toggled } from './selection.js'
-import { ReactDialog } from './ReactDialog.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
 import { newestWaiting, PutOff, usePutOff, WaitLine } from './WaitLine.js'
@@ -30,6 +28,8 @@ import './message.css'
 const loadThread = () => import('../parts.js').then((m) => m.ThreadPanel)
 const loadForward = () => import('../parts.js').then((m) => m.ForwardDialog)
 const loadDate = () => import('../parts.js').then((m) => m.DateDialog)
+const loadConfirm = () => import('../parts.js').then((m) => m.ConfirmDialog)
+const loadReact = () => import('../parts.js').then((m) => m.ReactDialog)
 const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
@@ -145,9 +145,9 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onHide={(message) => setOpen({ kind: 'hide', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <Later load={loadDate} onFailed={close} of={{ ms: open.ms, onChoose: (ms: number) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }, onClose: close }} />}
-        {open?.kind === 'recall' && <ConfirmDialog text={t('recallQuestion')} yes="recall" act={() => client.recall(open.message.conv, open.message.seq).then(() => {})} onClose={close} />}
-        {open?.kind === 'hide' && <ConfirmDialog text={t('hideQuestion', { n: 1 })} yes="hide" act={() => hide([open.message])} onClose={close} />}
-        {open?.kind === 'react' && <ReactDialog message={open.message} onClose={close} />}
+        {open?.kind === 'recall' && <Later load={loadConfirm} onFailed={close} of={{ text: t('recallQuestion'), yes: 'recall', act: () => client.recall(open.message.conv, open.message.seq).then(() => {}), onClose: close }} />}
+        {open?.kind === 'hide' && <Later load={loadConfirm} onFailed={close} of={{ text: t('hideQuestion', { n: 1 }), yes: 'hide', act: () => hide([open.message]), onClose: close }} />}
+        {open?.kind === 'react' && <Later load={loadReact} onFailed={close} of={{ message: open.message, onClose: close }} />}
         {open?.kind === 'forward' && <Later load={loadForward} onFailed={close} of={{ messages: [open.message], onClose: close }} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <Later load={loadWho} onFailed={close} of={{ kind: open.kind, message: open.message, conversation: v, onClose: close }} />}
       </div>

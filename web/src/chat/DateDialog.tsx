@@ -1,5 +1,6 @@
 import type { ReactElement } from 'react'
-import { Calendar, Dialog } from '../../ui/index.js'
+import { Calendar } from '../../ui/Calendar.js'
+import { Dialog } from '../../ui/Dialog.js'
 import { useTranslation } from '../i18n/index.js'
 
 /** Asks for the day to go to. */

@@ -1,6 +1,6 @@
 import type { Message } from '@petrel-im/sdk'
 import type { ReactElement } from 'react'
-import { Dialog } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
 import { Emojis } from '../emoji/Emojis.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'

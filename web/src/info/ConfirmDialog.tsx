@@ -1,5 +1,6 @@
 import { type ReactElement, useState } from 'react'
-import { Button, Dialog, useToast } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
+import { Button, useToast } from '../../ui/index.js'
 import { thrownText } from '../chat/failure.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 

@@ -1,5 +1,6 @@
 import { type ReactElement, useState } from 'react'
-import { Button, Dialog, toast } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
+import { Button, toast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'

@@ -1,5 +1,6 @@
 import type { ReactElement } from 'react'
-import { Dialog, enterSends } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
+import { enterSends } from '../../ui/index.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 
 const keys: readonly (readonly [readonly string[], Key])[] = [

@@ -1,6 +1,7 @@
 import { useConversations } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, useState } from 'react'
-import { Dialog, isComposing, RowButton, SearchField } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
+import { isComposing, RowButton, SearchField } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useGo } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'

@@ -1,6 +1,7 @@
 import { useClient } from '@petrel-im/sdk/react'
 import { type FormEvent, type ReactElement, useState } from 'react'
-import { Button, Dialog, Field } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
+import { Button, Field } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
