@@ -33,7 +33,7 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
     await ann.page.reload()
     await ann.row('فريد').waitFor()
     const line = ann.page.locator('.connection').getByText('Connecting…')
-    await ann.page.clock.pauseAt(await ann.page.evaluate(() => Date.now() + 100))
+    await ann.page.clock.pauseAt(await ann.page.evaluate(() => Date.now() + 60_000)) // a time that has not passed yet when the page hears of it
     for (let ms = 0; ms < 5000; ms += 100) await ann.page.clock.runFor(100)
     await line.waitFor()
     await ann.page.clock.resume()
@@ -218,6 +218,37 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
     await paul.context.close()
   })
 
+  test('on a phone nothing covers the newest message, and no row stops under the pinned one', async () => {
+    const users = await server.users('quin', 'rosa')
+    const { conv } = await server.admin('AdminService/CreateGroup', { title: 'Quay', members: [{ user: 'rosa', role: 'ROLE_OWNER' }, { user: 'quin' }] }) as { conv: string }
+    for (let i = 0; i < 40; i++) await server.sendAs('rosa', { conv, text: `a line that is as wide as the window: ${i}`, ...(i === 2 ? { rel: { mentions: ['quin'] } } : {}) })
+    const pin = await fetch(`${server.url}/petrel.v1.MessageService/Pin`, { method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.tokens['rosa'] ?? ''}` }, body: JSON.stringify({ conv, seq: '3' }) })
+    assert.ok(pin.ok)
+    const quin = await Person.open(browser, 'about:blank', { viewport: { width: 390, height: 780 } })
+    await quin.page.addInitScript(() => { Document.prototype.hasFocus = () => false }) // nothing becomes read, so the way to the mention stays
+    await quin.page.goto(users['quin'] ?? '')
+    await (await quin.ready()).go(`c/${conv}`)
+    await quin.page.locator('.pin-bar').waitFor()
+    await quin.page.getByRole('button', { name: 'To the newest message' }).click()
+    await quin.page.locator('.way-at').waitFor()
+    await quin.page.waitForFunction(() => document.querySelectorAll('.way').length === 1)
+    const cover = (what: string): Promise<number> => quin.page.evaluate((selector) => {
+      const newest = [...document.querySelectorAll('.message .bubble')].at(-1)?.getBoundingClientRect() ?? new DOMRect()
+      return [...document.querySelectorAll(selector)].map((e) => e.getBoundingClientRect()).filter((c) => c.top < newest.bottom && c.bottom > newest.top && c.left < newest.right && c.right > newest.left).length
+    }, what)
+    assert.equal(await cover('.way, .way .badge'), 0)
+    await quin.choose('a line that is as wide as the window: 39', 'Copy')
+    await quin.page.locator('.toast').waitFor()
+    assert.equal(await cover('.toast'), 0)
+    await quin.page.locator('.timeline-content [tabindex="0"][data-key]').focus()
+    for (let i = 0; i < 30; i++) {
+      await quin.page.keyboard.press('ArrowUp')
+      const [row, bar] = await quin.page.evaluate(() => [document.activeElement?.getBoundingClientRect().top ?? 0, document.querySelector('.pin-bar')?.getBoundingClientRect().bottom ?? 0])
+      assert.ok((row ?? 0) >= (bar ?? 0) - 1, `a row is at ${row}, below a bar that ends at ${bar}`)
+    }
+    await quin.context.close()
+  })
+
   test('a password can be shown, and is hidden again', async () => {
     const p = await Person.open(browser, server.url)
     const password = p.page.getByLabel('Password')
@@ -261,42 +292,43 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
   })
 
   test('by keyboard: Tab leaves the list, Alt and an arrow open the next chat, and Enter on the open one goes to its field', async () => {
-    for (const from of ['ann', 'cleo']) await server.sendAs(from, { user: 'ben', text: `of ${from}` })
-    const ben = await (await Person.open(browser, links['ben'] ?? '')).ready()
-    await ben.row('cleo').click()
-    await ben.message('of cleo').waitFor()
-    const { keyboard } = ben.page
-    const at = (): Promise<string> => ben.page.evaluate(() => document.activeElement?.className ?? '')
-    await ben.row('cleo').focus()
+    const users = await server.users('mona', 'nell', 'otto') // nobody else writes to them meanwhile: their list keeps its order
+    for (const from of ['mona', 'nell']) await server.sendAs(from, { user: 'otto', text: `of ${from}` })
+    const otto = await (await Person.open(browser, users['otto'] ?? '')).ready()
+    await otto.row('nell').click()
+    await otto.message('of nell').waitFor()
+    const { keyboard } = otto.page
+    const at = (): Promise<string> => otto.page.evaluate(() => document.activeElement?.className ?? '')
+    await otto.row('nell').focus()
     await keyboard.press('Tab')
     assert.match(await at(), /chat-title/)
-    await ben.row('cleo').focus()
+    await otto.row('nell').focus()
     await keyboard.press('Enter')
     assert.match(await at(), /composer-field/)
-    await ben.row('cleo').focus()
+    await otto.row('nell').focus()
     await keyboard.press('Alt+ArrowDown')
-    await ben.message('of ann').waitFor()
-    await ben.say('my last message')
-    await ben.stored('my last message')
-    for (const from of ['ann', 'cleo']) await server.sendAs(from, { user: 'ben', text: `again of ${from}` }) // ann is below cleo again
-    await ben.page.waitForFunction(() => document.querySelector('.chat-row')?.textContent?.includes('again of cleo'))
-    await ben.field.focus()
+    await otto.message('of mona').waitFor()
+    await otto.say('my last message')
+    await otto.stored('my last message')
+    for (const from of ['mona', 'nell']) await server.sendAs(from, { user: 'otto', text: `again of ${from}` }) // mona is below nell again
+    await otto.page.waitForFunction(() => document.querySelector('.chat-row')?.textContent?.includes('again of nell'))
+    await otto.field.focus()
     await keyboard.press('Alt+ArrowUp') // in the empty field too, where the arrow alone edits the last message
-    await ben.message('again of cleo').waitFor()
-    assert.equal(await ben.page.locator('.intent').count(), 0)
+    await otto.message('again of nell').waitFor()
+    assert.equal(await otto.page.locator('.intent').count(), 0)
     await keyboard.press('Alt+ArrowDown')
-    await ben.message('my last message').waitFor()
-    await ben.field.press('Shift+ArrowUp')
-    assert.equal(await ben.page.locator('.intent').count(), 0)
-    await ben.field.press('ArrowUp')
-    await ben.page.locator('.intent', { hasText: 'Edit message' }).waitFor()
+    await otto.message('my last message').waitFor()
+    await otto.field.press('Shift+ArrowUp')
+    assert.equal(await otto.page.locator('.intent').count(), 0)
+    await otto.field.press('ArrowUp')
+    await otto.page.locator('.intent', { hasText: 'Edit message' }).waitFor()
     await keyboard.press('Escape')
-    await ben.page.getByRole('searchbox').fill('nobody')
-    await ben.press('Clear')
-    assert.equal(await ben.page.getByRole('searchbox').inputValue(), '')
-    await ben.row('cleo').waitFor()
-    assert.equal(await ben.page.getByRole('searchbox').evaluate((f) => f === document.activeElement), true)
-    await ben.context.close()
+    await otto.page.getByRole('searchbox').fill('nobody')
+    await otto.press('Clear')
+    assert.equal(await otto.page.getByRole('searchbox').inputValue(), '')
+    await otto.row('nell').waitFor()
+    assert.equal(await otto.page.getByRole('searchbox').evaluate((f) => f === document.activeElement), true)
+    await otto.context.close()
   })
 
   test('the menu of a chat opens over the chat, and not over the info beside it', async () => {

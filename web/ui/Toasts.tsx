@@ -46,9 +46,9 @@ export function useToast(): (text: string) => void {
 /** The same outside of components, in a page that is not shared. */
 export const toast = ofPage.show
 
-const abovePx = 88 // from the bottom, so that no field is covered
+const topPx = 8 // as in overlays.css
 
-/** Where they are shown: over everything, also over a dialog that opened before; at the bottom of the view, or of the element `within`. */
+/** Where they are shown: over everything, also over a dialog that opened before; at the top of the view, or of the element `within`, where they cover neither the newest messages nor a field. */
 export function Toasts({ within }: { readonly within?: Element }): ReactElement {
   const list = use(ToastContext)
   const all = useSyncExternalStore(list.subscribe, list.all)
@@ -58,8 +58,8 @@ export function Toasts({ within }: { readonly within?: Element }): ReactElement 
     box?.hidePopover()
     if (!box || all.length === 0) return
     if (within) {
-      const { left, width, bottom } = within.getBoundingClientRect()
-      Object.assign(box.style, { left: `${left}px`, width: `${width}px`, bottom: `${innerHeight - bottom + abovePx}px` })
+      const { left, width, top } = within.getBoundingClientRect()
+      Object.assign(box.style, { left: `${left}px`, width: `${width}px`, top: `${top + topPx}px` })
     }
     box.showPopover()
   }, [all, within])
