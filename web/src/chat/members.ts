@@ -9,11 +9,13 @@ const none: readonly MemberRef[] = []
 export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
   const client = useClient()
   const conv = v && !v.left ? v.id : ''
-  const changed = useMessages(conv).findLast((m) => m.members)?.seq ?? 0
+  const held = useMessages(conv)
+  const known = held.length > 0 // before that nobody knows which change was the last one
+  const changed = held.findLast((m) => m.members)?.seq ?? 0
   const live = useStatus().state === 'live'
   const [all, setAll] = useState<{ readonly conv: string; readonly members: readonly MemberRef[] }>({ conv: '', members: none })
   useEffect(() => {
-    if (conv === '' || !live) return undefined
+    if (!known || !live) return undefined
     let over = false
     readMembers(client, conv, changed).then((members) => {
       if (!over) setAll({ conv, members })
@@ -21,7 +23,7 @@ export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
     return () => {
       over = true
     }
-  }, [client, conv, changed, live])
+  }, [client, conv, changed, known, live])
   return all.conv === conv ? all.members : none
 }
 
