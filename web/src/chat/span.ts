@@ -33,7 +33,7 @@ export function indexOf(messages: readonly Message[], seq: number): number {
   return low
 }
 
-/** How many rows on each side of its place a chat that opens needs as a rule to fill a window. The others are drawn later, a few at a time. */
+/** How many rows a chat that opens at the end needs as a rule to fill a window. The others are drawn later, a few at a time. */
 export function openingRows(heightPx: number): number {
   return Math.min(sideRows, Math.ceil(heightPx / usualRowPx))
 }

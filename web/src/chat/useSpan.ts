@@ -36,7 +36,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
   const viewNow = useCallback(() => inTimeline(window.view(), isAwayNow.current), [window])
   const openAt = opening === undefined ? Infinity : 'seq' in opening ? opening.seq : opening.unreadAfter + 1
   const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
-  const [span, setSpan] = useState<Span>(() => spanAt(held, openAt, openingRows(innerHeight)))
+  const [span, setSpan] = useState<Span>(() => spanAt(held, openAt, openAt === Infinity ? openingRows(innerHeight) : undefined))
   const oldest = held.messages[0]?.seq ?? 0
   const [wasOldest, setWasOldest] = useState(oldest)
   if (oldest !== wasOldest) {
@@ -125,7 +125,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
       place.current = undefined
       const there = to.key !== '' && s.toRow(to.key, to.below)
       if (there ? span.to === Infinity && s.below <= (to.key === unreadKey ? dividerBelowPx : littlePx) : opens || to.key === '') s.toEnd()
-      if (opens && (s.above <= 0 || s.below <= 0 && span.to !== Infinity)) extend() // low rows do not fill the view: nobody sees it like that
+      if (opens && s.above <= 0) extend() // low rows do not fill the view: nobody sees it like that
     }
     settle.current()
     if (content.current) enterByNewest(content.current)
