@@ -387,12 +387,17 @@ describe('the console', { timeout: suiteMs }, () => {
         const { violations } = await p.page.evaluate((runOnly) => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly, resultTypes: ['violations'] }), [...rules])
         found.push(...violations.flatMap((v) => v.nodes.map((n) => `${view}: ${v.id}: ${n.html.slice(0, 160)} ${n.any[0]?.message ?? ''}`)))
         if (await p.page.evaluate(() => document.documentElement.scrollWidth > innerWidth || (document.querySelector('main')?.scrollWidth ?? 0) > (document.querySelector('main')?.clientWidth ?? 0))) found.push(`${view}: wider than the window`)
-        found.push(...await p.page.evaluate((of) => [...document.querySelectorAll('.table-box:has(td.action)')].filter((b) => b.scrollWidth > b.clientWidth).map((b) => `${of}: the actions cover the end of ${b.getAttribute('aria-label')}: ${b.scrollWidth} px in ${b.clientWidth}`), view))
+        found.push(...await p.page.evaluate((of) => [...document.querySelectorAll('.table-box')].filter((b) => b.scrollWidth > b.clientWidth).flatMap((b) => {
+          const said = `${of}: ${b.getAttribute('aria-label')}: ${b.scrollWidth} px in ${b.clientWidth}`
+          if (b.querySelector('td.action')) return `${said}: the actions cover its end`
+          const attached = getComputedStyle(b).backgroundAttachment
+          return attached.includes('local') && attached.includes('scroll') ? [] : `${said}: no shadow says that it goes on`
+        }), view))
       }
       for (const page of pages) {
         const to = page === '?node=' ? `?node=${w.node}` : page === 'conversations/' ? `conversations/${w.conv}` : page === 'trace/' ? `trace?conv=${w.conv}&seq=${w.seq}` : page
         await show(to)
-        await p.page.locator('main :is(td, dd, input)').first().waitFor()
+        await p.page.locator('main :is(td, dd, input):visible').first().waitFor() // past incidents are folded
         await p.page.waitForFunction(() => !/Loading…|加载中/.test(document.querySelector('main')?.textContent ?? ''))
         await look(to)
       }
