@@ -219,7 +219,7 @@ const sideSlack = 40 // rows beyond the bound that may gather at the end
 
 /** By how many rows to go on, with so many px left beyond the view: few, as long as nobody sees that they are missing. */
 function rowsFor(leftPx: number, height: number): number {
-  return leftPx > height / 4 ? stepRows : 5 * stepRows
+  return leftPx > height ? stepRows : 5 * stepRows
 }
 
 function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
