@@ -37,5 +37,6 @@ void takeLink().finally(async () => {
   const { account } = route()
   if (account !== '' && account !== addAccountRoute) await sessions.open(account).catch(() => {}) // App says what is wrong
   const root = document.getElementById('root')
-  if (root) startTransition(() => createRoot(root).render(<StrictMode><App /></StrictMode>)) // in slices of some milliseconds: the browser can do something else between them
+  // In slices of some milliseconds: the browser can do something else between them.
+  if (root) startTransition(() => createRoot(root).render(<StrictMode><App /></StrictMode>))
 })

@@ -36,7 +36,9 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const [wanted, setWanted] = useState('')
   const [archive, setArchive] = useState(false)
   const [creating, setCreating] = useState<Beginning>(undefined)
-  const drawn = useDeferredValue(Infinity, isNarrow() && (route.conv || route.user) ? 0 : Math.ceil(innerHeight / rowPx)) // first what is in view: on a phone a chat covers the list
+  // First the rows in view: on a phone a chat covers the list.
+  const inView = isNarrow() && (route.conv || route.user) ? 0 : Math.ceil(innerHeight / rowPx)
+  const drawn = useDeferredValue(Infinity, inView)
   const listed = useMemo(() => inOrder(client, all.filter(isListed)), [client, all])
   useWatch(listed)
 
