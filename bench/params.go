@@ -113,6 +113,8 @@ func (p *Params) Check() error {
 		p.follow(p.Routine)
 	}
 	switch {
+	case p.Nodes < 1 || p.Nodes > maxNodes:
+		return fmt.Errorf("nodes is %d; allowed: 1 to %d", p.Nodes, maxNodes)
 	case p.Scenario == OpenIMReliability && (p.Connections < p.Senders+2 || len(p.IntervalMS) != 1):
 		return fmt.Errorf("clients is %d; at least 2 more than the %d senders, with one interval", p.Connections, p.Senders)
 	case p.Scenario == Group && p.Senders > p.Members:
