@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -103,7 +104,7 @@ func (r damagedRange) String() string { return r.File + ": " + r.keyRange.String
 // String names what may be lost in a range.
 func (r keyRange) String() string {
 	from, to := nameOfKey(r.From), nameOfKey(r.To)
-	if len(r.From) >= convKeyLen && len(r.To) >= convKeyLen && string(r.From[:convKeyLen]) == string(r.To[:convKeyLen]) && r.From[0] == kindRow {
+	if len(r.From) >= convKeyLen && bytes.HasPrefix(r.To, r.From[:convKeyLen]) && r.From[0] == kindRow {
 		return fmt.Sprintf("%s to seq %d", from, lastSeqBelow(r.To))
 	}
 	return from + " to " + to

@@ -489,7 +489,8 @@ func newIdentity() identity {
 
 // fillNew writes commit 1 into a new database.
 func fillNew(o Options, p place, w *witness, id identity) error {
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newOutage(o.Log), wit: w, inv: inventory{Identity: id.encode()}})
+	inv := inventory{Identity: id.encode()}
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newOutage(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return err
 	}
