@@ -14,7 +14,6 @@ import (
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/store/pgserver"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
-	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
 // combination is what a scenario runs on.
