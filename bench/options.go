@@ -86,8 +86,7 @@ func (p *Params) table() []Option {
 		{"runs", &p.Runs, 1, 10_000, "how often all of this is done, each time with new users"},
 		{"oplogs", &p.OpLogs, 0, 0, "`DIR` in which the op log of each run stays, for petrel check"},
 		{"oplog", &p.OpLog, 0, 0,
-			"write what every connection sent and saw to `FILE`, for petrel check: as JSON if it ends in .jsonl, " +
-				"else in a binary form. It costs the load generator CPU"},
+			"write what every connection sent and saw to `FILE`, for petrel check. It costs the load generator CPU"},
 		{"dir", &p.Dir, 0, 0,
 			"`DIR` in which the folder of the started server is made (default: the system's folder for temporary " +
 				"files)"},
