@@ -66,7 +66,7 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 	// These print nothing of users, but what the operator wrote or what they measure.
 	other := []string{
 		"backup", "backup list", "backup verify", "bench cluster", "bench compare", "bench connections", "bench direct", "bench direct-send", "bench estimate", "bench glide-1", "bench glide-2", "bench group", "bench history",
-		"bench limit", "bench login", "bench mixed", "bench openim-load", "bench openim-reliability", "bench page", "bench quick", "bench read", "bench soak", "bench storm", "bench sync",
+		"bench limit", "bench login", "bench mixed", "bench openim-load", "bench openim-reliability", "bench page", "bench presence", "bench quick", "bench read", "bench soak", "bench storm", "bench sync",
 		"check", "cluster finalize", "cluster rebalance",
 		"config check", "config default", "config show", "demo", "docs", "doctor", "repair", "restore", "serve", "version",
 	}

@@ -145,7 +145,7 @@ var appRules = []rule{
 	{
 		name:    "reload-resets-limits",
 		holds:   "a reload keeps the limits that the API has set",
-		patches: []patch{{"internal/app/reload.go", `if !slices.Contains(changed, name) {`, `if false {`}},
+		patches: []patch{{"internal/app/reload.go", `if !slices.Contains(changed, name) {`, `if name == "" {`}},
 		guards:  []guard{{"internal/app", "^TestReloadKeepsTheLimitsOfTheAPI$"}},
 	},
 	{
