@@ -143,15 +143,6 @@ func logNumber(name string) (uint64, bool) {
 	return n, err == nil
 }
 
-func tableNumber(name string) (uint64, bool) {
-	s, ok := strings.CutSuffix(name, ".sst")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	return n, err == nil
-}
-
 func manifestFile(number uint64) string { return fmt.Sprintf("MANIFEST-%06d", number) }
 
 func manifestNumber(name string) (uint64, bool) {

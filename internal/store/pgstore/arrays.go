@@ -48,7 +48,6 @@ func (a *array) grow(n int) []byte {
 
 func (a *array) int4(v int)      { binary.BigEndian.PutUint32(a.grow(4), uint32(v)) }
 func (a *array) int8(v uint64)   { binary.BigEndian.PutUint64(a.grow(8), v) }
-func (a *array) bytes(v []byte)  { copy(a.grow(len(v)), v) }
 func (a *array) text(v string)   { copy(a.grow(len(v)), v) }
 func (a *array) uuid(v [16]byte) { copy(a.grow(16), v[:]) }
 
