@@ -241,7 +241,7 @@ describe('a long conversation', { timeout: suiteMs }, () => {
     for (let n = 0; n < 80; n++) await server.sendAs('low', { conv: rows, text: `${n}` })
     const p = await (await Person.open(browser, links['tall'] ?? '', { viewport: { width: 400, height: 1400 } })).ready()
     await p.go(`c/${rows}`)
-    await p.page.locator('.timeline-view').evaluate((v) => v.scrollTo(0, v.scrollHeight))
+    await p.page.getByRole('button', { name: 'To the newest message' }).click()
     await p.page.waitForFunction(() => document.querySelectorAll('.way').length === 0)
     await p.page.addInitScript(() => {
       new MutationObserver((_, self) => {
