@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -140,6 +141,9 @@ func addressOf(link string) string {
 	return ""
 }
 
+// redemptions are how often a link is redeemed while the server does not answer.
+const redemptions = 3
+
 // redeem turns a setup link, or the one-time code in it, into an admin key and keeps
 // it in the data folder. The link knows its server.
 func (c *cli) redeem(ctx context.Context, t target, link string) (string, error) {
@@ -157,7 +161,11 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 		return "", err
 	}
 	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.admin)
-	r, err := api.Redeem(ctx, connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+	q := &petrelv1.RedeemRequest{Code: code, RequestId: rand.Text()}
+	r, err := api.Redeem(ctx, connect.NewRequest(q))
+	for n := 1; n < redemptions && connect.CodeOf(err) == connect.CodeUnavailable; n++ { // the key may be made all the same, and the code used
+		r, err = api.Redeem(ctx, connect.NewRequest(q))
+	}
 	if err != nil {
 		f := fromServer(t.admin, "redeem the setup link", err)
 		if f.code == string(im.CodeSetupClosed) {

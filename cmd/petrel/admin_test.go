@@ -52,14 +52,17 @@ const (
 	testKey  = "pk_0123456789"
 )
 
-// fakeServer is an admin API with one setup code and one key.
+// fakeServer is an admin API with one setup code and one key. The first answer with the key is lost.
 type fakeServer struct {
 	petrelv1connect.UnimplementedAdminServiceHandler
-	redeemed atomic.Bool
+	redeemed atomic.Pointer[string] // the id of the redemption, whose first answer is lost; nil: none has come
 }
 
 func (s *fakeServer) Redeem(_ context.Context, r *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error) {
-	if r.Msg.Code != testCode || !s.redeemed.CompareAndSwap(false, true) {
+	if r.Msg.Code == testCode && s.redeemed.CompareAndSwap(nil, &r.Msg.RequestId) {
+		return nil, refusal(im.CodeStoreStalled, connect.CodeUnavailable)
+	}
+	if was := s.redeemed.Load(); r.Msg.Code != testCode || *was == "" || *was != r.Msg.RequestId {
 		return nil, refusal(im.CodeSetupClosed, connect.CodePermissionDenied)
 	}
 	return connect.NewResponse(&petrelv1.RedeemResponse{AdminKey: testKey}), nil

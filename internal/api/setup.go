@@ -16,7 +16,7 @@ func toEnrollment(w http.ResponseWriter, r *http.Request) {
 
 // Redeem makes the first admin key. Spec: P-10.1.
 func (s *Server) Redeem(ctx context.Context, r *petrelv1.RedeemRequest) (*petrelv1.RedeemResponse, error) {
-	key, err := s.o.Operators.Redeem(ctx, r.Code)
+	key, err := s.o.Operators.Redeem(ctx, r.Code, r.RequestId)
 	if err != nil {
 		return nil, err
 	}

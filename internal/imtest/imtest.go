@@ -205,7 +205,7 @@ func (s *Server) setUp() {
 		}
 		setup := petrelv1connect.NewSetupServiceClient(s.HTTP(), s.AdminURL())
 		r, err := patiently(func() (*connect.Response[petrelv1.RedeemResponse], error) {
-			return setup.Redeem(s.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+			return setup.Redeem(s.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code, RequestId: "setup"}))
 		})
 		if err != nil {
 			s.t.Fatalf("redeem the setup code: %v", err)

@@ -53,6 +53,12 @@ func (c *change) putKey(key string, rec *storepb.Token) error {
 	return err
 }
 
+func (c *change) hasKey(ctx context.Context, key string) (bool, error) {
+	sum := sha256.Sum256([]byte(key))
+	value, err := c.Record(ctx, store.Tokens, 0, sum[:])
+	return value != nil, err
+}
+
 // keyIDBytes of a key's hash name it.
 const keyIDBytes = 8
 

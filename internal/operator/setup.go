@@ -3,7 +3,9 @@ package operator
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -82,13 +84,22 @@ func (os *Operators) OpenSetup(ctx context.Context) (code string, err error) {
 }
 
 // Redeem turns a setup code into the first admin key. It works once, however
-// many ask at the same time, for whichever codes and on whichever nodes. Codes:
-// setup_closed.
-func (os *Operators) Redeem(ctx context.Context, code string) (string, error) {
+// many ask at the same time, for whichever codes and on whichever nodes. With a request id
+// the key is made from both, so that who has lost the answer gets the same key again.
+// Codes: setup_closed.
+func (os *Operators) Redeem(ctx context.Context, code, requestID string) (string, error) {
 	key := keyPrefix + secret()
+	if requestID != "" {
+		sum := hmac.New(sha256.New, []byte(code))
+		sum.Write([]byte(requestID))
+		key = keyPrefix + base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
+	}
 	err := os.change(ctx, func(c *change) error {
 		open, closed, err := c.setups(ctx)
 		if err != nil {
+			return err
+		}
+		if was, err := c.hasKey(ctx, key); was || err != nil {
 			return err
 		}
 		sum := sha256.Sum256([]byte(code))

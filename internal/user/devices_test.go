@@ -287,7 +287,7 @@ func TestUsersAreListedInPages(t *testing.T) {
 // Spec: P-10.6.
 func TestKeysHaveScopesAndATenant(t *testing.T) {
 	w := people(t)
-	first, err := w.operators.Redeem(ctx, w.setup())
+	first, err := w.operators.Redeem(ctx, w.setup(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestKeysHaveScopesAndATenant(t *testing.T) {
 // Spec: P-10.6.
 func TestRevokedKeyIsVoidAndTheLastAdminKeyStays(t *testing.T) {
 	w := people(t)
-	first, err := w.operators.Redeem(ctx, w.setup())
+	first, err := w.operators.Redeem(ctx, w.setup(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

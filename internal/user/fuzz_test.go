@@ -84,7 +84,7 @@ func FuzzCredentials(f *testing.F) {
 		case 2:
 			_, err = w.operators.AuthenticateKey(ctx, a)
 		case 3:
-			_, err = w.operators.Redeem(ctx, a)
+			_, err = w.operators.Redeem(ctx, a, "")
 		case 4:
 			_, err = w.users.Exchange(ctx, "", a, phone(2))
 			ours = a == sign(header, string(good))

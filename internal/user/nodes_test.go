@@ -301,18 +301,18 @@ func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
 	}
 	t.Run("any node takes the code of any", func(t *testing.T) {
 		w, b, ours, theirs := open(t)
-		key, err := w.operators.Redeem(context.Background(), theirs)
+		key, err := w.operators.Redeem(context.Background(), theirs, "")
 		w.no(err)
 		w.wantAdmin(key, true)
 		w.wantClosed("the other code", ours)
-		if _, err := b.Redeem(context.Background(), ours); im.CodeOf(err) != im.CodeSetupClosed || err == nil {
+		if _, err := b.Redeem(context.Background(), ours, ""); im.CodeOf(err) != im.CodeSetupClosed || err == nil {
 			t.Errorf("the other code on the other node: %v", err)
 		}
 	})
 	t.Run("two codes at once", func(t *testing.T) {
 		w, b, ours, theirs := open(t)
 		w.between(store.Tokens, func() {
-			_, err := b.Redeem(context.Background(), theirs)
+			_, err := b.Redeem(context.Background(), theirs, "")
 			w.no(err)
 		})
 		w.wantClosed("too late", ours)
@@ -323,7 +323,7 @@ func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
 		w.between(store.Tokens, func() {
 			code, err := b.OpenSetup(context.Background())
 			w.no(err)
-			_, err = b.Redeem(context.Background(), code)
+			_, err = b.Redeem(context.Background(), code, "")
 			w.no(err)
 		})
 		if code := w.setup(); code != "" {

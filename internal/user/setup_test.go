@@ -22,7 +22,7 @@ func (w *world) setup() string {
 
 func (w *world) wantClosed(what, code string) {
 	w.t.Helper()
-	if key, err := w.operators.Redeem(context.Background(), code); err == nil || im.CodeOf(err) != im.CodeSetupClosed || key != "" {
+	if key, err := w.operators.Redeem(context.Background(), code, ""); err == nil || im.CodeOf(err) != im.CodeSetupClosed || key != "" {
 		w.t.Errorf("%s: %q, %v; want %s", what, key, err, im.CodeSetupClosed)
 	}
 }
@@ -45,7 +45,7 @@ func TestSetupCodeMakesOneKey(t *testing.T) {
 			w.wantClosed("wrong code", bad)
 		}
 	}
-	key, err := w.operators.Redeem(context.Background(), code) // wrong ones have not used it up
+	key, err := w.operators.Redeem(context.Background(), code, "") // wrong ones have not used it up
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestSetupCodeRedeemedByManyAtOnceWorksOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		keys := make([]string, 16)
 		for i := range keys {
-			wg.Go(func() { keys[i], _ = w.operators.Redeem(context.Background(), code) }) // who loses gets no key
+			wg.Go(func() { keys[i], _ = w.operators.Redeem(context.Background(), code, "") }) // who loses gets no key
 		}
 		wg.Wait()
 		n := 0
@@ -93,7 +93,7 @@ func TestSetupCodeEndsWithItsTime(t *testing.T) {
 	w.wantClosed("expired", code)
 	code = w.setup()
 	w.pass(operator.SetupTime - time.Millisecond)
-	if _, err := w.operators.Redeem(context.Background(), code); err != nil {
+	if _, err := w.operators.Redeem(context.Background(), code, ""); err != nil {
 		t.Errorf("a millisecond before its end: %v", err)
 	}
 }
@@ -108,14 +108,38 @@ func TestNewSetupCodeEndsTheOneBefore(t *testing.T) {
 	}
 	w.wantClosed("of another start", zero)
 	w.wantClosed("replaced", one)
-	if _, err := w.operators.Redeem(context.Background(), two); err != nil {
+	if _, err := w.operators.Redeem(context.Background(), two, ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// Spec: P-10.1.
+func TestLostAnswerOfRedemptionIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	code := w.setup()
+	w.wantClosed("wrong, with an id", code[1:]+"A")
+	keys := make([]string, 8)
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Go(func() { keys[i], _ = w.operators.Redeem(context.Background(), code, "one") }) // a key that is "" is an error below
+	}
+	wg.Wait()
+	w.wantAdmin(keys[0], true)
+	for _, k := range keys {
+		if k != keys[0] || k == "" {
+			t.Errorf("repeats of one redemption: %q", keys)
+		}
+	}
+	for _, q := range [][2]string{{code, "two"}, {code, ""}, {code[1:] + "A", "one"}} {
+		if _, err := w.operators.Redeem(context.Background(), q[0], q[1]); im.CodeOf(err) != im.CodeSetupClosed || err == nil {
+			t.Errorf("code %q with the id %q: %v, want setup_closed", q[0], q[1], err)
+		}
 	}
 }
 
 func TestOnlyAdminKeysAreAdminKeys(t *testing.T) {
 	w := newWorld(t)
-	key, err := w.operators.Redeem(context.Background(), w.setup())
+	key, err := w.operators.Redeem(context.Background(), w.setup(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -481,7 +481,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := w.operators.Redeem(context.Background(), code)
+	key, err := w.operators.Redeem(context.Background(), code, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -539,7 +539,7 @@ func TestLoginDoesNotWaitForAChange(t *testing.T) {
 			return err
 		},
 		"redeem": func(w *world, code string) error {
-			_, err := w.operators.Redeem(context.Background(), code)
+			_, err := w.operators.Redeem(context.Background(), code, "")
 			return err
 		},
 		"create": func(w *world, _ string) error {

@@ -77,6 +77,7 @@ func (Registration) EnumDescriptor() ([]byte, []int) {
 type RedeemRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // if the answer is lost, the same code with the same id gives the same key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -114,6 +115,13 @@ func (*RedeemRequest) Descriptor() ([]byte, []int) {
 func (x *RedeemRequest) GetCode() string {
 	if x != nil {
 		return x.Code
+	}
+	return ""
+}
+
+func (x *RedeemRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -4365,9 +4373,11 @@ var File_petrel_v1_admin_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x15petrel/v1/admin.proto\x12\tpetrel.v1\x1a\x17petrel/v1/account.proto\x1a\x17petrel/v1/console.proto\x1a\x1cpetrel/v1/conversation.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\x1a\x18petrel/v1/operator.proto\"#\n" +
+	"\x15petrel/v1/admin.proto\x12\tpetrel.v1\x1a\x17petrel/v1/account.proto\x1a\x17petrel/v1/console.proto\x1a\x1cpetrel/v1/conversation.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\x1a\x18petrel/v1/operator.proto\"B\n" +
 	"\rRedeemRequest\x12\x12\n" +
-	"\x04code\x18\x01 \x01(\tR\x04code\"-\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"-\n" +
 	"\x0eRedeemResponse\x12\x1b\n" +
 	"\tadmin_key\x18\x01 \x01(\tR\badminKey\"B\n" +
 	"\x12CreateUsersRequest\x12\x16\n" +

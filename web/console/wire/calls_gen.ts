@@ -342,6 +342,7 @@ export interface Calls {
 
 /** The methods whose request has a requestId: only with one are they repeated without harm. P-12.4 */
 export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
+  'petrel.v1.SetupService/Redeem',
   'petrel.v1.AdminService/ChangeMembers',
   'petrel.v1.AdminService/DisableUser',
   'petrel.v1.AdminService/EnableUser',

@@ -1784,6 +1784,8 @@ export type RegistrationJson = 'REGISTRATION_UNSPECIFIED' | 'REGISTRATION_OPEN' 
 
 export interface RedeemRequestJson {
   readonly code?: string
+  /** if the answer is lost, the same code with the same id gives the same key */
+  readonly requestId?: string
 }
 
 export interface RedeemResponseJson {
