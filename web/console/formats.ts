@@ -1,9 +1,10 @@
 // How the console writes numbers and times.
+import { dateFormat } from '../src/i18n/dates.js'
 import type { Translation } from './i18n/index.js'
 
 const numbers = new Map<string, Intl.NumberFormat>()
 
-function format(tag: string, options: Intl.NumberFormatOptions): Intl.NumberFormat {
+export function numberFormat(tag: string, options: Intl.NumberFormatOptions): Intl.NumberFormat {
   const key = tag + JSON.stringify(options)
   let made = numbers.get(key)
   if (!made) numbers.set(key, made = new Intl.NumberFormat(tag, options))
@@ -12,7 +13,7 @@ function format(tag: string, options: Intl.NumberFormatOptions): Intl.NumberForm
 
 /** A number with no more digits than can be read at a glance. */
 export function number(v: number, { tag }: Translation): string {
-  return format(tag, { maximumFractionDigits: Math.abs(v) < 10 ? 1 : 0 }).format(v)
+  return numberFormat(tag, { maximumFractionDigits: Math.abs(v) < 10 ? 1 : 0 }).format(v)
 }
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
@@ -24,7 +25,7 @@ export function bytes(v: number | string | undefined, { tag }: Translation): str
     n /= 1024
     unit++
   }
-  return `${format(tag, { maximumFractionDigits: n < 10 && unit > 0 ? 1 : 0 }).format(n)} ${units[unit]}`
+  return `${numberFormat(tag, { maximumFractionDigits: n < 10 && unit > 0 ? 1 : 0 }).format(n)} ${units[unit]}`
 }
 
 /** What of a bound of bytes is taken. */
@@ -39,19 +40,19 @@ export function ms(v: number | undefined, tr: Translation): string {
 /** A day and a time with seconds, as it is here. */
 export function time(at: number | string | undefined, { tag }: Translation): string {
   const n = Number(at ?? 0)
-  return n === 0 ? '–' : new Intl.DateTimeFormat(tag, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' }).format(n)
+  return n === 0 ? '–' : dateFormat(tag, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' }).format(n)
 }
 
 /** The time of day with seconds. */
 export function clock(at: number | string | undefined, { tag }: Translation): string {
   const n = Number(at ?? 0)
-  return n === 0 ? '–' : new Intl.DateTimeFormat(tag, { timeStyle: 'medium', hourCycle: 'h23' }).format(n)
+  return n === 0 ? '–' : dateFormat(tag, { timeStyle: 'medium', hourCycle: 'h23' }).format(n)
 }
 
 /** A day of the server, such as 2026-12-24. */
 export function day(v: string, { tag }: Translation): string {
   const at = Date.parse(v)
-  return Number.isNaN(at) ? v : new Intl.DateTimeFormat(tag, { dateStyle: 'long', timeZone: 'UTC' }).format(at)
+  return Number.isNaN(at) ? v : dateFormat(tag, { dateStyle: 'long', timeZone: 'UTC' }).format(at)
 }
 
 /** How long something has been, in its two largest units. */

@@ -1,4 +1,4 @@
-import { StrictMode } from 'react'
+import { startTransition, StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { applyTheme, subscribePreferences } from '../src/preferences.js'
 import { App } from './App.js'
@@ -11,5 +11,5 @@ subscribePreferences(applyTheme)
 void takeOver().then(async () => {
   if (session()) await call('OperatorService/GetSession', {}).then(begin, (e: unknown) => { if (e instanceof Error && 'code' in e && e.code === 'unauthenticated') end('expired') })
   const root = document.getElementById('root')
-  if (root) createRoot(root).render(<StrictMode><App /></StrictMode>)
+  if (root) startTransition(() => createRoot(root).render(<StrictMode><App /></StrictMode>)) // in slices of some milliseconds
 })

@@ -86,7 +86,12 @@ describe('the console', { timeout: suiteMs }, () => {
     const p = await open()
     await p.page.getByText('All is well').waitFor()
     assert.match(await p.page.title(), /^Overview · Petrel console$/)
-    assert.equal(await p.page.locator('.chart canvas').count(), 5)
+    const charts = await p.page.locator('.chart').all()
+    assert.equal(charts.length, 5)
+    for (const chart of charts) { // each is drawn when it comes into view
+      await chart.scrollIntoViewIfNeeded()
+      await chart.locator('canvas').waitFor()
+    }
     await p.page.getByRole('button', { name: w.node, exact: true }).click()
     await p.page.getByText(`What waits on ${w.node}`).waitFor()
     assert.equal(new URL(p.page.url()).searchParams.get('node'), w.node)

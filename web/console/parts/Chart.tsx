@@ -35,7 +35,7 @@ function color(name: string): string {
   return c
 }
 
-/** Lines over the last hour. It is made anew for another language or theme only; values are put into it. */
+/** Lines over the last hour. It is made anew for another language or theme only; values are put into it, while it is in view: five charts a second are much work for a phone. */
 export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
   const tr = useTranslation()
   const { theme } = usePreferences()
@@ -44,6 +44,7 @@ export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
   const data = [times, ...lines.map((l) => l.values)] as unknown as uPlot.AlignedData
   const newest = useRef(data)
   newest.current = data
+  const seen = useRef(false)
   const made = JSON.stringify([tr.tag, theme, unit, lines.map((l) => [l.name, l.color])])
   useEffect(() => {
     const element = box.current
@@ -67,19 +68,29 @@ export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
         cursor: { y: false, drag: { x: false, y: false } }, legend: { live: true, markers: { fill: (_u, line) => color(series[line - 1]?.[1] ?? 'line') } },
       }, newest.current, element)
     }
-    draw()
+    const look = new IntersectionObserver((entries) => {
+      seen.current = entries.at(-1)?.isIntersecting ?? false
+      if (!seen.current) return
+      if (chart.current) chart.current.setData(newest.current)
+      else draw()
+    }, { root: element.closest('main'), rootMargin: `${heightPx}px` })
+    look.observe(element)
     const fit = new ResizeObserver(() => chart.current?.setSize({ width: element.clientWidth, height: heightPx }))
     fit.observe(element)
     const scheme = matchMedia('(prefers-color-scheme: dark)')
-    scheme.addEventListener('change', draw)
+    const redraw = (): void => { if (chart.current) draw() }
+    scheme.addEventListener('change', redraw)
     return () => {
-      scheme.removeEventListener('change', draw)
+      scheme.removeEventListener('change', redraw)
       fit.disconnect()
+      look.disconnect()
       chart.current?.destroy()
       chart.current = undefined
     }
   }, [made, tr, unit])
-  useEffect(() => chart.current?.setData(newest.current), [times])
+  useEffect(() => {
+    if (seen.current) chart.current?.setData(newest.current)
+  }, [times])
   const last = lines.map((l) => `${l.name} ${number(l.values.at(-1) ?? 0, tr)} ${unit}`).join(', ')
   return (
     <div className="chart" role="img" aria-label={`${title}: ${last}`}>

@@ -1,9 +1,10 @@
 // The axes of a chart: their numbers, and the points of its samples.
+import { numberFormat } from '../formats.js'
 
 /** A value beside an axis, with as many digits as tell it from the next one. */
 export function tick(v: number, step: number, { tag }: { readonly tag: string }): string {
   const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)))
-  return new Intl.NumberFormat(tag, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(v)
+  return numberFormat(tag, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(v)
 }
 
 /** The samples without a neighbour: no line goes through them, so each is a point. */

@@ -2,7 +2,7 @@ import type { Translation } from './index.js'
 
 const formats = new Map<string, Intl.DateTimeFormat>() // made when they are needed: a page that opens would wait for the first one
 
-function format(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+export function dateFormat(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   const key = tag + JSON.stringify(options)
   let made = formats.get(key)
   if (!made) {
@@ -35,24 +35,24 @@ export function dateOf(ms: number, { tag, t }: Translation, now = Date.now()): s
   if (dayOf(ms) === dayOf(now)) return t('today')
   if (dayOf(ms) === dayOf(now - 86_400_000)) return t('yesterday')
   const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
-  return format(tag, { month: 'long', day: 'numeric', ...(sameYear ? { weekday: 'long' } : { year: 'numeric' }) }).format(ms)
+  return dateFormat(tag, { month: 'long', day: 'numeric', ...(sameYear ? { weekday: 'long' } : { year: 'numeric' }) }).format(ms)
 }
 
 /** As short as it can be said: the time, the day of the week, or the date. */
 export function shortDate(ms: number, translation: Translation, now = Date.now()): string {
   if (dayOf(ms) === dayOf(now)) return timeOf(ms, translation)
-  if (now - ms < 6 * 86_400_000) return format(translation.tag, { weekday: 'short' }).format(ms)
+  if (now - ms < 6 * 86_400_000) return dateFormat(translation.tag, { weekday: 'short' }).format(ms)
   const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
-  return format(translation.tag, sameYear ? { month: 'short', day: 'numeric' } : { year: 'numeric', month: 'numeric', day: 'numeric' }).format(ms)
+  return dateFormat(translation.tag, sameYear ? { month: 'short', day: 'numeric' } : { year: 'numeric', month: 'numeric', day: 'numeric' }).format(ms)
 }
 
 /** A day in a sentence. */
 export function dayIn(ms: number, { tag }: Pick<Translation, 'tag'>, now = Date.now()): string {
   const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
-  return format(tag, { month: 'long', day: 'numeric', ...(sameYear ? {} : { year: 'numeric' }) }).format(ms)
+  return dateFormat(tag, { month: 'long', day: 'numeric', ...(sameYear ? {} : { year: 'numeric' }) }).format(ms)
 }
 
 /** Date and time. */
 export function fullDate(ms: number, translation: Translation): string {
-  return `${format(translation.tag, { dateStyle: 'medium' }).format(ms)}${translation.language === 'en' ? ', ' : ' '}${timeOf(ms, translation)}`
+  return `${dateFormat(translation.tag, { dateStyle: 'medium' }).format(ms)}${translation.language === 'en' ? ', ' : ' '}${timeOf(ms, translation)}`
 }
