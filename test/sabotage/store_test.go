@@ -53,7 +53,7 @@ var pebbleRules = []rule{
 	{
 		name:    "stop-waits-for-tables",
 		holds:   "a stop does not wait until tables are written",
-		patches: []patch{{"internal/store/pebblestore/guard.go", `if f.paced != nil && f.g.ending.Load() {`, `if false {`}},
+		patches: []patch{{"internal/store/pebblestore/guard.go", `if isTable(f.name) && f.g.ending.Load() {`, `if false {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestStopDoesNotWaitForTables$"}},
 	},
 	{

@@ -108,24 +108,17 @@ func (p place) dropCheckpoints() error {
 // into its inventory.
 type apart struct{ *guard }
 
-// beside tells whether name is not in the folder of the database.
-func (a apart) beside(name string) bool { return name != a.dir && a.PathDir(name) != a.dir }
-
 // of is the file system for name.
 func (a apart) of(name string) vfs.FS {
-	if a.beside(name) {
+	if name != a.dir && a.PathDir(name) != a.dir {
 		return a.FS
 	}
 	return a.guard
 }
 
-// Create implements vfs.FS. A checkpoint is written as slowly as a table.
+// Create implements vfs.FS.
 func (a apart) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := a.of(name).Create(name, c)
-	if err == nil && a.beside(name) {
-		f = &slowFile{File: f, paced: paced{pace: &a.pace}}
-	}
-	return f, err
+	return a.of(name).Create(name, c)
 }
 
 // Remove implements vfs.FS.
@@ -147,17 +140,4 @@ func (a apart) OpenDir(name string) (vfs.File, error) {
 		return a.guard.OpenDir(name)
 	}
 	return a.FS.OpenDir(name)
-}
-
-// slowFile is a file of a checkpoint while it is written.
-type slowFile struct {
-	vfs.File
-	paced paced
-}
-
-// Write implements vfs.File.
-func (f *slowFile) Write(b []byte) (int, error) {
-	n, err := f.File.Write(b)
-	f.paced.wrote(n)
-	return n, err
 }

@@ -16,8 +16,6 @@ func (s *Store) Compact(ctx context.Context) error {
 		return err
 	}
 	defer s.leave()
-	s.pace.hurry()
-	defer s.pace.relax()
 	err := caught(func() error {
 		if err := s.db.Flush(); err != nil {
 			return err

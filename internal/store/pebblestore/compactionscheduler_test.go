@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storetest"
 )
 
 // What Pebble says of the tables that it writes.
@@ -53,6 +55,20 @@ func (f *heldFile) Write(p []byte) (int, error) {
 	<-f.h.through
 	f.h.bytes.Add(int64(len(p)))
 	return f.File.Write(p)
+}
+
+// fill adds n rows of 100 kB that cannot be compressed.
+func (w *writer) fill(t *testing.T, n int) {
+	t.Helper()
+	rng := rand.NewChaCha8([32]byte{})
+	for range n {
+		b := w.next()
+		b.Rows[0].Value = make([]byte, 100_000)
+		_, _ = rng.Read(b.Rows[0].Value) // never fails
+		if err := storetest.Append(w.st, b); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // inDebt fills a store whose tables are never merged, and returns the disk as kill -9

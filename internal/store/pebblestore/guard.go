@@ -47,8 +47,6 @@ type guard struct {
 	fresh  []uint64 // log files made and not yet listed
 	moves  int      // of the marker to another manifest
 	moved  int      // moves that are durable
-
-	pace pace
 }
 
 var errReadOnly = errors.New("store is open for checking only")
@@ -130,7 +128,6 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 func (g *guard) wrap(f vfs.File, base string) vfs.File {
 	w := &guardedFile{File: f, g: g, name: base}
 	if n, ok := logNumber(base); ok {
-		w.log = n
 		g.mu.Lock()
 		g.fresh = append(g.fresh, n)
 		g.mu.Unlock()
@@ -143,8 +140,6 @@ func (g *guard) wrap(f vfs.File, base string) vfs.File {
 		g.mu.Lock()
 		g.moves++
 		g.mu.Unlock()
-	} else if isTable(base) {
-		w.paced = &paced{pace: &g.pace}
 	}
 	return w
 }
@@ -300,13 +295,10 @@ type guardedFile struct {
 	vfs.File
 	g        *guard
 	name     string
-	log      uint64    // number, if it is of the log
 	manifest uint64    // number, if it is a manifest
 	hash     hash.Hash // of what was written to a manifest
 	copy     vfs.File  // of a manifest
 	written  uint64    // bytes
-	synced   uint64
-	paced    *paced // of a table
 }
 
 // Write implements vfs.File.
@@ -314,7 +306,7 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	if err := f.g.usable(); err != nil {
 		return 0, err
 	}
-	if f.paced != nil && f.g.ending.Load() {
+	if isTable(f.name) && f.g.ending.Load() {
 		return 0, errEnding
 	}
 	if f.hash != nil {
@@ -325,12 +317,6 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	f.written += uint64(n)
 	f.g.check("write", f.name, err)
-	switch {
-	case f.log != 0:
-		f.g.pace.logged.Add(uint64(n))
-	case f.paced != nil:
-		f.paced.wrote(n)
-	}
 	return n, nil
 }
 
@@ -344,9 +330,7 @@ func (f *guardedFile) sync(sync func() error) error {
 	if err := f.g.usable(); err != nil {
 		return err
 	}
-	covers := f.written
 	f.g.check("sync", f.name, sync())
-	f.synced = covers
 	if f.hash != nil {
 		f.g.check("sync", copyName(f.manifest), f.copy.Sync())
 		f.g.manifestSynced(f)

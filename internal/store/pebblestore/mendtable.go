@@ -104,12 +104,10 @@ func (s *Store) mend(t table) error {
 		if err := p.replaceTable(t.name); err != nil {
 			return err
 		}
-		s.guard.pace.hurry()
 		db, err := openPebble(s.o, s.guard)
 		if err != nil {
 			return err
 		}
-		s.guard.pace.relax()
 		s.db, reopened = db, true
 		return nil
 	})

@@ -360,8 +360,6 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	if g.damage != nil {
 		g.damage.listen(po.EventListener)
 	}
-	po.EventListener.WriteStallBegin = func(pebble.WriteStallBeginInfo) { g.pace.hurry() }
-	po.EventListener.WriteStallEnd = g.pace.relax
 	compactions := newCompactions()
 	po.Experimental.CompactionScheduler = compactions
 	po.EventListener.CompactionEnd = compactions.ended
@@ -538,7 +536,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		}
 	}
 	g := &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone(), damage: &s.damage}
-	s.guard, s.pace = g, &g.pace
+	s.guard = g
 	db, err := openPebble(o, g) // writes the tables of the log that it finds
 	if err != nil {
 		_ = w.close() // the first error says more
@@ -547,7 +545,6 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		}
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
-	g.pace.relax()
 	s.db = db
 	s.queue.init()
 	s.marking.done = make(chan struct{})

@@ -30,7 +30,7 @@ type Options struct {
 	FreeBytes    func() (uint64, error) // what the disk has left; nil: ask the FS
 	FreeFiles    func() (uint64, error) // how many files (inodes) may still be made; nil: ask the file system of Dir
 
-	CheckEvery time.Duration // interval of the checks of free space, of hung syncs and of tables, 1 s
+	CheckEvery time.Duration // interval of the checks of free space and of hung syncs, 1 s
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
 
 	ScrubEvery time.Duration // all tables are read once in this time in search of damage, 7 days; negative: never

@@ -23,9 +23,8 @@
 // # Files
 //
 //   - The store while it runs: append.go, commit.go, read.go, sizes.go, update.go, keys.go, options.go,
-//     outage.go (its end, after the first error), space.go (a disk that gets full), pace.go and
-//     compactionscheduler.go (when Pebble may merge tables), compact.go (the operator wants it
-//     now).
+//     outage.go (its end, after the first error), space.go (a disk that gets full), compactionscheduler.go
+//     (when Pebble may merge tables), compact.go (the operator wants it now).
 //   - What says how far it came: witness.go, inventory.go (which files there have to be),
 //     guard.go, storemark.go, seal.go, fileid.go.
 //   - A start: open.go, folder.go, replay.go (what a start looks for in the log before it
@@ -93,8 +92,6 @@ type Store struct {
 	witness *witness
 	out     *outage
 	guard   *guard
-	pace    *pace
-	looking atomic.Bool // checkTables is under way
 	damage  damage
 	ranges  atomic.Pointer[damagedRanges] // nil: none
 
@@ -207,7 +204,6 @@ func (s *Store) Close() error {
 		close(s.idle)
 	}
 	s.mu.Unlock()
-	s.pace.hurry()
 	select {
 	case <-s.idle:
 	case <-s.out.ch:
@@ -278,7 +274,7 @@ func (s *Store) Holders(_ context.Context, feeds []store.Feed) ([]store.Holder, 
 	return all, nil
 }
 
-// watch looks after free space, hung syncs and tables that pile up until Close.
+// watch looks after free space and hung syncs until Close.
 func (s *Store) watch() {
 	tick := time.NewTicker(s.o.CheckEvery)
 	defer tick.Stop()
@@ -289,7 +285,6 @@ func (s *Store) watch() {
 		case <-tick.C:
 			s.space.check()
 			s.checkStall()
-			s.checkTables()
 		}
 	}
 }
