@@ -251,12 +251,6 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestCutOffRepair"}},
 	},
 	{
-		name:    "one-manifest",
-		holds:   "a damaged manifest is repaired from its copy, without loss",
-		patches: []patch{{"internal/store/pebblestore/manifestcopy.go", `	if missing, err := m.check(p.fs, from, name); missing != "" || err != nil {`, `	if missing, err := m.check(p.fs, from, name); missing == "" || err != nil {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheCopy"}},
-	},
-	{
 		name:    "hide-lost-commits",
 		holds:   "repair names the commits that are gone",
 		patches: []patch{{"internal/store/pebblestore/repair.go", `acked.n > f.last.n {`, `acked.n > f.last.n && false {`}},

@@ -125,7 +125,7 @@ func spoil(t *testing.T, fs *vfs.MemFS, path, kind string, rng *rand.Rand) strin
 func TestDamageIsNeverServed(t *testing.T) {
 	seed := newSeed(t)
 	kinds := []string{"flip", "zero", "truncate", "delete"}
-	targets := []string{"log", "sst", "manifest", "marker", "witness", "options", "copy", "seal"}
+	targets := []string{"log", "sst", "manifest", "marker", "witness", "options", "seal"}
 	counts := map[string]int{}
 	var base *vfs.MemFS
 	var promise storetest.Promise

@@ -195,8 +195,6 @@ func isFile(p, kind string) bool {
 		return strings.HasPrefix(b, "MANIFEST-")
 	case "options":
 		return strings.HasPrefix(b, "OPTIONS-")
-	case "copy":
-		return strings.HasPrefix(b, "copy-")
 	case "marker":
 		return strings.HasPrefix(b, "marker.")
 	}

@@ -133,9 +133,6 @@ func (g *guard) wrap(f vfs.File, base string) vfs.File {
 		g.mu.Unlock()
 	} else if n, ok := manifestNumber(base); ok {
 		w.manifest, w.hash = n, sha256.New()
-		var err error
-		w.copy, err = g.FS.Create(copyPath(g.FS, g.dir, n), vfs.WriteCategoryUnspecified)
-		g.check("create", copyName(n), err)
 	} else if strings.HasPrefix(base, "marker."+manifestMarker+".") {
 		g.mu.Lock()
 		g.moves++
@@ -167,11 +164,6 @@ func (g *guard) Remove(name string) error {
 	err := g.FS.Remove(name)
 	if !isNotExist(err) {
 		g.check("remove", name, err)
-	}
-	if n, ok := manifestNumber(g.PathBase(name)); ok {
-		if err := g.FS.Remove(copyPath(g.FS, g.dir, n)); !isNotExist(err) {
-			g.check("remove", copyName(n), err)
-		}
 	}
 	return err
 }
@@ -297,7 +289,6 @@ type guardedFile struct {
 	name     string
 	manifest uint64    // number, if it is a manifest
 	hash     hash.Hash // of what was written to a manifest
-	copy     vfs.File  // of a manifest
 	written  uint64    // bytes
 }
 
@@ -311,8 +302,6 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	}
 	if f.hash != nil {
 		f.hash.Write(p)
-		_, err := f.copy.Write(slices.Clone(p)) // a write may change what it is given
-		f.g.check("write", copyName(f.manifest), err)
 	}
 	n, err := f.File.Write(p)
 	f.written += uint64(n)
@@ -332,7 +321,6 @@ func (f *guardedFile) sync(sync func() error) error {
 	}
 	f.g.check("sync", f.name, sync())
 	if f.hash != nil {
-		f.g.check("sync", copyName(f.manifest), f.copy.Sync())
 		f.g.manifestSynced(f)
 	}
 	return nil
@@ -346,14 +334,6 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 	all, err := f.File.SyncTo(length)
 	f.g.check("sync", f.name, err)
 	return all, nil
-}
-
-// Close implements vfs.File.
-func (f *guardedFile) Close() error {
-	if f.copy != nil {
-		_ = f.copy.Close() // is synced as far as it counts
-	}
-	return f.File.Close()
 }
 
 // manifestSynced lists the length and hash of a manifest.

@@ -264,11 +264,8 @@ func (p place) keepAside(aside, name string) error {
 func (p place) freshTable() string { return p.fs.PathJoin(p.dir, "table.new") }
 
 // replaceTable puts it in the place of a file of the database.
-func (p place) replaceTable(name string) error { return p.replace(p.freshTable(), name) }
-
-// replace puts the file fresh in the place of a file of the database.
-func (p place) replace(fresh, name string) error {
-	if err := p.fs.Rename(fresh, p.fs.PathJoin(p.db, name)); err != nil {
+func (p place) replaceTable(name string) error {
+	if err := p.fs.Rename(p.freshTable(), p.fs.PathJoin(p.db, name)); err != nil {
 		return err
 	}
 	if err := syncDir(p.fs, p.db); err != nil {

@@ -32,8 +32,7 @@
 //     something).
 //   - Damaged tables: damage.go (what is known of them), tables.go (reads and rewrites one),
 //     mendtable.go, ranges.go, scrub.go.
-//   - Repair: repair.go, settle.go, lostrow.go, manifestcopy.go, examine.go (looks and
-//     changes nothing).
+//   - Repair: repair.go, settle.go, lostrow.go, examine.go (looks and changes nothing).
 //   - Backups: backup.go, checkpoint.go, copier.go, manifest.go (what is in a backup),
 //     restore.go.
 //

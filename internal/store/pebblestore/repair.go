@@ -3,13 +3,9 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/wal"
@@ -79,7 +75,7 @@ func repair(o Options, p place) (Report, error) {
 		r.Found = &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}
 	case damaged && !d.Rewound:
 		r.Found = d
-		if err := p.restoreMarkers(); err != nil {
+		if err := p.checkManifest(); err != nil {
 			return Report{}, err
 		}
 	default:
@@ -228,9 +224,7 @@ func (p place) tablesIn(o Options, fs vfs.FS) (l listed, err error) {
 	if err != nil {
 		return l, err
 	}
-	if l.tables, err = liveTables(db); err == nil {
-		err = p.verifyManifest(l.tables)
-	}
+	l.tables, err = liveTables(db)
 	s := Store{db: db}
 	if v, e := s.get(keyRanges); e == nil {
 		l.ranges, _ = parseRanges(v) // else the file has them
@@ -262,109 +256,32 @@ func (p place) damagedTables(o Options, all []table) (bad []table, err error) {
 	return bad, nil
 }
 
-// restoreMarkers puts back the two marker files that Pebble needs, and a damaged manifest
-// from its copy. The names of the manifests are enough for the markers.
-func (p place) restoreMarkers() error {
-	var inv inventory
-	if s, err := readWitness(p.fs, p.witness); err == nil {
-		inv, _ = s.inventory() // none is as good as an unreadable one
-	} else if !isNotExist(err) {
-		return err
-	}
-	names, err := p.fs.List(p.db)
+// checkManifest refuses a manifest that is missing or damaged: nothing else says which
+// tables are in use. One that the inventory does not name is judged by Pebble: an
+// interrupted repair has made it, or it is older than the witness.
+func (p place) checkManifest() error {
+	name, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
-		if strings.HasPrefix(n, "marker.") && !isMarker(n, names) {
-			if err := p.fs.Remove(p.fs.PathJoin(p.db, n)); err != nil { // it has no content
-				return err
-			}
-		}
+	inv := p.lastInventory()
+	i := slices.IndexFunc(inv.Manifests, func(m manifest) bool { return manifestFile(m.Number) == name })
+	if i < 0 {
+		return nil
 	}
-	pointed, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
-	if err != nil {
-		return err
-	}
-	want, err := p.manifestToUse(inv, names, pointed)
-	if err != nil {
-		return err
-	}
-	if want != pointed {
-		if err := p.moveMarker(manifestMarker, want); err != nil {
-			return err
-		}
-	}
-	if v, err := atomicfs.ReadMarker(p.fs, p.db, formatMarker); err != nil || v != "" {
-		return err
-	}
-	return p.moveMarker(formatMarker, pebbleFormat.String())
-}
-
-// manifestToUse is the newest one of the inventory, unless the marker points to a newer
-// one: an interrupted repair has moved it, and its inventory had no name yet. Without an
-// inventory it is the newest there is.
-func (p place) manifestToUse(inv inventory, names []string, pointed string) (string, error) {
-	number, ok := manifestNumber(pointed)
-	for _, m := range slices.Backward(inv.Manifests) {
-		if ok && number > m.Number {
-			return pointed, nil
-		}
-		if whole, err := p.restoreManifest(m); whole || err != nil {
-			return manifestFile(m.Number), err
-		}
-	}
-	listed := func(m manifest) bool { return m.Number == number }
-	switch {
-	case len(inv.Manifests) > 0 && ok && !slices.ContainsFunc(inv.Manifests, listed):
-		return pointed, nil // an older one, of a folder that was put back
-	case len(inv.Manifests) > 0:
-		return "", errors.New("the manifest and its copy are damaged; restore a backup")
-	}
-	for _, n := range names {
-		if i, isManifest := manifestNumber(n); isManifest && i >= number {
-			pointed, number = n, i
-		}
-	}
-	if pointed == "" {
-		return "", errors.New("there is no manifest in the folder; restore a backup")
-	}
-	return pointed, nil
-}
-
-// formatMarker is Pebble's name for the marker file of its format.
-const formatMarker = "format-version"
-
-// isMarker tells whether a file has a name that Pebble can have given it. Only
-// this Pebble's format is one: it is the first that Petrel has used.
-func isMarker(name string, names []string) bool {
-	f := strings.SplitN(name, ".", 4)
-	if len(f) != 4 {
-		return false
-	}
-	if _, err := strconv.ParseUint(f[2], 10, 64); err != nil {
-		return false
-	}
-	switch f[1] {
-	case manifestMarker:
-		_, ok := manifestNumber(f[3])
-		return ok && slices.Contains(names, f[3])
-	case formatMarker:
-		return f[3] == pebbleFormat.String()
-	}
-	return false
-}
-
-func (p place) moveMarker(name, value string) error {
-	m, _, err := atomicfs.LocateMarker(p.fs, p.db, name)
-	if err != nil {
-		return err
-	}
-	err = m.Move(value)
-	if e := m.Close(); err == nil {
-		err = e
+	missing, err := inv.Manifests[i].check(p.fs, p.fs.PathJoin(p.db, name), name)
+	if missing != "" {
+		err = fmt.Errorf("%s; restore a backup", missing)
 	}
 	return err
+}
+
+// lastInventory is the inventory in the witness, empty if it cannot be read.
+func (p place) lastInventory() (v inventory) {
+	if s, err := readWitness(p.fs, p.witness); err == nil {
+		v, _ = s.inventory()
+	}
+	return v
 }
 
 // withoutLogs is a folder whose log files cannot be seen.
@@ -376,35 +293,6 @@ func (w withoutLogs) List(dir string) ([]string, error) {
 		_, ok := logNumber(n)
 		return ok
 	}), err
-}
-
-// verifyManifest refuses a manifest of which only the first record can be read.
-// That lists the tables; how much of them is visible is said by the second.
-func (p place) verifyManifest(tables []table) error {
-	name, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
-	if err != nil {
-		return err
-	}
-	f, err := p.fs.Open(p.fs.PathJoin(p.db, name))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // read-only
-	r := record.NewReader(f, 0)
-	for range 2 {
-		rec, err := r.Next()
-		if err == nil {
-			_, err = io.Copy(io.Discard, rec)
-		}
-		if err == nil {
-			continue
-		}
-		if len(tables) > 0 {
-			return fmt.Errorf("manifest %s: %w", name, err)
-		}
-		return nil // it has no more: a new store
-	}
-	return nil
 }
 
 // logCut says that a log file is kept up to some length.
@@ -455,10 +343,7 @@ func (p place) findCuts(base *last) ([]logCut, error) {
 // givenUp tells of a log file whether everything in it is in tables: then nothing reads
 // it, and only a power cut can have left it. The log need not go on from its end.
 func (p place) givenUp() func(wal.LogicalLog) bool {
-	var inv inventory
-	if s, err := readWitness(p.fs, p.witness); err == nil {
-		inv, _ = s.inventory() // without one every file counts
-	}
+	inv := p.lastInventory() // without one every file counts
 	return func(l wal.LogicalLog) bool { return len(inv.Logs) > 0 && uint64(l.Num) < slices.Min(inv.Logs) }
 }
 
@@ -565,11 +450,7 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 		return err
 	}
 	inv.Identity = f.id.encode()
-	if was, err := readWitness(p.fs, p.witness); err == nil {
-		old, _ := was.inventory() // its seal stays until the new witness has its name
-		inv.Seal = old.Seal
-	}
-	inv.Seal = inv.Seal.next()
+	inv.Seal = p.lastInventory().Seal.next() // the last one stays until the new witness has its name
 	if err := inv.Seal.make(p); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -124,30 +123,6 @@ func severalLogs(t *testing.T) (*vfs.MemFS, uint64, im.Seq) {
 	close(gate)
 	mustClose(t, st)
 	return disk, st.Info().HistoryID, w.seq
-}
-
-func TestRepairPutsBackALostMarker(t *testing.T) {
-	for _, name := range []string{"marker.manifest.", "marker.format-version."} {
-		fs := vfs.NewCrashableMem()
-		st := mustOpen(t, busy(fs))
-		newWriter(t, st).add(t, 900)
-		mustClose(t, st)
-		for _, f := range filesOf(t, fs, "marker") {
-			if strings.Contains(f, name) {
-				rewriteFile(t, fs, f, nil)
-			}
-		}
-		refusal(t, fs, name)
-		r, err := Repair(busy(fs))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		again := mustOpen(t, busy(fs))
-		if got := lastSeq(t, again); got != 900 || len(r.Files) > 0 {
-			t.Errorf("%s: last row is %d and %v were set aside, want all 900 rows", name, got, r.Files)
-		}
-		mustClose(t, again)
-	}
 }
 
 // TestRepairIsDoneOrNotDone cuts the power during repairs.
