@@ -26,9 +26,6 @@ import (
 // does not feel it.
 const defaultRate = "50MB/s"
 
-// stdStream stands for standard output or input.
-const stdStream = "-"
-
 func newBackup(c *cli) *cobra.Command {
 	var to, rate string
 	cmd := &cobra.Command{
@@ -36,12 +33,11 @@ func newBackup(c *cli) *cobra.Command {
 		Short: "Make a backup of the store, while the server runs or not",
 		Long: "Makes a backup of the embedded store. What was acked when the command began is in it. Run it on the host of the server,\n" +
 			"as the user of the server. The server goes on meanwhile; when it does not run, the command keeps it from starting.\n" +
-			"--to names a folder, in which each backup gets a folder of its own, or - for a tar on the standard output. In a folder,\n" +
-			"only what is new since the backup before is copied: files that did not change are linked, where the file system of\n" +
-			"the backups has hard links. Each backup can be restored without the others, and any of them can be deleted.\n" +
+			"--to names a folder, in which each backup gets a folder of its own. Only what is new since the backup before is copied:\n" +
+			"files that did not change are linked, where the file system of the backups has hard links. Each backup can be restored without the others, and any of them can be deleted.\n" +
 			"A backup that was interrupted has a name that ends in .part; the next one removes it. The key needs the scope\n" +
 			"backup. With store.postgres, back up the databases with their own tools, such as pg_basebackup.",
-		Example: "  petrel backup --to /var/backups/petrel\n  petrel backup --to - | ssh vault 'cat > petrel.tar'\n" +
+		Example: "  petrel backup --to /var/backups/petrel\n" +
 			"  petrel backup --to /var/backups/petrel --rate 200MB/s --json",
 		Args: cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +52,7 @@ func newBackup(c *cli) *cobra.Command {
 			return c.backup(cmd, conf, to, rate)
 		}),
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`FOLDER` of the backups, or - for the standard output")
+	cmd.Flags().StringVar(&to, "to", "", "`FOLDER` of the backups")
 	_ = cmd.MarkFlagRequired("to") // the flag is there
 	cmd.Flags().StringVar(&rate, "rate", defaultRate, "`RATE` at which to read at most, such as 50MB/s; 0: no limit")
 	cmd.AddCommand(newBackupVerify(c))
@@ -72,7 +68,7 @@ func inDatabases() error {
 
 // backedUp is the answer of `backup`.
 type backedUp struct {
-	Folder    string `json:"folder,omitempty"`
+	Folder    string `json:"folder"`
 	Name      string `json:"name"`
 	StoreID   string `json:"store_id"`
 	HistoryID string `json:"history_id"`
@@ -95,12 +91,7 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 		running = true
 		return c.checkpoint(ctx, cmd)
 	}}
-	if to == stdStream {
-		if isTerminal(c.out) {
-			return usage("a backup is no text for a terminal", "redirect the output into a file or to another command")
-		}
-		b.Stream = bare(c.out)
-	} else if inside(to, conf.Store.Dir) {
+	if inside(to, conf.Store.Dir) {
 		return usage(fmt.Sprintf("%s is in the data folder %s, so the backups would be lost with it", to, conf.Store.Dir), "name a folder on another disk")
 	}
 	began := time.Now()
@@ -116,10 +107,6 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 		c.noteBackup(cmd, &petrelv1.BackupInfo{
 			Name: t.Name, Folder: t.Folder, MadeMs: uint64(began.UnixMilli()), Commit: t.Commit, CommitMs: t.CommitMs, Bytes: uint64(t.Bytes), CopiedBytes: uint64(t.Copied), TookMs: uint64(out.TookMs),
 		})
-	}
-	if to == stdStream { // the output is taken
-		out.write(c.err)
-		return nil
 	}
 	return c.print(out, out.write)
 }
@@ -144,9 +131,7 @@ func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
 }
 
 func (b backedUp) write(w io.Writer) {
-	if b.Folder != "" {
-		fmt.Fprintf(w, "backup   %s\n", b.Folder)
-	}
+	fmt.Fprintf(w, "backup   %s\n", b.Folder)
 	fmt.Fprintf(w, "holds    commits up to %d, of %s\n", b.Commit, clock(b.Time))
 	fmt.Fprintf(w, "copied   %s of %s in %d files, in %s\n", amount(b.Copied), amount(b.Bytes), b.Files, (time.Duration(b.TookMs) * time.Millisecond).Round(100*time.Millisecond))
 	if b.Continues != "" {

@@ -27,13 +27,11 @@ func newRestore(c *cli) *cobra.Command {
 		Use:   "restore",
 		Short: "Make a data folder out of a backup",
 		Long: "Copies a backup into the data folder and checks every byte of it. --from names a backup, a folder of backups, of which it\n" +
-			"takes the newest, or - for a tar on the standard input. The data folder must not exist, or hold no store; files like\n" +
-			"admin.key may be there. The store gets a new history id: clients then drop what they have stored, and send again\n" +
+			"takes the newest. The data folder must not exist, or hold no store; files like admin.key may be there. The store gets a new history id: clients then drop what they have stored, and send again\n" +
 			"what they still have to send. A restore that was interrupted or has failed leaves no store; run it again.\n" +
 			"With store.postgres, restore all databases to the same time with their own tools, and then run `petrel restore\n" +
 			"--adopt`, which draws the new history id. Stop all nodes first.",
 		Example: "  petrel restore --from /var/backups/petrel --data /srv/petrel\n" +
-			"  ssh vault 'cat petrel.tar' | petrel restore --from - --data /srv/petrel\n" +
 			"  petrel restore --adopt --config /etc/petrel/petrel.toml",
 		Args: cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
@@ -53,11 +51,7 @@ func newRestore(c *cli) *cobra.Command {
 			case inDatabases:
 				return usage("the messages are in the databases of store.postgres", "restore all of them with their own tools, then run `petrel restore --adopt`")
 			}
-			r := pebblestore.RestoreOptions{From: from, Progress: c.progress("restored")}
-			if from == stdStream {
-				r.Stream = c.in
-			}
-			done, err := pebblestore.Restore(cmd.Context(), c.storeOptions(conf), r)
+			done, err := pebblestore.Restore(cmd.Context(), c.storeOptions(conf), pebblestore.RestoreOptions{From: from, Progress: c.progress("restored")})
 			if err != nil {
 				return badBackup(err)
 			}
@@ -70,7 +64,7 @@ func newRestore(c *cli) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&from, "from", "", "`FOLDER` of a backup or of backups, or - for the standard input")
+	cmd.Flags().StringVar(&from, "from", "", "`FOLDER` of a backup or of backups")
 	cmd.Flags().BoolVar(&adopt, "adopt", false, "draw a new history id for databases that were restored")
 	addOptionFlags(cmd.Flags())
 	return cmd

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -22,19 +21,17 @@ import (
 // (manifest.go). While it is written its name ends in .part; it gets its name
 // when all of it is durable. Each one is whole: a table that the backup before
 // has is linked to that one's file, so a backup can be deleted, and the others
-// stay. A backup as a stream is a tar of one such folder, with the manifest last.
+// stay.
 const (
 	backupPrefix = "backup-"
 	partSuffix   = ".part"
-	streamFolder = "backup" // of a stream
 	backupLock   = "backup.lock"
 )
 
 // BackupOptions say where a backup goes and how.
 type BackupOptions struct {
-	To     string    // folder of the backups; made if it is missing
-	Stream io.Writer // instead of To: gets a tar
-	Rate   int64     // bytes per second that are read; 0: no limit
+	To   string // folder of the backups; made if it is missing
+	Rate int64  // bytes per second that are read; 0: no limit
 
 	// Checkpoint asks the server that has the data folder in use for a checkpoint,
 	// and returns its name. See Store.Checkpoint.
@@ -48,9 +45,9 @@ type BackupOptions struct {
 // Taken is a backup that was made.
 type Taken struct {
 	Manifest
-	Folder string // empty: it was a stream
-	Bytes  int64  // of all its files
-	Copied int64  // of them, not linked to the backup before
+	Folder string
+	Bytes  int64 // of all its files
+	Copied int64 // of them, not linked to the backup before
 }
 
 // Backup makes a backup of the store in o.Dir. When no server has the folder in
@@ -118,10 +115,6 @@ func copyStore(ctx context.Context, o Options, from string, b BackupOptions) (Ta
 		Commit: src.last.n, CommitMs: src.last.timeMs, MadeMs: uint64(o.Now().UnixMilli()),
 	}
 	c := &copier{ctx: ctx, fs: o.FS, rate: b.Rate, progress: b.Progress, begun: time.Now(), total: src.bytes}
-	if b.Stream != nil {
-		m.Name = streamFolder
-		return c.toStream(b.Stream, src, m)
-	}
 	return c.toFolder(b.To, src, m)
 }
 
@@ -233,7 +226,7 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 	}()
 	had := map[string]File{}
 	if before != nil && before.HistoryID == m.HistoryID {
-		m.Continues, m.ContinuesSHA256 = before.Name, before.sum
+		m.Continues = before.Name
 		for _, f := range before.Files {
 			had[f.Name] = f
 		}
@@ -305,31 +298,4 @@ func backupNumber(name string) (number uint64, part, ok bool) {
 		return 0, false, false
 	}
 	return number, part, true
-}
-
-// toStream writes the backup as a tar.
-func (c *copier) toStream(out io.Writer, src *source, m Manifest) (Taken, error) {
-	w := tar.NewWriter(out)
-	head := func(name string, bytes int64, at time.Time) error {
-		return w.WriteHeader(&tar.Header{Name: streamFolder + "/" + name, Size: bytes, Mode: 0o600, ModTime: at, Typeflag: tar.TypeReg})
-	}
-	for _, f := range src.files {
-		if err := head(f.name, f.bytes, f.modified.Truncate(time.Second)); err != nil {
-			return Taken{}, err
-		}
-		d, err := c.read(w, c.fs.PathJoin(src.dir, f.name), f)
-		if err != nil {
-			return Taken{}, err
-		}
-		m.Files = append(m.Files, d)
-	}
-	for _, f := range m.encode() {
-		if err := head(f.name, int64(len(f.content)), time.UnixMilli(int64(m.MadeMs)).Truncate(time.Second)); err != nil {
-			return Taken{}, err
-		}
-		if _, err := w.Write(f.content); err != nil {
-			return Taken{}, err
-		}
-	}
-	return Taken{Manifest: m, Bytes: src.bytes, Copied: src.bytes}, w.Close()
 }

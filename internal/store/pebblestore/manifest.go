@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -30,12 +31,9 @@ type Manifest struct {
 	MadeMs    uint64 `json:"made_ms,string"`        // Unix milliseconds
 
 	// Continues is the backup whose tables this one shares, empty: none.
-	Continues       string `json:"continues,omitempty"`
-	ContinuesSHA256 string `json:"continues_sha256,omitempty"` // of its manifest.json
+	Continues string `json:"continues,omitempty"`
 
 	Files []File `json:"files"`
-
-	sum string // SHA-256 of the manifest itself, once it was read
 }
 
 // File is one file of a backup.
@@ -48,7 +46,7 @@ type File struct {
 
 // BadBackup is a backup that is not as it was made.
 type BadBackup struct {
-	Folder string // of the backup; empty: it is a stream
+	Folder string
 	File   string // empty: it is no single file
 	What   string
 }
@@ -56,16 +54,10 @@ type BadBackup struct {
 // Error names the file.
 func (b *BadBackup) Error() string {
 	at := b.Folder
-	switch {
-	case at == "":
-		at = "stream"
-	case b.File != "":
-		at += "/"
+	if b.File != "" {
+		at += "/" + b.File
 	}
-	if b.Folder == "" && b.File != "" {
-		at += ", file "
-	}
-	return fmt.Sprintf("%s%s: %s", at, b.File, b.What)
+	return at + ": " + b.What
 }
 
 type namedContent struct {
@@ -122,16 +114,12 @@ func readManifest(fs vfs.FS, dir string) (*Manifest, error) {
 		}
 		parts[name] = b
 	}
-	return parseManifest(dir, parts)
+	return parseManifest(dir, parts[manifestName], parts[manifestSum])
 }
 
 // parseManifest reads the two files of a manifest. Errors: *BadBackup.
-func parseManifest(dir string, parts map[string][]byte) (*Manifest, error) {
-	if len(parts) != 2 {
-		return nil, &BadBackup{dir, manifestName, "it is missing: the backup was not finished"}
-	}
-	b := parts[manifestName]
-	if string(parts[manifestSum]) != string(sumLine(b)) {
+func parseManifest(dir string, b, line []byte) (*Manifest, error) {
+	if !bytes.Equal(line, sumLine(b)) {
 		return nil, &BadBackup{dir, manifestName, "its hash is not the one in " + manifestSum}
 	}
 	m := new(Manifest)
@@ -148,13 +136,10 @@ func parseManifest(dir string, parts map[string][]byte) (*Manifest, error) {
 		}
 		seen[f.Name] = true
 	}
-	sum := sha256.Sum256(b)
-	m.sum = fmt.Sprintf("%x", sum)
 	return m, nil
 }
 
-// checkName refuses what is no name of a file in a folder. A stream may come
-// from anywhere.
+// checkName refuses what is no name of a file in a folder: a manifest may come from anywhere.
 func checkName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") || name == pebbleLock {
 		return errors.New("no name of a file of a backup")

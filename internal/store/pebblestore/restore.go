@@ -1,14 +1,12 @@
 package pebblestore
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -34,8 +32,7 @@ func (p place) unfinished() error {
 
 // RestoreOptions say where a backup is read.
 type RestoreOptions struct {
-	From     string    // a backup, or a folder of backups: then it is the newest
-	Stream   io.Reader // instead of From: a tar, as Backup writes it
+	From     string // a backup, or a folder of backups: then it is the newest
 	Progress func(read, total int64)
 }
 
@@ -54,22 +51,19 @@ type Restored struct {
 func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error) {
 	o = o.withDefaults()
 	p := o.place()
-	from := r.From
-	var m *Manifest
-	if r.Stream == nil {
-		all, err := foldersOf(o.FS, r.From)
-		if err != nil {
-			return Restored{}, err
-		}
-		from = all[len(all)-1]
-		if m, err = readManifest(o.FS, from); err != nil {
-			return Restored{}, err
-		}
-		for _, older := range all[:len(all)-1] {
-			// Of one that cannot be read nobody knows whose it is.
-			if x, err := readManifest(o.FS, older); err == nil && x.StoreID != m.StoreID {
-				return Restored{}, fmt.Errorf("%s is of the store %s, and %s of the store %s; name the one to restore", older, x.StoreID, from, m.StoreID)
-			}
+	all, err := foldersOf(o.FS, r.From)
+	if err != nil {
+		return Restored{}, err
+	}
+	from := all[len(all)-1]
+	m, err := readManifest(o.FS, from)
+	if err != nil {
+		return Restored{}, err
+	}
+	for _, older := range all[:len(all)-1] {
+		// Of one that cannot be read nobody knows whose it is.
+		if x, err := readManifest(o.FS, older); err == nil && x.StoreID != m.StoreID {
+			return Restored{}, fmt.Errorf("%s is of the store %s, and %s of the store %s; name the one to restore", older, x.StoreID, from, m.StoreID)
 		}
 	}
 	lock, err := p.acquire()
@@ -86,8 +80,7 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 	return out, err
 }
 
-// restore is called with the folder locked. Without a manifest the backup comes
-// as a stream.
+// restore is called with the folder locked.
 func restore(ctx context.Context, o Options, p place, from string, m *Manifest, r RestoreOptions) (out Restored, err error) {
 	if err := p.prepare(); err != nil {
 		return out, err
@@ -106,15 +99,10 @@ func restore(ctx context.Context, o Options, p place, from string, m *Manifest, 
 		return out, err
 	}
 	c := &copier{ctx: ctx, fs: o.FS, progress: r.Progress, begun: time.Now()}
-	if m == nil {
-		m, err = c.unpack(r.Stream, q.db)
-	} else {
-		err = c.takeAll(from, q.db, m)
+	if err := c.takeAll(from, q.db, m); err != nil {
+		return out, err
 	}
-	if err == nil {
-		err = syncDir(p.fs, q.db)
-	}
-	if err != nil {
+	if err := syncDir(p.fs, q.db); err != nil {
 		return out, err
 	}
 	out.Manifest = *m
@@ -250,86 +238,6 @@ func lstat(fs vfs.FS, path string) (os.FileInfo, error) {
 		return os.Lstat(path)
 	}
 	return fs.Stat(path)
-}
-
-// maxManifest bounds the manifest in a stream, which is read into memory.
-const maxManifest = 256 << 20
-
-// unpack takes a backup from a stream into the folder to. Errors: *BadBackup.
-func (c *copier) unpack(in io.Reader, to string) (*Manifest, error) {
-	got := map[string]File{}
-	parts := map[string][]byte{}
-	t := tar.NewReader(in)
-	for {
-		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, &BadBackup{What: "it is cut short or is no backup: " + err.Error()}
-		}
-		name, ok := strings.CutPrefix(h.Name, streamFolder+"/")
-		_, twice := got[name]
-		switch err := checkName(name); {
-		case !ok || err != nil || twice || h.Typeflag != tar.TypeReg || parts[name] != nil:
-			return nil, &BadBackup{What: fmt.Sprintf("it has a file %q, which no backup has", h.Name)}
-		case name == manifestName || name == manifestSum:
-			b, err := io.ReadAll(io.LimitReader(t, maxManifest))
-			if err != nil {
-				return nil, &BadBackup{"", name, err.Error()}
-			}
-			parts[name] = b
-			continue
-		}
-		var sum string
-		err = c.create(c.fs.PathJoin(to, name), func(out io.Writer) (err error) {
-			sum, err = c.copy(out, t, h.Size)
-			return err
-		})
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, &BadBackup{"", name, "the stream ends in it"}
-		} else if err != nil {
-			return nil, err
-		}
-		got[name] = File{Name: name, Bytes: h.Size, SHA256: sum}
-	}
-	if err := onlyZeros(in); err != nil {
-		return nil, err
-	}
-	m, err := parseManifest("", parts)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range m.Files {
-		g, ok := got[f.Name]
-		delete(got, f.Name)
-		if !ok {
-			return nil, &BadBackup{"", f.Name, "it is missing"}
-		}
-		if g.Bytes != f.Bytes || g.SHA256 != f.SHA256 {
-			return nil, &BadBackup{"", f.Name, fmt.Sprintf("it is damaged: its SHA-256 is %s, and was %s when the backup was made", g.SHA256, f.SHA256)}
-		}
-	}
-	for name := range got {
-		return nil, &BadBackup{"", name, "the manifest does not name it"}
-	}
-	return m, nil
-}
-
-// onlyZeros reads what follows the end of a tar: tools fill it up with zeros.
-// Errors: *BadBackup.
-func onlyZeros(in io.Reader) error {
-	b := make([]byte, 64<<10)
-	for {
-		n, err := in.Read(b)
-		if slices.ContainsFunc(b[:n], func(x byte) bool { return x != 0 }) {
-			return &BadBackup{What: "something follows the end of its tar"}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
 }
 
 // checkStore opens the files of a backup in dir, and compares with its manifest
