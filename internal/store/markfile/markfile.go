@@ -1,13 +1,23 @@
-// Package markfile reads and writes the file of store.mark. It is outside of the
+// Package markfile reads the file of store.mark and keeps it up to date. It is outside of the
 // store, which does not take it along when it is put back to an earlier state.
 package markfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	every    = time.Second     // how far the mark may be behind the newest acked commit
+	stopWait = 2 * time.Second // how long Stop waits for the disk of the mark
 )
 
 // Read reads the mark at path, as JSON, and returns nil if there is none. A file
@@ -51,4 +61,77 @@ func Write(path string, b []byte) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// Keeper writes a mark once a second while it changes. A disk that hangs holds only its goroutine.
+type Keeper struct {
+	path     string
+	log      *slog.Logger
+	current  func() []byte
+	failures atomic.Uint64
+	once     sync.Once
+	stop     chan struct{} // closed by Stop
+	done     chan struct{} // closed when run has returned
+}
+
+// Keep begins to write the mark that current returns to path, until Stop, or until the
+// store has failed. Nothing is written if current returns nil, or path is empty.
+func Keep(path string, log *slog.Logger, failed <-chan struct{}, current func() []byte) *Keeper {
+	k := &Keeper{path: path, log: log, current: current, stop: make(chan struct{}), done: make(chan struct{})}
+	go k.run(failed) // Stop waits for it unless its disk hangs
+	return k
+}
+
+// Failures counts the times that the mark could not be written.
+func (k *Keeper) Failures() uint64 { return k.failures.Load() }
+
+// Stop writes the last mark and ends the goroutine; a second call does nothing. It does not wait for a disk that hangs.
+func (k *Keeper) Stop() {
+	k.once.Do(func() { close(k.stop) })
+	select {
+	case <-k.done:
+	case <-time.After(stopWait):
+		k.log.Warn("the store mark was not written: its disk does not answer")
+	}
+}
+
+func (k *Keeper) run(failed <-chan struct{}) {
+	defer close(k.done)
+	if k.path == "" {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var written []byte
+	failing := false
+	save := func() {
+		b := k.current()
+		if b == nil || bytes.Equal(b, written) {
+			return
+		}
+		err := Write(k.path, b)
+		switch {
+		case err == nil:
+			written = b
+			if failing {
+				k.log.Info("the store mark is written again")
+			}
+		case !failing:
+			k.log.Warn("write the store mark failed: a store that is put back to an earlier state may not be noticed", "err", err)
+		}
+		if failing = err != nil; failing {
+			k.failures.Add(1)
+		}
+	}
+	for {
+		save()
+		select {
+		case <-tick.C:
+		case <-failed:
+			return
+		case <-k.stop:
+			save()
+			return
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
 // place is where a store keeps its files.
@@ -72,8 +73,8 @@ func Open(o Options) (*Store, error) {
 	s.lock = lock
 	s.queue.stands, s.queue.durable = s.stands(), s.last
 	p.leaveMarkers(o.Log, s.info.StoreID)
-	go s.writeLog()      // Close waits for logged, unless the store has failed
-	go s.keepStoreMark() // Close waits for marking.done, for a while
+	go s.writeLog() // Close waits for logged, unless the store has failed
+	s.mark = markfile.Keep(o.Mark, o.Log, s.out.ch, s.currentMark)
 	s.tasks.Go(s.callBack)
 	s.tasks.Go(s.watch)
 	if s.place.fs == vfs.Default {
@@ -547,7 +548,6 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	}
 	s.db = db
 	s.queue.init()
-	s.marking.done = make(chan struct{})
 	s.space.init(o, p)
 	// Both slots: one of them may have been torn.
 	for range 2 {

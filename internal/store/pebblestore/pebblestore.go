@@ -63,6 +63,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
 // errClosed is returned by every method after Close.
@@ -101,7 +102,7 @@ type Store struct {
 	checkpoints   atomic.Uint64
 	commits       atomic.Uint64
 	space         space
-	marking       storeMarking
+	mark          *markfile.Keeper
 	sealing       sealing
 	stalled       atomic.Bool   // a commit hangs in the disk
 	stop          chan struct{} // closed by Close: ends the goroutines in tasks
@@ -209,7 +210,7 @@ func (s *Store) Close() error {
 	}
 	close(s.stop)
 	s.tasks.Wait()
-	s.awaitStoreMark()
+	s.mark.Stop()
 	select {
 	case <-s.logged:
 	case <-s.out.ch:

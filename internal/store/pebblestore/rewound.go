@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
 // noteWait is how long the end of a store waits for its note. The disk may hang.
@@ -113,7 +114,7 @@ func (p place) accept(o Options, f *finding) error {
 	if m, err := readStoreMark(o.Mark); err == nil && m != nil && m.elsewhere(o.Dir) {
 		return nil
 	}
-	if err := writeStoreMark(o.Mark, newStoreMark(o.Dir, f.id, f.last)); err != nil {
+	if err := markfile.Write(o.Mark, newStoreMark(o.Dir, f.id, f.last).encode()); err != nil {
 		return fmt.Errorf("write the store mark: %w", err)
 	}
 	return nil

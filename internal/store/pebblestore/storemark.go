@@ -6,17 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
-	"time"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
-
-// storeMarkEvery is how far the store mark may be behind the newest acked commit.
-const storeMarkEvery = time.Second
-
-// storeMarkWait is how long Close waits for the disk of the store mark.
-const storeMarkWait = 2 * time.Second
 
 // storeMark is what the store mark says: a small file outside the data folder that
 // tells which store was served and how far it had come. A folder that is put
@@ -64,13 +57,10 @@ func readStoreMark(path string) (*storeMark, error) {
 	})
 }
 
-// writeStoreMark replaces the mark at path. It is durable when writeStoreMark returns.
-func writeStoreMark(path string, m storeMark) error {
+func (m storeMark) encode() []byte {
 	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return markfile.Write(path, append(b, '\n'))
+	im.Assert(err == nil, "a mark does not encode")
+	return append(b, '\n')
 }
 
 // checkStoreMark compares what was found with the store mark.
@@ -99,63 +89,10 @@ func (f *finding) checkStoreMark(o Options) error {
 	return nil
 }
 
-// storeMarking keeps the store mark up to date.
-type storeMarking struct {
-	failures atomic.Uint64
-	failing  bool
-	done     chan struct{} // closed when keepStoreMark has returned
-}
-
 // MarkFailures counts the times that the store mark could not be written.
-func (s *Store) MarkFailures() uint64 { return s.marking.failures.Load() }
+func (s *Store) MarkFailures() uint64 { return s.mark.Failures() }
 
-// keepStoreMark writes the store mark once a second while commits come, and at the
-// end. A disk that hangs holds only this goroutine.
-func (s *Store) keepStoreMark() {
-	defer close(s.marking.done)
-	if s.o.Mark == "" {
-		return
-	}
-	tick := time.NewTicker(storeMarkEvery)
-	defer tick.Stop()
-	said := last{}
-	for {
-		if l := s.queue.synced(); l.n > said.n && s.saveStoreMark(l) {
-			said = l
-		}
-		select {
-		case <-tick.C:
-		case <-s.out.ch:
-			return
-		case <-s.stop:
-			if l := s.queue.synced(); l.n > said.n {
-				s.saveStoreMark(l)
-			}
-			return
-		}
-	}
-}
-
-func (s *Store) saveStoreMark(l last) bool {
-	k := &s.marking
-	err := writeStoreMark(s.o.Mark, newStoreMark(s.o.Dir, identity{store: s.info.StoreID, history: s.info.HistoryID}, l))
-	if err != nil {
-		k.failures.Add(1)
-		if !k.failing {
-			s.log.Warn("write the store mark failed: a store that is put back to an earlier state may not be noticed", "err", err)
-		}
-	} else if k.failing {
-		s.log.Info("the store mark is written again")
-	}
-	k.failing = err != nil
-	return err == nil
-}
-
-// awaitStoreMark waits for the last store mark, but not for a disk that hangs.
-func (s *Store) awaitStoreMark() {
-	select {
-	case <-s.marking.done:
-	case <-time.After(storeMarkWait):
-		s.log.Warn("the store mark was not written: its disk does not answer")
-	}
+// currentMark is the mark of the newest commit that is synced.
+func (s *Store) currentMark() []byte {
+	return newStoreMark(s.o.Dir, identity{store: s.info.StoreID, history: s.info.HistoryID}, s.queue.synced()).encode()
 }

@@ -1,22 +1,15 @@
 package pgstore
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/markfile"
 	"github.com/petrel-im/petrel/internal/store/storepb"
-)
-
-const (
-	markEvery = time.Second     // how far the mark may be behind the newest acked commit
-	markWait  = 2 * time.Second // how long Close waits for its disk
 )
 
 // mark is what a node keeps outside of the databases: which store it served, and
@@ -111,63 +104,15 @@ func (m *mark) number(n int) uint64 {
 }
 
 // MarkFailures counts the times that the mark could not be written.
-func (s *Store) MarkFailures() uint64 { return s.markFailures.Load() }
+func (s *Store) MarkFailures() uint64 { return s.mark.Failures() }
 
-// keepMark writes the mark once a second while commits come, and at the end. A
-// disk that hangs holds only this goroutine.
-func (s *Store) keepMark(ctx context.Context) {
-	defer close(s.markDone)
-	if s.o.Mark == "" {
-		return
+// currentMark is the mark of what this process knows; nil: the store has failed.
+func (s *Store) currentMark() []byte {
+	if s.out.err() != nil {
+		return nil
 	}
-	tick := time.NewTicker(markEvery)
-	defer tick.Stop()
-	var last []byte
-	failing := false
-	save := func() {
-		b := s.newMark()
-		if s.out.err() != nil || bytes.Equal(b, last) {
-			return
-		}
-		err := markfile.Write(s.o.Mark, b)
-		switch {
-		case err == nil:
-			last = b
-			if failing {
-				s.log.Info("the store mark is written again")
-			}
-		case !failing:
-			s.log.Warn("write the store mark failed: databases that go back in time may not be noticed", "err", err)
-		}
-		if failing = err != nil; failing {
-			s.markFailures.Add(1)
-		}
-	}
-	for {
-		save()
-		select {
-		case <-tick.C:
-		case <-s.out.ch:
-			return
-		case <-ctx.Done():
-			save()
-			return
-		}
-	}
-}
-
-func (s *Store) newMark() []byte {
 	info := s.Info()
 	b, err := json.Marshal(mark{Store: hexID(info.StoreID), History: hexID(info.HistoryID), Seen: s.Seen()})
 	im.Assert(err == nil, "a mark does not encode")
 	return append(b, '\n')
-}
-
-// awaitMark waits for the last mark, but not for a disk that hangs.
-func (s *Store) awaitMark() {
-	select {
-	case <-s.markDone:
-	case <-time.After(markWait):
-		s.log.Warn("the store mark was not written: its disk does not answer")
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
 // Open opens the store in the databases, or makes one if they are empty; nodes
@@ -75,8 +76,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // start runs the goroutines; Close ends them.
 func (s *Store) start() {
 	ctx, stop := context.WithCancel(context.Background())
-	s.stop, s.markDone = stop, make(chan struct{})
-	go s.keepMark(ctx) // ends with Close, which waits for it unless its disk hangs
+	s.stop, s.mark = stop, markfile.Keep(s.o.Mark, s.log, s.out.ch, s.currentMark)
 	for _, d := range s.dbs {
 		s.tasks.Go(func() { d.commitQueued(ctx) })
 		s.tasks.Go(func() { d.mend(ctx) })

@@ -42,6 +42,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
 // errClosed is returned by every method after Close.
@@ -57,9 +58,7 @@ type Store struct {
 	at   atomic.Pointer[placement]
 	seen *seen
 
-	markFailures atomic.Uint64
-	markDone     chan struct{} // closed when keepMark has returned
-
+	mark  *markfile.Keeper
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // committers and menders
 
@@ -254,7 +253,7 @@ func (s *Store) Figures(n int) Figures {
 func (s *Store) Close() error {
 	s.stop()
 	s.tasks.Wait()
-	s.awaitMark()
+	s.mark.Stop()
 	var g errgroup.Group
 	for _, d := range s.dbs {
 		g.Go(func() error {
