@@ -160,45 +160,32 @@ func nameOfKey(key []byte) string {
 
 var tableNames = map[store.Table]string{
 	store.Tenants: "tenant", store.Users: "user", store.Tokens: "token", store.Consumers: "position of the consumer", store.Settings: "setting",
-	store.Devices: "device", store.Requests: "answer to the request", store.Nodes: "node", store.Lists: "list of conversations of", store.Invitations: "invitation",
+	store.Devices: "device", store.Requests: "answer to the request", store.Nodes: "node", store.Lists: "list of conversations", store.Invitations: "invitation",
 	store.Names: "look of the user id", store.Audit: "record of the audit log", store.AuditHeads: "end of the audit log of",
-	store.LastSeen: "time of being online last of", store.Blocks: "block by", store.Peers: "user who has written to",
+	store.LastSeen: "last seen time of", store.Blocks: "block by", store.Peers: "contact of",
 }
 
-// nameOfRecord names one record. A hash is of no use to people; its first bytes tell
-// one record from others.
+// nameOfRecord names one record by its table, its key and its tenant. A hash is of no use
+// to people; its first bytes tell one record from others.
 func nameOfRecord(t store.Table, tenant uint32, key string) string {
 	name, ok := tableNames[t]
-	if !ok {
+	switch {
+	case !ok:
 		name = fmt.Sprintf("record of table %d", t)
+	case t == store.Tokens && tenant == 0:
+		name = "admin key"
 	}
 	switch t {
 	case store.Tokens, store.Requests, store.Invitations:
-		if t == store.Tokens && tenant == 0 {
-			name = "admin key"
-		}
 		return fmt.Sprintf("%s with the hash %x", name, key[:min(len(key), 8)])
 	case store.Audit: // package audit makes the key
 		if len(key) >= 16 {
 			return fmt.Sprintf("record %d of node %q in the audit log", binary.BigEndian.Uint64([]byte(key[8:])), key[16:])
 		}
-	case store.Devices, store.Lists, store.Blocks, store.Peers:
-		user, rest, _ := strings.Cut(key, "\x00")
-		if key = user; t == store.Devices {
-			key = rest + " of " + user
-		}
 	}
+	name = fmt.Sprintf("%s %q", name, key)
 	if tenant > 1 {
-		return fmt.Sprintf("%s %q in tenant %d", name, key, tenant)
+		name += fmt.Sprintf(" in tenant %d", tenant)
 	}
-	return fmt.Sprintf("%s %q", name, key)
-}
-
-// lostKeys says what to do if r may have held admin keys.
-func (r keyRange) lostKeys() string {
-	if !r.overlaps(recordKey(store.Tokens, 0, nil), recordKey(store.Tokens, 1, nil)) {
-		return ""
-	}
-	return "admin keys may be lost: if the command line is told unauthenticated, make a new key with another admin key, " +
-		"or, without any, with the setup link that the next start prints"
+	return name
 }

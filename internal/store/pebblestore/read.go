@@ -122,23 +122,12 @@ func (s *Store) walk(ctx context.Context, lower, upper []byte, first, next func(
 func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err error) {
 	rows := convRange(kindRow, c)
 	err = s.read(ctx, func() error {
-		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{
-			LowerBound: rows.From, UpperBound: rows.To,
+		err := s.scanDown(ctx, rows.From, rows.To, func(k, v []byte) (bool, error) {
+			row = &store.Row{Seq: seqOf(k), Value: bytes.Clone(v)}
+			return false, nil
 		})
 		if err != nil {
-			return asRead(err)
-		}
-		var v []byte
-		if it.Last() {
-			if v, err = it.ValueAndErr(); err == nil {
-				row = &store.Row{Seq: seqOf(it.Key()), Value: bytes.Clone(v)}
-			}
-		}
-		if e := it.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
-			return asRead(err)
+			return err
 		}
 		return s.lastSound(c, row)
 	})

@@ -244,12 +244,11 @@ func (p place) tablesIn(o Options, fs vfs.FS) (l listed, err error) {
 func (p place) damagedTables(o Options, all []table) (bad []table, err error) {
 	po := tableOptions(o)
 	for _, t := range all {
-		damage, err := checkTable(po, p.fs, p.db, t, nil)
-		if err != nil {
+		if t.damage, err = checkTable(po, p.fs, p.db, t, nil); err != nil {
 			return nil, fmt.Errorf("read table %s: %w", t.name, err)
 		}
-		if damage != nil {
-			o.Log.Error("stored data is damaged", "file", t.name, "err", damage)
+		if t.damage != nil {
+			o.Log.Error("stored data is damaged", "file", t.name, "err", t.damage)
 			bad = append(bad, t)
 		}
 	}

@@ -325,13 +325,9 @@ func readThrough(o Options, dir string) error {
 	if err != nil {
 		return bad(err)
 	}
-	po := tableOptions(o)
-	for _, t := range l.tables {
-		if damage, err := checkTable(po, p.fs, dir, t, nil); err != nil {
-			return err
-		} else if damage != nil {
-			return bad(damage)
-		}
+	damaged, err := p.damagedTables(o, l.tables)
+	if err != nil || len(damaged) == 0 {
+		return err
 	}
-	return nil
+	return bad(damaged[0].damage)
 }

@@ -107,9 +107,6 @@ func (s *settler) run(known identity, acked testimony) error {
 	}
 	for _, r := range s.ranges {
 		s.lost(r.String())
-		if what := r.lostKeys(); what != "" {
-			s.lost(what)
-		}
 		if rowsOnly, err := s.lostRowsOnly(r, convs); err != nil {
 			return err
 		} else if rowsOnly {

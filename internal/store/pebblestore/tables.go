@@ -23,6 +23,7 @@ type table struct {
 	size   uint64
 	whole  keyRange // of its keys
 	maxSeq uint64
+	damage error // set by damagedTables
 }
 
 // liveTables are the tables that db uses.
