@@ -41,7 +41,10 @@ type Report struct {
 // Of a table that is missing or damaged it keeps what can be read. Rows that are gone
 // become empty places, so the seqs of a conversation stay without holes; the report
 // names them. ErrSound: nothing was wrong, in the tables neither.
-func Repair(o Options) (Report, error) {
+func Repair(o Options) (Report, error) { return repairLocked(o, repair) }
+
+// repairLocked runs repair while it holds the lock of the folder.
+func repairLocked(o Options, repair func(Options, place) (Report, error)) (Report, error) {
 	o = o.withDefaults()
 	p := o.place()
 	lock, err := p.acquire()

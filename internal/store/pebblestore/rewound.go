@@ -70,22 +70,7 @@ func (f *finding) checkCopied(o Options, p place) error {
 // Renew serves a store as it is from a new history id on: one that was put back
 // to an earlier state, a copy, or a sound one. Clients drop what they remember.
 // It repairs a store that is damaged.
-func Renew(o Options) (Report, error) {
-	o = o.withDefaults()
-	p := o.place()
-	lock, err := p.acquire()
-	if err != nil {
-		return Report{}, err
-	}
-	r, err := renew(o, p)
-	if e := lock.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return Report{}, fmt.Errorf("repair %s: %w", p.dir, err)
-	}
-	return r, nil
-}
+func Renew(o Options) (Report, error) { return repairLocked(o, renew) }
 
 func renew(o Options, p place) (Report, error) {
 	_, err := inspect(o, p)
