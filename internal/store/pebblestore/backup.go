@@ -37,8 +37,8 @@ type BackupOptions struct {
 	// and returns its name. See Store.Checkpoint.
 	Checkpoint func(context.Context) (name string, err error)
 
-	// Progress is told, after each piece, how many bytes of how many were read;
-	// nil: nobody is.
+	// Progress is called after each piece with the bytes that were read, and their total;
+	// nil: it is not.
 	Progress func(read, total int64)
 }
 
@@ -72,7 +72,7 @@ func backup(ctx context.Context, o Options, p place, b BackupOptions) (Taken, er
 	}
 	mine, err := p.fs.Lock(p.fs.PathJoin(p.dir, backupLock))
 	if err != nil && !isHeld(err) {
-		return Taken{}, fmt.Errorf("lock %s: %w", backupLock, ofOther(err))
+		return Taken{}, fmt.Errorf("lock %s: %w", backupLock, withOwnerHint(err))
 	}
 	if err != nil {
 		return Taken{}, fmt.Errorf("lock %s: %w; is another backup of this store under way?", backupLock, err)

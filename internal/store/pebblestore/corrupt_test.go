@@ -160,7 +160,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 
 // damageBase is a disk with a store that was closed or killed.
 func damageBase(t *testing.T, rng *rand.Rand) (*vfs.MemFS, storetest.Promise, string) {
-	l := &life{fs: vfs.NewCrashableMem(), told: storetest.NewTold(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), every: 1}
+	l := &life{fs: vfs.NewCrashableMem(), told: storetest.NewWorkload(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), every: 1}
 	if rng.IntN(2) == 0 {
 		l.run(t, rng, 20+rng.IntN(150))
 		return l.fs, l.told.Promise(), "closed"

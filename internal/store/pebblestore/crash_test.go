@@ -69,7 +69,7 @@ func busy(fs vfs.FS) Options {
 // life is one running store and the power cuts taken of it.
 type life struct {
 	fs    *vfs.MemFS
-	told  *storetest.Told
+	told  *storetest.Workload
 	mu    sync.Mutex
 	rng   *rand.Rand // of the cuts
 	left  int        // operations until the next cut
@@ -124,11 +124,11 @@ func TestPowerCutsLoseNothingThatWasTold(t *testing.T) {
 	seed := newSeed(t)
 	done, acked, lives := 0, 0, 0
 	var fs *vfs.MemFS
-	var told *storetest.Told
+	var told *storetest.Workload
 	for ; done < *cuts; lives++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(lives)))
 		if lives%8 == 0 {
-			fs, told = vfs.NewCrashableMem(), storetest.NewTold()
+			fs, told = vfs.NewCrashableMem(), storetest.NewWorkload()
 		}
 		before := told.Acked()
 		l := &life{fs: fs, told: told, rng: rand.New(rand.NewPCG(seed, 1<<32+uint64(lives))), every: 1 + rng.IntN(600), want: min(6, *cuts-done)}

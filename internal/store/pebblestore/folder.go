@@ -136,7 +136,7 @@ func deviceOf(path string) (uint64, bool) {
 }
 
 // leaveToOwner gives a file that root has made in the folder to the owner of the folder, who has to open it
-// the next time. If it fails, that one is told so.
+// the next time. If it fails, the next backup says so.
 func (p place) leaveToOwner(name string) {
 	var st syscall.Stat_t
 	if p.fs != vfs.Default || os.Geteuid() != 0 || syscall.Stat(p.dir, &st) != nil || st.Uid == 0 {

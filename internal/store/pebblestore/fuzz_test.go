@@ -23,7 +23,7 @@ func FuzzFiles(f *testing.F) {
 	}
 	b := Manifest{Format: backupFormat, Name: "n", StoreID: hex(1), HistoryID: hex(2), Files: []File{{Name: "000001.sst", Bytes: 1, SHA256: "x"}}}.encode()[0].content
 	for kind, b := range [][]byte{
-		testimony{store: 1, n: 2, timeMs: 3, log: 4}.encode(), slot[:bytes.LastIndexFunc(slot[:], func(r rune) bool { return r != 0 })+1], slot[20:200], b, b,
+		commitSlot{store: 1, n: 2, timeMs: 3, log: 4}.encode(), slot[:bytes.LastIndexFunc(slot[:], func(r rune) bool { return r != 0 })+1], slot[20:200], b, b,
 		[]byte(`{"store":"0000000000000001","history":"0000000000000002","commit":3,"time_ms":4,"folder":"x"}`),
 		damagedRanges{{keyRange: keyRange{[]byte("a"), []byte("b")}, N: 1}}.encode(), last{1, 2, 3}.append(nil), identity{store: 1}.encode(),
 		store.AppendRowHead(nil, store.RowHead{Pos: 7, After: 6, MAC: 5}),

@@ -37,7 +37,7 @@ type guard struct {
 	out *outage
 	wit *witness // nil: nothing may be written
 
-	damage *damage // is told what Pebble meets; nil: nobody is
+	damage *damage // notes the damage that Pebble meets; nil: it is not noted
 
 	ending atomic.Bool // the database is being closed: tables are not written to their end
 

@@ -22,7 +22,7 @@ import (
 // one that never was. guard keeps it true; see there.
 //
 // It also has a copy of the store's identity: without its secret no repeat of a send
-// could be told any more.
+// could be recognized any more.
 type inventory struct {
 	Turn      uint64 // counts the inventories written
 	Identity  []byte
@@ -75,7 +75,7 @@ func (v inventory) clone() inventory {
 // Errors that are not about missing or changed data are returned as cause.
 func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 	value, err := atomicfs.ReadMarker(fs, dir, manifestMarker)
-	if err != nil && isOurs(err) {
+	if err != nil && isSystemError(err) {
 		return "", err
 	} else if err != nil {
 		return err.Error(), nil // a file with the name of a marker is none

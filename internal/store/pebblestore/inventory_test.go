@@ -197,7 +197,7 @@ func (o *onlooker) unseen() []string {
 // earlier edits go meanwhile.
 func TestInventoryIsAheadOfEveryFileThatGoes(t *testing.T) {
 	seed := newSeed(t)
-	rng, told := rand.New(rand.NewPCG(seed, 0)), storetest.NewTold()
+	rng, told := rand.New(rand.NewPCG(seed, 0)), storetest.NewWorkload()
 	o := &onlooker{
 		t: t, fs: vfs.NewCrashableMem(), next: make(chan struct{}),
 		sample: rand.New(rand.NewPCG(seed, 1)), looked: map[string]int{}, told: map[string]int64{},

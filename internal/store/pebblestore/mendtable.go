@@ -31,7 +31,7 @@ func (s *Store) mender() {
 		case <-tick.C:
 		}
 		for file := s.damage.next(mendAgain); file != ""; file = s.damage.next(mendAgain) {
-			if err := s.treat(file); err == nil {
+			if err := s.mendIfDamaged(file); err == nil {
 				s.damage.mended(file)
 			} else if !errors.Is(err, errClosed) {
 				s.log.Error("mend table failed", "file", file, "err", err)
@@ -40,8 +40,8 @@ func (s *Store) mender() {
 	}
 }
 
-// treat mends a table, if it is in use, and damaged when it is read once more.
-func (s *Store) treat(file string) error {
+// mendIfDamaged mends a table, if it is in use, and damaged when it is read once more.
+func (s *Store) mendIfDamaged(file string) error {
 	t, err := s.tableOf(file)
 	if err != nil || t == nil { // it is in use no more
 		return err
@@ -84,7 +84,7 @@ func (s *Store) mend(t table) error {
 	}
 	var fresh *damagedRange
 	if lost != nil {
-		if fresh, err = s.lose(t, *lost); err != nil {
+		if fresh, err = s.recordLoss(t, *lost); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (s *Store) mend(t table) error {
 	}
 	begun := time.Now()
 	reopened := false
-	err = s.alone(func() error {
+	err = s.exclusive(func() error {
 		if err := closePebble(s.db, s.guard); err != nil {
 			return err
 		}
@@ -126,9 +126,9 @@ func (s *Store) mend(t table) error {
 	return s.markNewer(*fresh)
 }
 
-// lose makes a loss durable, before it happens. If the table was busy when it was to be
+// recordLoss makes a damaged range durable, before the table is replaced. If the table was busy when it was to be
 // mended before, the range is known.
-func (s *Store) lose(t table, lost loss) (*damagedRange, error) {
+func (s *Store) recordLoss(t table, lost loss) (*damagedRange, error) {
 	all := slices.Clone(s.damaged())
 	i := slices.IndexFunc(all, func(r damagedRange) bool {
 		return r.File == t.name && bytes.Equal(r.From, lost.From) && bytes.Equal(r.To, lost.To)
@@ -186,15 +186,15 @@ func (s *Store) newer(r damagedRange, older damagedRanges) (keys [][]byte, err e
 	return keys, asRead(err)
 }
 
-// errBusy ends alone when calls take too long.
+// errBusy ends exclusive when calls take too long.
 var errBusy = errors.New("calls are under way")
 
-// aloneWithin is how long the others may wait for alone to begin.
-const aloneWithin = time.Second
+// exclusiveWithin is how long the others may wait for exclusive to begin.
+const exclusiveWithin = time.Second
 
-// alone runs f while no call is inside Pebble and nothing is queued. Calls wait
+// exclusive runs f while no call is inside Pebble and nothing is queued. Calls wait
 // meanwhile.
-func (s *Store) alone(f func() error) error {
+func (s *Store) exclusive(f func() error) error {
 	gate := make(chan struct{})
 	s.mu.Lock()
 	if s.closing {
@@ -211,8 +211,8 @@ func (s *Store) alone(f func() error) error {
 	}()
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	limit := time.After(aloneWithin)
-	for !s.quiet() {
+	limit := time.After(exclusiveWithin)
+	for !s.isIdle() {
 		select {
 		case <-poll.C:
 		case <-limit:
@@ -224,7 +224,7 @@ func (s *Store) alone(f func() error) error {
 	return f()
 }
 
-func (s *Store) quiet() bool {
+func (s *Store) isIdle() bool {
 	s.mu.Lock()
 	idle := s.uses == 0
 	s.mu.Unlock()

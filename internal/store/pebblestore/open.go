@@ -99,7 +99,7 @@ func (p place) isFolder() error {
 // acquire makes the folder and locks it.
 func (p place) acquire() (io.Closer, error) {
 	if err := makeDir(p.fs, p.dir); err != nil {
-		return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
+		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
 	}
 	if err := p.isFolder(); err != nil {
 		return nil, err
@@ -107,18 +107,18 @@ func (p place) acquire() (io.Closer, error) {
 	lock, err := p.fs.Lock(p.lock)
 	if err != nil {
 		if !isHeld(err) {
-			return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
+			return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
 		}
 		return nil, fmt.Errorf("open %s: %w", p.dir, p.inUse())
 	}
 	both, err := p.lockFolder(lock)
 	if err != nil {
 		_ = lock.Close() // the first error says more
-		return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
+		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
 	}
 	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil && !errors.Is(err, syscall.ENOSPC) { // it is for people
 		_ = both.Close() // the first error says more
-		return nil, fmt.Errorf("open %s: %w", p.dir, ofOther(err))
+		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
 	}
 	return both, nil
 }
@@ -130,8 +130,8 @@ func isHeld(err error) bool {
 	return !ok || n == syscall.EAGAIN
 }
 
-// ofOther adds to an error of rights whose the files have to be.
-func ofOther(err error) error {
+// withOwnerHint adds to an error of rights whose the files have to be.
+func withOwnerHint(err error) error {
 	if !errors.Is(err, os.ErrPermission) {
 		return err
 	}
@@ -202,7 +202,7 @@ func writeFile(fs vfs.FS, path, text string) error {
 type finding struct {
 	slots  slots
 	inv    inventory
-	acked  testimony
+	acked  commitSlot
 	id     identity
 	last   last
 	epoch  im.Epoch
@@ -336,15 +336,15 @@ func (u *unreadable) Unwrap() error { return u.cause }
 
 // asUnreadable tells an error about what is in the files from one of the system.
 func asUnreadable(err error) error {
-	if isOurs(err) {
+	if isSystemError(err) {
 		return err
 	}
 	return &unreadable{err}
 }
 
-// isOurs tells an error of the system, such as a lack of rights or of file
+// isSystemError tells an error of the system, such as a lack of rights or of file
 // descriptors, from one about what is in the files.
-func isOurs(err error) bool {
+func isSystemError(err error) bool {
 	var no syscall.Errno
 	return errors.As(err, &no) && no != syscall.ENOENT
 }

@@ -112,7 +112,7 @@ type Store struct {
 	uses    int        // calls inside Pebble, which may not be closed under them
 	closing bool
 	idle    chan struct{} // closed when closing and uses is 0
-	gate    chan struct{} // closed when alone has ended; nil: it does not run
+	gate    chan struct{} // closed when exclusive has ended; nil: it does not run
 }
 
 var _ store.Store = (*Store)(nil)

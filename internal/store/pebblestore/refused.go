@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Damaged is returned by Open for a store that has lost or changed something it
-// told others. Nothing in the folder was changed. Repair accepts the loss.
+// Damaged is returned by Open for a store that has lost or changed something that was
+// acked. Nothing in the folder was changed. Repair accepts the loss.
 type Damaged struct {
 	Dir     string
 	Missing string // what was found, when it is not commits
 	Cause   error  // what Pebble says, if it was Pebble that found it
-	Mark    string // path of the store mark, if it was the mark that told
-	// Rewound: nothing in the folder is damaged, but it may be an earlier state of
-	// what clients were told. Renew accepts it, Repair does not.
+	Mark    string // path of the store mark, if the mark convicts the store
+	// Rewound: nothing in the folder is damaged, but the store may be an earlier state of
+	// itself. Renew accepts it, Repair does not.
 	Rewound bool
 
 	// First and Last are the numbers of the commits that are missing, 0 when

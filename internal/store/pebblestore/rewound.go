@@ -36,8 +36,7 @@ func (p place) note(proof string) error {
 	return syncDir(p.fs, p.dir)
 }
 
-// checkRewound looks for signs that the folder is an earlier state of what clients were
-// told of.
+// checkRewound looks for signs that the store is an earlier state of itself.
 func (f *finding) checkRewound(o Options, p place) error {
 	if o.anyState {
 		return nil

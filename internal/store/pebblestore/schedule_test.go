@@ -312,11 +312,11 @@ func TestF15WitnessDeletedRefuses(t *testing.T) {
 		}
 		mustClose(t, again)
 		if _, err := (&slots{}).commit(); err == nil {
-			t.Error("empty slots passed for a testimony")
+			t.Error("empty slots passed for a commitSlot")
 		}
 		healed := slots(contentOf(t, torn, "data/witness"))
 		for i := range 4 {
-			if _, ok := parseTestimony(healed.slot(i)); i < 2 && !ok {
+			if _, ok := parseCommitSlot(healed.slot(i)); i < 2 && !ok {
 				t.Errorf("slot %d torn: slot %d is bad after a start", s, i)
 			}
 			if _, err := parseInventory(healed.slot(i)); i >= 2 && err != nil {

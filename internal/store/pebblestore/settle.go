@@ -63,10 +63,10 @@ func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 }
 
 // witnessed is what the witness file says, as far as it can be read.
-func (p place) witnessed() (id identity, acked testimony) {
+func (p place) witnessed() (id identity, acked commitSlot) {
 	s, err := readWitness(p.fs, p.witness)
 	if err != nil {
-		return identity{}, testimony{}
+		return identity{}, commitSlot{}
 	}
 	inv, _ := s.inventory()
 	id, _ = parseIdentity(inv.Identity)
@@ -85,7 +85,7 @@ type settler struct {
 	b      *pebble.Batch
 }
 
-func (s *settler) run(known identity, acked testimony) error {
+func (s *settler) run(known identity, acked commitSlot) error {
 	if err := s.own(known, acked); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (s *settler) newest(key []byte) (v []byte, sure bool, err error) {
 // own sees to what the store says of itself. Positions that may have been given are
 // not given again: without the record of the last commit they go on after the
 // number in the witness, which is not below any of them.
-func (s *settler) own(known identity, acked testimony) error {
+func (s *settler) own(known identity, acked commitSlot) error {
 	v, sure, err := s.newest(keyCommit)
 	if err != nil {
 		return err

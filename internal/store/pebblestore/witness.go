@@ -15,9 +15,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The witness file has four slots of slotBytes, written in place. What is told
-// to a client was first written there, so a log or manifest that has lost its
-// end is found out at the next start.
+// The witness file has four slots of slotBytes, written in place. A commit is acked
+// only after its number is there, so the next start notices a log or a manifest that
+// has lost its end.
 //
 //	slot 0, 1   the newest durable commit, in turn; a torn write leaves the other
 //	slot 2, 3   the inventory, the same in both, one after the other
@@ -35,15 +35,15 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// testimony is what a commit slot says.
-type testimony struct {
+// commitSlot is what a commit slot says.
+type commitSlot struct {
 	store  uint64
 	n      uint64
 	timeMs uint64
 	log    uint64 // number of the newest log file
 }
 
-func (t testimony) encode() []byte {
+func (t commitSlot) encode() []byte {
 	b := append(make([]byte, 0, commitBytes), commitMagic...)
 	for _, v := range [...]uint64{t.store, t.n, t.timeMs, t.log} {
 		b = binary.BigEndian.AppendUint64(b, v)
@@ -51,14 +51,14 @@ func (t testimony) encode() []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseTestimony reports false for a slot that is torn, damaged or empty.
-func parseTestimony(b []byte) (testimony, bool) {
+// parseCommitSlot reports false for a slot that is torn, damaged or empty.
+func parseCommitSlot(b []byte) (commitSlot, bool) {
 	const sum = commitBytes - 4
 	if !bytes.HasPrefix(b, []byte(commitMagic)) ||
 		crc32.Checksum(b[:sum], castagnoli) != binary.BigEndian.Uint32(b[sum:]) {
-		return testimony{}, false
+		return commitSlot{}, false
 	}
-	return testimony{
+	return commitSlot{
 		store:  binary.BigEndian.Uint64(b[8:]),
 		n:      binary.BigEndian.Uint64(b[16:]),
 		timeMs: binary.BigEndian.Uint64(b[24:]),
@@ -71,15 +71,15 @@ type slots [witnessBytes]byte
 
 func (s *slots) slot(i int) []byte { return s[i*slotBytes : (i+1)*slotBytes] }
 
-// commit is the newest testimony of the two slots.
-func (s *slots) commit() (testimony, error) {
-	a, okA := parseTestimony(s.slot(0))
-	b, okB := parseTestimony(s.slot(1))
+// commit is the newest commitSlot of the two slots.
+func (s *slots) commit() (commitSlot, error) {
+	a, okA := parseCommitSlot(s.slot(0))
+	b, okB := parseCommitSlot(s.slot(1))
 	switch {
 	case !okA && !okB:
-		return testimony{}, errors.New("both commit slots of the witness file cannot be read")
+		return commitSlot{}, errors.New("both commit slots of the witness file cannot be read")
 	case okA && okB && a.store != b.store:
-		return testimony{}, errors.New("the witness file names two stores")
+		return commitSlot{}, errors.New("the witness file names two stores")
 	case !okA || okB && b.n > a.n:
 		return b, nil
 	}
@@ -117,8 +117,8 @@ func readWitness(fs vfs.FS, path string) (*slots, error) {
 // in place of any that is there.
 func createWitness(fs vfs.FS, dir, path string, id identity) error {
 	s := new(slots)
-	copy(s.slot(0), testimony{store: id.store}.encode())
-	copy(s.slot(1), testimony{store: id.store}.encode())
+	copy(s.slot(0), commitSlot{store: id.store}.encode())
+	copy(s.slot(1), commitSlot{store: id.store}.encode())
 	for _, i := range []int{2, 3} {
 		if err := (inventory{Identity: id.encode()}).encode(s.slot(i), id.store); err != nil {
 			return err
@@ -202,9 +202,9 @@ func openWitness(fs vfs.FS, path string, id uint64) (*witness, error) {
 	return w, nil
 }
 
-// commit testifies that the commits up to l are durable.
+// commit records that the commits up to l are durable.
 func (w *witness) commit(l last) error {
-	t := testimony{store: w.id, n: l.n, timeMs: l.timeMs, log: w.log.Load()}
+	t := commitSlot{store: w.id, n: l.n, timeMs: l.timeMs, log: w.log.Load()}
 	err := w.write(t.encode(), int64(w.next)*slotBytes)
 	w.next = 1 - w.next
 	return err

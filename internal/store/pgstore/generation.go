@@ -23,11 +23,11 @@ import (
 // first node that finds another timeline, or another system identifier, than the
 // database has written down raises the number. Two rules follow.
 //
-// Whoever knows a generation uses no lower one. An old primary that comes back
+// A node that knows a generation uses no lower one. An old primary that comes back
 // has the lower number, so each new connection to it is refused, and what the
 // old ones answer is not believed.
 //
-// Whoever comes to a higher generation compares what it knows with how far the
+// A node that comes to a higher generation compares what it knows with how far the
 // feeds had come when it began. A standby that lagged when it was promoted had
 // not come so far. By then the feeds may have gone on and be beyond that place,
 // with other commits, so their present positions alone tell nothing.
@@ -100,8 +100,8 @@ const (
 // sayAgain is how often the log says that a database is refused.
 const sayAgain = time.Minute
 
-// said is what a database and its server say.
-type said struct {
+// serverState is what a database and its server say.
+type serverState struct {
 	address        string // of the server
 	store, history uint64
 	db             int
@@ -111,14 +111,14 @@ type said struct {
 	timeline       uint32
 }
 
-// asked is what a connection leads to; nil: to a database that holds no store.
-func asked(ctx context.Context, c *pgconn.PgConn) (*said, error) {
+// readServerState is what a connection leads to; nil: to a database that holds no store.
+func readServerState(ctx context.Context, c *pgconn.PgConn) (*serverState, error) {
 	results, err := c.Exec(ctx, identitySQL+";"+serverSQL).ReadAll()
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
 		case e.Code == "42P01" || e.Code == "3F000":
 			return nil, nil
-		case len(results) > 0 && untold(e):
+		case len(results) > 0 && isUnsupported(e):
 			err = nil
 		}
 	}
@@ -127,7 +127,7 @@ func asked(ctx context.Context, c *pgconn.PgConn) (*said, error) {
 	}
 	var p numbers
 	r := results[0].Rows[0]
-	s := &said{address: c.Conn().RemoteAddr().String(), store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), refuted: string(r[7]), generation: &storepb.Generation{
+	s := &serverState{address: c.Conn().RemoteAddr().String(), store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), refuted: string(r[7]), generation: &storepb.Generation{
 		Number: p.signed(r[3]), Token: p.signed(r[4]), System: p.signed(r[5]), Timeline: uint32(p.signed(r[6])),
 	}}
 	if len(results) > 1 {
@@ -136,24 +136,24 @@ func asked(ctx context.Context, c *pgconn.PgConn) (*said, error) {
 	return s, p.err
 }
 
-// untold tells whether a server does not say which it is.
-func untold(e *pgconn.PgError) bool {
+// isUnsupported tells whether a server has no answer to serverSQL.
+func isUnsupported(e *pgconn.PgError) bool {
 	return e.Code == "42883" || e.Code == "42501" || e.Code == "0A000"
 }
 
 // server reads the answer to serverSQL.
-func (s *said) server(p *numbers, r *pgconn.Result) {
+func (s *serverState) server(p *numbers, r *pgconn.Result) {
 	if len(r.Rows) == 1 && len(r.Rows[0][1]) == 24 {
 		s.system, s.timeline = p.signed(r.Rows[0][0]), p.timeline(r.Rows[0][1])
 	}
 }
 
 // askServer is what a server says of itself.
-func askServer(ctx context.Context, c *pgconn.PgConn) (*said, error) {
-	var s said
+func askServer(ctx context.Context, c *pgconn.PgConn) (*serverState, error) {
+	var s serverState
 	var p numbers
 	results, err := c.Exec(ctx, serverSQL).ReadAll()
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && untold(e) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && isUnsupported(e) {
 		return &s, nil
 	}
 	if err == nil {
@@ -185,9 +185,9 @@ func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil || d.bare {
 		return err
 	}
-	s, err := asked(ctx, c)
+	s, err := readServerState(ctx, c)
 	for err == nil && s != nil {
-		if err = d.judgeSaid(s); err != nil {
+		if err = d.checkServerState(s); err != nil {
 			break
 		}
 		if b := d.base.Load(); d.known() == nil || b != nil && order(b.Generation, s.generation) == 0 && s.same() {
@@ -196,7 +196,7 @@ func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
 			return nil
 		}
 		if err = d.adopt(ctx, c, s); err == nil {
-			s, err = asked(ctx, c)
+			s, err = readServerState(ctx, c)
 		}
 	}
 	if err == nil && d.known() != nil {
@@ -206,14 +206,14 @@ func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
 }
 
 // same tells whether the server is the one that the generation is of.
-func (s *said) same() bool {
+func (s *serverState) same() bool {
 	return s.system == s.generation.System && s.timeline == s.generation.Timeline
 }
 
-// judgeSaid refuses what must not be used. A lower generation may be the wrong host only, also if
+// checkServerState refuses a server that must not be used. A lower generation may be the wrong host only, also if
 // it has the history from before a repair. Another store or history under the address is the end,
 // and so is one that lacks commits: what is in memory is of another past.
-func (d *database) judgeSaid(s *said) error {
+func (d *database) checkServerState(s *serverState) error {
 	info := d.known()
 	if info != nil && s.store != info.StoreID {
 		return d.isOther(s, info)
@@ -236,7 +236,7 @@ func (d *database) judgeSaid(s *said) error {
 }
 
 // isOther ends the store because a server holds another one than this process has opened.
-func (d *database) isOther(s *said, info *store.Info) error {
+func (d *database) isOther(s *serverState, info *store.Info) error {
 	p := &Problem{Code: "other_store",
 		What: fmt.Sprintf("%s, of database %s, holds database %d of store %x, history %x, and this node has opened database %d of store %x, history %x",
 			s.address, d.name, s.db+1, s.store, s.history, d.n+1, info.StoreID, info.HistoryID),
@@ -246,7 +246,7 @@ func (d *database) isOther(s *said, info *store.Info) error {
 }
 
 // judgeGeneration refuses a generation below the one that is known.
-func (d *database) judgeGeneration(s *said) error {
+func (d *database) judgeGeneration(s *serverState) error {
 	need := d.need.Load()
 	if order(s.generation, need) >= 0 {
 		return nil
@@ -267,7 +267,7 @@ func (d *database) judgeGeneration(s *said) error {
 // adopt makes the generation that a connection leads to the one that is used: it
 // begins one if the server is another than the database has written down, and
 // compares before anything is read of it.
-func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *said) error {
+func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *serverState) error {
 	select {
 	case d.adopting <- struct{}{}:
 		defer func() { <-d.adopting }()
@@ -349,7 +349,7 @@ func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) (
 
 // begin writes down the generation that a failover has begun. Of several nodes
 // one does; the others find it.
-func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *said, now []uint64) error {
+func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *serverState, now []uint64) error {
 	g := newGeneration(s.generation.Number+1, s)
 	forgetWarning(c)
 	if err := insertGeneration(ctx, c, g, now); err != nil {
@@ -364,7 +364,7 @@ func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *said, now []u
 }
 
 // newGeneration is one that begins on a server.
-func newGeneration(number uint64, on *said) *storepb.Generation {
+func newGeneration(number uint64, on *serverState) *storepb.Generation {
 	return &storepb.Generation{Number: number, Token: rand.Uint64(), System: on.system, Timeline: on.timeline}
 }
 
@@ -403,18 +403,18 @@ func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *
 }
 
 // lower are the feeds of this database that have not come as far as is known.
-func (d *database) lower(known []im.Pos, next []uint64) (list []lacking) {
+func (d *database) lower(known []im.Pos, next []uint64) (list []missingCommits) {
 	at := d.seen.at.Load()
 	for f, n := range next {
 		if at != nil && f < len(at) && at[f] == d.n && n > 0 && uint64(known[f]) > n-1 {
-			list = append(list, lacking{store.Feed(f), known[f], im.Pos(n - 1)})
+			list = append(list, missingCommits{store.Feed(f), known[f], im.Pos(n - 1)})
 		}
 	}
 	return list
 }
 
 // describe lists feeds with what they lack, the first ones.
-func describe(feeds []lacking) string {
+func describe(feeds []missingCommits) string {
 	const most = 8
 	missing := im.Pos(0)
 	list := make([]string, 0, most+1)

@@ -160,7 +160,7 @@ func TestStandbyThatLaggedIsNotServed(t *testing.T) {
 		t.Errorf("last row is %d, want 4", h)
 	}
 	f.add(t, st, 1)
-	if p, ok := errors.AsType[*Problem](st.dbs[0].judgeSaid(&said{store: st.Info().StoreID + 1})); !ok || p.Code != "other_store" || st.Writable() == nil {
+	if p, ok := errors.AsType[*Problem](st.dbs[0].checkServerState(&serverState{store: st.Info().StoreID + 1})); !ok || p.Code != "other_store" || st.Writable() == nil {
 		t.Errorf("a server with another store: %v", p)
 	}
 }

@@ -33,9 +33,9 @@ func readMark(path string) (*mark, error) {
 	})
 }
 
-// recollect takes a mark before the databases are connected to: what is of a
+// loadMark reads the mark before the databases are connected to: what is of a
 // lower generation is refused.
-func (s *Store) recollect() (*mark, error) {
+func (s *Store) loadMark() (*mark, error) {
 	if s.o.Mark == "" {
 		return nil, nil
 	}
@@ -55,10 +55,10 @@ func (s *Store) recollect() (*mark, error) {
 	return m, nil
 }
 
-// holdAgainst compares what a mark says with the databases, before anybody reads
+// compareMark compares what a mark says with the databases, before anybody reads
 // of them. A history that was renewed since has a higher generation, and nothing
 // of the former one to be compared.
-func (s *Store) holdAgainst(ctx context.Context, m *mark) error {
+func (s *Store) compareMark(ctx context.Context, m *mark) error {
 	if m == nil || m.History != hexID(s.Info().HistoryID) {
 		return nil
 	}

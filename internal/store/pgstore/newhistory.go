@@ -66,11 +66,11 @@ func Renew(ctx context.Context, o Options) (*Renewed, error) {
 // renew begins a history in a database, and a generation with a number above known. A
 // PostgreSQL server that has a former generation is refused from then on.
 func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uint64) error {
-	said, err := asked(ctx, c.PgConn())
+	state, err := readServerState(ctx, c.PgConn())
 	if err != nil {
 		return err
 	}
-	if said == nil {
+	if state == nil {
 		return fmt.Errorf("it says not what it is: %w", store.ErrCorrupt)
 	}
 	next, err := d.positions(ctx, c.PgConn())
@@ -90,14 +90,14 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 			return err
 		}
 	}
-	if err := insertGeneration(ctx, c.PgConn(), newGeneration(max(said.generation.Number, known)+1, said), next); err != nil {
+	if err := insertGeneration(ctx, c.PgConn(), newGeneration(max(state.generation.Number, known)+1, state), next); err != nil {
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	if said.refuted != "" {
-		r.Proofs = append(r.Proofs, fmt.Sprintf("database %d: %s", d.n+1, said.refuted))
+	if state.refuted != "" {
+		r.Proofs = append(r.Proofs, fmt.Sprintf("database %d: %s", d.n+1, state.refuted))
 	}
 	return nil
 }

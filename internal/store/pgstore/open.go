@@ -34,7 +34,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		s.dbs = append(s.dbs, d)
 	}
-	m, err := s.recollect()
+	m, err := s.loadMark()
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
@@ -61,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 	}
 	if err = s.readPlacement(ctx); err == nil {
-		err = s.holdAgainst(ctx, m)
+		err = s.compareMark(ctx, m)
 	}
 	if err != nil {
 		for _, d := range s.dbs {
@@ -239,7 +239,7 @@ func (d *database) born(first *identity) *identity {
 
 // write makes the identity, and spreads the partitions over the databases that
 // a store is born with. One that is added later holds none until they move.
-func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *said) error {
+func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *serverState) error {
 	i := &id.info
 	_, err := tx.Exec(ctx, `INSERT INTO petrel.store VALUES (1, $1, $2, $3, $4, $5)`,
 		int64(i.StoreID), int64(i.HistoryID), i.Secret[:], id.partitions, id.db)

@@ -131,7 +131,7 @@ func TestKillsLoseNothingAcked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	server := pgtest.Own(t, pgtest.Options{})
 	o := Options{DSNs: []string{server.New(t)}}
-	told := storetest.NewTold()
+	told := storetest.NewWorkload()
 	st := mustOpen(t, o)
 	if f, err := told.Promise().Check(t.Context(), st); err != nil {
 		t.Fatal(err)

@@ -88,8 +88,8 @@ func (o *outage) fail(err error) {
 	o.end()
 }
 
-// halt has nothing more asked of the databases or told of them, and is true for
-// the first reason. The process goes on until end.
+// halt ends all reads and writes, and is true for the first reason. The process goes on
+// until end.
 func (o *outage) halt(err error) bool {
 	err = fmt.Errorf("%w: %w", store.ErrFailed, err)
 	if !o.why.CompareAndSwap(nil, &err) {

@@ -15,7 +15,7 @@ import (
 )
 
 // seen is how far each feed is known to have come: the highest commit that is
-// durable, of this process and of what others told.
+// durable, of this process and of what other nodes have sent.
 type seen struct {
 	pos [im.Partitions]atomic.Uint64
 	at  *atomic.Pointer[placement] // which database a feed is in; nil in it: not known yet
@@ -41,8 +41,8 @@ func (s *seen) all() []im.Pos {
 	return all
 }
 
-// lacking is a feed that has not come as far as is known.
-type lacking struct {
+// missingCommits is a feed that has not come as far as is known.
+type missingCommits struct {
 	feed         store.Feed
 	known, found im.Pos
 }
@@ -52,14 +52,14 @@ func (d *database) check(f store.Feed, before, found im.Pos) error {
 	if found >= before {
 		return nil
 	}
-	return d.lack([]lacking{{f, before, found}})
+	return d.lack([]missingCommits{{f, before, found}})
 }
 
 // refuteTime is how long the end of a store waits for its note in the databases.
 const refuteTime = 3 * time.Second
 
 // lack ends the store: commits that were acked are missing.
-func (d *database) lack(feeds []lacking) error {
+func (d *database) lack(feeds []missingCommits) error {
 	proof := describe(feeds)
 	if !d.out.halt(fmt.Errorf("%w: %w", store.ErrRewound, d.rewound(proof))) {
 		return d.out.err()
@@ -82,7 +82,7 @@ func (d *database) refute(ctx context.Context, proof string) error {
 		if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil {
 			return err
 		}
-		s, err := asked(ctx, c)
+		s, err := readServerState(ctx, c)
 		if err == nil && (s == nil || order(s.generation, d.need.Load()) < 0) {
 			err = errBehind
 		}
@@ -100,7 +100,7 @@ func (d *database) refute(ctx context.Context, proof string) error {
 	return err
 }
 
-// rewound is what the operator is told of a database that is an earlier state.
+// rewound is the problem of a database that is an earlier state.
 func (d *database) rewound(proof string) *Problem {
 	return &Problem{Code: "rewound", What: fmt.Sprintf("database %s has gone back to an earlier state: %s", d.name, proof),
 		Fix: "if a server has the newest state still, make that one the primary again; else stop all nodes and run petrel repair, which draws a new history id"}
@@ -153,7 +153,7 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 	if len(m.GetGenerations()) != len(s.dbs) || at == nil {
 		return // of another configuration
 	}
-	lost := make([][]lacking, len(s.dbs))
+	lost := make([][]missingCommits, len(s.dbs))
 	for n, d := range s.dbs {
 		g := m.Generations[n]
 		if g.GetNumber() > 0 && order(d.need.Load(), g) < 0 {
@@ -174,7 +174,7 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 			s.seen.raise(store.Feed(f), im.Pos(pos))
 		default:
 			if had, ok := b.stands(f); ok && had < im.Pos(pos) {
-				lost[at[f]] = append(lost[at[f]], lacking{store.Feed(f), im.Pos(pos), had})
+				lost[at[f]] = append(lost[at[f]], missingCommits{store.Feed(f), im.Pos(pos), had})
 			}
 		}
 	}

@@ -46,13 +46,13 @@ func (p place) String() string {
 }
 
 // model is the state after the first k steps.
-func (t *Told) model(k int) *state {
+func (t *Workload) model(k int) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.modelLocked(k)
 }
 
-func (t *Told) modelLocked(k int) *state {
+func (t *Workload) modelLocked(k int) *state {
 	m := &state{holds: map[place]string{}, first: map[im.Key]im.Seq{}, next: map[im.Key]im.Seq{}}
 	for _, c := range t.convs {
 		m.first[c], m.next[c] = 1, 1

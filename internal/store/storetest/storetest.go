@@ -1,6 +1,6 @@
 // Package storetest decides whether an implementation of package store is one.
-// Run is the suite for a store that nothing happens to; Load and Told are for
-// suites that crash it and compare it with what it had promised.
+// Run is the suite for a store that nothing happens to. Workload is for suites that crash
+// a store and compare it with what was acked.
 package storetest
 
 import (

@@ -15,10 +15,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Told is what the users of a store were told, over all its lives: the commits
-// that one writer tried, how many of them were acked, and what readers saw. It
+// Workload is one writer with its readers over all lives of a store: the commits
+// that it tried, how many of them were acked, and what the readers saw. It
 // is filled by Drive and compared with a store by Promise.Check.
-type Told struct {
+type Workload struct {
 	convs []im.Key
 
 	mu    sync.Mutex // tier 0; guards the fields below
@@ -41,9 +41,9 @@ type step struct {
 	trim  im.Pos
 }
 
-// NewTold has promised nothing.
-func NewTold() *Told {
-	t := &Told{
+// NewWorkload has tried nothing.
+func NewWorkload() *Workload {
+	t := &Workload{
 		heads: map[im.Key]im.Seq{}, first: map[im.Key]im.Seq{}, saw: map[im.Key]map[im.Seq]uint64{},
 	}
 	for i := range byte(5) {
@@ -55,7 +55,7 @@ func NewTold() *Told {
 }
 
 // partition is that of all conversations of t.
-func (t *Told) partition() im.Partition { return im.PartitionOf(t.convs[0].Conv) }
+func (t *Workload) partition() im.Partition { return im.PartitionOf(t.convs[0].Conv) }
 
 // macOf is what a rewrite of a row keeps; 0 if the row cannot be read.
 func macOf(row []byte) uint64 {
@@ -67,7 +67,7 @@ func macOf(row []byte) uint64 {
 }
 
 // Acked is the number of commits that were acked to the writer.
-func (t *Told) Acked() int {
+func (t *Workload) Acked() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.acked
@@ -76,7 +76,7 @@ func (t *Told) Acked() int {
 // Drive writes n commits to st while a second writer and a reader use it as
 // well, and returns when all are answered or st has failed. The store must be
 // the one that t is about, as Check left it.
-func (t *Told) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n int) error {
+func (t *Workload) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n int) error {
 	f := st.FeedOf(t.partition())
 	epoch, pos, err := st.Takeover(ctx, f, holder)
 	if err != nil {
@@ -97,7 +97,7 @@ func (t *Told) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n int)
 
 // driver is the writer of one life.
 type driver struct {
-	t     *Told
+	t     *Workload
 	st    store.Store
 	rng   *rand.Rand
 	feed  store.Feed
@@ -159,7 +159,7 @@ func (d *driver) run(ctx context.Context, n int) error {
 }
 
 // ack publishes the heads of the step at place.
-func (t *Told) ack(place int) {
+func (t *Workload) ack(place int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.acked = max(t.acked, place)
@@ -226,7 +226,7 @@ func (d *driver) batch() *store.Batch {
 	if heads[c] == 0 {
 		heads[c] = d.model.next[c] - 1
 	}
-	head := uint64(heads[c]) // what is told of a conversation is not above its head
+	head := uint64(heads[c]) // nothing points above the head of a conversation
 	switch d.rng.IntN(8) {
 	case 0:
 		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: &storepb.Conversation{Kind: 2, CreatedMs: d.rng.Uint64() >> 20}})
@@ -265,7 +265,7 @@ func (d *driver) bytes(n int) []byte {
 }
 
 // tick raises a counter as fast as it is acked.
-func (t *Told) tick(ctx context.Context, st store.Store, stop *atomic.Bool) error {
+func (t *Workload) tick(ctx context.Context, st store.Store, stop *atomic.Bool) error {
 	for !stop.Load() {
 		t.mu.Lock()
 		t.ticks[1]++
@@ -282,8 +282,8 @@ func (t *Told) tick(ctx context.Context, st store.Store, stop *atomic.Bool) erro
 	return nil
 }
 
-// read reads up to the published heads, which is all that readers are told.
-func (t *Told) read(ctx context.Context, st store.Store, rng *rand.Rand, stop *atomic.Bool) error {
+// read reads up to the published heads.
+func (t *Workload) read(ctx context.Context, st store.Store, rng *rand.Rand, stop *atomic.Bool) error {
 	for !stop.Load() {
 		c := t.convs[rng.IntN(len(t.convs))]
 		t.mu.Lock()
@@ -313,9 +313,9 @@ func (t *Told) read(ctx context.Context, st store.Store, rng *rand.Rand, stop *a
 	return nil
 }
 
-// Promise is what had been told at one moment.
+// Promise is what was acked at one moment.
 type Promise struct {
-	t     *Told
+	t     *Workload
 	acked int
 	ticks uint64
 	saw   map[im.Key]map[im.Seq]uint64
@@ -323,8 +323,8 @@ type Promise struct {
 	born  bool
 }
 
-// Promise is what has been told so far. A crash after it must keep it.
-func (t *Told) Promise() Promise {
+// Promise is what has been acked so far. A crash after it must keep it.
+func (t *Workload) Promise() Promise {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := Promise{t: t, acked: t.acked, ticks: t.ticks[0], saw: map[im.Key]map[im.Seq]uint64{}, info: t.info, born: t.born}
@@ -439,7 +439,7 @@ func (p Promise) seen(ctx context.Context, st store.Store, k int) error {
 
 // Adopt makes what Check found the history of the store: the next
 // life goes on from there.
-func (t *Told) Adopt(st store.Store, f Found) {
+func (t *Workload) Adopt(st store.Store, f Found) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.steps = t.steps[:f.Steps:f.Steps]
