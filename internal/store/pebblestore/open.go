@@ -463,10 +463,7 @@ func create(o Options, p place) error {
 		err = e
 	}
 	if err == nil {
-		err = p.fs.Rename(p.birth, p.db)
-	}
-	if err == nil {
-		err = syncDir(p.fs, p.dir)
+		err = p.rename(p.birth, p.db)
 	}
 	if err != nil {
 		return wrap(err)

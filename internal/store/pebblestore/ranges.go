@@ -184,14 +184,10 @@ func (s *Store) refuse(r *damagedRange) error {
 func (p place) writeRanges(all damagedRanges) error {
 	b := all.encode()
 	sum := sha256.Sum256(b)
-	err := writeSynced(p.fs, p.ranges+".new", append(sum[:], b...))
-	if err == nil {
-		err = p.fs.Rename(p.ranges+".new", p.ranges)
+	if err := writeSynced(p.fs, p.ranges+".new", append(sum[:], b...)); err != nil {
+		return err
 	}
-	if err == nil {
-		err = syncDir(p.fs, p.dir)
-	}
-	return err
+	return p.rename(p.ranges+".new", p.ranges)
 }
 
 // readRanges reads the file of damaged ranges; there are none if it is missing. A damaged
@@ -211,6 +207,14 @@ func (p place) readRanges() (damagedRanges, error) {
 		return nil, nil
 	}
 	return all, err
+}
+
+// rename renames a file of the data folder, durably.
+func (p place) rename(from, to string) error {
+	if err := p.fs.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDir(p.fs, p.dir)
 }
 
 // removeFile removes a file of the data folder, if it is there, durably.

@@ -431,10 +431,7 @@ func (p place) finish(o Options, r *Report) error {
 		err = e
 	}
 	if err == nil {
-		err = p.fs.Rename(fresh, p.witness)
-	}
-	if err == nil {
-		err = syncDir(p.fs, p.dir)
+		err = p.rename(fresh, p.witness)
 	}
 	if err == nil {
 		err = p.removeFile(p.repairing)

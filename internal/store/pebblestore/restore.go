@@ -112,10 +112,7 @@ func restore(ctx context.Context, o Options, p place, from string, m *Manifest, 
 	if err := q.finish(o, &out.Report); err != nil {
 		return out, err
 	}
-	if err := p.fs.Rename(q.db, p.db); err != nil {
-		return out, err
-	}
-	return out, syncDir(p.fs, p.dir)
+	return out, p.rename(q.db, p.db)
 }
 
 // empty removes what an unfinished restore has left. The folder itself stays, and the next
