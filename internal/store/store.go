@@ -33,7 +33,7 @@ var (
 	ErrUnknown = errors.New("outcome of commit unknown") // of an append: only a Takeover of its feed settles it
 	ErrCorrupt = errors.New("stored data is damaged")
 	ErrTrimmed = errors.New("feed is trimmed")                         // from ScanFeed: the commits are no longer kept
-	ErrRewound = errors.New("store has gone back to an earlier state") // it holds less than clients were told; comes with ErrFailed
+	ErrRewound = errors.New("store has gone back to an earlier state") // it holds less than was acked; comes with ErrFailed
 	ErrFailed  = errors.New("store has failed")                        // a write or sync error came before: outcome unknown, nothing more is served
 )
 
@@ -56,7 +56,7 @@ type Store interface {
 	// which ends every earlier writer, and returns it with the position of the
 	// last durable commit, which it does not move. holder names the writer: a
 	// random number of this process start. A takeover waits for a commit that
-	// is under way, so what it returns is final: whoever got ErrUnknown takes
+	// is under way, so what it returns is final: a writer that got ErrUnknown takes
 	// the feed over from itself and reads again. On an error the epoch may
 	// have been raised.
 	Takeover(ctx context.Context, f Feed, holder uint64) (im.Epoch, im.Pos, error)
@@ -174,7 +174,7 @@ type Store interface {
 	Failed() <-chan struct{}
 
 	// Refute ends the store for good: proof has come from outside that it holds
-	// less than it told others, because it was put back to an earlier state.
+	// less than it has acked, because it was put back to an earlier state.
 	// Failed is closed when it returns, the error is ErrRewound, and on every node
 	// the store is refused until it has a new history id. proof is for the
 	// operator, and says who saw what.

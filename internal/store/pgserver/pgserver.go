@@ -42,7 +42,7 @@ type Options struct {
 	Settings map[string]string
 
 	// Host is an address of this machine on which the server listens as well;
-	// whoever comes from its /24 needs no password either. Empty: none.
+	// clients in its /24 need no password either. Empty: none.
 	Host string
 
 	// Dir is where the temporary folder is made; empty: in memory, if the server does
@@ -50,8 +50,8 @@ type Options struct {
 	Dir string
 }
 
-// Server is one PostgreSQL. Its superuser is petrel, and whoever comes by
-// loopback needs no password, except a user named locked.
+// Server is one PostgreSQL. Its superuser is petrel. Clients on loopback
+// need no password, except a user named locked.
 type Server struct {
 	Port int
 
@@ -174,8 +174,8 @@ func version(dir string) int {
 	return 0
 }
 
-// account is who runs the server: PostgreSQL refuses root. nil: whoever runs
-// the program.
+// account is the user that runs the server, since PostgreSQL refuses root; nil: the user
+// of this process.
 func account() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

@@ -17,9 +17,9 @@ const joinedReads = 2
 // joinedKeys is how many keys one statement looks up at most.
 const joinedKeys = 256
 
-// lookup reads single values by their keys. Those who ask while statements are
+// lookup reads single values by their keys. Lookups that come while statements are
 // under way share the next one: a sync of a user with 1,000 conversations asks for
-// 2,000 cursors, many at a time. Who asks alone does not wait. A statement always
+// 2,000 cursors, many at a time. A lookup that comes alone does not wait. A statement always
 // begins after the questions that it answers.
 type lookup[K any] struct {
 	read  func(ctx context.Context, keys []K) ([][]byte, error) // nil elements: there is none
@@ -30,7 +30,7 @@ type lookup[K any] struct {
 	waiting []*question[K] // that no statement answers yet; bounded by those who ask
 }
 
-// question is who waits for the value of a key.
+// question is a caller that waits for the value of a key.
 type question[K any] struct {
 	key   K
 	done  chan struct{} // closed when the fields below are set

@@ -130,7 +130,7 @@ func (d *database) unused(ctx context.Context, first *identity) (id *identity, e
 		if err := id.check(first, d.n); err != nil {
 			return err
 		}
-		for end := time.Now().Add(leaveTime); ; { // who has just left is there a moment longer
+		for end := time.Now().Add(leaveTime); ; { // a connection that was closed is listed a moment longer
 			var users int
 			err := c.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'petrel' AND pid <> pg_backend_pid()`).Scan(&users)
 			if err != nil || users == 0 {

@@ -11,7 +11,7 @@ const (
 // pace decides when a group of batches waits for others. A statement with one
 // batch costs the node and the database almost as much as one with ten, so at a
 // few thousand sends a second a database that is asked at once is busy with
-// statements of one row. Whoever comes when nothing has come for a while, or
+// statements of one row. A batch that comes after a while without any, or
 // always alone, does not wait.
 type pace struct {
 	last  time.Time // when the last statement began

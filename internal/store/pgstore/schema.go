@@ -112,7 +112,7 @@ func (t partTable) definition() string {
 	return strings.Join(names, ", ")
 }
 
-// lockRow makes the row that whoever changes the schema holds. There is one
+// lockRow makes the row that a migration locks. There is one
 // migration at a time: others wait for the row, and find nothing left to do.
 func lockRow(level int) []string {
 	return []string{

@@ -74,8 +74,8 @@ func (d *database) lack(feeds []missingCommits) error {
 }
 
 // refute notes in the database that it is an earlier state of the store. From then on it takes
-// nothing from anybody, until the history has another id. Whoever holds a row of petrel.part
-// meanwhile is waited for, and refused afterwards.
+// nothing from anybody, until the history has another id. It waits for a
+// transaction that holds a row of petrel.part; what that writer does next is refused.
 func (d *database) refute(ctx context.Context, proof string) error {
 	conf := d.conf.ConnConfig.Config.Copy()
 	conf.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {

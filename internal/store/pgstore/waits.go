@@ -50,7 +50,7 @@ func (w *waits) run(ctx context.Context) {
 	}
 }
 
-// ask is what the session waits for; nil: it cannot be told, or nothing that lasts.
+// ask is what the session waits for; nil: it is not known, or ends soon.
 func (w *waits) ask(ctx context.Context) *Problem {
 	conf := w.d.conf.ConnConfig.Copy()
 	conf.ValidateConnect = nil // which reads tables that may be locked
