@@ -107,34 +107,30 @@ func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte
 // marksBelow returns keys of marks of a kind, from a key on, whose seqs are below a seq, and
 // where to go on. It looks at dropChunk of them.
 func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
-	if err := s.enter(); err != nil {
-		return nil, nil, err
-	}
-	defer s.leave()
 	upper := markKey(c, k, below, "")
 	if k.ByName() {
 		upper = after(kindOfMarks(c, k)) // the seqs of each name begin anew
 	}
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer it.Close()
 	seen := 0
-	for ok := it.First(); ok; ok = it.Next() {
+	err = s.readRange(from, upper, func(key, _ []byte) (bool, error) {
 		if seen == dropChunk {
-			return keys, bytes.Clone(it.Key()), nil
+			next = bytes.Clone(key)
+			return false, nil
 		}
 		seen++
-		q, err := markSeq(it.Key(), k)
-		if err != nil {
-			return nil, nil, err
+		q, err := markSeq(key, k)
+		if err == nil && q < below {
+			keys = append(keys, bytes.Clone(key))
 		}
-		if q < below {
-			keys = append(keys, bytes.Clone(it.Key()))
-		}
-	}
-	return keys, nil, it.Error()
+		return err == nil, err
+	})
+	return keys, next, err
+}
+
+// readRange is scan between enter and leave.
+func (s *Store) readRange(lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
+	ctx := context.Background()
+	return s.read(ctx, func() error { return s.scan(ctx, lower, upper, fn) })
 }
 
 // kindOfMarks is what the keys of the marks of a kind begin with.
@@ -144,36 +140,29 @@ func kindOfMarks(c im.Key, k store.MarkKind) []byte { return append(convKey(kind
 // a seq, and where to go on; nil: they are all. If one seq of a hash stays, all of it stay:
 // their slots are counted.
 func (s *Store) dedupeBelow(c im.Key, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
-	if err := s.enter(); err != nil {
-		return nil, nil, err
-	}
-	defer s.leave()
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(convKey(kindDedupe, c))})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer it.Close()
 	var group [][]byte // the keys of one hash
 	stays := false
 	seen := 0
-	for ok := it.First(); ok; ok = it.Next() {
-		if k := it.Key(); len(group) > 0 && !bytes.Equal(k[:dedupeKeyLen-1], group[0][:dedupeKeyLen-1]) {
+	err = s.readRange(from, after(convKey(kindDedupe, c)), func(k, v []byte) (bool, error) {
+		if len(group) > 0 && !bytes.Equal(k[:dedupeKeyLen-1], group[0][:dedupeKeyLen-1]) {
 			if !stays {
 				keys = append(keys, group...)
 			}
 			if group, stays = nil, false; seen >= dropChunk {
-				return keys, bytes.Clone(k), nil
+				next = bytes.Clone(k)
+				return false, nil
 			}
 		}
-		seq, n := binary.Uvarint(it.Value())
+		seq, n := binary.Uvarint(v)
 		seen++
 		stays = stays || n <= 0 || im.Seq(seq) >= below
-		group = append(group, bytes.Clone(it.Key()))
-	}
+		group = append(group, bytes.Clone(k))
+		return true, nil
+	})
 	if !stays {
 		keys = append(keys, group...)
 	}
-	return keys, nil, it.Error()
+	return keys, next, err
 }
 
 // TrimFeed implements store.Store.
