@@ -97,6 +97,10 @@ func (g *guard) List(dir string) ([]string, error) {
 	return slices.DeleteFunc(names, isOptions), err
 }
 
+func isTable(base string) bool {
+	return strings.HasSuffix(base, ".sst") || strings.HasSuffix(base, ".blob")
+}
+
 func isOptions(base string) bool { return strings.HasPrefix(base, "OPTIONS-") }
 
 // dropOptions removes the files of options before Pebble writes a new one.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 
 	cerrors "github.com/cockroachdb/errors"
@@ -42,10 +41,6 @@ func liveTables(db *pebble.DB) ([]table, error) {
 		}
 	}
 	return all, nil
-}
-
-func isTable(base string) bool {
-	return strings.HasSuffix(base, ".sst") || strings.HasSuffix(base, ".blob")
 }
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d.sst", number) }
