@@ -111,7 +111,7 @@ func serverVectors() []vector {
 			{Conv: team, Seq: 5, From: "carol", ClientMsgId: "c5", TimeMs: noon + 5, Counted: 3, Body: &pb.Message_Text{Text: ""}},
 			{Conv: team, Seq: 6, From: "carol", ClientMsgId: "c6", TimeMs: noon + 6, Counted: 4, Body: &pb.Message_Data{Data: []byte{}}},
 			{Conv: team, Seq: 7, From: "carol", ClientMsgId: "c7", TimeMs: noon + 7, Counted: 4, Body: &pb.Message_Edit{Edit: &pb.Edit{Target: 6, Body: &pb.Edit_Text{Text: ""}}}},
-			{Conv: team, Seq: 8, ClientMsgId: "f8", TimeMs: noon + 8, Counted: 4, Body: &pb.Message_Profile{Profile: &pb.Profile{Title: "team", Frozen: proto.Bool(false)}}},
+			{Conv: team, Seq: 8, ClientMsgId: "f8", TimeMs: noon + 8, Counted: 4, Body: &pb.Message_Group{Group: &pb.GroupChange{Title: "team", Frozen: proto.Bool(false)}}},
 		}}}}},
 		{"14-server-lagged", &pb.ServerFrame{Body: &pb.ServerFrame_Lagged{Lagged: &pb.Lagged{}}}},
 		{"53-server-large", &pb.ServerFrame{Body: &pb.ServerFrame_Large{Large: &pb.Large{Bytes: 49310}}}},

@@ -156,8 +156,8 @@ func content(m *petrelv1.Message) string {
 		return related(m.Rel) + fmt.Sprintf("(%d bytes of %s)", len(b.Data), m.Type)
 	case *petrelv1.Message_Members:
 		return members(b.Members)
-	case *petrelv1.Message_Profile:
-		return fmt.Sprintf("title %q", b.Profile.Title)
+	case *petrelv1.Message_Group:
+		return fmt.Sprintf("title %q", b.Group.Title)
 	case *petrelv1.Message_Edit:
 		switch e := b.Edit.Body.(type) {
 		case *petrelv1.Edit_Text:

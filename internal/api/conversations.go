@@ -126,7 +126,7 @@ func (s *Server) AdminRenameGroup(ctx context.Context, key im.Key, r *petrelv1.A
 	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
 		return nil, err
 	}
-	return s.change(ctx, key, "", r.RequestId, &petrelv1.Message{Body: profile(r.Title)})
+	return s.change(ctx, key, "", r.RequestId, &petrelv1.Message{Body: newTitle(r.Title)})
 }
 
 // AdminDissolveGroup ends a group, for the operator.

@@ -77,5 +77,5 @@ func (s *Server) AdminGetConversation(ctx context.Context, key im.Key, _ *petrel
 // FreezeConversation lets nobody write into a group, or lets them again. Spec: P-8.12.
 func (s *Server) FreezeConversation(ctx context.Context, key im.Key, r *petrelv1.FreezeConversationRequest) (*petrelv1.ChangeResponse, error) {
 	changed(ctx, "frozen", yesNo(!r.Frozen), yesNo(r.Frozen))
-	return s.change(ctx, key, "", r.RequestId, &petrelv1.Message{Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Frozen: &r.Frozen}}})
+	return s.change(ctx, key, "", r.RequestId, &petrelv1.Message{Body: &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Frozen: &r.Frozen}}})
 }

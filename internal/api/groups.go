@@ -82,7 +82,7 @@ func (s *Server) RenameGroup(ctx context.Context, r *petrelv1.RenameGroupRequest
 	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
 		return nil, err
 	}
-	return s.userChange(ctx, r.Conv, r.RequestId, &petrelv1.Message{Body: profile(r.Title)})
+	return s.userChange(ctx, r.Conv, r.RequestId, &petrelv1.Message{Body: newTitle(r.Title)})
 }
 
 // AddMembers adds members to a group.
@@ -190,8 +190,8 @@ func membership(ch *petrelv1.MemberChange) *petrelv1.Message {
 	return &petrelv1.Message{Body: &petrelv1.Message_Members{Members: ch}}
 }
 
-func profile(title string) *petrelv1.Message_Profile {
-	return &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: title}}
+func newTitle(title string) *petrelv1.Message_Group {
+	return &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: title}}
 }
 
 func tooManyUsers() error {

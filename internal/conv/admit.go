@@ -53,8 +53,8 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Members:
 		return a.changeMembers(c, s, body.Members)
-	case *petrelv1.Message_Profile:
-		return a.changeProfile(c, from, body.Profile)
+	case *petrelv1.Message_Group:
+		return a.changeGroup(c, from, body.Group)
 	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
 		return in, a.rewriter.admit(c, s)
 	case *petrelv1.Message_Inbox:
@@ -265,8 +265,9 @@ func (m *Members) allowLeave(from im.User, left []string) error {
 	return nil
 }
 
-// changeProfile admits a new title, which the conversation's record keeps.
-func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
+// changeGroup admits a new title, or a freeze or thaw by the operator. The conversation's
+// record keeps it.
+func (a *admission) changeGroup(c *conv, from im.User, p *petrelv1.GroupChange) (*info, error) {
 	in := c.log.info
 	may := in.policy(c.key.Conv)
 	if p.GetFrozen() != in.record.Frozen && p.Frozen != nil && from == "" && may.Members && !in.record.Dissolved {

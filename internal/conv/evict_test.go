@@ -196,7 +196,7 @@ func TestConversationKeepsNothingOfAFrame(t *testing.T) {
 			key := w.Group("alice")
 			w.MustSend(convtest.Entry(key, "add", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: user}}}))
 			s := convtest.Entry(key, "title", nil)
-			s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: title}}
+			s.Entry.Body = &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: title}}
 			w.MustSend(s)
 		}
 		first()

@@ -51,7 +51,7 @@ func by(u im.User, s *conv.Send) *conv.Send {
 func rename(key im.Key, k, title string) *conv.Send {
 	s := &conv.Send{Conv: key, Keyed: true}
 	s.Entry.ClientMsgId = k
-	s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: title}}
+	s.Entry.Body = &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: title}}
 	return s
 }
 
@@ -295,7 +295,7 @@ func TestTitleIsRenamedWithItsEntry(t *testing.T) {
 			return st.Title
 		}
 		q := w.MustSend(by("adam", rename(key, "1", "boat")))
-		if got := w.at(key, q).GetProfile().GetTitle(); got != "boat" || title() != "boat" {
+		if got := w.at(key, q).GetGroup().GetTitle(); got != "boat" || title() != "boat" {
 			t.Errorf("the entry says %q, the conversation %q", got, title())
 		}
 		convtest.WantCode(t, w.Send(by("olga", rename(key, "2", "boat"))), im.CodeInvalid)

@@ -285,7 +285,7 @@ func (w *world) group(name string, users ...string) im.Key {
 // say sends a text.
 func (w *world) rename(key im.Key, title string) im.Seq {
 	s := w.entry(key, nil)
-	s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: title}}
+	s.Entry.Body = &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: title}}
 	return w.mustSend(s)
 }
 
@@ -634,7 +634,7 @@ func TestF10SyncNamesWhereSomethingWasRecalled(t *testing.T) {
 		}
 		s = &conv.Send{Conv: other, Keyed: true}
 		s.Entry.ClientMsgId = w.id()
-		s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "renamed"}}
+		s.Entry.Body = &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: "renamed"}}
 		w.mustSend(s)
 		w.settle()
 		states, _ = w.all("bob", token)

@@ -252,9 +252,9 @@ func (w *jsonWriter) writeMessage(m *petrelv1.Message) {
 		case *petrelv1.Message_Members:
 			w.key(`"members":`)
 			w.writeMemberChange(v.Members)
-		case *petrelv1.Message_Profile:
-			w.key(`"profile":`)
-			w.writeProfile(v.Profile)
+		case *petrelv1.Message_Group:
+			w.key(`"group":`)
+			w.writeGroupChange(v.Group)
 		case *petrelv1.Message_Inbox:
 			w.key(`"inbox":`)
 			w.writeInboxEntry(v.Inbox)
@@ -461,7 +461,7 @@ func (w *jsonWriter) writeMemberRef(m *petrelv1.MemberRef) {
 	w.close('}')
 }
 
-func (w *jsonWriter) writeProfile(m *petrelv1.Profile) {
+func (w *jsonWriter) writeGroupChange(m *petrelv1.GroupChange) {
 	w.open('{')
 	if m != nil {
 		if m.Title != "" {

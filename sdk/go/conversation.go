@@ -254,7 +254,7 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 	c.keep(m)
 	c.fold(v, m)
 	c.mention(v, m)
-	if p := m.GetProfile(); p != nil {
+	if p := m.GetGroup(); p != nil {
 		v.retitle(m.Seq, p.Title)
 		c.changed.List = true
 	}

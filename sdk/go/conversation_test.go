@@ -96,7 +96,7 @@ func TestAnOlderSyncBringsNoOldTitleBack(t *testing.T) {
 		s.sessions[0].write(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Lagged{Lagged: &petrelv1.Lagged{}}})
 		synctest.Wait()
 		v.title = "ship"
-		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "ship"}}})
+		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: "ship"}}})
 		synctest.Wait()
 		late()
 		synctest.Wait()
@@ -261,7 +261,7 @@ func TestUnreadCountsOthersBehindTheReadCursor(t *testing.T) {
 		settled(t, sendText(t, c, "g1", "mine"))
 		expect(t, "after an own message", unread(), 6)
 		s.post("g1", text("carol", "x"))
-		s.post("g1", &petrelv1.Message{From: "carol", Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "boat"}}})
+		s.post("g1", &petrelv1.Message{From: "carol", Body: &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: "boat"}}})
 		expect(t, "after a message and a new title", unread(), 7)
 		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: 10}}})
 		expect(t, "after a recall", unread(), 7)

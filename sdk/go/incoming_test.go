@@ -79,7 +79,7 @@ func TestIncomingIsWhatOthersWroteOnce(t *testing.T) {
 		sendText(t, c, "g1", "own")
 		synctest.Wait()
 		s.post("g1", text("alice", "from another device"))
-		s.post("g1", &petrelv1.Message{From: "bob", ClientMsgId: "r1", Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "boat"}}})
+		s.post("g1", &petrelv1.Message{From: "bob", ClientMsgId: "r1", Body: &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Title: "boat"}}})
 		s.post("g1", &petrelv1.Message{From: "bob", ClientMsgId: "m1", Body: &petrelv1.Message_Members{Members: &petrelv1.MemberChange{}}})
 		s.post("g1", &petrelv1.Message{From: "bob", ClientMsgId: "x1", RecalledBy: 7}) // recalled before it came
 		s.post("d1", text("bob", "two"))

@@ -247,11 +247,11 @@ func entryText(m *petrelv1.Message) string {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Members:
 		return l + " members" + membersText(b.Members)
-	case *petrelv1.Message_Profile:
-		if b.Profile.Frozen != nil {
-			return l + map[bool]string{true: " frozen", false: " thawed"}[*b.Profile.Frozen]
+	case *petrelv1.Message_Group:
+		if b.Group.Frozen != nil {
+			return l + map[bool]string{true: " frozen", false: " thawed"}[*b.Group.Frozen]
 		}
-		return l + " title=" + strconv.Quote(b.Profile.Title)
+		return l + " title=" + strconv.Quote(b.Group.Title)
 	case *petrelv1.Message_Inbox:
 		return l + " inbox"
 	case *petrelv1.Message_Edit:

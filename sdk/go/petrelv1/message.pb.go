@@ -151,7 +151,7 @@ type Message struct {
 	//	*Message_Edit
 	//	*Message_Recall
 	//	*Message_Members
-	//	*Message_Profile
+	//	*Message_Group
 	//	*Message_Inbox
 	Body          isMessage_Body `protobuf_oneof:"body"`
 	EditedBy      uint64         `protobuf:"varint,17,opt,name=edited_by,json=editedBy,proto3" json:"edited_by,omitempty"`       // seq of the newest edit that rewrote this entry
@@ -295,10 +295,10 @@ func (x *Message) GetMembers() *MemberChange {
 	return nil
 }
 
-func (x *Message) GetProfile() *Profile {
+func (x *Message) GetGroup() *GroupChange {
 	if x != nil {
-		if x, ok := x.Body.(*Message_Profile); ok {
-			return x.Profile
+		if x, ok := x.Body.(*Message_Group); ok {
+			return x.Group
 		}
 	}
 	return nil
@@ -379,8 +379,8 @@ type Message_Members struct {
 	Members *MemberChange `protobuf:"bytes,12,opt,name=members,proto3,oneof"`
 }
 
-type Message_Profile struct {
-	Profile *Profile `protobuf:"bytes,13,opt,name=profile,proto3,oneof"`
+type Message_Group struct {
+	Group *GroupChange `protobuf:"bytes,13,opt,name=group,proto3,oneof"`
 }
 
 type Message_Inbox struct {
@@ -397,7 +397,7 @@ func (*Message_Recall) isMessage_Body() {}
 
 func (*Message_Members) isMessage_Body() {}
 
-func (*Message_Profile) isMessage_Body() {}
+func (*Message_Group) isMessage_Body() {}
 
 func (*Message_Inbox) isMessage_Body() {}
 
@@ -1063,29 +1063,29 @@ func (x *ReactionCount) GetMine() bool {
 	return false
 }
 
-// Profile is what members see of the conversation itself.
-type Profile struct {
+// GroupChange is a change of the group itself: of its title, or of whether members may write.
+type GroupChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`          // at most 256 bytes
-	Frozen        *bool                  `protobuf:"varint,2,opt,name=frozen,proto3,oneof" json:"frozen,omitempty"` // set: not the title has changed, but whether an operator lets nobody write. Clause P-8.12
+	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`          // the new one, at most 256 bytes
+	Frozen        *bool                  `protobuf:"varint,2,opt,name=frozen,proto3,oneof" json:"frozen,omitempty"` // set: the title stays; an operator froze the group (true) or thawed it. Clause P-8.12
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Profile) Reset() {
-	*x = Profile{}
+func (x *GroupChange) Reset() {
+	*x = GroupChange{}
 	mi := &file_petrel_v1_message_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Profile) String() string {
+func (x *GroupChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Profile) ProtoMessage() {}
+func (*GroupChange) ProtoMessage() {}
 
-func (x *Profile) ProtoReflect() protoreflect.Message {
+func (x *GroupChange) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_message_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1097,19 +1097,19 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Profile.ProtoReflect.Descriptor instead.
-func (*Profile) Descriptor() ([]byte, []int) {
+// Deprecated: Use GroupChange.ProtoReflect.Descriptor instead.
+func (*GroupChange) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_message_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Profile) GetTitle() string {
+func (x *GroupChange) GetTitle() string {
 	if x != nil {
 		return x.Title
 	}
 	return ""
 }
 
-func (x *Profile) GetFrozen() bool {
+func (x *GroupChange) GetFrozen() bool {
 	if x != nil && x.Frozen != nil {
 		return *x.Frozen
 	}
@@ -1971,7 +1971,7 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	" \x01(\v2\x0f.petrel.v1.EditH\x00R\x04edit\x12+\n" +
 	"\x06recall\x18\v \x01(\v2\x11.petrel.v1.RecallH\x00R\x06recall\x123\n" +
 	"\amembers\x18\f \x01(\v2\x17.petrel.v1.MemberChangeH\x00R\amembers\x12.\n" +
-	"\aprofile\x18\r \x01(\v2\x12.petrel.v1.ProfileH\x00R\aprofile\x12-\n" +
+	"\x05group\x18\r \x01(\v2\x16.petrel.v1.GroupChangeH\x00R\x05group\x12-\n" +
 	"\x05inbox\x18\x10 \x01(\v2\x15.petrel.v1.InboxEntryH\x00R\x05inbox\x12\x1b\n" +
 	"\tedited_by\x18\x11 \x01(\x04R\beditedBy\x12\x1f\n" +
 	"\vrecalled_by\x18\x12 \x01(\x04R\n" +
@@ -2032,8 +2032,8 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\rReactionCount\x12\x14\n" +
 	"\x05emoji\x18\x01 \x01(\tR\x05emoji\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x12\n" +
-	"\x04mine\x18\x03 \x01(\bR\x04mine\"G\n" +
-	"\aProfile\x12\x14\n" +
+	"\x04mine\x18\x03 \x01(\bR\x04mine\"K\n" +
+	"\vGroupChange\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x1b\n" +
 	"\x06frozen\x18\x02 \x01(\bH\x00R\x06frozen\x88\x01\x01B\t\n" +
 	"\a_frozen\"\xb2\x01\n" +
@@ -2140,7 +2140,7 @@ var file_petrel_v1_message_proto_goTypes = []any{
 	(*Recall)(nil),        // 8: petrel.v1.Recall
 	(*Note)(nil),          // 9: petrel.v1.Note
 	(*ReactionCount)(nil), // 10: petrel.v1.ReactionCount
-	(*Profile)(nil),       // 11: petrel.v1.Profile
+	(*GroupChange)(nil),   // 11: petrel.v1.GroupChange
 	(*MemberChange)(nil),  // 12: petrel.v1.MemberChange
 	(*MemberRef)(nil),     // 13: petrel.v1.MemberRef
 	(*InboxEntry)(nil),    // 14: petrel.v1.InboxEntry
@@ -2158,7 +2158,7 @@ var file_petrel_v1_message_proto_depIdxs = []int32{
 	3,  // 0: petrel.v1.Message.edit:type_name -> petrel.v1.Edit
 	8,  // 1: petrel.v1.Message.recall:type_name -> petrel.v1.Recall
 	12, // 2: petrel.v1.Message.members:type_name -> petrel.v1.MemberChange
-	11, // 3: petrel.v1.Message.profile:type_name -> petrel.v1.Profile
+	11, // 3: petrel.v1.Message.group:type_name -> petrel.v1.GroupChange
 	14, // 4: petrel.v1.Message.inbox:type_name -> petrel.v1.InboxEntry
 	4,  // 5: petrel.v1.Message.rel:type_name -> petrel.v1.Relations
 	4,  // 6: petrel.v1.Edit.rel:type_name -> petrel.v1.Relations
@@ -2199,7 +2199,7 @@ func file_petrel_v1_message_proto_init() {
 		(*Message_Edit)(nil),
 		(*Message_Recall)(nil),
 		(*Message_Members)(nil),
-		(*Message_Profile)(nil),
+		(*Message_Group)(nil),
 		(*Message_Inbox)(nil),
 	}
 	file_petrel_v1_message_proto_msgTypes[1].OneofWrappers = []any{

@@ -246,15 +246,15 @@ func (m *Message_Members) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	return len(dAtA) - i, nil
 }
-func (m *Message_Profile) MarshalToVT(dAtA []byte) (int, error) {
+func (m *Message_Group) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *Message_Profile) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *Message_Group) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
-	if m.Profile != nil {
-		size, err := m.Profile.MarshalToSizedBufferVT(dAtA[:i])
+	if m.Group != nil {
+		size, err := m.Group.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
 			return 0, err
 		}
@@ -879,7 +879,7 @@ func (m *ReactionCount) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *Profile) MarshalVT() (dAtA []byte, err error) {
+func (m *GroupChange) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -892,12 +892,12 @@ func (m *Profile) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *Profile) MarshalToVT(dAtA []byte) (int, error) {
+func (m *GroupChange) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *Profile) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *GroupChange) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -1832,14 +1832,14 @@ func (m *Message_Members) SizeVT() (n int) {
 	}
 	return n
 }
-func (m *Message_Profile) SizeVT() (n int) {
+func (m *Message_Group) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
 	var l int
 	_ = l
-	if m.Profile != nil {
-		l = m.Profile.SizeVT()
+	if m.Group != nil {
+		l = m.Group.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -2101,7 +2101,7 @@ func (m *ReactionCount) SizeVT() (n int) {
 	return n
 }
 
-func (m *Profile) SizeVT() (n int) {
+func (m *GroupChange) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -2867,7 +2867,7 @@ func (m *Message) UnmarshalVT(dAtA []byte) error {
 			iNdEx = postIndex
 		case 13:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Profile", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Group", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -2894,16 +2894,16 @@ func (m *Message) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Body.(*Message_Profile); ok {
-				if err := oneof.Profile.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if oneof, ok := m.Body.(*Message_Group); ok {
+				if err := oneof.Group.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
-				v := &Profile{}
+				v := &GroupChange{}
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Body = &Message_Profile{Profile: v}
+				m.Body = &Message_Group{Group: v}
 			}
 			iNdEx = postIndex
 		case 16:
@@ -4481,7 +4481,7 @@ func (m *ReactionCount) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Profile) UnmarshalVT(dAtA []byte) error {
+func (m *GroupChange) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -4504,10 +4504,10 @@ func (m *Profile) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Profile: wiretype end group for non-group")
+			return fmt.Errorf("proto: GroupChange: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Profile: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: GroupChange: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -6994,7 +6994,7 @@ func (m *Message) UnmarshalVTUnsafe(dAtA []byte) error {
 			iNdEx = postIndex
 		case 13:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Profile", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Group", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -7021,16 +7021,16 @@ func (m *Message) UnmarshalVTUnsafe(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if oneof, ok := m.Body.(*Message_Profile); ok {
-				if err := oneof.Profile.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+			if oneof, ok := m.Body.(*Message_Group); ok {
+				if err := oneof.Group.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
 			} else {
-				v := &Profile{}
+				v := &GroupChange{}
 				if err := v.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}
-				m.Body = &Message_Profile{Profile: v}
+				m.Body = &Message_Group{Group: v}
 			}
 			iNdEx = postIndex
 		case 16:
@@ -8646,7 +8646,7 @@ func (m *ReactionCount) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Profile) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *GroupChange) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -8669,10 +8669,10 @@ func (m *Profile) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Profile: wiretype end group for non-group")
+			return fmt.Errorf("proto: GroupChange: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Profile: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: GroupChange: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:

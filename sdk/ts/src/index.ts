@@ -9,8 +9,8 @@ export { browserStore } from './browser.js'
 export type { Clock } from './clock.js'
 export { systemClock } from './clock.js'
 export type {
-  Change, ClientFrameJson, Conversation, ConvKind, Draft, Edit, Encoded, Entry, Failure, Forwarded, GetHistory, HistoryPage, MemberChange, MemberRef, Message, Note,
-  OutgoingRow, Outgoing, Personal, Presence, Profile, Quote, Quoted, Range, Reaction, Recall, Receipt, Ref, Relations, Role, SendSignal, SendState, Signal, State, Unread,
+  Change, ClientFrameJson, Conversation, ConvKind, Draft, Edit, Encoded, Entry, Failure, Forwarded, GetHistory, GroupChange, HistoryPage, MemberChange, MemberRef, Message,
+  Note, OutgoingRow, Outgoing, Personal, Presence, Quote, Quoted, Range, Reaction, Recall, Receipt, Ref, Relations, Role, SendSignal, SendState, Signal, State, Unread,
 } from './core/index.js'
 export { mentionsUser, needsNewerVersion, newestPage } from './core/index.js'
 export { isPetrelError, PetrelError } from './errors.js'

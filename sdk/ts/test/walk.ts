@@ -97,7 +97,7 @@ class Walk {
     } else if (what === 2 && v.peer === '') {
       delete m['text']
       v.title = `title ${this.ids}`
-      Object.assign(m, { counted: String(counted), profile: { title: v.title } })
+      Object.assign(m, { counted: String(counted), group: { title: v.title } })
     } else if (what === 3) m['rel'] = { mentions: ['alice'] }
     else if (what === 4 && target) m['rel'] = { replyTo: target['seq'] ?? null }
     else if (what === 5 && target) Object.assign(m, { counted: String(counted), rel: { thread: target['seq'] ?? null }, threadN: '1' })

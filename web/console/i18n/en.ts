@@ -342,7 +342,7 @@ export const en = {
   recalled: 'recalled',
   edited: 'edited',
   memberChange: 'a change of members',
-  profileChange: 'a change of the group',
+  groupChange: 'a change of the group',
   data: 'data of the kind {type}',
 
   // trace

@@ -341,7 +341,7 @@ export const zh: Texts = {
   recalled: '已撤回',
   edited: '已编辑',
   memberChange: '成员变更',
-  profileChange: '群信息变更',
+  groupChange: '群信息变更',
   data: '{type} 类型的数据',
 
   // trace

@@ -115,7 +115,7 @@ function History({ tenant, conv }: { readonly tenant: string; readonly conv: str
     setError(undefined)
     read(page?.messages?.[0]?.seq).catch((e: unknown) => setError(e instanceof CallError ? e : new CallError('internal', String(e))))
   }
-  const body = (m: MessageJson): string => m.lost ? t('lost') : m.recalledBy ? t('recalled') : m.members ? t('memberChange') : m.profile ? t('profileChange') : m.text ?? (m.data ? t('data', { type: m.type ?? '' }) : m.type ?? '')
+  const body = (m: MessageJson): string => m.lost ? t('lost') : m.recalledBy ? t('recalled') : m.members ? t('memberChange') : m.group ? t('groupChange') : m.text ?? (m.data ? t('data', { type: m.type ?? '' }) : m.type ?? '')
   const length = new TextEncoder().encode(reason.trim()).length
   const first = page?.messages?.[0]?.seq
   return (

@@ -27,7 +27,7 @@ function serviceText(m: Message, name: (user: string, you: 'you' | 'youInside') 
   const list = (users: readonly string[], you: 'you' | 'youInside' = 'youInside'): string => new Intl.ListFormat(tag).format(users.slice(0, 5).map((u) => name(u, you)).concat(users.length > 5 ? ['…'] : []))
   const c = m.members
   if (m.lost) return t('lost')
-  if (m.profile) return t('didRename', { name: by, title: m.profile.title })
+  if (m.group) return t('didRename', { name: by, title: m.group.title })
   if (!c) return ''
   if (c.dissolved) return t('didDissolve', { name: by })
   if (m.seq === 1) return t('didCreate', { name: by })

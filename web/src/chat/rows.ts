@@ -29,7 +29,7 @@ export function isShown(m: Message): boolean {
 
 /** Whether an entry is something that somebody has said, or had. */
 export function isSaid(m: Message): boolean {
-  return !m.members && !m.profile && !m.lost
+  return !m.members && !m.group && !m.lost
 }
 
 /**

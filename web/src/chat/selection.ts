@@ -9,7 +9,7 @@ export type Selection = ReadonlyMap<number, Message>
 
 /** Whether a message can be chosen: one that was recalled cannot be forwarded, copied or deleted. */
 export function isSelectable(m: Message): boolean {
-  return m.recalledBy === 0 && !m.lost && !m.members && !m.profile
+  return m.recalledBy === 0 && !m.lost && !m.members && !m.group
 }
 
 /** The selection with one message more, or less if it was there; it stays as it is where it is full. */

@@ -112,7 +112,7 @@ export function hold(v: Conv, m: Entry): void {
 /** Whether m counts as unread by others. Spec: P-5.1. */
 export function counts(m: Entry): boolean {
   if (m.rel && m.rel.thread !== 0 && !m.rel.alsoMain) return false
-  return m.text !== undefined || m.data !== undefined || m.recalledBy !== 0 && !m.edit && !m.recall && !m.members && !m.profile && !m.inbox
+  return m.text !== undefined || m.data !== undefined || m.recalledBy !== 0 && !m.edit && !m.recall && !m.members && !m.group && !m.inbox
 }
 
 /** Whether the entries of a conversation are to be loaded when they are missing. */

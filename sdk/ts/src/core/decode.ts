@@ -94,7 +94,7 @@ const entry = message<f.Entry, json.MessageJson>({
   edit: maybe(message<f.Edit, json.EditJson>({ target: wide, type: text, text: maybe(text), data: maybe(bytes), rel: maybe(relations) })),
   recall: maybe(message<f.Recall, json.RecallJson>({ target: wide })),
   members: maybe(message<f.MemberChange, json.MemberChangeJson>({ added: members, removed: texts, left: texts, roles: members, dissolved: mark })),
-  profile: maybe(message<f.Profile, json.ProfileJson>({ title: text })),
+  group: maybe(message<f.GroupChange, json.GroupChangeJson>({ title: text })),
   inbox: maybe(inbox), lost: mark, withheld: mark,
 })
 const quotes = list(message<f.Quote, json.QuoteJson>({

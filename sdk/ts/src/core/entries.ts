@@ -47,8 +47,8 @@ export function append(c: Core, v: Conv, taken: Entry): void {
   v.slots.push({ entry: m, view: undefined })
   keep(c, v, m)
   fold(c, v, m)
-  if (m.profile) {
-    retitle(v, m.seq, m.profile.title)
+  if (m.group) {
+    retitle(v, m.seq, m.group.title)
     c.changed.list = true
   }
   if (hear(c, v, m)) {

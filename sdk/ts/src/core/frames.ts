@@ -89,8 +89,8 @@ export interface MemberChange {
   readonly dissolved?: true
 }
 
-/** What members see of the conversation itself. */
-export interface Profile {
+/** A change of the group itself: its title. */
+export interface GroupChange {
   readonly title: string
 }
 
@@ -128,7 +128,7 @@ export interface Entry {
   /** Members came, went, or have other roles. */
   readonly members?: MemberChange
   /** The group has another title. */
-  readonly profile?: Profile
+  readonly group?: GroupChange
   readonly inbox?: InboxEntry
   /** Seq of the entry that edited it last; 0: not edited. */
   readonly editedBy: number

@@ -11,7 +11,7 @@ export { decode, wireError } from './decode.js'
 export type { Failure } from './errors.js'
 export { during, failure, fromWire, invalid, refusal, silent, unknowable } from './errors.js'
 export type {
-  Answer, ClientBody, ConvKind, Edit, Entry, Events, Forwarded, GetHistory, HistoryPage, MemberChange, MemberRef, Note, Profile, Quote, Range, Reaction, Recall, Receipt, Ref,
+  Answer, ClientBody, ConvKind, Edit, Entry, Events, Forwarded, GetHistory, GroupChange, HistoryPage, MemberChange, MemberRef, Note, Quote, Range, Reaction, Recall, Receipt, Ref,
   Relations, Role, SendSignal, ServerFrame, Signal,
 } from './frames.js'
 export { newestPage } from './frames.js'

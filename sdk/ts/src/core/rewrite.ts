@@ -10,7 +10,7 @@ export function rewritten<T extends Rewritten>(e: T, m: Entry): T {
 
 function recalled(e: Rewritten, seq: number): Rewritten {
   if (seq <= e.recalledBy) return e
-  const { text, data, edit, recall, members, profile, inbox, rel, ...rest } = e
+  const { text, data, edit, recall, members, group, inbox, rel, ...rest } = e
   const place = rel && placeIn(rel)
   return { ...rest, type: '', recalledBy: seq, ...defined({ rel: place }) }
 }

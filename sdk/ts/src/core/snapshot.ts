@@ -114,7 +114,7 @@ export function messageOf(entry: Entry): Message {
  * version of the application can show it; it is not a recalled one. Spec: P-2.7, S-4.4.
  */
 export function needsNewerVersion(m: Entry): boolean {
-  const body = m.text ?? m.data ?? m.edit ?? m.recall ?? m.members ?? m.profile ?? m.inbox
+  const body = m.text ?? m.data ?? m.edit ?? m.recall ?? m.members ?? m.group ?? m.inbox
   return body === undefined && m.recalledBy === 0 && m.editedBy === 0 && !m.withheld && !m.lost
 }
 

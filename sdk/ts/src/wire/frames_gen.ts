@@ -235,7 +235,7 @@ export interface MessageJson {
   readonly edit?: EditJson
   readonly recall?: RecallJson
   readonly members?: MemberChangeJson
-  readonly profile?: ProfileJson
+  readonly group?: GroupChangeJson
   readonly inbox?: InboxEntryJson
   /** seq of the newest edit that rewrote this entry */
   readonly editedBy?: Decimal
@@ -349,11 +349,11 @@ export interface ReactionCountJson {
   readonly mine?: boolean
 }
 
-/** Profile is what members see of the conversation itself. */
-export interface ProfileJson {
-  /** at most 256 bytes */
+/** GroupChange is a change of the group itself: of its title, or of whether members may write. */
+export interface GroupChangeJson {
+  /** the new one, at most 256 bytes */
   readonly title?: string
-  /** set: not the title has changed, but whether an operator lets nobody write. Clause P-8.12 */
+  /** set: the title stays; an operator froze the group (true) or thawed it. Clause P-8.12 */
   readonly frozen?: boolean
 }
 
