@@ -7,6 +7,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -35,7 +36,7 @@ const Blocked = "blocked"
 
 // batch is one commit on its way: built by the committer, made durable by the
 // store, published and answered by the store's callback, or by the committer itself if
-// there is nothing to store. Batches are reused.
+// there is nothing to store. An Owner uses one batch again and again.
 type batch struct {
 	commit    store.Batch
 	feedEntry storepb.FeedEntry
@@ -49,7 +50,7 @@ type batch struct {
 	scans     []scan
 	later     []work // sends that wait for the next batch
 	cursors   []cursorWrite
-	tallies   []tallyWrite
+	notes     []note.Write
 	bytes     int // of all sends taken and not put back
 	rows      int // new ones
 	answered  int // sends, with what items and answers say
@@ -93,19 +94,19 @@ type staged struct {
 func (b *batch) reset() {
 	clear(b.answers)
 	clear(b.cursors)
-	clear(b.tallies)
+	clear(b.notes)
 	clear(b.commit.Cursors)
 	clear(b.commit.Marks)
 	*b = batch{
 		work: b.work[:0], arena: b.arena[:0], items: b.items[:0], answers: b.answers[:0],
-		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], later: b.later[:0], cursors: b.cursors[:0], tallies: b.tallies[:0], staged: b.staged[:0],
+		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], later: b.later[:0], cursors: b.cursors[:0], notes: b.notes[:0], staged: b.staged[:0],
 		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0], Marks: b.commit.Marks[:0]},
 	}
 }
 
 // writes tells whether anything is to be stored.
 func (b *batch) writes() bool {
-	return b.rows > 0 || len(b.cursors) > 0 || len(b.tallies) > 0 || len(b.commit.Convs) > 0
+	return b.rows > 0 || len(b.cursors) > 0 || len(b.notes) > 0 || len(b.commit.Convs) > 0
 }
 
 // pos is the position that the commit reaches.
@@ -121,7 +122,7 @@ func (b *batch) answer(s *Send, row []byte, r Result) {
 	b.items = append(b.items, it)
 	b.answered++
 	if !s.Origin.Waits() && s.Done != nil {
-		r.Message = bytes.Clone(r.Message) // the batch is used again
+		r.Message = bytes.Clone(r.Message) // the arena is used again
 		b.answers = append(b.answers, answer{s.Done, r})
 	}
 }

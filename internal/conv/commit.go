@@ -7,21 +7,14 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// commitsInFlight is one: the next batch is built when the last one is
-// published, from all that came meanwhile. More would overlap, and make more
-// and smaller batches of the same load. docs/decisions/003 says what relies on it.
-const commitsInFlight = 1
-
-// These do not compile if the answers of a batch without rows could rest on a commit that is
-// under way, or if fetcher.scan could read rows that are not durable.
-const (
-	_ = uint(1 - commitsInFlight)
-	_ = uint(minTail - commitsInFlight*maxRows)
-)
+// This does not compile if fetcher.scan could read rows that are not durable: those of the
+// commit under way.
+const _ = uint(minTail - maxRows)
 
 // Why a committer ends, beside the end of its context.
 var (
@@ -30,7 +23,9 @@ var (
 )
 
 // committer is the only writer of the seqs of one feed. It takes what is queued,
-// decides it send by send, and appends it as one batch.
+// decides it send by send, and appends it as one batch. It builds the next batch when the last
+// one is published, from all that came meanwhile. Two at a time would overlap, and make more
+// and smaller batches of the same load (docs/decisions/003).
 type committer struct {
 	o         *Options
 	store     store.Store
@@ -40,8 +35,7 @@ type committer struct {
 	queues    *queues
 	fetch     *fetcher
 	cursors   *cursors
-	tallies   *tallies
-	teller    *teller
+	notes     *note.Notes
 	formers   *formers
 	publisher *publisher
 	tenure    *tenure
@@ -52,7 +46,10 @@ type committer struct {
 	confirm func() error
 
 	holder uint64
-	pos    im.Pos // of the last batch appended
+
+	// Guarded by publisher.idle.
+	batch batch  // the one that is built, or under way
+	pos   im.Pos // of the last batch appended
 }
 
 // run commits until ctx ends or the feed is given away, then commits what is
@@ -66,8 +63,8 @@ func (cm *committer) run(ctx context.Context) error {
 		select {
 		case <-cm.queues.wake:
 		case <-cm.cursors.cooled.C:
-		case <-cm.teller.due.C:
-			if err := cm.alone(commitsInFlight, cm.teller.tell); err != nil {
+		case <-cm.notes.Due():
+			if err := cm.alone(cm.notes.Announce); err != nil {
 				return err
 			}
 			continue
@@ -92,7 +89,7 @@ func (cm *committer) run(ctx context.Context) error {
 // drain commits what is queued and waits until all of it is published.
 func (cm *committer) drain() error {
 	cm.cursors.rush()
-	for cm.queues.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 || cm.tallies.TalliesWaiting() > 0 {
+	for cm.queues.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 || cm.notes.Unanswered() > 0 {
 		if err := cm.commit(); err != nil {
 			return err
 		}
@@ -110,20 +107,20 @@ func (cm *committer) drain() error {
 
 // commit takes what is queued, within bounds, and commits it once.
 func (cm *committer) commit() error {
-	b, err := cm.next()
-	if err != nil {
+	if err := cm.begin(); err != nil {
 		return err
 	}
+	b := &cm.batch
 	b.reset()
 	b.work = cm.queues.take(b.work)
 	if cm.cursors.queued.Load() > 0 {
 		b.cursors = cm.cursors.take(b.cursors)
 	}
-	if cm.tallies.queued.Load() > 0 {
-		b.tallies = cm.tallies.take(b.tallies)
+	if cm.notes.Queued() {
+		b.notes = cm.notes.Take(b.notes)
 	}
-	if len(b.work) == 0 && len(b.cursors) == 0 && len(b.tallies) == 0 {
-		cm.publisher.free <- b
+	if len(b.work) == 0 && len(b.cursors) == 0 && len(b.notes) == 0 {
+		cm.publisher.idle <- struct{}{}
 		return nil
 	}
 	cm.build(b)
@@ -136,7 +133,7 @@ func (cm *committer) commit() error {
 		if len(b.items) == 0 { // all sends wait for a loader: no commit under way holds them up
 			cm.queues.release(b.work, 0, 0)
 			clear(b.work)
-			cm.publisher.free <- b
+			cm.publisher.idle <- struct{}{}
 			return nil
 		}
 		// No append tells whether this node still owns the feed, so the store is asked: a
@@ -150,56 +147,40 @@ func (cm *committer) commit() error {
 	return nil
 }
 
-// next waits for a batch to use, and rolls back first what the store has refused.
-func (cm *committer) next() (*batch, error) {
-	for {
-		if cm.publisher.mustRollBack() {
-			if err := cm.rollBack(); err != nil {
-				return nil, err
-			}
-		}
-		var b *batch
-		select {
-		case b = <-cm.publisher.free:
-		case <-cm.store.Failed():
-			return nil, errFailed
-		}
-		lost := cm.tenure.Lost() // the last commit may have found that the feed is lost
-		if !lost && !cm.publisher.mustRollBack() {
-			return b, nil
-		}
-		cm.publisher.free <- b
-		if lost {
-			return nil, errLost
-		}
+// begin waits until no commit is under way, and keeps the next one from beginning. Then it
+// rolls back what the store has refused: batches built on top of a refused one are refused as
+// well, for their position.
+func (cm *committer) begin() error {
+	if err := cm.wait(); err != nil {
+		return err
+	}
+	if cm.tenure.Lost() { // the last commit may have found that the feed is lost
+		cm.publisher.idle <- struct{}{}
+		return errLost
+	}
+	if cm.publisher.rollBack() {
+		cm.pos = cm.publisher.Published()
+	}
+	return nil
+}
+
+// wait takes the token of publisher.idle.
+func (cm *committer) wait() error {
+	select {
+	case <-cm.publisher.idle:
+		return nil
+	case <-cm.store.Failed():
+		return errFailed
 	}
 }
 
-// rollBack forgets batches that the store refused. Batches built on top of a
-// refused one are refused as well, for their position.
-func (cm *committer) rollBack() error {
-	return cm.alone(commitsInFlight, func() {
-		cm.publisher.rollBack()
-		cm.pos = cm.publisher.Published()
-	})
-}
-
-// alone runs f while n batches are held back, so that no commit of theirs is
-// under way.
-func (cm *committer) alone(n int, f func()) error {
-	held := make([]*batch, 0, n)
-	for len(held) < n {
-		select {
-		case b := <-cm.publisher.free:
-			held = append(held, b)
-		case <-cm.store.Failed():
-			return errFailed
-		}
+// alone runs f while no commit is under way.
+func (cm *committer) alone(f func()) error {
+	if err := cm.wait(); err != nil {
+		return err
 	}
 	f()
-	for _, b := range held {
-		cm.publisher.free <- b
-	}
+	cm.publisher.idle <- struct{}{}
 	return nil
 }
 
@@ -222,11 +203,11 @@ func (cm *committer) build(b *batch) {
 			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(f.c.key.Tenant), Conv: f.c.key.Conv[:], Kinds: FeedCursors})
 		}
 	}
-	for i := range b.tallies {
-		w := &b.tallies[i]
-		b.commit.Marks = w.puts(b.commit.Marks)
-		if i == 0 || b.tallies[i-1].c != w.c {
-			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(w.c.key.Tenant), Conv: w.c.key.Conv[:], Kinds: FeedMarks})
+	for i := range b.notes {
+		w := &b.notes[i]
+		b.commit.Marks = w.Puts(b.commit.Marks)
+		if key := w.Conv(); i == 0 || b.notes[i-1].Conv() != key {
+			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(key.Tenant), Conv: key.Conv[:], Kinds: FeedMarks})
 		}
 	}
 	b.feedEntry.TimeMs = bu.now

@@ -26,10 +26,11 @@ type conv struct {
 	place       int          // in memory.clock
 	bytes       int          // what is counted for it in node.convBytes
 	cursors     *userCursors // nil: nobody has moved a cursor lately
-	notes       *notes       // nil: nobody has changed a note
 	read        threads      // by a loader, for the committer; nil: none
 	signals     []*Signal    // that wait for the load
 	signalRates *signalRates // nil: there was no signal lately
+
+	kept atomic.Int32 // uses by notes; the first one is counted while uses is above 0
 
 	// The log's side. Only the committer touches it, and a loader before done is
 	// closed or while state is scanning.
@@ -139,6 +140,20 @@ func (c *conv) known(u im.User) bool {
 	return known
 }
 
+// Keep, Standing and Audience are for package note, which says what they do.
+
+func (c *conv) Keep(n int32) { c.kept.Add(n) }
+
+func (c *conv) Standing(u im.User) (head im.Seq, blocker im.User) {
+	at, in := c.published()
+	return at.head, in.blocker(u)
+}
+
+func (c *conv) Audience() (members []im.User, mayRead func(u im.User, q im.Seq) bool) {
+	m := c.info.Load().members
+	return m.current, m.memberReads
+}
+
 // publish moves the readers' side.
 func (c *conv) publish(in *info, at point) {
 	c.info.Store(in) // before the point, see conv
@@ -171,13 +186,10 @@ func (c *conv) size() int {
 	if c.cursors != nil {
 		n += len(c.cursors.of) * cursorBytes
 	}
-	if c.notes != nil {
-		n += len(c.notes.of) * noteBytes
-	}
 	return n
 }
 
 // unusedLocked tells whether c may leave memory.
 func (c *conv) unusedLocked() bool {
-	return c.state == idle && c.uses == 0 && len(c.queue) == 0
+	return c.state == idle && c.uses == 0 && len(c.queue) == 0 && c.kept.Load() == 0
 }

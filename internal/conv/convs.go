@@ -10,22 +10,21 @@
 //
 //   - What drives all the rest: convs.go (all feeds of a node), trace.go (what an operator
 //     asks an owner), sync.go (what a sync asks an
-//     owner), owner.go (one feed), commit.go (its committer), refan.go (what a new owner
+//     owner), owner.go (one feed), commit.go (its committer), refanout.go (what a new owner
 //     pushes once more).
 //   - When a commit is durable: publish.go, tenure.go (for how long the feed is here),
 //     changes.go.
 //   - How the committer makes a commit: build.go, admit.go, rewrite.go, dedupe.go, batch.go.
-//   - Cursors and notes of users, which no entry is made for: receipts.go, cursor.go, tally.go
-//     (reactions and pins that are to be stored), tell.go (who is told of them).
+//   - Cursors of users, and who may change notes, for which no entry is made: receipts.go,
+//     cursor.go, reactions.go (the requests; package note changes and keeps the notes).
 //   - Questions: mention.go (which entries name a user, also for the committer), state.go,
-//     history.go, reactions.go, pagenotes.go (the notes of a page), quotes.go, damaged.go,
+//     history.go, pagenotes.go (the notes of a page), quotes.go, damaged.go,
 //     reader.go, formerrow.go.
 //   - How a conversation gets into memory, and what waits there: intake.go, examine.go (is
 //     the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
 //     know that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (what one user does not get of another),
-//     notestate.go, usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats
-//     are found), storednote.go, note.go.
+//     usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats are found).
 //   - What all others stand on: inboxlag.go, node.go (what all feeds of a node share),
 //     options.go, send.go, relations.go (what messages say of others), signal.go (what users
 //     tell each other and nobody stores), refusal.go (what callers are told).
@@ -111,7 +110,8 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 	cs.node.sendBudget, cs.node.convBudget, cs.node.moveBudget = int64(o.InFlightBytes), int64(o.MemoryBytes), int64(o.WaitingMoves)
 	cs.memories.node, cs.memories.of = &cs.node, make([]atomic.Pointer[memory], len(cs.owners))
 	cs.node.signals.ready = make(chan struct{}, 1)
-	cs.node.told = o.Refused
+	cs.node.onRefused = o.Refused
+	cs.node.notes.Bytes = &cs.node.convBytes
 	cs.signals = fanout.NewSignals(table, o.Nodes)
 	if o.shared() {
 		return cs, nil
@@ -248,7 +248,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	}
 	if cs.o.Nodes != nil {
 		cs.o.Nodes.BeginTenure() // before recipients are chosen: announcements may be late
-		again := refanner{log: cs.o.Log, store: cs.store, fan: fan, feed: f, pos: ow.Published()}
+		again := refanout{log: cs.o.Log, store: cs.store, fan: fan, feed: f, pos: ow.Published()}
 		if err := again.run(ctx); err != nil {
 			return 0, fmt.Errorf("fan out feed %d again: %w", f, err)
 		}
@@ -300,7 +300,7 @@ func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 // left takes an Owner out of service whose committer has stopped.
 func (cs *Convs) left(ow *Owner) {
 	retire := func() []*Send {
-		sends := ow.orphans()
+		sends := ow.queues.orphans()
 		ow.memory.leave()
 		cs.memories.of[ow.Feed()].CompareAndSwap(ow.memory, nil)
 		cs.owners[ow.Feed()].CompareAndSwap(ow, nil)
@@ -365,7 +365,7 @@ func (cs *Convs) AdmittedBytes() (bytes, budget int64) {
 func (cs *Convs) MovesWaiting() int { return int(cs.node.cursorMoves.Load()) }
 
 // NoteChangesWaiting is how many changes of notes have no answer yet.
-func (cs *Convs) NoteChangesWaiting() int { return int(cs.node.tallies.Load()) }
+func (cs *Convs) NoteChangesWaiting() int { return int(cs.node.notes.Waiting.Load()) }
 
 // CommitTimes are how long commits took that became durable here, from the append to
 // the word of the store.

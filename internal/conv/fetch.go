@@ -197,8 +197,8 @@ func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 
 // scan extends the tail of c down to after, on a loader, while the queue of c
 // waits. It reads only durable rows: those that were there when c was loaded, and
-// those older than the newest minTail rows. At most commitsInFlight batches are not durable
-// yet, and each has no more than maxRows rows of a conversation.
+// those older than the newest minTail rows. One batch is not durable yet, and it has no more
+// than maxRows rows of a conversation.
 func (fe *fetcher) scan(c *conv, after im.Seq) {
 	t := &c.log.tail
 	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))

@@ -77,7 +77,7 @@ func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by 
 		h.Refs, err = r.quotes(ctx, c, in, by.User, last, p)
 	}
 	if err == nil && q.Notes && len(p.rows) > 0 {
-		h.Notes, err = r.notes(ctx, c, in, by.User, last, from, to, p.rows)
+		h.Notes, err = r.notesOf(ctx, c, in, by.User, last, from, to, p.rows)
 		if errors.Is(err, store.ErrCorrupt) { // the messages can be read
 			h.NotesMissing, err = true, nil
 		}

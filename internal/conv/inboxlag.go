@@ -19,12 +19,8 @@ type inboxLag struct {
 	oldest atomic.Int64 // Unix milliseconds: when the oldest change was made that the inboxes lack; 0: they lack none
 }
 
-// InboxesLack says when the oldest commit was made that the inbox consumer has still to
-// carry, in Unix milliseconds. 0: there is none.
-func (l *inboxLag) InboxesLack(timeMs uint64) { l.oldest.Store(int64(timeMs)) }
-
-// InboxLag is for how long a change of membership waits already.
-func (l *inboxLag) InboxLag() time.Duration {
+// lag is for how long a change of membership waits already.
+func (l *inboxLag) lag() time.Duration {
 	oldest := l.oldest.Load()
 	if oldest == 0 {
 		return 0
@@ -35,7 +31,7 @@ func (l *inboxLag) InboxLag() time.Duration {
 // check refuses what would put the inboxes further behind. Codes: overloaded,
 // unsettled.
 func (l *inboxLag) check(p *policy.Policy) error {
-	if p.List || l.InboxLag() <= l.limit {
+	if p.List || l.lag() <= l.limit {
 		return nil
 	}
 	return &im.Error{Code: im.CodeOverloaded, Message: "the lists of conversations are behind", RetryAfter: time.Second}

@@ -53,6 +53,9 @@ func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 	return true
 }
 
+// Waiting is how many sends have no answer yet.
+func (in *intake) Waiting() int { return in.queues.Waiting() }
+
 // enqueueLocked reports false when a bound is reached.
 func (in *intake) enqueueLocked(s *Send) bool {
 	c := in.mem.convs[s.Conv]

@@ -68,6 +68,11 @@ func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
 	return m.Role(u) >= role
 }
 
+// memberReads tells whether u is a member and may read the entry q.
+func (m *Members) memberReads(u im.User, q im.Seq) bool {
+	return m.Role(u) != 0 && len(m.readable(u, q, q)) > 0
+}
+
 // reach is the first and last seq that u, who is or was a member, may read, given the
 // head. Spec: P-8.3.
 func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -49,7 +50,7 @@ func mention(c *conv, in *info, from im.User, rel *petrelv1.Relations, q im.Seq,
 		return nil
 	}
 	m := &mentioning{names: &fanout.Names{Seq: uint64(q), Users: rel.Mentions, All: rel.MentionAll, But: from}}
-	value := encodeMark(&storepb.Mention{Pos: uint64(pos)})
+	value := note.EncodeMark(&storepb.Mention{Pos: uint64(pos)})
 	for _, u := range rel.Mentions {
 		if im.User(u) != from && in.members.Role(im.User(u)) != 0 {
 			m.marks = append(m.marks, store.MarkPut{Conv: c.key, Kind: store.MarkMention, Seq: q, Name: u, Value: value})
@@ -78,7 +79,7 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 		return nil
 	}
 	m := &mentioning{next: in, names: &fanout.Names{Seq: uint64(by), Users: rel.Mentions, All: rel.MentionAll, But: im.User(t.From)}}
-	value := encodeMark(&storepb.Mention{Pos: uint64(pos), Recalled: true})
+	value := note.EncodeMark(&storepb.Mention{Pos: uint64(pos), Recalled: true})
 	for _, u := range rel.Mentions {
 		if _, known := in.members.standing(im.User(u)); known && u != t.From {
 			m.marks = append(m.marks, store.MarkPut{Conv: c.key, Kind: store.MarkMention, Seq: im.Seq(t.Seq), Name: u, Value: value})
@@ -114,7 +115,7 @@ func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im
 	looks, bad := 0, error(nil)
 	err := r.store.MarksBy(ctx, c.key, store.MarkMention, string(u), read+1, at.head, func(q im.Seq, v []byte) bool {
 		var m *storepb.Mention
-		if m, bad = decodeMark[storepb.Mention](v); bad != nil {
+		if m, bad = note.DecodeMark[storepb.Mention](v); bad != nil {
 			return false
 		}
 		if !m.Recalled || im.Pos(m.Pos) > at.pos { // a recall that is not published yet did not happen

@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -17,14 +18,14 @@ import (
 // conversations, the budgets of the node, and its counters.
 type node struct {
 	loaders     loaders
-	inFlight    atomic.Int64      // bytes of unanswered sends
-	sendBudget  int64             // for inFlight
-	convBytes   atomic.Int64      // of conversations in memory, about
-	convBudget  int64             // for convBytes
-	evicted     atomic.Uint64     // conversations that left memory to make room for others
-	cursorMoves atomic.Int64      // moves of cursors that are not answered
-	moveBudget  int64             // for cursorMoves
-	tallies     atomic.Int64      // changes of notes that are not answered
+	inFlight    atomic.Int64  // bytes of unanswered sends
+	sendBudget  int64         // for inFlight
+	convBytes   atomic.Int64  // of conversations in memory, about
+	convBudget  int64         // for convBytes
+	evicted     atomic.Uint64 // conversations that left memory to make room for others
+	cursorMoves atomic.Int64  // moves of cursors that are not answered
+	moveBudget  int64         // for cursorMoves
+	notes       note.Node
 	accepted    atomic.Uint64     // entries made durable
 	repeats     atomic.Uint64     // sends answered from dedupe
 	stale       atomic.Uint64     // commits that the store refused: another node has the feed
@@ -34,13 +35,13 @@ type node struct {
 	warnings    warnings
 	damage      damageLog
 	signals     signals
-	told        func(*Send, *im.Error) // Options.Refused
+	onRefused   func(*Send, *im.Error) // Options.Refused
 }
 
-// noteRefused tells of a send that is refused.
+// noteRefused reports a refused send.
 func (n *node) noteRefused(s *Send, e *im.Error) {
-	if n.told != nil {
-		n.told(s, e)
+	if n.onRefused != nil {
+		n.onRefused(s, e)
 	}
 }
 

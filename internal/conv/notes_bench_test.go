@@ -15,6 +15,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/note"
 )
 
 // What reactions cost: 1,000 members of a group of 10,000, of whom 2,000 are online and look
@@ -37,7 +38,7 @@ func BenchmarkReactionsInALargeGroup(b *testing.B) {
 		for i := range screens {
 			screens[i] = w.Online(users[members-1-i], convtest.Notes)
 		}
-		emojis := make([]string, conv.MaxReactions)
+		emojis := make([]string, note.MaxReactions)
 		for i := range emojis {
 			emojis[i] = fmt.Sprintf("e%02d", i)
 		}
@@ -60,7 +61,7 @@ func BenchmarkReactionsInALargeGroup(b *testing.B) {
 			wg.Wait()
 		}
 		each(reacting, func(i int) {
-			for k := range conv.MaxUserReactions {
+			for k := range note.MaxUserReactions {
 				react(users[i], emojis[(i+k)%len(emojis)], false)
 			}
 		})

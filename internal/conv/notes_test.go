@@ -20,6 +20,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -153,7 +154,7 @@ func TestAMessageHasAtMostTwentyDifferentReactions(t *testing.T) {
 		q := w.MustSend(convtest.Message(key, "alice", "m", 1, "hello"))
 		for i := range 24 {
 			want := "forbidden"
-			if i < conv.MaxReactions {
+			if i < note.MaxReactions {
 				want = "v"
 			}
 			if got := w.react(key, users[1+i/3], q, fmt.Sprint("e", i)); !strings.HasPrefix(got, want) {
@@ -266,7 +267,7 @@ func TestUnsyncedNotesAreNeverRead(t *testing.T) {
 		w.wantMark(key, store.MarkReactions, q, "bob") // readable, not durable
 		go func() { again <- w.react(key, "bob", q, "x") }()
 		synctest.Wait()
-		if n := w.owner().TalliesWaiting(); n != 2 {
+		if n := w.owner().NotesWaiting(); n != 2 {
 			t.Errorf("%d changes of notes wait, want 2", n)
 		}
 		w.want("notes before the sync", w.notes(key, "bob"), []string{"2 v1 x1"})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -16,23 +17,20 @@ import (
 // is lost, the Owner ends with all that it remembers, and the sends that it has
 // not answered go to the next one.
 //
-// Its methods are those of the types that it is made of: Submit and Signal (intake.go);
-// Waiting (queue.go); Source (quotes.go); History (history.go); State, Record, Members,
-// Leavers and TitleAt (state.go); Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted,
-// Receipts and ChangedAt (receipts.go); React, PinEntry and TalliesWaiting (tally.go);
-// Reactions and Pins (reactions.go); Published, CarriedSince and CarriedMoved
-// (publish.go); Feed, Epoch, Sealed and Lost (tenure.go); Loaded (memory.go);
-// InboxesLack and InboxLag (inboxlag.go). Its own are Changed (sync.go), Describe and Trace (trace.go) and those below.
+// Five of its parts answer callers directly: intake takes sends and signals (intake.go); reader
+// answers questions about entries and members (history.go, quotes.go, state.go); cursors and
+// reactions take and list what users have read, and what they think of it (cursor.go, receipts.go,
+// reactions.go); tenure says for how long all of it holds (tenure.go). The other parts serve
+// these. Syncs and operators ask the Owner itself (sync.go, trace.go).
 type Owner struct {
-	*memory
-	*queues
 	*intake
 	*reader
 	*cursors
-	*tallies
-	*publisher
+	*reactions
 	*tenure
-	*inboxLag
+	memory    *memory
+	publisher *publisher
+	inboxLag  *inboxLag
 	committer *committer
 }
 
@@ -44,7 +42,7 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	if err != nil {
 		return nil, fmt.Errorf("take over feed %d: %w", f, err)
 	}
-	ow := &Owner{inboxLag: &inboxLag{now: o.Now, limit: o.InboxLag}}
+	ow := &Owner{}
 	owns := func() error { return confirm(ow) }
 	hash, old := hasher{st.Info().Secret}, &formers{}
 
@@ -54,30 +52,55 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	si := &signaller{mem: mem, node: n, now: o.Now, feed: f, epoch: epoch}
 	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: outs, signaller: si, node: n, store: st, hash: hash, log: o.Log}
 	in := &intake{mem: mem, fetch: fe, queues: qs, examiner: &examiner{outsiders: outs, fetch: fe, queues: qs, node: n}, signaller: si, node: n, store: st}
-	rd := &reader{fetch: fe, outsiders: outs, store: st, formers: old}
+	notes := note.New(&n.notes, st, fan, qs.wake)
+	rd := &reader{fetch: fe, outsiders: outs, store: st, formers: old, notes: notes}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
-	tl := newTeller(mem, fan)
-	ta := &tallies{mem: mem, reader: rd, node: n, store: st, teller: tl, now: o.Now, wake: qs.wake}
-	te := newTenure(mem, f, epoch)
+	re := &reactions{notes: notes, reader: rd, now: o.Now}
+	te := newTenure(mem, notes, f, epoch)
 	pub := &publisher{
-		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu, tallies: ta, formers: old, fan: fan,
-		changes: NewChangeIndex(len(st.Feeds()), pos), free: make(chan *batch, commitsInFlight), carriedMoved: make(chan struct{}, 1),
+		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu, notes: notes, formers: old, fan: fan,
+		changes: NewChangeIndex(len(st.Feeds()), pos), idle: make(chan struct{}, 1), carriedMoved: make(chan struct{}, 1),
 	}
-	for range commitsInFlight {
-		pub.free <- &batch{}
-	}
+	pub.idle <- struct{}{}
 	pub.published.Store(uint64(pos))
 	pub.lastCarried.Store(uint64(pos))
-	ow.memory, ow.queues, ow.intake, ow.reader, ow.cursors, ow.tallies, ow.publisher, ow.tenure = mem, qs, in, rd, cu, ta, pub, te
-	ow.committer = &committer{
-		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, tallies: ta, teller: tl, formers: old, publisher: pub, tenure: te, inboxLag: ow.inboxLag,
+	lag := &inboxLag{now: o.Now, limit: o.InboxLag}
+	com := &committer{
+		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, notes: notes, formers: old, publisher: pub, tenure: te, inboxLag: lag,
 		confirm: owns, holder: holder, pos: pos,
+	}
+	*ow = Owner{
+		intake: in, reader: rd, cursors: cu, reactions: re, tenure: te, memory: mem, publisher: pub, inboxLag: lag, committer: com,
 	}
 	return ow, nil
 }
 
 // Changes is the index of the conversations of the feed that changed last.
-func (ow *Owner) Changes() *ChangeIndex { return ow.changes }
+func (ow *Owner) Changes() *ChangeIndex { return ow.publisher.changes }
+
+// Loaded is how many conversations are in memory.
+func (ow *Owner) Loaded() int { return ow.memory.Loaded() }
+
+// Published is the position up to which commits are durable and readable.
+func (ow *Owner) Published() im.Pos { return ow.publisher.Published() }
+
+// CarriedSince tells whether a commit with after < Pos <= upTo may have something that the
+// inbox consumer has to carry: changes of members, blocks, parts of a snapshot. upTo is a
+// published position.
+func (ow *Owner) CarriedSince(after, upTo im.Pos) bool {
+	return after < upTo && uint64(after) < ow.publisher.lastCarried.Load()
+}
+
+// CarriedMoved returns a channel. It has a token if there was a commit for the inbox
+// consumer since the last token was taken.
+func (ow *Owner) CarriedMoved() <-chan struct{} { return ow.publisher.carriedMoved }
+
+// InboxesLack says when the oldest commit was made that the inbox consumer has still to
+// carry, in Unix milliseconds. 0: there is none.
+func (ow *Owner) InboxesLack(timeMs uint64) { ow.inboxLag.oldest.Store(int64(timeMs)) }
+
+// InboxLag is for how long a change of membership waits already.
+func (ow *Owner) InboxLag() time.Duration { return ow.inboxLag.lag() }
 
 // leave ends the Owner when its committer has ended with err. If the tenure has
 // ended, it calls left with no commit under way. What it returns is the failure of
@@ -90,7 +113,7 @@ func (ow *Owner) leave(err error, left func(*Owner)) error {
 	if !ow.Sealed() {
 		return nil
 	}
-	return ow.committer.alone(commitsInFlight, func() { left(ow) })
+	return ow.committer.alone(func() { left(ow) })
 }
 
 // errLate is why a feed is lost that could not be given away in time.
@@ -109,4 +132,4 @@ func (ow *Owner) giveAway(ctx context.Context) bool {
 
 // Lose ends the Owner at once: the caller has found out that the store has another
 // Owner of the feed. err is the reason.
-func (ow *Owner) Lose(err error) { ow.lose(nil, err) }
+func (ow *Owner) Lose(err error) { ow.publisher.lose(nil, err) }

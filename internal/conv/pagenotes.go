@@ -6,31 +6,19 @@ import (
 	"slices"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// notes reads what members have made of the rows of a page, which lie between from and
+// notesOf reads what members have made of the rows of a page, which lie between from and
 // to, as far as it is durable. A recalled row has no note. A former member gets none that
 // has changed since their last entry. Spec: P-5.11, P-8.3.
-func (r *reader) notes(ctx context.Context, c *conv, in *info, u im.User, last, from, to im.Seq, rows [][]byte) ([]*petrelv1.Note, error) {
-	found := map[im.Seq]*storepb.Note{}
-	var bad error
-	err := r.store.Marks(ctx, c.key, store.MarkNote, from, to, "", func(q im.Seq, _ string, v []byte) bool {
-		found[q], bad = decodeMark[storepb.Note](v)
-		return bad == nil
-	})
-	if err == nil {
-		err = bad
-	}
-	if err != nil {
+func (r *reader) notesOf(ctx context.Context, c *conv, in *info, u im.User, last, from, to im.Seq, rows [][]byte) ([]*petrelv1.Note, error) {
+	found, err := r.notes.Between(ctx, c.key, from, to)
+	if err != nil || len(found) == 0 {
 		return nil, err
-	}
-	r.maskNotes(c, from, to, found)
-	if len(found) == 0 {
-		return nil, nil
 	}
 	if u != "" && in.members.Role(u) == 0 {
 		maps.DeleteFunc(found, func(_ im.Seq, n *storepb.Note) bool { return im.Seq(n.Head) >= last })
@@ -48,96 +36,27 @@ func (r *reader) notes(ctx context.Context, c *conv, in *info, u im.User, last, 
 	return r.notesFor(ctx, c, u, seqs, found)
 }
 
-// maskNotes puts the durable notes in the place of those that the store shows before they
-// are. The memory is looked at after the store was read: a note that is not there any more
-// is durable.
-func (r *reader) maskNotes(c *conv, from, to im.Seq, found map[im.Seq]*storepb.Note) {
-	r.fetch.mem.mu.Lock()
-	defer r.fetch.mem.mu.Unlock()
-	if c.notes == nil {
-		return
-	}
-	for q, s := range c.notes.of {
-		switch {
-		case q < from || q > to:
-		case s.stored == nil:
-			delete(found, q)
-		default:
-			found[q] = s.stored
-		}
-	}
-}
-
 // notesFor is notes as u sees them.
 func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq, found map[im.Seq]*storepb.Note) ([]*petrelv1.Note, error) {
 	list := make([]*petrelv1.Note, len(seqs))
 	if u == "" {
 		for i, q := range seqs {
-			list[i] = noteForAll(q, found[q])
+			list[i] = note.ForAll(q, found[q])
 		}
 		return list, nil
 	}
-	mine := map[im.Seq][]string{}
+	var mine map[im.Seq][]string
 	reacted := slices.DeleteFunc(slices.Clone(seqs), func(q im.Seq) bool { return len(found[q].Reactions) == 0 })
 	if len(reacted) > 0 {
-		of, err := r.store.MarksOf(ctx, c.key, store.MarkReactions, string(u), reacted)
-		if err != nil {
+		var err error
+		if mine, err = r.notes.ReactionsOf(ctx, c.key, u, reacted); err != nil {
 			return nil, err
 		}
-		for i, v := range of {
-			if v == nil {
-				continue
-			}
-			x, err := decodeMark[storepb.Reactions](v)
-			if err != nil {
-				return nil, err
-			}
-			mine[reacted[i]] = x.Emojis
-		}
-		r.maskReactions(c, u, reacted, mine)
 	}
 	for i, q := range seqs {
-		list[i] = noteFor(q, found[q], u, mine[q])
+		list[i] = note.For(q, found[q], u, mine[q])
 	}
 	return list, nil
-}
-
-// maskReactions is maskNotes for the reactions of a user.
-func (r *reader) maskReactions(c *conv, u im.User, seqs []im.Seq, mine map[im.Seq][]string) {
-	r.fetch.mem.mu.Lock()
-	defer r.fetch.mem.mu.Unlock()
-	for _, q := range seqs {
-		if durable, known := c.notes.durableOf(q, u); known {
-			mine[q] = durable
-		}
-	}
-}
-
-// pins are the pinned entries of a conversation up to its head, as far as they are durable.
-func (r *reader) pins(ctx context.Context, c *conv, head im.Seq) (map[im.Seq]*storepb.Pinned, error) {
-	pins := map[im.Seq]*storepb.Pinned{}
-	var bad error
-	err := r.store.Marks(ctx, c.key, store.MarkPin, 1, head, "", func(q im.Seq, _ string, v []byte) bool {
-		pins[q], bad = decodeMark[storepb.Pinned](v)
-		return bad == nil
-	})
-	if err == nil {
-		err = bad
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.fetch.mem.mu.Lock() // after the store, see maskNotes
-	defer r.fetch.mem.mu.Unlock()
-	if c.notes == nil {
-		return pins, nil
-	}
-	for q, s := range c.notes.of {
-		if delete(pins, q); s.storedPin != nil {
-			pins[q] = s.storedPin
-		}
-	}
-	return pins, nil
 }
 
 // noteTarget decides whether u may change the note of the entry q: a message that they may

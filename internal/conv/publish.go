@@ -3,16 +3,15 @@ package conv
 import (
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/wake"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // publisher ends the commits of one feed: it moves the heads, then has fan-out
@@ -27,21 +26,22 @@ type publisher struct {
 	tenure  *tenure
 	queues  *queues
 	cursors *cursors
-	tallies *tallies
+	notes   *note.Notes
 	formers *formers
 	changes *ChangeIndex
 	fan     *fanout.Fan
 
-	free chan *batch // capacity commitsInFlight; batches to use again
+	// idle is a lock. Its token is there while no commit is under way. The committer takes it for
+	// a batch; whoever ends that batch puts it back.
+	idle chan struct{} // capacity 1
 
 	published    atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
 	lastCarried  atomic.Uint64 // im.Pos: of the newest published commit that the inbox consumer has to carry (FeedCarried); at the start that of the takeover
 	carriedMoved chan struct{} // capacity 1; a token: there is a commit for the inbox consumer
 
-	mu       sync.Mutex // tier 0; guards the fields below
-	refused  []*conv    // their newest batches were refused; the committer rolls them back
-	posWrong bool       // a batch with cursors or notes was refused: the committer's position is wrong, also if no conversation is in refused
-
+	// Guarded by idle.
+	refused  []*conv // of the refused batch; the committer rolls them back
+	posWrong bool    // a batch was refused: the committer's position is wrong
 	refusals fanout.WakeUps
 }
 
@@ -81,7 +81,7 @@ func (p *publisher) finish(b *batch, err error) {
 	p.queues.release(b.work, b.answered, b.bytes)
 	clear(b.work) // or the sends would live until the next one
 	clear(b.items)
-	p.free <- b
+	p.idle <- struct{}{}
 }
 
 // publishHeads moves what readers see.
@@ -100,13 +100,13 @@ func (p *publisher) publishHeads(b *batch) {
 		kinds |= m.kinds
 	}
 	if kinds&FeedCarried != 0 {
-		p.lastCarried.Store(uint64(b.pos())) // before published: CarriedSince relies on it
+		p.lastCarried.Store(uint64(b.pos())) // before published: Owner.CarriedSince relies on it
 	}
 	if len(b.cursors) > 0 {
 		p.cursors.show(b.cursors)
 	}
-	if len(b.tallies) > 0 {
-		p.tallies.show(b.tallies)
+	if len(b.notes) > 0 {
+		p.notes.Show(b.notes)
 	}
 	if b.writes() {
 		p.published.Store(uint64(b.pos()))
@@ -148,8 +148,9 @@ func (p *publisher) deliver(b *batch) {
 	for _, a := range b.answers {
 		a.done(a.r)
 	}
-	if len(b.tallies) > 0 { // last: no ack waits until a part of a large group has been told
-		p.tallies.tell(b.tallies)
+	if len(b.notes) > 0 {
+		p.notes.Answer(b.notes)
+		p.notes.Announce() // last: no ack waits for a part of a large group
 	}
 }
 
@@ -162,17 +163,17 @@ func (p *publisher) refuse(b *batch, err error) {
 		p.log.Warn("commit refused", "err", err, "rows", b.rows, "before", hidden)
 	}
 	e := Refusal(err)
-	p.mu.Lock()
+	p.posWrong = true
 	for _, w := range b.work {
 		p.refused = append(p.refused, w.c)
+		for _, s := range w.sends {
+			if s.Origin.Out != nil {
+				p.node.noteRefused(s, e)
+			}
+		}
 	}
-	p.posWrong = p.posWrong || len(b.cursors)+len(b.tallies) > 0
-	p.mu.Unlock()
 	for i := range b.items {
 		if o := b.items[i].Sender; o.Waits() {
-			if o.Out != nil { // the batch does not know the ids of its sends any more
-				p.node.noteRefused(&Send{Conv: im.Key{Tenant: o.Out.Account.Tenant}, Entry: petrelv1.Message{From: string(o.Out.Account.User)}, Origin: o}, e)
-			}
 			o.Reply(b.items[i].Ack, e, &p.refusals)
 		}
 	}
@@ -180,8 +181,8 @@ func (p *publisher) refuse(b *batch, err error) {
 	if len(b.cursors) > 0 {
 		p.cursors.refuse(b.cursors, e)
 	}
-	if len(b.tallies) > 0 {
-		p.tallies.refuse(b.tallies, e)
+	if len(b.notes) > 0 {
+		p.notes.Refuse(b.notes, e)
 	}
 	for _, a := range b.answers {
 		a.done(Result{Err: e})
@@ -194,54 +195,35 @@ func (p *publisher) refuse(b *batch, err error) {
 // leaves with all sends that are queued.
 func (p *publisher) lose(b *batch, err error) {
 	var writes []cursorWrite
-	var notes []tallyWrite
+	var notes []note.Write
 	p.mem.mu.Lock()
 	if b != nil {
 		p.queues.restoreLocked(b.work)
-		writes, notes = b.cursors, b.tallies
+		writes, notes = b.cursors, b.notes
 	}
 	first := p.tenure.loseLocked()
-	moves, changes, sends := p.cursors.abandonLocked(writes), p.tallies.abandonLocked(notes), p.queues.waiting
+	moves, sends := p.cursors.abandonLocked(writes), p.queues.waiting
 	p.mem.mu.Unlock()
 	if b != nil {
-		p.free <- b
+		p.idle <- struct{}{}
 	}
 	refuseMoves(moves, Refusal(err))
-	refuseTallies(changes, Refusal(err))
+	p.notes.Abandon(notes, Refusal(err))
 	if first {
 		p.log.Warn("feed is lost", "feed", p.tenure.feed, "epoch", p.tenure.epoch, "err", err, "sends", sends)
 	}
 }
 
-// mustRollBack tells whether a batch was refused since the last rollBack.
-func (p *publisher) mustRollBack() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.refused) > 0 || p.posWrong
-}
-
-// rollBack makes the log's side of conversations forget batches that the store
-// refused. The caller sees to it that no commit is under way.
-func (p *publisher) rollBack() {
-	p.mu.Lock()
-	refused := p.refused
-	p.refused, p.posWrong = nil, false
-	p.mu.Unlock()
-	for _, c := range refused {
+// rollBack makes the log's side of conversations forget the batch that the store refused;
+// false: it refused none since the last rollBack. No commit is under way.
+func (p *publisher) rollBack() bool {
+	for _, c := range p.refused {
 		c.rollBack()
 	}
+	refused := p.posWrong
+	p.refused, p.posWrong = nil, false
+	return refused
 }
 
 // Published is the position up to which commits are durable and readable.
 func (p *publisher) Published() im.Pos { return im.Pos(p.published.Load()) }
-
-// CarriedSince tells whether a commit with after < Pos <= upTo may have something that the
-// inbox consumer has to carry: changes of members, blocks, parts of a snapshot. upTo is a
-// published position.
-func (p *publisher) CarriedSince(after, upTo im.Pos) bool {
-	return after < upTo && uint64(after) < p.lastCarried.Load()
-}
-
-// CarriedMoved returns a channel. It has a token if there was a commit for the inbox
-// consumer since the last token was taken.
-func (p *publisher) CarriedMoved() <-chan struct{} { return p.carriedMoved }

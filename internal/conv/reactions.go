@@ -2,13 +2,15 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/note"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -19,24 +21,94 @@ const (
 	lookedAt        = 1000
 )
 
+// reactions decides who may change and list the reactions and pins of a feed.
+type reactions struct {
+	notes  *note.Notes
+	reader *reader
+	now    func() time.Time // wall clock
+}
+
+// React adds a reaction of a user to a message, or takes it away, and returns when that
+// is durable. Codes: no_conversation, not_member, no_target, forbidden; unsettled:
+// overloaded, disk_full, store_stalled. Spec: P-5.11.
+func (re *reactions) React(ctx context.Context, by Query, q *convpb.React) (*petrelv1.NoteResponse, error) {
+	if n := len(q.Emoji); n == 0 || n > note.MaxEmoji {
+		return nil, im.Errorf(im.CodeInvalid, "an emoji has 1 to %d bytes", note.MaxEmoji)
+	}
+	return re.change(ctx, by, &note.Change{User: by.User, Seq: im.Seq(q.Seq), Emoji: q.Emoji, Removed: q.Removed})
+}
+
+// PinEntry pins a message for all members, or unpins it, and returns when that is durable.
+// Codes: as those of React. Spec: P-5.11.
+func (re *reactions) PinEntry(ctx context.Context, by Query, q *convpb.PinEntry) (*petrelv1.NoteResponse, error) {
+	return re.change(ctx, by, &note.Change{User: by.User, Seq: im.Seq(q.Seq), Removed: q.Removed, TimeMs: uint64(re.now().UnixMilli())})
+}
+
+// change does x, if its user may, and returns when that is durable.
+func (re *reactions) change(ctx context.Context, by Query, x *note.Change) (*petrelv1.NoteResponse, error) {
+	if err := Refusal(re.reader.store.Writable()); err != nil {
+		return nil, err
+	}
+	c, at, in, end, err := re.reader.enter(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if by.User == "" || in.members.Role(by.User) == 0 {
+		return nil, &im.Error{Code: im.CodeNotMember}
+	}
+	if err = re.reader.noteTarget(ctx, c, at, in, by.User, x.Seq, x.Removed); err == nil && x.Emoji == "" {
+		err = re.mayPin(ctx, c, at, in, x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.UnseenBy, err = re.reader.withheldFrom(ctx, c, in, x.Seq, by.User); err != nil {
+		return nil, err
+	}
+	res, err := re.notes.Change(ctx, c.key, c, x)
+	if errors.Is(err, note.ErrEnded) {
+		err = ErrNotOwner
+	}
+	return res, err
+}
+
+// NotesWaiting is how many changes of notes have no answer yet.
+func (re *reactions) NotesWaiting() int { return re.notes.Unanswered() }
+
+// mayPin decides whether a user may pin or unpin a message. Codes: forbidden. Spec: P-5.11.
+func (re *reactions) mayPin(ctx context.Context, c *conv, at point, in *info, x *note.Change) error {
+	if !in.members.atLeast(x.User, policy.Of(c.key.Conv.Kind()).Pin) {
+		return im.Errorf(im.CodeForbidden, "only admins and the owner of a group may pin")
+	}
+	if x.Removed {
+		return nil
+	}
+	pins, err := re.notes.Pins(ctx, c.key, at.head)
+	if err == nil && len(pins) >= note.MaxPins {
+		err = im.Errorf(im.CodeForbidden, "a conversation has at most %d pinned messages", note.MaxPins)
+	}
+	return err
+}
+
 // Reactions lists the users after q.After who reacted to an entry, ascending by user, with
 // q.Emoji only those with this one. Codes: no_conversation, not_member (was one), no_target.
 // Spec: P-5.11.
-func (r *reader) Reactions(ctx context.Context, by Query, q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
-	c, at, in, end, err := r.enterAsMember(ctx, by)
+func (re *reactions) Reactions(ctx context.Context, by Query, q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
+	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	target := im.Seq(q.Seq)
-	if err := r.noteTarget(ctx, c, at, in, by.User, target, false); err != nil {
+	if err := re.reader.noteTarget(ctx, c, at, in, by.User, target, false); err != nil {
 		return nil, err
 	}
-	found, next, err := r.reactionsAt(ctx, c, target, q.After)
+	found, next, err := re.notes.ReactionsTo(ctx, c.key, target, q.After, lookedAt)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.dropWithheld(ctx, c, in, by.User, target, found); err != nil {
+	if err := re.dropWithheld(ctx, c, in, by.User, target, found); err != nil {
 		return nil, err
 	}
 	limit := MaxReactionPage
@@ -60,16 +132,14 @@ func (r *reader) Reactions(ctx context.Context, by Query, q *convpb.ListReaction
 
 // dropWithheld takes from what was found of the reactions at an entry those that are withheld
 // from u. Spec: P-5.4.
-func (r *reader) dropWithheld(ctx context.Context, c *conv, in *info, u im.User, q im.Seq, found map[im.User][]string) error {
+func (re *reactions) dropWithheld(ctx context.Context, c *conv, in *info, u im.User, q im.Seq, found map[im.User][]string) error {
 	if len(in.record.Blocks) == 0 {
 		return nil
 	}
-	n, err := readMark[storepb.Note](ctx, r.store, c.key, store.MarkNote, q, "")
+	notes, err := re.notes.Between(ctx, c.key, q, q)
 	if err != nil {
 		return err
 	}
-	notes := map[im.Seq]*storepb.Note{q: n}
-	r.maskNotes(c, q, q, notes)
 	for _, x := range notes[q].GetWithheld() {
 		if by := im.User(x.User); by != u {
 			found[by] = slices.DeleteFunc(slices.Clone(found[by]), func(e string) bool { return e == x.Emoji })
@@ -78,49 +148,16 @@ func (r *reader) dropWithheld(ctx context.Context, c *conv, in *info, u im.User,
 	return nil
 }
 
-// reactionsAt are those of some users after one, by user, as far as they are durable.
-// next is the last of them; "": there are no others.
-func (r *reader) reactionsAt(ctx context.Context, c *conv, q im.Seq, after string) (found map[im.User][]string, next string, err error) {
-	found = map[im.User][]string{}
-	var bad error
-	err = r.store.Marks(ctx, c.key, store.MarkReactions, q, q, after, func(_ im.Seq, name string, v []byte) bool {
-		if len(found) == lookedAt {
-			for u := range found {
-				next = max(next, string(u))
-			}
-			return false
-		}
-		x, err := decodeMark[storepb.Reactions](v)
-		bad = err
-		found[im.User(name)] = x.GetEmojis()
-		return bad == nil
-	})
-	if err == nil {
-		err = bad
-	}
-	r.fetch.mem.mu.Lock() // after the store, see maskNotes
-	defer r.fetch.mem.mu.Unlock()
-	if c.notes == nil || c.notes.of[q] == nil {
-		return found, next, err
-	}
-	for u, x := range c.notes.of[q].users {
-		if string(u) > after && (next == "" || string(u) <= next) {
-			found[u] = x.stored
-		}
-	}
-	return found, next, err
-}
-
 // Pins lists the pinned messages below q.Before that the user may read, descending by seq: at
 // least one, and further ones as long as they fit into MaxPageBytes. Next is the last one of
 // the page if there are others. Codes: no_conversation, not_member (was one). Spec: P-5.11.
-func (r *reader) Pins(ctx context.Context, by Query, q *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
-	c, at, in, end, err := r.enterAsMember(ctx, by)
+func (re *reactions) Pins(ctx context.Context, by Query, q *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
+	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	pins, err := r.pins(ctx, c, at.head)
+	pins, err := re.notes.Pins(ctx, c.key, at.head)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +171,7 @@ func (r *reader) Pins(ctx context.Context, by Query, q *convpb.ListPins) (*petre
 		if only := im.User(pins[seq].Only); !in.mayRead(by.User, seq, at.head) || only != "" && by.User != "" && only != by.User {
 			continue
 		}
-		m, err := r.readFor(ctx, c, in, by.User, seq)
+		m, err := re.reader.readFor(ctx, c, in, by.User, seq)
 		if err != nil {
 			return nil, err
 		}

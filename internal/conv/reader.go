@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -32,6 +33,7 @@ type reader struct {
 	outsiders *outsiders
 	store     store.Store
 	formers   *formers
+	notes     *note.Notes
 }
 
 // open returns a conversation that exists, where it stands, and a function that

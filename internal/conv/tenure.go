@@ -2,6 +2,7 @@ package conv
 
 import (
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/note"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -15,6 +16,7 @@ import (
 // nor lost.
 type tenure struct {
 	mem    *memory
+	notes  *note.Notes
 	feed   store.Feed
 	epoch  im.Epoch      // of the takeover
 	sealed chan struct{} // closed when nothing more is taken
@@ -22,8 +24,8 @@ type tenure struct {
 	ended  chan struct{} // closed when the Owner is out of service
 }
 
-func newTenure(m *memory, f store.Feed, epoch im.Epoch) *tenure {
-	return &tenure{mem: m, feed: f, epoch: epoch, sealed: make(chan struct{}), lost: make(chan struct{}), ended: make(chan struct{})}
+func newTenure(m *memory, notes *note.Notes, f store.Feed, epoch im.Epoch) *tenure {
+	return &tenure{mem: m, notes: notes, feed: f, epoch: epoch, sealed: make(chan struct{}), lost: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Feed is the feed that this Owner holds.
@@ -43,6 +45,7 @@ func (t *tenure) seal() {
 func (t *tenure) sealLocked() {
 	if !t.mem.sealed {
 		t.mem.sealed = true
+		t.notes.Seal()
 		close(t.sealed)
 	}
 }

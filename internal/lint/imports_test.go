@@ -35,7 +35,8 @@ var imports = map[string][]string{
 	"internal/session":     {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/policy", "internal/presence", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/share", "internal/user", "internal/wake", "internal/wire"},
 	"internal/inbox":       {"internal/conv", "internal/fanout", "internal/feed", "internal/im", "internal/policy", "internal/route", "internal/store", "internal/user", "internal/wire"},
 	"internal/route":       {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/route/routepb", "internal/store", "internal/wake", "internal/wire"},
-	"internal/conv":        {"internal/fanout", "internal/im", "internal/measure", "internal/policy", "internal/rate", "internal/store", "internal/wake", "internal/wire"},
+	"internal/conv":        {"internal/fanout", "internal/im", "internal/measure", "internal/note", "internal/policy", "internal/rate", "internal/store", "internal/wake", "internal/wire"},
+	"internal/note":        {"internal/fanout", "internal/im", "internal/store", "internal/wake", "internal/wire"}, // the schema of wire
 	"internal/fanout":      {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/measure", "internal/policy", "internal/wake", "internal/wire"},
 	"internal/presence":    {"internal/fanout", "internal/im", "internal/rate", "internal/store", "internal/user", "internal/wake", "internal/wire"},
 	"internal/feed":        {"internal/im", "internal/wake", "internal/store"},

@@ -193,19 +193,19 @@ var convRules = []rule{
 	{
 		name:    "refan-to-all",
 		holds:   "what a new owner pushes reaches nobody who became a member later",
-		patches: []patch{{"internal/conv/refan.go", `case q < s.from || s.to != 0 && q > s.to:`, `case s.to != 0 && q > s.to:`}},
+		patches: []patch{{"internal/conv/refanout.go", `case q < s.from || s.to != 0 && q > s.to:`, `case s.to != 0 && q > s.to:`}},
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerPushesNobody"}},
 	},
 	{
 		name:    "refan-to-members-only",
 		holds:   "a new owner tells users who were removed meanwhile",
-		patches: []patch{{"internal/conv/refan.go", `(s.To == 0 || im.Seq(s.To) >= of.from)`, `s.To == 0`}},
+		patches: []patch{{"internal/conv/refanout.go", `(s.To == 0 || im.Seq(s.To) >= of.from)`, `s.To == 0`}},
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerTellsWhoWasRemoved$"}},
 	},
 	{
 		name:    "refan-later-edits",
 		holds:   "a new owner pushes a removed user no text of a later edit",
-		patches: []patch{{"internal/conv/refan.go", `im.Seq(max(m.EditedBy, m.RecalledBy)) <= s.to`, `true`}},
+		patches: []patch{{"internal/conv/refanout.go", `im.Seq(max(m.EditedBy, m.RecalledBy)) <= s.to`, `true`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerShowsWhoWasRemovedNoLaterEdit$"}},
 	},
 	{
@@ -416,7 +416,7 @@ var convRules = []rule{
 	{
 		name:    "refan-edits-of-before",
 		holds:   "a new owner pushes who joins after a message no text of an edit of it",
-		patches: []patch{{"internal/conv/refan.go", `if head.Flags&store.RowEdit != 0 && p.Members {`, `if false {`}},
+		patches: []patch{{"internal/conv/refanout.go", `if head.Flags&store.RowEdit != 0 && p.Members {`, `if false {`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerPushesEditsAsTheirTargets$"}},
 	},
 	{
@@ -428,8 +428,8 @@ var convRules = []rule{
 	{
 		name:  "used-for-ever",
 		holds: "a conversation whose notes are stored is not in use any more",
-		patches: []patch{{"internal/conv/tally.go", `all.queued = true
-			c.uses++`, `all.queued = true`}},
+		patches: []patch{{"internal/note/note.go", `c.queued = false
+		c.Keep(-1)`, `c.queued = false`}},
 		guards: []guard{{"internal/conv", "^TestConversationLeavesMemoryAfterEachUse$"}},
 	},
 	{

@@ -46,7 +46,7 @@ var mentionRules = []rule{
 	{
 		name:    "recall-keeps-the-mention",
 		holds:   "a recalled message mentions nobody",
-		patches: []patch{{"internal/conv/mention.go", `encodeMark(&storepb.Mention{Pos: uint64(pos), Recalled: true})`, `encodeMark(&storepb.Mention{Pos: uint64(pos)})`}},
+		patches: []patch{{"internal/conv/mention.go", `note.EncodeMark(&storepb.Mention{Pos: uint64(pos), Recalled: true})`, `note.EncodeMark(&storepb.Mention{Pos: uint64(pos)})`}},
 		guards:  []guard{{"internal/conv", "^TestMentionsAreUnreadUntilTheyAreReadOrRecalled$"}, {"internal/session", "^TestMentionBadgeAfterRecallFocusAndOverflow$"}},
 	},
 	{
@@ -106,7 +106,7 @@ var mentionRules = []rule{
 	{
 		name:    "second-fan-out-forgets-mentions",
 		holds:   "a new owner pushes an entry to those whom it mentions, whatever is in focus",
-		patches: []patch{{"internal/conv/refan.go", `fanout.Item{Row: stored, Names: namesIn(stored)})`, `fanout.Item{Row: stored})`}},
+		patches: []patch{{"internal/conv/refanout.go", `fanout.Item{Row: stored, Names: namesIn(stored)})`, `fanout.Item{Row: stored})`}},
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerPushesMentionsWhateverTheFocus$"}},
 	},
 	{

@@ -4,13 +4,13 @@ var noteRules = []rule{
 	{
 		name:    "read-unsynced-notes",
 		holds:   "nobody reads a reaction before it is durable",
-		patches: []patch{{"internal/conv/pagenotes.go", `found[q] = s.stored`, `found[q] = s.newest`}},
+		patches: []patch{{"internal/note/read.go", `found[q] = s.stored`, `found[q] = s.newest`}},
 		guards:  []guard{{"internal/conv", "^TestUnsyncedNotesAreNeverRead$"}},
 	},
 	{
 		name:    "list-unsynced-reactions",
 		holds:   "nobody is listed as one who reacted before it is durable",
-		patches: []patch{{"internal/conv/reactions.go", `found[u] = x.stored`, `found[u] = x.newest`}},
+		patches: []patch{{"internal/note/read.go", `found[u] = x.stored`, `found[u] = x.newest`}},
 		guards:  []guard{{"internal/conv", "^TestUnsyncedNotesAreNeverRead$"}},
 	},
 	{
@@ -28,15 +28,15 @@ var noteRules = []rule{
 	{
 		name:    "answer-unsynced-reactions",
 		holds:   "a repeat of a reaction that is not durable yet waits for it",
-		patches: []patch{{"internal/conv/tally.go", `x.unchanged && s.newest == s.stored {`, `x.unchanged {`}},
+		patches: []patch{{"internal/note/note.go", `w.unchanged && s.newest == s.stored {`, `w.unchanged {`}},
 		guards:  []guard{{"internal/conv", "^TestUnsyncedNotesAreNeverRead$"}},
 	},
 	{
 		name:  "keep-refused-reactions",
 		holds: "a refused reaction leaves nothing",
 		patches: []patch{
-			{"internal/conv/tally.go", `s.newest, s.pin, s.waiting = s.stored, s.storedPin, nil`, `s.waiting = nil`},
-			{"internal/conv/tally.go", `u.newest = u.stored`, `_ = u.stored`},
+			{"internal/note/note.go", `s.newest, s.pin, s.waiting = s.stored, s.storedPin, nil`, `s.waiting = nil`},
+			{"internal/note/note.go", `u.newest = u.stored`, `_ = u.stored`},
 		},
 		guards: []guard{{"internal/conv", "^TestRefusedReactionsAreForgotten$"}},
 	},
@@ -49,7 +49,7 @@ var noteRules = []rule{
 	{
 		name:    "tell-notes-of-before",
 		holds:   "nobody is told the note of an entry that they may not read",
-		patches: []patch{{"internal/conv/tell.go", `case len(members.readable(u, q, q)) == 0:`, `case len(members.readable(u, q, q)) < 0:`}},
+		patches: []patch{{"internal/conv/members.go", `m.Role(u) != 0 && len(m.readable(u, q, q)) > 0`, `m.Role(u) != 0`}},
 		guards:  []guard{{"internal/conv", "^TestNotesAreToldToThoseInFocusOnceASecond$"}},
 	},
 	{
@@ -61,37 +61,37 @@ var noteRules = []rule{
 	{
 		name:    "tell-each-reaction",
 		holds:   "notes of a conversation are told once a second",
-		patches: []patch{{"internal/conv/tell.go", `now.Sub(t.cooling[0].notes.told) >= tellEvery {`, `now.Sub(t.cooling[0].notes.told) >= 0 {`}},
-		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+		patches: []patch{{"internal/note/announce.go", `now.Sub(n.cooling[0].announced) >= announceEvery {`, `now.Sub(n.cooling[0].announced) >= 0 {`}},
+		guards:  []guard{{"internal/note", "^TestALargeGroupIsServedInParts$"}},
 	},
 	{
 		name:    "tell-notes-in-one-part",
 		holds:   "the notes of a large group are told in parts",
-		patches: []patch{{"internal/conv/tell.go", `n := min(size, len(r.to))`, `n := len(r.to)`}},
-		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+		patches: []patch{{"internal/note/announce.go", `next := min(size, len(r.to))`, `next := len(r.to)`}},
+		guards:  []guard{{"internal/note", "^TestALargeGroupIsServedInParts$"}},
 	},
 	{
 		name:    "tell-parts-without-pause",
 		holds:   "between two parts there is a pause",
-		patches: []patch{{"internal/conv/tell.go", `now.Sub(t.part) >= partEvery {`, `now.Sub(t.part) >= 0 {`}},
-		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+		patches: []patch{{"internal/note/announce.go", `now.Sub(n.part) >= partEvery {`, `now.Sub(n.part) >= 0 {`}},
+		guards:  []guard{{"internal/note", "^TestALargeGroupIsServedInParts$"}},
 	},
 	{
 		name:    "tell-notes-to-who-was-removed",
 		holds:   "a part is told to those who are members by then",
-		patches: []patch{{"internal/conv/tell.go", `|| members.Role(u) == 0 {`, `|| members.Role(u) < 0 {`}, {"internal/conv/tell.go", `case len(members.readable(u, q, q)) == 0:`, `case len(members.readable(u, q, q)) < 0:`}},
-		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+		patches: []patch{{"internal/note/announce.go", `case !mayRead(u, q):`, `case !mayRead(u, q) && false:`}},
+		guards:  []guard{{"internal/note", "^TestALargeGroupIsServedInParts$"}},
 	},
 	{
 		name:    "tell-small-parts-only",
 		holds:   "when many groups wait, the parts are larger",
-		patches: []patch{{"internal/conv/tell.go", `max(partSize, t.left/maxParts)`, `max(partSize, 0*t.left/maxParts)`}},
-		guards:  []guard{{"internal/conv", "^TestManyGroupsAreToldInTwoSeconds$"}},
+		patches: []patch{{"internal/note/announce.go", `max(partSize, n.left/maxParts)`, `max(partSize, 0*n.left/maxParts)`}},
+		guards:  []guard{{"internal/note", "^TestManyGroupsAreServedInTwoSeconds$"}},
 	},
 	{
 		name:    "react-without-bound",
 		holds:   "a user has at most three reactions at a message",
-		patches: []patch{{"internal/conv/note.go", `case len(mine) >= MaxUserReactions:`, `case len(mine) >= 10*MaxUserReactions:`}},
+		patches: []patch{{"internal/note/rules.go", `case len(mine) >= MaxUserReactions:`, `case len(mine) >= 10*MaxUserReactions:`}},
 		guards:  []guard{{"internal/conv", "^TestReactionsAreCountedOnceForAUserAndAnEmoji$"}},
 	},
 	{

@@ -64,7 +64,7 @@ var personalRules = []rule{
 	{
 		name:    "push-again-as-stored",
 		holds:   "what is withheld is withheld also when a new owner pushes it",
-		patches: []patch{{"internal/conv/refan.go", `if head.Flags&special != 0 {`, `if len(may) == 0 {`}},
+		patches: []patch{{"internal/conv/refanout.go", `if head.Flags&special != 0 {`, `if len(may) == 0 {`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerPushesWhatIsWithheldAsSuch$"}},
 	},
 	{
@@ -168,13 +168,13 @@ var personalRules = []rule{
 	{
 		name:    "react-through-a-block",
 		holds:   "reactions of a blocked user are withheld",
-		patches: []patch{{"internal/conv/note.go", `if x.User == string(u) || i < 0 {`, `if x.User != "" || i < 0 {`}},
+		patches: []patch{{"internal/note/rules.go", `if x.User == string(u) || i < 0 {`, `if x.User != "" || i < 0 {`}},
 		guards:  []guard{{"internal/conv", "^TestNotesOfABlockedUserAreWithheld$"}},
 	},
 	{
 		name:    "pin-through-a-block",
 		holds:   "pins of a blocked user are withheld",
-		patches: []patch{{"internal/conv/note.go", `seen.Pinned = n.Pinned && (n.PinnedFor == "" || n.PinnedFor == string(u))`, `seen.Pinned = n.Pinned`}},
+		patches: []patch{{"internal/note/rules.go", `seen.Pinned = n.Pinned && (n.PinnedFor == "" || n.PinnedFor == string(u))`, `seen.Pinned = n.Pinned`}},
 		guards:  []guard{{"internal/conv", "^TestNotesOfABlockedUserAreWithheld$"}},
 	},
 	{
@@ -204,7 +204,7 @@ var personalRules = []rule{
 	{
 		name:    "push-a-snapshot",
 		holds:   "a new owner pushes no snapshots of inboxes",
-		patches: []patch{{"internal/conv/refan.go", `if p.List && isSnapshot(stored) {`, `if p.Pair && isSnapshot(stored) {`}},
+		patches: []patch{{"internal/conv/refanout.go", `if p.List && isSnapshot(stored) {`, `if p.Pair && isSnapshot(stored) {`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerPushesNoSnapshot$"}},
 	},
 	{

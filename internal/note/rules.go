@@ -1,4 +1,4 @@
-package conv
+package note
 
 import (
 	"slices"
@@ -8,16 +8,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Limits of reactions. Spec: P-5.11.
+// Limits of reactions and pins. Spec: P-5.11.
 const (
 	MaxReactions     = 20  // different emojis at one message
 	MaxUserReactions = 3   // of one user to one message
 	MaxPins          = 100 // of one conversation, about: pins at the same moment do not see each other
-	maxEmoji         = 32  // bytes
+	MaxEmoji         = 32  // bytes
 )
-
-// A note, and the reactions of one user, never change: a change makes new ones. So
-// readers keep what they were given. nil: there is none.
 
 // react is what a note and the reactions of a user become when the user adds a reaction
 // or takes it away. The same two come back if that is so already. Codes: forbidden.
@@ -121,9 +118,9 @@ func seenBy(n *storepb.Note, u im.User) *storepb.Note {
 	return seen
 }
 
-// noteFor is a note as u sees it, whose reactions are mine.
-func noteFor(q im.Seq, n *storepb.Note, u im.User, mine []string) *petrelv1.Note {
-	w := noteForAll(q, seenBy(n, u))
+// For is the note of the entry q as u sees it; mine are the reactions of u.
+func For(q im.Seq, n *storepb.Note, u im.User, mine []string) *petrelv1.Note {
+	w := ForAll(q, seenBy(n, u))
 	w.ForAll = false
 	for _, x := range w.Reactions {
 		x.Mine = slices.Contains(mine, x.Emoji)
@@ -131,8 +128,8 @@ func noteFor(q im.Seq, n *storepb.Note, u im.User, mine []string) *petrelv1.Note
 	return w
 }
 
-// noteForAll is a note as it is told to many.
-func noteForAll(q im.Seq, n *storepb.Note) *petrelv1.Note {
+// ForAll is the note of the entry q without what one reader has to do with it.
+func ForAll(q im.Seq, n *storepb.Note) *petrelv1.Note {
 	w := &petrelv1.Note{Seq: uint64(q), Version: n.GetVersion(), Pinned: n.GetPinned(), ForAll: true}
 	for _, x := range n.GetReactions() {
 		w.Reactions = append(w.Reactions, &petrelv1.ReactionCount{Emoji: x.Emoji, Count: x.Count})

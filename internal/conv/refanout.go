@@ -23,11 +23,11 @@ const RefanCommits = 256
 // milliseconds of the time in the feed. An owner fans out within that time.
 const refanMs = 5000
 
-// refanner fans the newest commits of a feed out once more. The Owner before may
+// refanout fans the newest commits of a feed out once more. The Owner before may
 // have died between commit and fan-out, and nobody would notice that the last
 // message of a quiet conversation was never pushed. Clients that have an entry
 // drop it by its seq.
-type refanner struct {
+type refanout struct {
 	log   *slog.Logger
 	store store.Store
 	fan   *fanout.Fan
@@ -36,7 +36,7 @@ type refanner struct {
 }
 
 // run is called before the committer runs.
-func (r *refanner) run(ctx context.Context) error {
+func (r *refanout) run(ctx context.Context) error {
 	type span struct{ from, to im.Seq }
 	spans, order := map[im.Key]span{}, []im.Key{}
 	entries, err := r.newestCommits(ctx)
@@ -76,7 +76,7 @@ func (r *refanner) run(ctx context.Context) error {
 
 // newestCommits are the entries of the feed that are fanned out again, oldest
 // first.
-func (r *refanner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error) {
+func (r *refanout) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error) {
 	for n := im.Pos(min(uint64(r.pos), RefanCommits)); n > 0; n /= 4 {
 		var entries []*storepb.FeedEntry
 		err := r.store.ScanFeed(ctx, r.feed, r.pos-n, r.pos, func(_ im.Pos, e *storepb.FeedEntry) bool {
@@ -98,7 +98,7 @@ func (r *refanner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, err
 // refanRows delivers some entries of a conversation, each to those who may read it: a
 // member who joined after an entry does not get it, and a user who was removed gets those
 // up to the removal. Spec: P-8.3.
-func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
+func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
 	rec, err := r.store.Conversation(ctx, key)
 	if err != nil || rec == nil {
 		return err
@@ -202,7 +202,7 @@ func namesIn(stored []byte) *fanout.Names {
 
 // readers are the users who may read any of a range of entries, with their stays. Nobody
 // joins or leaves a direct conversation or an inbox.
-func (r *refanner) readers(ctx context.Context, key im.Key, rec *storepb.Conversation, of stay) (all []member, err error) {
+func (r *refanout) readers(ctx context.Context, key im.Key, rec *storepb.Conversation, of stay) (all []member, err error) {
 	if !policy.Of(key.Conv.Kind()).Members {
 		for _, u := range rec.Participants {
 			all = append(all, member{user: im.User(u), stays: []stay{{}}})

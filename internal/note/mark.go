@@ -1,4 +1,4 @@
-package conv
+package note
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// storedNote is what the store shows of an entry's note, durable or not.
-type storedNote struct {
+// stored is what the store shows of an entry's note, durable or not.
+type stored struct {
 	note *storepb.Note
 	pin  *storepb.Pinned
 	mine []string // the reactions of one user
 }
 
 // readNote reads the note of an entry, with the reactions of a user.
-func readNote(ctx context.Context, st store.Store, key im.Key, q im.Seq, u im.User) (n storedNote, err error) {
+func readNote(ctx context.Context, st store.Store, key im.Key, q im.Seq, u im.User) (n stored, err error) {
 	if n.note, err = readMark[storepb.Note](ctx, st, key, store.MarkNote, q, ""); err != nil || n.note == nil {
 		return n, err
 	}
@@ -37,7 +37,21 @@ func readMark[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key,
 	if err != nil || of[0] == nil {
 		return nil, err
 	}
-	return decodeMark[T, M](of[0])
+	return DecodeMark[T, M](of[0])
+}
+
+// readMarks reads the marks without a name of some entries.
+func readMarks[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key, k store.MarkKind, from, to im.Seq) (map[im.Seq]M, error) {
+	found := map[im.Seq]M{}
+	var bad error
+	err := st.Marks(ctx, key, k, from, to, "", func(q im.Seq, _ string, v []byte) bool {
+		found[q], bad = DecodeMark[T, M](v)
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return found, err
 }
 
 // mark is what a mark can be.
@@ -47,8 +61,8 @@ type mark[T any] interface {
 	UnmarshalVT([]byte) error
 }
 
-// decodeMark reads the value of a mark. Errors: ErrCorrupt.
-func decodeMark[T any, M mark[T]](v []byte) (M, error) {
+// DecodeMark reads the value of a mark. Errors: ErrCorrupt.
+func DecodeMark[T any, M mark[T]](v []byte) (M, error) {
 	m := M(new(T))
 	if err := m.UnmarshalVT(v); err != nil {
 		return nil, fmt.Errorf("read a mark: %w: %w", store.ErrCorrupt, err)
@@ -56,7 +70,8 @@ func decodeMark[T any, M mark[T]](v []byte) (M, error) {
 	return m, nil
 }
 
-func encodeMark[T any, M mark[T]](m M) []byte {
+// EncodeMark is m as the value of a mark.
+func EncodeMark[T any, M mark[T]](m M) []byte {
 	b, err := m.MarshalVT()
 	im.Assert(err == nil, "encode a mark: %v", err)
 	return b

@@ -1,9 +1,10 @@
-package conv
+package note
 
 import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,18 +16,29 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// audience is members of groups who are online, and a teller.
+// audience is members of groups who are online, and the notes of these groups.
 type audience struct {
-	*teller
-	t     *testing.T
-	users []im.User
-	outs  []*fanout.Outbox
-	heard [][]uint64 // the versions that each one was told
+	*Notes
+	t      *testing.T
+	users  []im.User
+	outs   []*fanout.Outbox
+	got    [][]uint64 // the versions that each one got
+	groups int
+}
+
+// group is a conversation of the first members of an audience.
+type group struct{ members []im.User }
+
+func (*group) Keep(int32)                         {}
+func (*group) Standing(im.User) (im.Seq, im.User) { return 1, "" }
+
+func (g *group) Audience() ([]im.User, func(im.User, im.Seq) bool) {
+	return g.members, func(u im.User, _ im.Seq) bool { return slices.Contains(g.members, u) }
 }
 
 func newAudience(t *testing.T, n int) *audience {
 	fan := fanout.New(fanout.NewTable())
-	a := &audience{t: t, teller: newTeller(newMemory(&node{}, time.Now, time.Minute), fan), heard: make([][]uint64, n)}
+	a := &audience{t: t, Notes: New(&Node{Bytes: &atomic.Int64{}}, nil, fan, nil), got: make([][]uint64, n)}
 	for i := range n {
 		u := im.User(fmt.Sprintf("u%05d", i))
 		o := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), -1)
@@ -41,31 +53,24 @@ func newAudience(t *testing.T, n int) *audience {
 }
 
 // group is a conversation of all of them.
-func (a *audience) group() *conv {
-	c := &conv{id: "group", notes: &notes{}}
-	c.key.Tenant = im.DefaultTenant
-	a.reduce(c, len(a.users))
-	return c
+func (a *audience) group() *conversation {
+	a.groups++
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.ConvID{byte(a.groups), byte(a.groups >> 8)}}
+	return &conversation{loaded: &group{a.users}, key: key}
 }
 
 // reduce makes the first n the members of a group.
-func (a *audience) reduce(c *conv, n int) {
-	m := &Members{current: a.users[:n]}
-	for _, u := range m.current {
-		m.all = append(m.all, member{u, petrelv1.Role_ROLE_MEMBER, []stay{{from: 1}}})
-	}
-	c.info.Store(&info{members: m})
+func (a *audience) reduce(c *conversation, n int) { c.loaded.(*group).members = a.users[:n] }
+
+func (a *audience) note(c *conversation, version uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.announceLocked(c, 1, &storepb.Note{Version: version}, nil)
 }
 
-func (a *audience) note(c *conv, version uint64) {
-	a.mem.mu.Lock()
-	defer a.mem.mu.Unlock()
-	a.noteLocked(c, 1, &storepb.Note{Version: version}, nil)
-}
-
-// listen tells what is due, and returns how many were told something by that.
-func (a *audience) listen() (told int) {
-	a.tell()
+// listen announces what is due, and returns how many got something by that.
+func (a *audience) listen() (served int) {
+	a.Announce()
 	for i, o := range a.outs {
 		p, _ := o.Take()
 		for b := p.Bytes; len(b) > 0; {
@@ -75,22 +80,22 @@ func (a *audience) listen() (told int) {
 				a.t.Fatal(err)
 			}
 			for _, n := range f.GetEvents().GetNotes() {
-				a.heard[i] = append(a.heard[i], n.Version)
-				told++
+				a.got[i] = append(a.got[i], n.Version)
+				served++
 			}
 			b = b[4+n:]
 		}
 		o.Wrote(p, 0)
 	}
-	return told
+	return served
 }
 
-// listenUntil comes as the committer does, until a number was told, and returns how many
-// were told each time, and how long it took.
+// listenUntil comes as the committer does, until a number was served, and returns how many
+// were served each time, and how long it took.
 func (a *audience) listenUntil(want int) (parts []int, took time.Duration) {
 	begun := time.Now()
 	for sum := 0; sum < want; {
-		<-a.due.C
+		<-a.Due()
 		if n := a.listen(); n > 0 {
 			parts = append(parts, n)
 			sum += n
@@ -99,48 +104,48 @@ func (a *audience) listenUntil(want int) (parts []int, took time.Duration) {
 	return parts, time.Since(begun)
 }
 
-// Others wait no longer than for one part, and each member is told the versions in their
+// Others wait no longer than for one part, and each member gets the versions in their
 // order, each of them once. Spec: P-5.11.
-func TestALargeGroupIsToldInParts(t *testing.T) {
+func TestALargeGroupIsServedInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudience(t, 3*partSize+partSize/2)
 		c := a.group()
 		a.note(c, 1)
 		if n := a.listen(); n != partSize {
-			t.Errorf("%d were told at once, want %d", n, partSize)
+			t.Errorf("%d were served at once, want %d", n, partSize)
 		}
 		a.note(c, 2)
 		if n := a.listen(); n != 0 {
-			t.Errorf("%d were told in the same moment, want 0", n)
+			t.Errorf("%d were served in the same moment, want 0", n)
 		}
 		left := len(a.users) - partSize
 		a.reduce(c, len(a.users)-1)
 		parts, took := a.listenUntil(left - 1)
 		if want := []int{partSize, partSize, partSize/2 - 1}; !slices.Equal(parts, want) || took != 3*partEvery {
-			t.Errorf("then %v were told within %v, want %v within %v", parts, took, want, 3*partEvery)
+			t.Errorf("then %v were served within %v, want %v within %v", parts, took, want, 3*partEvery)
 		}
 		time.Sleep(partEvery)
 		if n := a.listen(); n != 0 {
-			t.Errorf("%d were told the next version at once, want 0", n)
+			t.Errorf("%d got the next version at once, want 0", n)
 		}
 		_, took = a.listenUntil(len(a.users) - 1)
-		if want := tellEvery - partEvery; took != want {
-			t.Errorf("all were told again %v later, want %v", took, want)
+		if want := announceEvery - partEvery; took != want {
+			t.Errorf("all were served again %v later, want %v", took, want)
 		}
-		for i, heard := range a.heard {
+		for i, got := range a.got {
 			want := []uint64{1, 2}
-			if i == len(a.heard)-1 {
+			if i == len(a.got)-1 {
 				want = nil // was removed before it was their turn
 			}
-			if !slices.Equal(heard, want) {
-				t.Errorf("%s was told versions %v, want %v", a.users[i], heard, want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s got versions %v, want %v", a.users[i], got, want)
 			}
 		}
 	})
 }
 
-// If many groups are to be told, the parts are larger: nobody waits for long.
-func TestManyGroupsAreToldInTwoSeconds(t *testing.T) {
+// If rounds of many groups are under way, the parts are larger: nobody waits for long.
+func TestManyGroupsAreServedInTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const groups = 400
 		a := newAudience(t, 500)
@@ -153,7 +158,7 @@ func TestManyGroupsAreToldInTwoSeconds(t *testing.T) {
 		all := a.listen()
 		parts, took := a.listenUntil(groups - all)
 		if most := slices.Max(parts); took > 2*time.Second || all > groups/maxParts+1 || most > groups/maxParts+1 {
-			t.Errorf("%d were told at once, then at most %d, all within %v, want at most %d and 2 s", all, most, took, groups/maxParts+1)
+			t.Errorf("%d were served at once, then at most %d, all within %v, want at most %d and 2 s", all, most, took, groups/maxParts+1)
 		}
 	})
 }
