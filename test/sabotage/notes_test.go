@@ -83,6 +83,12 @@ var noteRules = []rule{
 		guards:  []guard{{"internal/note", "^TestALargeGroupIsServedInParts$"}},
 	},
 	{
+		name:    "tell-notes-to-former-members",
+		holds:   "who was removed meanwhile gets no part",
+		patches: []patch{{"internal/conv/members.go", `m.Role(u) != 0 && len(m.readable(u, q, q)) > 0`, `len(m.readable(u, q, q)) > 0`}},
+		guards:  []guard{{"internal/conv", "^TestNotesAreForMembersWhoMayRead$"}},
+	},
+	{
 		name:    "tell-small-parts-only",
 		holds:   "when many groups wait, the parts are larger",
 		patches: []patch{{"internal/note/announce.go", `max(partSize, n.left/maxParts)`, `max(partSize, 0*n.left/maxParts)`}},
