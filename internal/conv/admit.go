@@ -126,7 +126,7 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 		return noTarget(q)
 	}
 	if q := im.Seq(rel.Thread); q != 0 {
-		if !in.mayRead(from, q, c.point.Load().head) { // nobody was told of an entry above it
+		if !in.mayRead(from, q, c.point.Load().head) { // nobody has got an entry above it
 			return noTarget(q)
 		}
 		known, err := c.log.threads.admit(from, q)

@@ -43,9 +43,10 @@ type batch struct {
 	feedItems []storepb.FeedItem
 	arena     []byte // the encoded rows. Fan-out copies them, so it is used again after the batch is published; a full one is replaced
 	work      []work
+	staged    []staged // rows of the conversation at hand
 	items     []fanout.Item
-	answers   []answer // of the sends that wait outside a connection
 	spans     []span
+	answers   []answer // of the sends that wait outside a connection
 	heads     []headMove
 	scans     []scan
 	later     []work // sends that wait for the next batch
@@ -56,8 +57,6 @@ type batch struct {
 	answered  int // sends, with what items and answers say
 	repeats   int
 	appended  time.Duration // of measure.Now, when it went to the store
-
-	staged []staged // rows of the conversation at hand
 }
 
 type answer struct {

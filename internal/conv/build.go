@@ -233,7 +233,7 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 
 // passed tells whether a later send of the same user may be stored. Then s, which is not,
 // was refused before, and nobody has heard of that: what came later may have removed the
-// reason, and if s were stored now, it would be behind what was sent after it. What the
+// reason, and if s were stored now, it would come after what was sent later. What the
 // operator sends is on no connection, and has no order. Spec: P-4.3.
 func (bu *builder) passed(c *conv, s *Send) bool {
 	u := s.Entry.From
@@ -244,7 +244,7 @@ func (bu *builder) passed(c *conv, s *Send) bool {
 	case known:
 		return last > bu.place
 	}
-	all := slices.Concat(bu.work.sends, bu.work.behind)
+	all := slices.Concat(bu.work.sends, bu.work.rest)
 	for last = len(all) - 1; last > bu.place && !bu.lost(); last-- {
 		t := all[last]
 		if t.Entry.From != u || !t.Tried || t.Block != nil {

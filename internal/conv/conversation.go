@@ -52,7 +52,7 @@ type point struct {
 	hidden  *hidden
 }
 
-// countedFor is what v is told as counted at the head.
+// countedFor is the counted at the head that v sees.
 func (p *point) countedFor(v viewer) uint64 { return p.counted - min(p.counted, p.hidden.of(v.side)) }
 
 // state tells who may touch a conv's log.
@@ -108,11 +108,11 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 // blocker is who blocks u in a direct conversation; "": nobody does.
 func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser()) }
 
-// receipt is what u is told of the cursor of another user, which is at. A user of a direct
+// receipt is the cursor of another user as u sees it; at is the real one. A user of a direct
 // conversation who blocks u looks as if they were away since the block began, and a user who has
 // neither written there nor read anything as if they never were there: delivered alone would tell
 // strangers when a device is online. So it is with a member of a group who has read nothing: whoever
-// may add a user to a group is a stranger, too. hidden: u is not told of moves of the cursor. Spec: P-5.4, P-8.6.
+// may add a user to a group is a stranger, too. hidden: u gets no receipts of it. Spec: P-5.4, P-8.6.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	side := sideOf(i.record, u)
 	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) {

@@ -5,29 +5,41 @@
 // When that is durable, the heads are published, and the entries go to fan-out.
 // Readers see what is published, and nothing else.
 //
+// A batch on its way, by its fields:
+//
+//	taken    work            the sends of each conversation
+//	decided  staged          the rows of the conversation at hand: a later send may rewrite them
+//	         items           an entry, the answer to its sender, or both, for connections
+//	         spans           which members get which items
+//	         answers         for callers without a connection
+//	         heads           how far each conversation moves
+//	         scans, later    sends that go back to their queues: a loader reads first, or they
+//	                         have to be in the next batch
+//	stored   commit          rows and records
+//	ended    heads are published, spans of items go to fan-out, then answers to callers
+//
 // The files are listed from the top to the bottom: a file uses what is in files that come
 // after it in this list, and nothing of those before it. A test in internal/lint finds cycles.
 //
-//   - What drives all the rest: convs.go (all feeds of a node), trace.go (what an operator
-//     asks an owner), sync.go (what a sync asks an
-//     owner), owner.go (one feed), commit.go (its committer), refanout.go (what a new owner
-//     pushes once more).
-//   - When a commit is durable: publish.go, tenure.go (for how long the feed is here),
+//   - The drivers: convs.go (all feeds of a node), trace.go (questions of an
+//     operator), sync.go (questions of a sync), owner.go (one feed), commit.go (its committer), refanout.go (a new owner pushes
+//     the newest entries once more).
+//   - The end of a commit: publish.go, tenure.go (for how long the feed is here),
 //     changes.go.
-//   - How the committer makes a commit: build.go, admit.go, rewrite.go, dedupe.go, batch.go.
+//   - The making of a commit: build.go, admit.go, rewrite.go, dedupe.go, batch.go.
 //   - Cursors of users, and who may change notes, for which no entry is made: receipts.go,
 //     cursor.go, reactions.go (the requests; package note changes and keeps the notes).
 //   - Questions: mention.go (which entries name a user, also for the committer), state.go,
 //     history.go, pagenotes.go (the notes of a page), quotes.go, damaged.go,
 //     reader.go, formerrow.go.
-//   - How a conversation gets into memory, and what waits there: intake.go, examine.go (is
+//   - Loading, and the queues: intake.go, examine.go (is
 //     the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
 //     know that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (what one user does not get of another),
 //     usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats are found).
-//   - What all others stand on: inboxlag.go, node.go (what all feeds of a node share),
+//   - The base of all others: inboxlag.go, node.go (what all feeds of a node share),
 //     options.go, send.go, relations.go (what messages say of others), signal.go (what users
-//     tell each other and nobody stores), refusal.go (what callers are told).
+//     tell each other and nobody stores), refusal.go (errors for callers).
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and
@@ -406,7 +418,7 @@ func (cs *Convs) sum(of func(*Owner) int) int {
 	return n
 }
 
-// Fanned counts events on this node: put into outboxes, told by a hint, and refused
+// Fanned counts events on this node: put into outboxes, replaced by a hint, and refused
 // by an outbox.
 type Fanned struct{ Delivered, Hinted, Lagged uint64 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // MaxReceipts is up to how many members all of them learn how far each one is;
-// above it only read is kept, and told to the user's own devices. Spec: P-8.6.
+// above it only read is kept, and goes to the user's own devices. Spec: P-8.6.
 const MaxReceipts = 100
 
 // flushEvery is how often the cursors of one conversation are written at most.
@@ -37,7 +37,7 @@ type cursorWrite struct {
 
 // cursors moves the cursors of one feed's conversations. Moves gather in memory;
 // at most once a second for a conversation they go along with a commit. When it is
-// durable, they are answered, and told to others as receipts.
+// durable, they are answered, and others get receipts.
 type cursors struct {
 	mem    *memory
 	reader *reader
@@ -281,14 +281,14 @@ func (cu *cursors) answeredLocked(n int) {
 	cu.node.cursorMoves.Add(-int64(n))
 }
 
-// tell sends the receipts of a commit, and the answers after them.
-func (cu *cursors) tell(writes []cursorWrite) {
+// deliver sends the receipts of a commit, and the answers after them.
+func (cu *cursors) deliver(writes []cursorWrite) {
 	for from := 0; from < len(writes); {
 		to := from + 1
 		for to < len(writes) && writes[to].c == writes[from].c {
 			to++
 		}
-		cu.tellReceipts(writes[from:to])
+		cu.sendReceipts(writes[from:to])
 		from = to
 	}
 	for i := range writes {
@@ -300,13 +300,13 @@ func (cu *cursors) tell(writes []cursorWrite) {
 	cu.answered.Flush()
 }
 
-// tellReceipts sends the receipts of one conversation.
-func (cu *cursors) tellReceipts(moved []cursorWrite) {
+// sendReceipts sends the receipts of one conversation.
+func (cu *cursors) sendReceipts(moved []cursorWrite) {
 	c := moved[0].c
 	in := c.info.Load()
 	members := in.members
 	if policy.OfRecord(petrelv1.ConvKind(in.record.GetKind())).Pair {
-		cu.tellDirect(c, in, moved)
+		cu.sendDirect(c, in, moved)
 		return
 	}
 	if len(members.current) <= MaxReceipts {
@@ -326,9 +326,8 @@ func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	}
 }
 
-// tellDirect is tellReceipts in a direct conversation, where the other user may have to be told
-// nothing.
-func (cu *cursors) tellDirect(c *conv, in *info, moved []cursorWrite) {
+// sendDirect is sendReceipts in a direct conversation, where the other user may get none.
+func (cu *cursors) sendDirect(c *conv, in *info, moved []cursorWrite) {
 	for i := range moved {
 		f, to := &moved[i], in.members.current
 		for _, u := range to {

@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/policy"
 )
 
-// inboxLag knows how far the inboxes are behind the feed. Whoever carries changes of
-// membership there says so. While they are further behind than Options.InboxLag, no
+// inboxLag is how old the oldest change of membership is that the inboxes lack. The inbox
+// consumer sets it. While it is above Options.InboxLag, no
 // conversation begins and no membership changes: their sends are answered overloaded.
 // Else a user could wait for ever until a new conversation is in their list.
 type inboxLag struct {
@@ -28,7 +28,7 @@ func (l *inboxLag) lag() time.Duration {
 	return max(0, l.now().Sub(time.UnixMilli(oldest)))
 }
 
-// check refuses what would put the inboxes further behind. Codes: overloaded,
+// check refuses a change of membership while the lag is too high. Codes: overloaded,
 // unsettled.
 func (l *inboxLag) check(p *policy.Policy) error {
 	if p.List || l.lag() <= l.limit {

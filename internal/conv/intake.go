@@ -72,8 +72,8 @@ func (in *intake) enqueueLocked(s *Send) bool {
 }
 
 // Signal takes a signal for a conversation of this feed, gives it the head as it is now,
-// and has it delivered. It never waits. Whoever may not signal reaches nobody, and nobody
-// is told so. It returns false when the feed is given away or lost.
+// and has it delivered. It never waits. A signal of a user who may not signal is dropped
+// without an answer. It returns false when the feed is given away or lost.
 //
 // The head is taken here, on the goroutine that has read the signal from its connection
 // or from its node. What the same session sends later comes later here too, so it gets a

@@ -26,7 +26,7 @@ import (
 // A mark of a recalled message stays, and says so. If it were removed, a reader could miss
 // it before the recall is durable. Spec: P-5.13.
 
-// maxMentions is how many unread mentions of one conversation a user is told of, and how
+// maxMentions is how many unread mentions of one conversation a user gets, and how
 // many entries that mention everybody a conversation remembers.
 const maxMentions = 50
 
@@ -94,7 +94,7 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 }
 
 // mentions are the entries above read, and of the newest stay of u, that mention u, as the
-// conversation stands at a point. A former member is not told how many entries came
+// conversation stands at a point. A former member does not learn how many entries came
 // later (P-8.3). It reads nothing of a conversation in which nobody was
 // mentioned since.
 func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im.User, read im.Seq) (Mentions, error) {

@@ -66,7 +66,7 @@ type warnings struct {
 // warnEvery is from one line about refused commits to the next.
 const warnEvery = 10 * time.Second
 
-// due tells whether a line is to be written now, and how many were not since the last one.
+// due reports whether to write a line now, and how many were left out since the last one.
 func (w *warnings) due(now time.Time) (hidden uint64, ok bool) {
 	last := w.last.Load()
 	if since := now.UnixNano() - last; last != 0 && since >= 0 && since < int64(warnEvery) || !w.last.CompareAndSwap(last, now.UnixNano()) {
@@ -84,14 +84,13 @@ const damageAgain = 10 * time.Minute
 // logged each time.
 const maxDamaged = 1024
 
-// damageLog logs what the store could not read, damage once for each conversation
-// in damageAgain.
+// damageLog logs failed reads of the store, and damage once for each conversation in damageAgain.
 type damageLog struct {
-	mu   sync.Mutex // tier 0; guards told
-	told map[string]time.Time
+	mu     sync.Mutex // tier 0; guards logged
+	logged map[string]time.Time
 }
 
-// log says that what failed with err in a conversation.
+// log logs that the operation what failed with err in a conversation.
 func (d *damageLog) log(l *slog.Logger, what, conv string, err error) {
 	if errors.Is(err, store.ErrCorrupt) && !d.first(conv) {
 		return
@@ -103,14 +102,14 @@ func (d *damageLog) first(conv string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if at, ok := d.told[conv]; ok && now.Sub(at) < damageAgain {
+	if at, ok := d.logged[conv]; ok && now.Sub(at) < damageAgain {
 		return false
 	}
-	if d.told == nil {
-		d.told = map[string]time.Time{}
+	if d.logged == nil {
+		d.logged = map[string]time.Time{}
 	}
-	if len(d.told) < maxDamaged {
-		d.told[conv] = now
+	if len(d.logged) < maxDamaged {
+		d.logged[conv] = now
 	}
 	return true
 }

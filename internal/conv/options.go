@@ -27,7 +27,7 @@ type Options struct {
 	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
 	InFlightBytes int           // of unanswered sends, on the whole node; 64 MiB
 	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
-	InboxLag      time.Duration // no conversation begins while the inboxes are further behind; 30 seconds
+	InboxLag      time.Duration // no conversation begins while the inboxes lag by more; 30 seconds
 	MemoryBytes   int           // of conversations in memory, on the whole node; 128 MiB
 	Loaders       int           // goroutines that read conversations from the store; 4
 	WaitingMoves  int           // of cursors, not durable yet, on the whole node; 262,144
@@ -37,8 +37,8 @@ type Options struct {
 	// takes all feeds at once.
 	Holder uint64
 
-	// Refused is told of each send that is refused here. It must not block, and keeps nothing of
-	// the send. nil: nobody.
+	// Refused is called with each send that is refused here. It must not block, and keeps nothing
+	// of the send. It may be nil.
 	Refused func(*Send, *im.Error)
 
 	// Nodes bring new entries to users on other nodes. nil: there are no other

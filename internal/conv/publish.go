@@ -142,7 +142,7 @@ func (p *publisher) deliver(b *batch) {
 		p.fan.Deliver(sp.tenant, sp.members, b.items[sp.from:sp.to])
 	}
 	if len(b.cursors) > 0 {
-		p.cursors.tell(b.cursors)
+		p.cursors.deliver(b.cursors)
 	}
 	p.fan.Flush()
 	for _, a := range b.answers {

@@ -67,9 +67,9 @@ func (qs *queues) activateLocked(c *conv) {
 
 // work is what the committer does for one conversation in one batch.
 type work struct {
-	c      *conv
-	sends  []*Send
-	behind []*Send // that stay in the queue
+	c     *conv
+	sends []*Send
+	rest  []*Send // that stay in the queue
 }
 
 // maxRows is how many sends of one conversation a batch takes.

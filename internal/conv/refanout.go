@@ -108,11 +108,11 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 	if err != nil || !r.fan.Reaches(key.Tenant, usersOf(readers)) { // a start need not read what nobody gets
 		return err
 	}
-	var told []im.User // who gets items
+	var recipients []im.User // of items
 	var items []fanout.Item
 	deliver := func() {
 		if len(items) > 0 {
-			r.fan.Deliver(key.Tenant, told, items)
+			r.fan.Deliver(key.Tenant, recipients, items)
 		}
 		items = nil
 	}
@@ -136,7 +136,7 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			}
 			if len(others) > 0 {
 				deliver()
-				told, items = others, []fanout.Item{{Row: bare}}
+				recipients, items = others, []fanout.Item{{Row: bare}}
 				deliver()
 			}
 		}
@@ -144,7 +144,7 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 		if head.Flags&special != 0 { // each user sees another row
 			deliver()
 			for _, u := range may {
-				told = []im.User{u}
+				recipients = []im.User{u}
 				var seen []byte
 				if seen, bad = in.viewer(u).see(&head, stored); bad != nil {
 					return false
@@ -155,11 +155,11 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			}
 			return true
 		}
-		if !slices.Equal(may, told) {
+		if !slices.Equal(may, recipients) {
 			deliver()
 		}
 		stored = slices.Clone(stored)
-		told, items = may, append(items, fanout.Item{Row: stored, Names: namesIn(stored)})
+		recipients, items = may, append(items, fanout.Item{Row: stored, Names: namesIn(stored)})
 		return true
 	})
 	if err = errors.Join(err, bad); err != nil {

@@ -43,7 +43,7 @@ func Shown(err error) error {
 	return err
 }
 
-// unread is what senders are told when the store could not be read.
+// unread is the error for senders when the store could not be read.
 func unread(err error) *im.Error {
 	if mayShow(err) {
 		return Refusal(err)
@@ -61,7 +61,8 @@ func noTarget(q im.Seq) error {
 	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
 }
 
-// NoSource is the one answer to who may not forward a message, or names none.
+// NoSource is the one answer to a forward of a message that does not exist or that its sender
+// may not copy.
 func NoSource() *im.Error {
 	return im.Errorf(im.CodeNoTarget, "there is no message to forward that you may read")
 }

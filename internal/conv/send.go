@@ -38,7 +38,7 @@ type Send struct {
 	Create *storepb.Conversation
 
 	// Block is what s does instead of an entry: a user of the direct conversation with
-	// Peer blocks the other one, or does not any more. Nobody is told. Spec: P-5.4.
+	// Peer blocks the other one, or does not any more. Nobody gets anything. Spec: P-5.4.
 	Block *storepb.Block
 
 	// Asked says that an owner elsewhere was asked before, and may still store s: a refusal

@@ -43,7 +43,7 @@ func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im
 	if st.Role != 0 {
 		return st, nil
 	}
-	// A former member is not told of what came later: neither a new title nor how
+	// A former member does not learn what came later: neither a new title nor how
 	// many entries followed.
 	st.Title, st.Counted = "", 0
 	if st.Head < st.FirstSeq {

@@ -93,7 +93,7 @@ func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User, q *con
 	if q.Always {
 		return true, false, nil
 	}
-	if q.Left { // a former member is told of their own cursor only
+	if q.Left { // a former member gets their own cursor only
 		own, err := ow.CursorOf(ctx, key, u)
 		return uint64(own.Pos) > q.Since, false, err
 	}
@@ -109,7 +109,7 @@ func peerOf(q *convpb.Ask, u im.User) im.User {
 	return im.User(q.Peer)
 }
 
-// syncState is what a sync tells u of a conversation. hidden: u is not told of moves of the
+// syncState is the state of a conversation for u. hidden: u does not learn of moves of the
 // other user's cursors (info.receipt).
 func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (state *petrelv1.ConvState, hidden bool, err error) {
 	// The cursors before the head: so none of them is above the head.

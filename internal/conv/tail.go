@@ -87,7 +87,7 @@ func normalType(t string) string {
 }
 
 // MaxScan is how many rows below the head are searched for a repeat before the
-// client is told to catch up first. Spec: P-4.7.
+// client has to catch up first. Spec: P-4.7.
 const MaxScan = 10_000
 
 // minTail is how many hashes a busy conversation keeps at least.

@@ -96,7 +96,7 @@ type userCursors struct {
 type userCursor struct {
 	user    im.User
 	newest  Cursor // with the moves that are not durable yet
-	stored  Cursor // durable: what others are told
+	stored  Cursor // durable: others get this one
 	dirty   bool
 	waiting []*CursorMove // answered when newest is stored
 }

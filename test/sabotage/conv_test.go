@@ -351,7 +351,7 @@ var convRules = []rule{
 	{
 		name:    "begin-behind-inboxes",
 		holds:   "no conversation begins while the inboxes are far behind",
-		patches: []patch{{"internal/conv/inboxlag.go", `if p.List || l.InboxLag() <= l.limit {`, `if true {`}},
+		patches: []patch{{"internal/conv/inboxlag.go", `if p.List || l.lag() <= l.limit {`, `if true {`}},
 		guards:  []guard{{"internal/conv", "^TestNoConversationBeginsWhileTheInboxesAreFarBehind$"}},
 	},
 	{
