@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
@@ -49,7 +48,9 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 	if onLoopback(ln.Addr()) {
 		o.TLS = nil
 	}
-	return &Admin{o: o, ln: ln, limits: limits{maxHTTP: o.MaxHTTP}, freed: make(chan struct{}, 1)}, nil
+	a := &Admin{o: o, ln: ln, limits: newLimits(nil), freed: make(chan struct{}, 1)}
+	a.limits.maxHTTP = o.MaxHTTP
+	return a, nil
 }
 
 // Addr is the address that is bound, with the real port.
@@ -64,7 +65,7 @@ func (a *Admin) Close() { a.one.Do(func() { _ = a.ln.Close() }) } // nobody is c
 // Run serves until ctx ends.
 func (a *Admin) Run(ctx context.Context) error {
 	srv := newServer(context.WithoutCancel(ctx), a.o.TLS, a.o.Log, a.handler())
-	srv.ConnState, srv.ConnContext = a.count, a.withVoucher
+	srv.ConnState = func(nc net.Conn, state http.ConnState) { a.note(placeOf(nc), state) }
 	ended := make(chan error, 1)
 	go func() { ended <- serveOn(srv, adminListener{a.ln, a, ctx.Done()}) }() // Run waits for ended
 	select {
@@ -95,55 +96,37 @@ func (l adminListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.a.enter(nc, l.done) {
-			return nc, nil
+		addr, _ := clientOf(nc)
+		if p := l.a.enter(addr, func() { _ = nc.Close() }, l.done); p != nil {
+			return &clientConn{TCPConn: nc.(*net.TCPConn), place: p}, nil // of the listener of NewAdmin
 		}
 		_ = nc.Close() // the server ends
 	}
 }
 
-// enter takes a place for a new connection. It waits while all places are those of operators'
-// requests, and returns false if done is closed meanwhile.
-func (a *Admin) enter(nc net.Conn, done <-chan struct{}) bool {
-	addr, _ := clientOf(nc)
-	for !a.limits.enterHTTP(addr, true, time.Now()) { // operators and others come from one address, as through a proxy
-		a.limits.leaveHTTP(addr)
+// enter takes a place for a new connection, which end closes. It waits while all places are those of
+// operators' requests, and returns nil if done is closed meanwhile.
+func (a *Admin) enter(addr netip.Addr, end func(), done <-chan struct{}) *place {
+	for {
+		// Operators and others come from one address, as through a proxy.
+		if p, _ := a.limits.enter(ofHTTP, addr, true, time.Now()); p != nil {
+			p.attach(end)
+			return p
+		}
 		select {
 		case <-a.freed:
 		case <-done:
-			return false
+			return nil
 		}
 	}
-	return true
 }
 
-// count notes when a connection has last begun or ended something: a request of a stranger,
-// which may be silent too, keeps no place.
-func (a *Admin) count(nc net.Conn, state http.ConnState) {
-	addr, _ := clientOf(nc)
-	over := state == http.StateHijacked || state == http.StateClosed
-	a.limits.rest(nc, addr, !over, time.Now())
-	if over {
-		a.limits.leaveHTTP(addr)
-	}
+// note follows the states of a connection. Also a request without a key keeps no place: its client may
+// be silent too.
+func (a *Admin) note(p *place, state http.ConnState) {
+	p.note(state, true)
 	wake.Set(a.freed)
 }
-
-// withVoucher is the context of the requests of a connection.
-func (a *Admin) withVoucher(ctx context.Context, nc net.Conn) context.Context {
-	addr, _ := clientOf(nc)
-	return rate.WithVoucher(ctx, adminVoucher{a, nc, addr})
-}
-
-// adminVoucher keeps the place of a connection while it serves a request of an operator.
-type adminVoucher struct {
-	a    *Admin
-	nc   net.Conn
-	addr netip.Addr
-}
-
-// Vouched is called when an operator has sent a request.
-func (v adminVoucher) Vouched() { v.a.limits.rest(v.nc, v.addr, false, time.Now()) }
 
 // handler refuses names that are not ours, and what pages of strangers ask for: a
 // browser on this machine reaches the address, whatever page it shows.

@@ -16,9 +16,9 @@ import (
 // are read, and to its reader later; Write is its writer's.
 type clientConn struct {
 	*net.TCPConn
-	client   net.Addr      // nil: the peer
-	throttle *throttle     // of a connection of the HTTP server; nil: it is read as fast as it sends
-	stall    time.Duration // of a stream: how long its peer may take nothing of what is written; 0: the deadline counts
+	client net.Addr      // nil: the peer
+	place  *place        // of a connection of the HTTP server; else nil
+	stall  time.Duration // of a stream: how long its peer may take nothing of what is written; 0: the deadline counts
 
 	turns  share.Turns          // while the handshake is under way
 	await  func(time.Time) bool // notes since when the peer has to say something, zero: we have to; false: the connection has to end
@@ -37,12 +37,12 @@ func (a *clientConn) RemoteAddr() net.Addr {
 // peer.
 func (a *clientConn) Read(b []byte) (int, error) {
 	switch {
-	case a.turns == nil && a.throttle == nil:
-		return a.TCPConn.Read(b)
-	case a.turns == nil:
-		return a.throttle.read(a.TCPConn, b)
+	case a.turns != nil:
+		return a.readShaking(a.TCPConn, b)
+	case a.place != nil && !a.place.proxy:
+		return a.place.read(a.TCPConn, b)
 	}
-	return a.readShaking(a.TCPConn, b)
+	return a.TCPConn.Read(b)
 }
 
 // readShaking is Read of nc during the handshake.
@@ -98,6 +98,12 @@ func clientConnOf(nc net.Conn) (*clientConn, bool) {
 	}
 	a, ok := nc.(*clientConn)
 	return a, ok
+}
+
+// placeOf is the place of a connection of an HTTP server.
+func placeOf(nc net.Conn) *place {
+	a, _ := clientConnOf(nc) // as the listeners make it
+	return a.place
 }
 
 // newTurns shares out the cores that TLS handshakes may have. When ten thousand clients

@@ -105,10 +105,10 @@ func (c *conn) tooEarly(n int) *im.Error {
 		return nil
 	}
 	limit := c.g.hub.Limits().FrameBytesBeforeHello
-	if c.place.read += n; limit >= 0 && c.place.read > 2*limit+maxReadBuffer {
+	if c.place.bytes += n; limit >= 0 && c.place.bytes > 2*limit+maxReadBuffer {
 		return im.Errorf(im.CodeFrameTooLarge, "the connection has sent more than a hello")
 	}
-	if c.place.reads++; c.place.reads > freeReads && !c.g.throttles.all.Allow() {
+	if c.place.reads++; c.place.reads > freeReads && c.g.limits.takeFurtherRead(time.Now(), 0) > 0 {
 		return tooMany("connections without a hello send too much", spread(time.Second))
 	}
 	return nil
@@ -191,7 +191,7 @@ func (c *conn) greeted() bool { return c.place == nil }
 // noticeGreeting moves the connection out of the unauthenticated ones once.
 func (c *conn) noticeGreeting() {
 	if !c.greeted() && c.sess.Ready() {
-		c.place.greeted()
+		c.place.welcome()
 		c.place = nil
 	}
 }
@@ -200,10 +200,9 @@ func (c *conn) noticeGreeting() {
 func (c *conn) letGo(l *limits) {
 	if c.greeted() {
 		l.leave(c.peer())
-		return
+	} else {
+		c.place.leave()
 	}
-	c.place.leave()
-	c.g.wasShortLived(c.peer(), c.proxy)
 }
 
 // ClientAddr is the address of the client; the zero value: only a proxy knows it.
@@ -305,7 +304,7 @@ const breathTime = 5 * time.Millisecond
 
 // breathe waits if memory is full.
 func (g *Gateway) breathe() {
-	if g.o.Pressed != nil && g.o.Pressed() {
+	if g.o.Pressed() {
 		time.Sleep(breathTime)
 	}
 }

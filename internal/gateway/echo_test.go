@@ -31,7 +31,7 @@ type echo struct{ *loop }
 // OnOpen takes a connection over, as one that is welcomed.
 func (e *echo) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 	c := gc.Context().(*loopConn)
-	c.place.greeted()
+	c.place.welcome()
 	c.place, c.live = nil, true
 	c.frags = 1 << 15
 	return e.loop.OnOpen(gc)

@@ -5,16 +5,15 @@
 // Begin with gateway.go, which has the listeners for clients and what all connections
 // share. The other files, in the order in which a connection meets them:
 //
-//   - Whether it may come: shortlived.go (addresses that are shut out for some seconds),
-//     limits.go (how many connections there are, and may be), refusals.go (a connection that
-//     finds no room gets the reason).
+//   - Admission: resets.go (addresses whose connections are reset for some seconds), limits.go
+//     (the tables of limits, and the counters), refusals.go (a refused connection gets the reason).
 //   - What comes before the protocol: clientconn.go with proxyheader.go (the header in which a
 //     proxy names the client, and the TLS handshake), httplistener.go (the HTTP server gets
 //     connections after both).
 //   - HTTP: handshake.go (the HTTP servers, and the upgrade to WebSocket), hosts.go (names
 //     under which the server is called), browsers.go (pages that may call it), proxies.go
-//     (the client of a request that came through proxies), throttle.go (how fast strangers
-//     may send).
+//     (the client of a request that came through proxies), throttle.go (reads of connections
+//     on which nobody has logged in).
 //   - A connection of a client: conn.go (what is read becomes frames for the session),
 //     frames.go with tcp.go and ws.go (where a frame ends).
 //   - Who reads and writes its socket: loop.go (one of the event loops, without TLS) with
@@ -102,6 +101,9 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Pressed == nil {
+		o.Pressed = func() bool { return false }
+	}
 }
 
 // maxEnrolling is how many connections are given to an event loop at once. A loop takes
@@ -114,15 +116,13 @@ const drainPause = 100 * time.Millisecond
 
 // Gateway serves the clients' connections.
 type Gateway struct {
-	o          Options
-	hub        *session.Hub
-	log        *slog.Logger
-	http       net.Listener // nil: none
-	tcp        net.Listener
-	limits     limits
-	throttles  throttles
-	shortLived shortLived
-	logged     sync.Map // messages of logOnce, and options of warnOnce
+	o      Options
+	hub    *session.Hub
+	log    *slog.Logger
+	http   net.Listener // nil: none
+	tcp    net.Listener
+	limits limits
+	logged sync.Map // messages of logOnce, and limits of warnOnce
 
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
 	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code
@@ -159,17 +159,21 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		turns: newTurns(), throttles: newThrottles(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence, pressed: o.Pressed}, refusals: refusals{time: refusalTime, open: make(chan *refusal, o.MaxRefusals)}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
+		turns: newTurns(), limits: newLimits(hub.Limits),
+		refusals:   refusals{time: refusalTime, open: make(chan *refusal, o.MaxRefusals)},
+		announcing: make(chan struct{}, o.MaxUpgrades),
+		enrolling:  make(chan struct{}, maxEnrolling*max(1, o.Loops)),
 	}
 	g.gone, g.goAway = context.WithCancel(context.Background())
+	l := &g.limits
+	l.maxHTTP, l.minSilence, l.pressed = o.MaxHTTP, o.MinSilence, o.Pressed
+	l.onRefused, l.gone = g.warnOnce, g.gone.Done()
 	g.setTicks()
 	g.SetAccess(o.Names)
-	g.limits.onRefused = g.warnOnce
 	g.EndedFor = measure.NewCounts(im.Codes()...)
 	g.RefusedFor = measure.NewCounts(append([]string{
 		limitOfAll, limitOfAddress, limitOfWaiting, limitOfWaitingAddress, limitOfNew, limitOfHandshakes, limitOfHTTP,
 	}, codes()...)...)
-	g.shortLived.perS = func() int { return hub.Limits().NewPerIPPerSecond }
 	var err error
 	if o.HTTPAddr != "" {
 		if g.http, err = g.listen(o.HTTPAddr, "--listen-http"); err != nil {
@@ -472,12 +476,12 @@ func (g *Gateway) quietest() *loop {
 	return best
 }
 
-// warnOnce says that an option refuses connections, once for each option. An
-// operator who has many clients behind one address learns what to raise. It counts each time.
-func (g *Gateway) warnOnce(option string) {
-	g.RefusedFor.Add(option)
-	if _, said := g.logged.LoadOrStore(option, true); !said {
-		g.log.Warn("connections are refused: this option has its limit. It is said once", "option", option)
+// warnOnce counts a connection that a limit refuses, and logs the first one of each limit. An operator
+// who has many clients behind one address learns which option to raise.
+func (g *Gateway) warnOnce(limit string) {
+	g.RefusedFor.Add(limit)
+	if _, said := g.logged.LoadOrStore(limit, true); !said {
+		g.log.Warn("connections are refused: this limit is reached; this is said once", "limit", limit)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestOtherPathsAreTheHandlers(t *testing.T) {
 	eventually.True(t, "the HTTP connection is not counted any more", func() bool {
 		s.limits.mu.Lock()
 		defer s.limits.mu.Unlock()
-		return s.limits.http == 0
+		return s.limits.all[ofHTTP] == 0
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -33,8 +34,9 @@ func (g *Gateway) server(base context.Context) *http.Server {
 		rest.ServeHTTP(w, r)
 	}))
 	srv := newServer(base, g.o.TLS, g.log, ours)
-	srv.ConnState = g.countHTTP
-	srv.ConnContext = withVoucher
+	srv.ConnState = func(nc net.Conn, state http.ConnState) {
+		placeOf(nc).note(state, state == http.StateNew || state == http.StateIdle)
+	}
 	return srv
 }
 
@@ -61,6 +63,9 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what strangers do wrong
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return rate.WithVoucher(ctx, placeOf(nc))
+		},
 	}
 }
 
@@ -68,7 +73,7 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 // balancer that keeps it for longer would send a request into a connection that is
 // being closed, and cannot know whether it arrived: so this is longer than what they
 // keep (Go 90 s, balancers of AWS 60 s, of Google 600 s). If they become too many,
-// those that have waited longest are closed before (limits.enterHTTP).
+// those that have waited longest are closed before (the limits of HTTP connections).
 const idleTimeout = 620 * time.Second
 
 // boundHTTP2 is what one connection of HTTP/2 may make the server hold. The
@@ -84,16 +89,18 @@ func boundHTTP2() *http.HTTP2Config {
 	}
 }
 
-// countHTTP gives back what httpListener has counted, and notes which connections
-// wait for a request.
-func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
-	addr, _ := clientOf(nc)
-	g.limits.rest(nc, addr, state == http.StateNew || state == http.StateIdle, time.Now())
-	if state == http.StateHijacked || state == http.StateClosed {
-		g.limits.leaveHTTP(addr)
-	}
-	if a, ok := clientConnOf(nc); ok && state == http.StateClosed && a.throttle != nil && !a.throttle.vouched.Load() {
-		g.wasShortLived(addr, false) // a proxy has no throttle
+// note follows the states of a connection of an HTTP server. awaits: the server waits for the peer.
+func (p *place) note(state http.ConnState, awaits bool) {
+	switch {
+	case state == http.StateHijacked:
+		p.known.Store(true) // its WebSocket connection has a place of its own
+		p.leave()
+	case state == http.StateClosed:
+		p.leave()
+	case awaits:
+		p.await(time.Now())
+	default:
+		p.await(time.Time{})
 	}
 }
 
@@ -154,11 +161,10 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	defer g.upgrades.Add(-1)
 	if int(g.upgrades.Add(1)) > g.o.MaxUpgrades {
 		g.tasks.Done()
-		g.RefusedFor.Add(limitOfHandshakes)
-		g.refuse(w, tooMany("too many handshakes are under way", spread(time.Second)))
+		g.refuse(w, g.limits.refuse(handshakes))
 		return
 	}
-	p, e := g.limits.enter(addr, g.trusted(addr), g.hub.Limits(), time.Now())
+	p, e := g.limits.enter(waiting, addr, g.trusted(addr), time.Now())
 	if e != nil {
 		g.tasks.Done()
 		g.refuse(w, e)
@@ -169,14 +175,14 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		if nc != nil {
 			_ = nc.Close() // the client has the reason
-			g.wasShortLived(addr, g.trusted(addr))
 		}
+		p.known.Store(nc == nil) // else the HTTP connection counts
 		p.leave()
 		g.tasks.Done()
 		return
 	}
 	if a, ok := clientConnOf(nc); ok {
-		a.throttle = nil // limits of its own hold for it
+		a.place = nil // the WebSocket connection has one of its own
 	}
 	var early []byte // frames sent right after the request
 	if n := rw.Reader.Buffered(); n > 0 {
@@ -287,9 +293,9 @@ func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
 	if proxy {
 		g.namesNoClient(client, "listen.proxy_protocol", "")
 	}
-	p, e := g.limits.enter(client, proxy, g.hub.Limits(), time.Now())
+	p, e := g.limits.enter(waiting, client, proxy, time.Now())
 	if e != nil {
-		g.wasShortLived(client, proxy)
+		g.limits.noteShortLived(time.Now(), client, proxy)
 		g.turnAway(nc, kickOverTCP(e))
 		return
 	}

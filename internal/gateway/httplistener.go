@@ -34,7 +34,7 @@ func (l *httpListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		return l.g.throttled(c), nil
+		return c, nil
 	}
 	select {
 	case a := <-l.ready:
@@ -53,17 +53,17 @@ func (l *httpListener) admit() (*clientConn, error) {
 			return nil, err
 		}
 		addr, _ := clientOf(nc)
-		if g.limits.enterHTTP(addr, g.trusted(addr), time.Now()) {
-			return &clientConn{TCPConn: nc.(*net.TCPConn)}, nil // of the listener of New
+		p, e := g.limits.enter(ofHTTP, addr, g.trusted(addr), time.Now())
+		if e == nil {
+			p.attach(func() { _ = nc.Close() })
+			return &clientConn{TCPConn: nc.(*net.TCPConn), place: p}, nil // of the listener of New
 		}
-		g.limits.leaveHTTP(addr)
 		if !g.begin() {
 			_ = nc.Close() // the gateway has stopped
 			continue
 		}
-		g.wasShortLived(addr, g.trusted(addr))
-		g.RefusedFor.Add(limitOfHTTP)
-		g.turnAway(nc, responseOverHTTP(tooMany("the server has all the HTTP connections it takes", spread(time.Second))))
+		g.limits.noteShortLived(time.Now(), addr, g.trusted(addr))
+		g.turnAway(nc, responseOverHTTP(e))
 	}
 }
 
@@ -100,25 +100,30 @@ func (l *httpListener) run() {
 // prepare reads what comes before HTTP; nil: it was not as it has to be.
 func (l *httpListener) prepare(c *clientConn) net.Conn {
 	g := l.g
+	c.place.await(time.Time{})
 	if peer, _ := clientOf(c); g.announced(peer) {
 		if g.readClient(c) != nil {
 			return nil
 		}
+		c.place.leave()
 		client, _ := clientOf(c)
-		g.limits.leaveHTTP(peer)
-		if !g.limits.enterHTTP(client, g.trusted(client), time.Now()) || g.shutOut(client) {
+		if g.shutOut(client) {
 			return nil
 		}
+		p, e := g.limits.enter(ofHTTP, client, g.trusted(client), time.Now())
+		if e != nil {
+			g.limits.noteShortLived(time.Now(), client, g.trusted(client))
+			return nil
+		}
+		p.await(time.Time{})
+		p.attach(func() { _ = c.TCPConn.Close() })
+		c.place = p
 	}
 	if l.config == nil {
-		return g.throttled(c)
+		return c
 	}
-	t := tls.Server(g.throttled(c), l.config)
-	client, _ := clientOf(c)
-	if !g.shake(t, func(since time.Time) bool {
-		g.limits.rest(c, client, !since.IsZero(), since)
-		return true
-	}) {
+	t := tls.Server(c, l.config)
+	if !g.shake(t, c.place.await) {
 		return nil
 	}
 	return t
@@ -126,12 +131,8 @@ func (l *httpListener) prepare(c *clientConn) net.Conn {
 
 // lose closes a connection that the HTTP server does not get.
 func (l *httpListener) lose(c *clientConn) {
-	client, _ := clientOf(c)
-	l.g.limits.leaveHTTP(client)
-	if !l.g.shutOut(client) {
-		l.g.wasShortLived(client, l.g.trusted(client))
-	}
-	_ = c.TCPConn.Close() // whoever it is would not listen
+	c.place.leave()
+	_ = c.TCPConn.Close() // the client would not read an answer
 }
 
 // pass gives the HTTP server what it accepts next, unless that listens no more.

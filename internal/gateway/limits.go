@@ -3,9 +3,9 @@ package gateway
 import (
 	"container/list"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -13,7 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/session"
 )
 
-// Options that refuse connections, and what does so without an option.
+// Names of limits in logs and metrics: options, and limits without an option.
 const (
 	limitOfAll            = "limits.connections"
 	limitOfAddress        = "limits.connections_per_ip"
@@ -24,51 +24,139 @@ const (
 	limitOfHTTP           = "http"
 )
 
-// limits counts connections, in all and for each source, and refuses those
-// that are too many. Of those that have not said hello it ends the oldest instead,
-// if that is silent: whoever opens connections and says nothing keeps nobody out.
+// kind is how a connection is counted.
+type kind uint8
+
+const (
+	greeted kind = iota // its session is welcomed
+	waiting             // it has not said hello
+	ofHTTP              // it belongs to the HTTP server, which an upgrade ends
+	kinds
+)
+
+// limit is a row of the table of limits for how many connections there are.
+type limit struct {
+	name      string
+	of        kind              // connections that it refuses
+	counts    []kind            // connections that it counts
+	perSource bool              // it counts those of one source
+	noProxy   bool              // it does not hold for a proxy, which speaks for many
+	bound     func(*limits) int // how many there may be; negative: any number
+	evicts    bool              // the connection that has been silent longest makes room
+	text      string            // for the client
+	after     time.Duration     // the client may come back after this time, or twice as much
+}
+
+// table has the limits for how many connections there are, in the order in which they are asked. The
+// first that is reached decides. How many a user may have is a limit of package session.
+var table = [...]limit{
+	{
+		name: limitOfAll, of: waiting, counts: []kind{greeted, waiting},
+		bound: func(l *limits) int { return l.options().Connections },
+		text:  "the server has all the connections it takes", after: 5 * time.Second,
+	},
+	{
+		name: limitOfAddress, of: waiting, counts: []kind{greeted}, perSource: true,
+		bound: func(l *limits) int { return l.options().ConnectionsPerIP },
+		text:  "the IP address has all the connections it may have", after: 5 * time.Second,
+	},
+	{
+		name: limitOfWaitingAddress, of: waiting, counts: []kind{waiting}, perSource: true, evicts: true,
+		bound: func(l *limits) int { return l.options().UnauthenticatedPerIP },
+		text:  "too many connections of the IP address have not said hello yet", after: time.Second,
+	},
+	{
+		name: limitOfWaiting, of: waiting, counts: []kind{waiting}, evicts: true,
+		bound: func(l *limits) int { return l.options().Unauthenticated },
+		text:  "too many connections have not said hello yet", after: time.Second,
+	},
+	{
+		name: limitOfHTTP, of: ofHTTP, counts: []kind{ofHTTP}, perSource: true, noProxy: true, evicts: true,
+		bound: func(l *limits) int { return min(maxHTTPPerIP, (l.maxHTTP+1)/2) },
+		text:  textOfHTTP, after: time.Second,
+	},
+	{
+		name: limitOfHTTP, of: ofHTTP, counts: []kind{ofHTTP}, evicts: true,
+		bound: func(l *limits) int { return l.maxHTTP },
+		text:  textOfHTTP, after: time.Second,
+	},
+}
+
+// Limits that are asked elsewhere than in place.
+var (
+	newConnections = limit{name: limitOfNew, text: "too many new connections of the IP address", after: time.Second}
+	handshakes     = limit{name: limitOfHandshakes, text: "too many handshakes are under way", after: time.Second}
+)
+
+const textOfHTTP = "the server has all the HTTP connections it takes"
+
+// maxHTTPPerIP bounds the connections of the HTTP server of one source: unfinished requests and idle
+// connections. Timeouts of the HTTP server end both.
+const maxHTTPPerIP = 512
+
+// addressRate is a row of the table of rates.
+type addressRate struct {
+	share   int           // the average is 1/share of limits.new_connections_per_ip_per_s
+	burst   int           // at once: burst times that option
+	least   int           // of both, at least
+	ahead   time.Duration // tokens are given for up to this time in advance
+	friends int           // factor of both for an address from which somebody is logged in
+}
+
+// rates has the limits for how often an address may do something.
+var rates = [...]addressRate{
+	rateOfNew: {share: 1, burst: 1, friends: 1}, // the next connection is refused
+	// The next connection is reset as soon as it is accepted, which takes no goroutine, buffer or place.
+	rateOfShortLived: {share: 20, burst: 1, least: 1, ahead: maxShutOut, friends: 4},
+	rateOfReads:      {share: 1, burst: 4, ahead: longestWait, friends: 1}, // a read waits; after longestWait it fails
+}
+
+const (
+	rateOfNew        = iota // connections of clients
+	rateOfShortLived        // connections that ended before a login: they cost the server more than the client
+	rateOfReads             // reads of an HTTP connection before a login
+)
+
+const (
+	maxShutOut  = 5 * time.Second // an address is reset for no longer after its last short-lived connection
+	longestWait = 5 * time.Second // a read that would have to wait for longer fails
+
+	freeReads = 4    // reads of a connection that are not counted in allReads: a hello, or the headers of a browser
+	allReads  = 1000 // a second: reads beyond freeReads of all connections on which nobody has logged in
+)
+
+// limits counts connections, in all and of each source, and admits new ones. Clients that open
+// connections and say nothing keep nobody out: their oldest silent connection makes room for a new one.
 // Spec: P-9.1.
 type limits struct {
-	maxHTTP    int                 // of what enterHTTP counts
-	pressed    func() bool         // memory is full; nil: it never is
-	minSilence time.Duration       // as in Options
-	onRefused  func(option string) // gets the option that refuses a connection
-	rates      rate.Addresses      // of new connections
+	options    func() *session.Limits
+	maxHTTP    int               // as in Options
+	minSilence time.Duration     // as in Options
+	pressed    func() bool       // memory is full
+	onRefused  func(name string) // gets the limit that refuses a connection
+	gone       <-chan struct{}   // closed when the gateway ends: no read waits any more
 
-	mu      sync.Mutex // tier 0; guards the fields below, and those of places and of resting connections
-	total   int
-	waiting list.List                  // of *place, oldest first: connections that are not yet greeted
-	http    int                        // connections of the HTTP server; an upgrade takes one out
-	resting list.List                  // of *resting, oldest first: those of them that wait for a request
-	rests   map[net.Conn]*list.Element // of these
+	rates        [len(rates)]rate.Addresses
+	furtherReads rate.Table[struct{}] // one bucket, of allReads
+	furtherLimit rate.Limit
+
+	mu      sync.Mutex // tier 0; guards the fields below, and those of places
+	all     usage
 	sources map[source]usage
+	places  [kinds]list.List // of *place: by the time of entering; ofHTTP: by the time of the last await
 }
 
-// source is an IP address, or the /64 network of an IPv6 address: one
-// subscriber has at least that many.
+// source is an IP address, or the /64 network of an IPv6 address, the least that one subscriber has.
 type source [16]byte
 
-// usage is what one source has. It is forgotten when it has no connections.
-type usage struct{ greeted, waiting, http int32 }
+// usage is how many connections of each kind there are. A source without connections has none.
+type usage [kinds]int32
 
-// place is that of a connection that has not said hello.
-type place struct {
-	l      *limits
-	addr   netip.Addr
-	proxy  bool          // it is one's, and came for a client that nobody names
-	e      *list.Element // nil: it has been left
-	silent time.Time     // since when the peer has to say something; zero: we have to do something
-	end    func()        // ends the connection; nil: there is none yet
-	read   int           // bytes, by the connection's reader, which alone uses this and the next one
-	reads  int
-}
-
-// resting is a connection of the HTTP server that waits for a request; at the listener of
-// operators also one that serves a stranger's.
-type resting struct {
-	nc    net.Conn
-	addr  netip.Addr
-	since time.Time
+func newLimits(options func() *session.Limits) limits {
+	return limits{
+		options: options, pressed: func() bool { return false }, onRefused: func(string) {},
+		furtherLimit: rate.Per(allReads, time.Second, 2*allReads), sources: map[source]usage{},
+	}
 }
 
 func sourceOf(a netip.Addr) source {
@@ -80,87 +168,92 @@ func sourceOf(a netip.Addr) source {
 	return s
 }
 
-// over reports whether one more is beyond a limit; negative: there is none.
-func over(have, limit int) bool { return limit >= 0 && have >= limit }
+// place is what the limits know of a connection until its session is welcomed, or the HTTP server ends it.
+type place struct {
+	l      *limits
+	kind   kind
+	addr   netip.Addr
+	proxy  bool          // addr is that of a proxy, which names no client
+	e      *list.Element // in places; nil: the place is lost or given back
+	silent time.Time     // since when the server waits for the peer; zero: the peer waits for the server
+	end    func()        // ends the connection; nil: there is none yet
 
-// enter takes a place for a connection that has not said hello, or says why
-// there is none. proxy: the address is that of a proxy, which names no client; all that
-// come through it are limited together.
-// Whoever got a place gives it back by leave, or goes on as greeted.
-func (l *limits) enter(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (*place, *im.Error) {
-	n := lim.NewPerIPPerSecond
-	if l.rates.Take(now, a, rate.Per(n, time.Second, n)) != nil {
-		return nil, l.refuse(&refusedBy{limitOfNew, "too many new connections of the IP address", time.Second})
+	known atomic.Bool  // the connection does not count as short-lived
+	free  atomic.Int64 // bytes that are read without counting; only for the HTTP server
+
+	// Only the reader of the connection uses these.
+	bytes int // read before the hello
+	reads int // at most freeReads of the HTTP server
+}
+
+// enter gives a connection a place, or the reason why there is none. proxy: the address is that of a
+// proxy that names no client, and all connections through it count as those of one address. The
+// caller calls leave in the end, and until then welcome at most once.
+func (l *limits) enter(k kind, a netip.Addr, proxy bool, now time.Time) (*place, *im.Error) {
+	if k == waiting && l.take(rateOfNew, now, a) > 0 {
+		return nil, l.refuse(newConnections)
 	}
-	p, end, why := l.take(a, proxy, lim, now)
-	if why != nil {
-		return nil, l.refuse(why)
+	p, victim, refusal := l.place(k, a, proxy, now)
+	if victim != nil && victim.end != nil {
+		victim.end()
 	}
-	if end != nil {
-		end()
+	if p == nil {
+		return nil, l.refuse(refusal)
 	}
 	return p, nil
 }
 
-// refusedBy is an option that refuses a connection.
-type refusedBy struct {
-	option, text string
-	after        time.Duration
-}
-
-// noteRefused passes on which option has refused a connection.
-func (l *limits) noteRefused(option string) {
-	if l.onRefused != nil {
-		l.onRefused(option)
-	}
-}
-
-func (l *limits) refuse(r *refusedBy) *im.Error {
-	l.noteRefused(r.option)
+func (l *limits) refuse(r limit) *im.Error {
+	l.onRefused(r.name)
 	return tooMany(r.text, spread(r.after))
 }
 
-// take is enter behind the limit of the rate. end ends the connection that has lost its
-// place; nil: there is none, or whoever makes it finds that it has no place.
-func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (p *place, end func(), why *refusedBy) {
+// place is enter after the limit of the rate. The victim has lost its place, and its connection has to end.
+func (l *limits) place(k kind, a netip.Addr, proxy bool, now time.Time) (p, victim *place, refusal limit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var victim *place
 	s := sourceOf(a)
-	u := l.sources[s]
-	switch {
-	case over(l.total, lim.Connections):
-		why = &refusedBy{limitOfAll, "the server has all the connections it takes", 5 * time.Second}
-	case over(int(u.greeted), lim.ConnectionsPerIP):
-		why = &refusedBy{limitOfAddress, "the IP address has all the connections it may have", 5 * time.Second}
-	case over(int(u.waiting), lim.UnauthenticatedPerIP):
-		if victim = l.silentLocked(now, func(p *place) bool { return sourceOf(p.addr) == s }); victim == nil {
-			why = &refusedBy{limitOfWaitingAddress, "too many connections of the IP address have not said hello yet", time.Second}
+	if k == ofHTTP && !proxy && l.sources[s][greeted] == 0 && l.pressed() {
+		return nil, nil, limit{name: limitOfHTTP, text: textOfHTTP, after: time.Second}
+	}
+	for _, r := range table {
+		if r.of != k || r.noProxy && proxy || !r.reachedLocked(l, s) {
+			continue
 		}
-	case over(l.waiting.Len(), lim.Unauthenticated):
-		if victim = l.silentLocked(now, func(*place) bool { return true }); victim == nil {
-			why = &refusedBy{limitOfWaiting, "too many connections have not said hello yet", time.Second}
+		if r.evicts {
+			victim = l.silentLocked(r, s, now)
 		}
+		if victim == nil {
+			return nil, nil, r
+		}
+		l.removeLocked(victim)
+		break
 	}
-	if why != nil {
-		return nil, nil, why
-	}
-	if victim != nil {
-		l.leaveLocked(victim)
-		end = victim.end
-	}
-	p = &place{l: l, addr: a, proxy: proxy, silent: now}
-	p.e = l.waiting.PushBack(p)
-	l.total++
-	l.countLocked(a, usage{waiting: 1})
-	return p, end, nil
+	p = &place{l: l, kind: k, addr: a, proxy: proxy, silent: now}
+	p.e = l.places[k].PushBack(p)
+	l.countLocked(k, a, 1)
+	return p, victim, limit{}
 }
 
-// silentLocked is the oldest of some connections that has been silent for long
-// enough; nil: there is none.
-func (l *limits) silentLocked(now time.Time, of func(*place) bool) *place {
-	for e := l.waiting.Front(); e != nil; e = e.Next() {
-		if p, ok := e.Value.(*place); ok && !p.silent.IsZero() && now.Sub(p.silent) >= l.minSilence && of(p) {
+// reachedLocked reports whether there are as many connections as there may be.
+func (r limit) reachedLocked(l *limits, s source) bool {
+	u, n := l.all, 0
+	if r.perSource {
+		u = l.sources[s]
+	}
+	for _, k := range r.counts {
+		n += int(u[k])
+	}
+	bound := r.bound(l)
+	return bound >= 0 && n >= bound
+}
+
+// silentLocked is the connection that has been silent longest, and for minSilence, of those that r
+// counts; nil: there is none.
+func (l *limits) silentLocked(r limit, s source, now time.Time) *place {
+	for e := l.places[r.of].Front(); e != nil; e = e.Next() {
+		p := e.Value.(*place)
+		if !p.silent.IsZero() && now.Sub(p.silent) >= l.minSilence && (!r.perSource || sourceOf(p.addr) == s) {
 			return p
 		}
 	}
@@ -171,11 +264,10 @@ func tooMany(text string, after time.Duration) *im.Error {
 	return &im.Error{Code: im.CodeTooManyConnections, Message: text, RetryAfter: after}
 }
 
-// spread is d to twice d, at random, so that not all come back at once.
+// spread is d to twice d, at random, so that not all clients come back at once.
 func spread(d time.Duration) time.Duration { return d + rand.N(d) }
 
-// attach names what ends the connection of a place. It reports whether the
-// connection still has it.
+// attach sets what ends the connection of a place. It reports whether the connection still has it.
 func (p *place) attach(end func()) bool {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -183,147 +275,130 @@ func (p *place) attach(end func()) bool {
 	return p.e != nil
 }
 
-// await notes since when the peer has to say something; zero: we have to do
-// something for it, so its silence is not held against it. It reports whether the
-// connection still has its place.
+// await notes since when the server waits for the peer; zero: the peer waits for the server. It reports
+// whether the connection still has its place.
 func (p *place) await(since time.Time) bool {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	p.silent = since
+	if p.kind == ofHTTP && p.e != nil {
+		p.l.places[ofHTTP].MoveToBack(p.e)
+	}
 	return p.e != nil
 }
 
-// greeted moves a connection out of those that have not said hello. It is given
-// back by limits.leave from now on.
-func (p *place) greeted() {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	if p.e == nil {
-		p.l.total++ // it has lost its place, and goes on for the moment that its end takes
-	} else {
-		p.l.waiting.Remove(p.e)
-		p.e = nil
-		p.l.countLocked(p.addr, usage{waiting: -1})
-	}
-	p.l.countLocked(p.addr, usage{greeted: 1})
+// Vouched notes that somebody whose token or key was right has sent a request over the connection.
+func (p *place) Vouched() {
+	p.free.Store(vouchedBytes)
+	p.known.Store(true)
+	p.await(time.Time{})
 }
 
-// leave gives a place back.
+// welcome counts a connection as greeted. limits.leave gives it back from now on.
+func (p *place) welcome() {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	p.l.removeLocked(p) // unless it has lost its place, and goes on until its end is written
+	p.l.countLocked(greeted, p.addr, 1)
+}
+
+// leave gives the place back. The connection counts as short-lived, once, unless it is known.
 func (p *place) leave() {
 	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	p.l.leaveLocked(p)
-}
-
-func (l *limits) leaveLocked(p *place) {
-	if p.e == nil {
-		return
+	p.l.removeLocked(p)
+	p.l.mu.Unlock()
+	if !p.known.Swap(true) {
+		p.l.noteShortLived(time.Now(), p.addr, p.proxy)
 	}
-	l.waiting.Remove(p.e)
-	p.e = nil
-	l.total--
-	l.countLocked(p.addr, usage{waiting: -1})
 }
 
-// leave ends what greeted began.
+func (l *limits) removeLocked(p *place) {
+	if p.e != nil {
+		l.places[p.kind].Remove(p.e)
+		p.e = nil
+		l.countLocked(p.kind, p.addr, -1)
+	}
+}
+
+// leave ends what welcome began.
 func (l *limits) leave(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.total--
-	l.countLocked(a, usage{greeted: -1})
+	l.countLocked(greeted, a, -1)
 }
 
-// countLocked adds d to what a source has, and forgets one that has nothing.
-func (l *limits) countLocked(a netip.Addr, d usage) {
+// countLocked adds n connections of a source, and forgets a source without any.
+func (l *limits) countLocked(k kind, a netip.Addr, n int32) {
 	s := sourceOf(a)
 	u := l.sources[s]
-	u = usage{u.greeted + d.greeted, u.waiting + d.waiting, u.http + d.http}
+	u[k] += n
+	l.all[k] += n
+	l.sources[s] = u
 	if u == (usage{}) {
 		delete(l.sources, s)
-		return
 	}
-	if l.sources == nil {
-		l.sources = make(map[source]usage)
-	}
-	l.sources[s] = u
-}
-
-// maxHTTPPerIP bounds what one source has of what the HTTP server holds beside the
-// connections of clients: requests that do not come to their end, and idle ones. Its
-// timeouts end both.
-const maxHTTPPerIP = 512
-
-// enterHTTP counts a new connection of the HTTP server and reports whether it
-// may stay; those of a proxy are those of many. If there are too many, the one that
-// has waited longest for a request is closed instead. It is given back by leaveHTTP
-// either way.
-func (l *limits) enterHTTP(a netip.Addr, proxy bool, now time.Time) bool {
-	ok, victim := l.takeHTTP(a, proxy, now)
-	if victim != nil {
-		_ = bottom(victim.nc).Close() // it is counted out when the HTTP server has noticed
-	}
-	return ok
-}
-
-func (l *limits) takeHTTP(a netip.Addr, proxy bool, now time.Time) (ok bool, victim *resting) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.http++
-	l.countLocked(a, usage{http: 1}) // a proxy is counted and not limited: it may be one no longer when the connection ends
-	of := func(*resting) bool { return true }
-	s := sourceOf(a)
-	if !proxy && l.sources[s].greeted == 0 && l.pressed != nil && l.pressed() {
-		return false, nil // memory is full, and nobody from there is logged in
-	}
-	if !proxy && int(l.sources[s].http) > min(maxHTTPPerIP, (l.maxHTTP+1)/2) {
-		of = func(r *resting) bool { return sourceOf(r.addr) == s }
-	} else if l.http <= l.maxHTTP {
-		return true, nil
-	}
-	for e := l.resting.Front(); e != nil; e = e.Next() {
-		if r, is := e.Value.(*resting); is && now.Sub(r.since) >= l.minSilence && of(r) {
-			l.resting.Remove(e)
-			delete(l.rests, r.nc)
-			return true, r
-		}
-	}
-	return false, nil
-}
-
-// leaveHTTP ends what enterHTTP began.
-func (l *limits) leaveHTTP(a netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.http--
-	l.countLocked(a, usage{http: -1})
-}
-
-// rest notes whether a connection of the HTTP server waits for a request.
-func (l *limits) rest(nc net.Conn, a netip.Addr, waits bool, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e := l.rests[nc]; e != nil {
-		l.resting.Remove(e)
-		delete(l.rests, nc)
-	}
-	if waits {
-		if l.rests == nil {
-			l.rests = map[net.Conn]*list.Element{}
-		}
-		l.rests[nc] = l.resting.PushBack(&resting{nc, a, now})
-	}
-}
-
-// people reports whether somebody is logged in from an address.
-func (l *limits) people(a netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sources[sourceOf(a)].greeted > 0
 }
 
 // counts returns the connections and how many of them have not said hello.
-func (l *limits) counts() (total, waiting int) {
+func (l *limits) counts() (total, unauthenticated int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.total, l.waiting.Len()
+	return int(l.all[greeted] + l.all[waiting]), int(l.all[waiting])
+}
+
+// rateOf is a row of rates for an address.
+func (l *limits) rateOf(row int, a netip.Addr) rate.Limit {
+	r, n := rates[row], l.options().NewPerIPPerSecond
+	if n < 0 {
+		return rate.Limit{Every: -1}
+	}
+	limit := rate.Per(max(r.least, n/r.share), time.Second, max(r.least, n*r.burst))
+	if r.friends > 1 && l.someoneFrom(a) {
+		return limit.Times(r.friends)
+	}
+	return limit
+}
+
+// someoneFrom reports whether somebody is logged in from an address.
+func (l *limits) someoneFrom(a netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sources[sourceOf(a)][greeted] > 0
+}
+
+// take takes a token of an address, and returns how long to wait for it. It takes none if that is
+// longer than the row's ahead.
+func (l *limits) take(row int, now time.Time, a netip.Addr) (wait time.Duration) {
+	return l.rates[row].Reserve(now, rates[row].ahead, a, l.rateOf(row, a))
+}
+
+// noteShortLived counts a connection that ended before anybody logged in on it. Those of proxies do
+// not count, because a proxy speaks for many.
+func (l *limits) noteShortLived(now time.Time, a netip.Addr, proxy bool) {
+	if !proxy {
+		l.take(rateOfShortLived, now, a)
+	}
+}
+
+// shutOut reports whether an address has had so many short-lived connections that new ones are reset.
+func (l *limits) shutOut(now time.Time, a netip.Addr) bool {
+	return l.rates[rateOfShortLived].Wait(now, maxShutOut, a, l.rateOf(rateOfShortLived, a)) > 0
+}
+
+// takeRead takes a token for a read of an HTTP connection, and returns how long to wait for it; false: too long.
+func (l *limits) takeRead(now time.Time, p *place) (wait time.Duration, ok bool) {
+	if wait = l.take(rateOfReads, now, p.addr); wait > longestWait {
+		return wait, false
+	}
+	if p.reads < freeReads {
+		p.reads++
+		return wait, true
+	}
+	wait = max(wait, l.takeFurtherRead(now, longestWait))
+	return wait, wait <= longestWait
+}
+
+// takeFurtherRead takes a token of allReads if it is there within most, and returns how long to wait for it.
+func (l *limits) takeFurtherRead(now time.Time, most time.Duration) time.Duration {
+	return l.furtherReads.Reserve(now, most, rate.Claim[struct{}]{Limit: l.furtherLimit})
 }

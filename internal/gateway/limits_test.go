@@ -32,14 +32,17 @@ type entrance struct {
 }
 
 func newEntrance(t *testing.T) *entrance {
-	return &entrance{t: t, limits: limits{minSilence: time.Second}, lim: noLimits(), now: time.Unix(1_000_000, 0)}
+	e := &entrance{t: t, lim: noLimits(), now: time.Unix(1_000_000, 0)}
+	e.limits = newLimits(func() *session.Limits { return &e.lim })
+	e.minSilence = time.Second
+	return e
 }
 
 // come makes a connection; want is what refuses it, "": nothing.
 func (e *entrance) come(addr, want string) *place {
 	e.t.Helper()
 	got := ""
-	p, err := e.enter(netip.MustParseAddr(addr), false, &e.lim, e.now)
+	p, err := e.enter(waiting, netip.MustParseAddr(addr), false, e.now)
 	if err != nil {
 		got = err.Message
 		if err.Code != im.CodeTooManyConnections || err.RetryAfter <= 0 {
@@ -61,12 +64,12 @@ func TestLimitsAreCountedForEachSource(t *testing.T) {
 	v4 := e.come("192.0.2.1", "")
 	e.come("::ffff:192.0.2.1", "")
 	e.come("192.0.2.2", "too many connections have not said hello")
-	a.greeted()
-	b.greeted()
+	a.welcome()
+	b.welcome()
 	c := e.come("2001:db8::3", "")
 	e.come("2001:db8::3", "all the connections it takes")
 	v4.leave()
-	c.greeted()
+	c.welcome()
 	e.come("2001:db8::4", "IP address has all the connections")
 	e.come("192.0.2.1", "")
 }
@@ -76,7 +79,7 @@ func TestNewConnectionsOfASourceAreRateLimited(t *testing.T) {
 	e.lim.NewPerIPPerSecond = 10
 	burst := func(a string) (n int) {
 		for {
-			p, err := e.enter(netip.MustParseAddr(a), false, &e.lim, e.now)
+			p, err := e.enter(waiting, netip.MustParseAddr(a), false, e.now)
 			if err != nil {
 				return n
 			}
@@ -148,7 +151,7 @@ func TestSilentConnectionMakesRoom(t *testing.T) {
 			t.Errorf("%s: %d connections are counted, and %d waiting, want 3 of each", c.name, total, waiting)
 		}
 		// It was welcomed in the moment in which it was ended.
-		places[1].greeted()
+		places[1].welcome()
 		e.leave(places[1].addr)
 		for _, p := range places {
 			p.leave()
@@ -167,7 +170,7 @@ func TestWholeOfficeGetsInBehindOneAddress(t *testing.T) {
 	e.lim.ConnectionsPerIP, e.lim.UnauthenticatedPerIP, e.lim.Unauthenticated, e.lim.NewPerIPPerSecond =
 		int(cfg.Limits.ConnectionsPerIP), int(cfg.Limits.UnauthenticatedPerIP), int(cfg.Limits.Unauthenticated), int(cfg.Limits.NewConnectionsPerIPPerS)
 	for range 1000 {
-		e.come("192.0.2.1", "").greeted()
+		e.come("192.0.2.1", "").welcome()
 		e.now = e.now.Add(10 * time.Millisecond)
 	}
 	for range cfg.Limits.UnauthenticatedPerIP {
@@ -177,46 +180,56 @@ func TestWholeOfficeGetsInBehindOneAddress(t *testing.T) {
 }
 
 func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
-	l := limits{maxHTTP: 8192, minSilence: time.Second}
-	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	now := time.Unix(1_000_000, 0)
-	n := 0
-	for l.enterHTTP(a, false, now) {
-		if n++; n > 10_000 {
+	e := newEntrance(t)
+	e.maxHTTP = 8192
+	addr := netip.MustParseAddr("192.0.2.1")
+	enter := func(a string, proxy bool) *place {
+		p, _ := e.enter(ofHTTP, netip.MustParseAddr(a), proxy, e.now)
+		return p
+	}
+	var places []*place
+	for p := enter("192.0.2.1", false); p != nil; p = enter("192.0.2.1", false) {
+		p.await(time.Time{}) // it serves a request
+		if places = append(places, p); len(places) > 10_000 {
 			t.Fatal("no limit")
 		}
 	}
-	if n != maxHTTPPerIP {
+	if n := len(places); n != maxHTTPPerIP {
 		t.Errorf("one source gets %d connections, want %d", n, maxHTTPPerIP)
 	}
-	if !l.enterHTTP(b, false, now) {
-		t.Error("another source gets none")
+	for what, p := range map[string]*place{"another source": enter("192.0.2.2", false), "a proxy": enter("192.0.2.1", true)} {
+		if p == nil {
+			t.Errorf("%s gets no connection", what)
+			continue
+		}
+		p.await(time.Time{})
+		places = append(places, p)
 	}
-	if !l.enterHTTP(a, true, now) { // it is no proxy any more when it leaves
-		t.Error("a proxy has no more than a client")
+	// The one that has waited longest for a request makes room.
+	var ended []int
+	for i := range 3 {
+		places[i].attach(func() { ended = append(ended, i) })
 	}
-	// One that waits for a request makes room.
-	idle, peer := net.Pipe()
-	defer func() { _ = peer.Close() }()
-	l.rest(idle, a, true, now)
-	l.leaveHTTP(a) // that was refused
-	now = now.Add(time.Second)
-	if !l.enterHTTP(a, false, now) {
-		t.Error("an idle connection keeps another one out")
+	places[1].await(e.now)
+	places[0].await(e.now)
+	e.now = e.now.Add(time.Second)
+	last := enter("192.0.2.1", false)
+	if last == nil || !slices.Equal(ended, []int{1}) {
+		t.Errorf("an idle connection keeps another one out: %t; connections %v are ended, want the second", last == nil, ended)
 	}
-	if _, err := peer.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the idle connection has %v, want its end", err)
-	}
-	if l.enterHTTP(a, false, now) {
+	last.await(time.Time{})
+	places[0].await(time.Time{})
+	if enter("192.0.2.1", false) != nil {
 		t.Error("a connection that answers a request has made room")
 	}
-	l.leaveHTTP(a)
-	l.leaveHTTP(b)
-	for range n + 2 {
-		l.leaveHTTP(a)
+	for _, p := range append(places, last) {
+		p.leave()
 	}
-	if len(l.sources) != 0 || l.http != 0 || l.resting.Len() != 0 || len(l.rests) != 0 {
-		t.Errorf("%d sources, %d HTTP connections and %d idle ones are left", len(l.sources), l.http, l.resting.Len())
+	if len(e.sources) != 0 || e.all != (usage{}) || e.places[ofHTTP].Len() != 0 {
+		t.Errorf("%d sources and connections %v are left", len(e.sources), e.all)
+	}
+	if e.shutOut(e.now, addr) {
+		t.Error("without a limit of new connections an address is shut out")
 	}
 }
 
@@ -347,7 +360,7 @@ func TestEveryRefusedConnectionGetsTheReason(t *testing.T) {
 	eventually.True(t, "they are counted", func() bool {
 		s.limits.mu.Lock()
 		defer s.limits.mu.Unlock()
-		return s.limits.http == 2
+		return s.limits.all[ofHTTP] == 2
 	})
 	for range 8 {
 		nc, err := net.Dial("tcp", s.HTTPAddr().String())
@@ -498,23 +511,26 @@ func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
 
 // While memory is full, no connection for HTTP comes in from where nobody is logged in.
 func TestFullMemoryLetsNoStrangersIn(t *testing.T) {
-	full := true
-	l := &limits{maxHTTP: 10, pressed: func() bool { return full }}
-	stranger, friend := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	l.mu.Lock()
-	l.countLocked(friend, usage{greeted: 1})
-	l.mu.Unlock()
+	e, full := newEntrance(t), true
+	e.maxHTTP, e.pressed = 10, func() bool { return full }
+	e.come("192.0.2.2", "").welcome()
+	enter := func(a string, proxy bool) bool {
+		p, _ := e.enter(ofHTTP, netip.MustParseAddr(a), proxy, e.now)
+		return p != nil
+	}
 	for _, c := range []struct {
-		what  string
-		from  netip.Addr
-		proxy bool
-		want  bool
-	}{{"a stranger", stranger, false, false}, {"a proxy", stranger, true, true}, {"an address with people", friend, false, true}} {
-		if got := l.enterHTTP(c.from, c.proxy, time.Time{}); got != c.want {
+		what, from  string
+		proxy, want bool
+	}{
+		{"a stranger", "192.0.2.1", false, false},
+		{"a proxy", "192.0.2.1", true, true},
+		{"an address with people", "192.0.2.2", false, true},
+	} {
+		if got := enter(c.from, c.proxy); got != c.want {
 			t.Errorf("%s: %t, want %t", c.what, got, c.want)
 		}
 	}
-	if full = false; !l.enterHTTP(stranger, false, time.Time{}) {
+	if full = false; !enter("192.0.2.1", false) {
 		t.Error("memory is free, and a stranger does not come in")
 	}
 }

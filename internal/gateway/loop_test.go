@@ -86,6 +86,7 @@ func (s sending) Discard(int) (int, error) { return 4, nil }
 // it ended. Somebody who never was welcomed is not read for long then.
 func TestPeersAreReadForAWhileAfterTheEnd(t *testing.T) {
 	l := &loop{g: &Gateway{}}
+	l.g.o.setDefaults()
 	stranger, friend := &loopConn{state: stateShut}, &loopConn{state: stateShut}
 	stranger.place = &place{}
 	slow := &stream{conn: conn{place: &place{}}}
@@ -193,7 +194,7 @@ func (h *handDriven) enter(fr wire.Framing) (*peer, *loopConn) {
 	ours, err := h.ln.Accept()
 	must(h.t, err)
 	must(h.t, ours.(*net.TCPConn).SetWriteBuffer(16<<10))
-	p, refused := h.g.limits.enter(netip.MustParseAddr("127.0.0.1"), false, h.g.hub.Limits(), time.Unix(1_000_000, 0))
+	p, refused := h.g.limits.enter(waiting, netip.MustParseAddr("127.0.0.1"), false, time.Unix(1_000_000, 0))
 	if refused != nil {
 		h.t.Fatal(refused)
 	}

@@ -161,7 +161,7 @@ func TestProxyProtocolNamesTheClientOnBothPorts(t *testing.T) {
 			eventually.True(t, "nothing of the HTTP server is counted", func() bool {
 				s.limits.mu.Lock()
 				defer s.limits.mu.Unlock()
-				return s.limits.http == 0 && len(s.limits.sources) == 0
+				return s.limits.all[ofHTTP] == 0 && len(s.limits.sources) == 0
 			})
 		})
 	}

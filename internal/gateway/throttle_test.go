@@ -15,8 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	xrate "golang.org/x/time/rate"
-
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/rate"
@@ -44,7 +42,7 @@ func TestStrangersAreReadSlowly(t *testing.T) {
 			nc, peer := net.Pipe()
 			go func() { _, _ = peer.Write([]byte("GET / HTTP/1.1\r\n")) }()
 			go func() {
-				r := &throttle{g: s.Gateway, addr: netip.MustParseAddr("192.0.2.1")}
+				r := &place{l: &s.limits, addr: netip.MustParseAddr("192.0.2.1")}
 				_, err := r.read(nc, make([]byte, tokenBytes))
 				mu.Lock()
 				defer mu.Unlock()
@@ -116,15 +114,15 @@ func TestWhoIsVouchedForIsReadAtOnce(t *testing.T) {
 }
 
 func TestTokensOfStrangers(t *testing.T) {
-	m, now := newThrottles(), time.Unix(1_000_000, 0)
-	perS := 10
-	conn := func() *throttle { return &throttle{addr: netip.MustParseAddr("192.0.2.1")} }
-	take := func(what string, r *throttle, n int, want time.Duration) {
+	e := newEntrance(t)
+	e.lim.NewPerIPPerSecond = 10
+	conn := func() *place { return &place{addr: netip.MustParseAddr("192.0.2.1")} }
+	take := func(what string, p *place, n int, want time.Duration) {
 		t.Helper()
 		for range n - 1 {
-			m.take(now, r, perS)
+			e.takeRead(e.now, p)
 		}
-		if wait, ok := m.take(now, r, perS); !ok || wait.Round(time.Millisecond) != want {
+		if wait, ok := e.takeRead(e.now, p); !ok || wait.Round(time.Millisecond) != want {
 			t.Errorf("%s: waits %v, %t; want %v", what, wait, ok, want)
 		}
 	}
@@ -132,16 +130,12 @@ func TestTokensOfStrangers(t *testing.T) {
 	take("the burst of an address", a, 20, 0)
 	take("on another connection", b, 20, 0)
 	take("one more", a, 1, 100*time.Millisecond)
-	if _, ok := func() (time.Duration, bool) {
-		for range 49 {
-			m.take(now, b, perS)
-		}
-		return m.take(now, b, perS)
-	}(); ok {
+	take("the last one that is of use", b, 49, longestWait)
+	if _, ok := e.takeRead(e.now, b); ok {
 		t.Error("a stranger waits for longer than is of use")
 	}
-	now = now.Add(time.Hour)
-	perS = -1
+	e.now = e.now.Add(time.Hour)
+	e.lim.NewPerIPPerSecond = -1
 	free := conn()
 	take("all together", free, freeReads+2*allReads, 0)
 	take("one too many of all", free, 1, time.Second/allReads)
@@ -155,7 +149,7 @@ func TestReadsBeforeTheHelloAreFew(t *testing.T) {
 	const shared = 3
 	for _, o := range []Options{{}, {Loops: -1}} {
 		s := serve(t, o, noLimits())
-		s.throttles.all = xrate.NewLimiter(0, shared)
+		s.limits.furtherLimit = rate.Per(1, time.Hour, shared)
 		p := s.dial(wire.WebSocket)
 		for range freeReads + shared {
 			p.write(masked(fin|opPing, ""))

@@ -20,7 +20,7 @@ import (
 func (s *server) pipe(fr wire.Framing) *peer {
 	s.t.Helper()
 	nc, ours := net.Pipe()
-	p, refused := s.limits.enter(netip.MustParseAddr("192.0.2.1"), false, s.hub.Limits(), time.Now())
+	p, refused := s.limits.enter(waiting, netip.MustParseAddr("192.0.2.1"), false, time.Now())
 	if refused != nil {
 		s.t.Fatal(refused)
 	}

@@ -102,7 +102,7 @@ var apiRules = []rule{
 	{
 		name:    "strangers-in-full-memory",
 		holds:   "while memory is full no stranger opens a connection for HTTP",
-		patches: []patch{{"internal/gateway/limits.go", `l.pressed != nil && l.pressed()`, `false`}},
+		patches: []patch{{"internal/gateway/limits.go", `[greeted] == 0 && l.pressed()`, `[greeted] < 0`}},
 		guards:  []guard{{"internal/gateway", "^TestFullMemoryLetsNoStrangersIn$"}},
 	},
 	{

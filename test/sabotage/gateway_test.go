@@ -40,7 +40,7 @@ var gatewayRules = []rule{
 	{
 		name:    "early-reads",
 		holds:   "connections without a hello have few reads, and then those of all together",
-		patches: []patch{{"internal/gateway/conn.go", `c.place.reads > freeReads && !c.g.throttles.all.Allow()`, `false`}},
+		patches: []patch{{"internal/gateway/conn.go", `c.place.reads > freeReads && c.g.limits.takeFurtherRead(time.Now(), 0) > 0`, `false`}},
 		guards:  []guard{{"internal/gateway", "^TestReadsBeforeTheHelloAreFew$"}},
 	},
 	{
@@ -52,31 +52,32 @@ var gatewayRules = []rule{
 	{
 		name:    "read-strangers-at-once",
 		holds:   "what strangers send is read slowly",
-		patches: []patch{{"internal/gateway/throttle.go", `wait, ok := r.g.throttles.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)`, `wait, ok := time.Duration(0), true`}},
+		patches: []patch{{"internal/gateway/throttle.go", `wait, ok := p.l.takeRead(time.Now(), p)`, `wait, ok := time.Duration(0), true`}},
 		guards:  []guard{{"internal/gateway", "^TestStrangersAreReadSlowly$"}},
 	},
 	{
 		name:    "count-the-known",
 		holds:   "what somebody who is known sends does not wait",
-		patches: []patch{{"internal/gateway/throttle.go", `r.known.Store(vouchedBytes)`, `_ = vouchedBytes`}},
+		patches: []patch{{"internal/gateway/limits.go", `p.free.Store(vouchedBytes)`, `_ = vouchedBytes`}},
 		guards:  []guard{{"internal/gateway", "^TestWhoIsVouchedForIsReadAtOnce$"}},
 	},
 	{
 		name:    "floods-come-back",
 		holds:   "an address is shut out if its connections end again and again without a login",
-		patches: []patch{{"internal/gateway/shortlived.go", `b.of.Reserve(now, maxShutOut, a, b.limit(people))`, `_ = now`}},
+		patches: []patch{{"internal/gateway/limits.go", `l.take(rateOfShortLived, now, a)`, `_ = now`}},
 		guards:  []guard{{"internal/gateway", "^TestAddressOfShortLivedConnectionsIsShutOut$"}, {"internal/gateway", "^TestFloodOfOneAddressIsResetAndOthersGetIn$"}},
 	},
 	{
 		name:    "take-what-is-gone",
 		holds:   "a connection that its client has reset before it was taken harms nothing",
-		patches: []patch{{"internal/gateway/shortlived_linux.go", `if nc.RemoteAddr() == nil {`, `if false {`}},
+		patches: []patch{{"internal/gateway/resets_linux.go", `if nc.RemoteAddr() == nil {`, `if false {`}},
 		guards:  []guard{{"internal/gateway", "^TestConnectionsAmongThoseThatAreResetAreTaken$"}},
 	},
 	{
 		name:    "known-are-short-lived",
 		holds:   "connections on which somebody has logged in do not count against their address",
-		patches: []patch{{"internal/gateway/throttle.go", `r.vouched.Store(true)`, ``}},
+		patches: []patch{{"internal/gateway/limits.go", `	p.known.Store(true)
+`, ``}},
 		guards:  []guard{{"internal/gateway", "^TestConnectionsOfTheKnownAreNotShortLived$"}},
 	},
 	{
@@ -88,25 +89,26 @@ var gatewayRules = []rule{
 	{
 		name:    "listen-before-the-hello",
 		holds:   "a connection that is not welcomed says a hello and little else",
-		patches: []patch{{"internal/gateway/conn.go", `limit >= 0 && c.place.read > 2*limit+maxReadBuffer`, `false && limit >= 0 && c.place.read > 2*limit+maxReadBuffer`}},
+		patches: []patch{{"internal/gateway/conn.go", `limit >= 0 && c.place.bytes > 2*limit+maxReadBuffer`, `false && limit >= 0 && c.place.bytes > 2*limit+maxReadBuffer`}},
 		guards:  []guard{{"internal/gateway", "^TestConnectionThatTalksBeforeItsHelloEnds$"}},
 	},
 	{
 		name:    "silent-ones-stay",
 		holds:   "connections that say nothing keep nobody out",
-		patches: []patch{{"internal/gateway/limits.go", `if p, ok := e.Value.(*place); ok && !p.silent.IsZero()`, `if p, ok := e.Value.(*place); false && ok && !p.silent.IsZero()`}},
+		patches: []patch{{"internal/gateway/limits.go", `if !p.silent.IsZero() && now.Sub`, `if false && !p.silent.IsZero() && now.Sub`}},
 		guards:  []guard{{"internal/gateway", "^TestSilentConnectionMakesRoom$"}},
 	},
 	{
 		name:    "silent-ones-hold-operators-up",
 		holds:   "connections to the address of operators that say nothing, or not all of a request, make room for others",
-		patches: []patch{{"internal/gateway/admin.go", `a.limits.rest(nc, addr, !over, time.Now())`, `a.limits.rest(nc, addr, state == http.StateIdle, time.Now())`}},
+		patches: []patch{{"internal/gateway/admin.go", `p.note(state, true)`, `p.note(state, state == http.StateIdle)`}},
 		guards:  []guard{{"internal/gateway", "^TestOnlyRequestsOfOperatorsKeepTheirPlaces$"}},
 	},
 	{
 		name:    "end-requests-of-operators",
 		holds:   "a request of an operator is not ended for another connection",
-		patches: []patch{{"internal/gateway/admin.go", `v.a.limits.rest(v.nc, v.addr, false, time.Now())`, `_ = v`}},
+		patches: []patch{{"internal/gateway/limits.go", `	p.known.Store(true)
+	p.await(time.Time{})`, `	p.known.Store(true)`}},
 		guards:  []guard{{"internal/gateway", "^TestOnlyRequestsOfOperatorsKeepTheirPlaces$"}, {"internal/gateway", "^TestRequestsOfOperatorsKeepTheirConnections$"}},
 	},
 	{
@@ -118,7 +120,7 @@ var gatewayRules = []rule{
 	{
 		name:    "noise-is-a-hello",
 		holds:   "a connection that sends frames without an end makes room for another one",
-		patches: []patch{{"internal/gateway/conn.go", `if c.place.read += n; limit`, `c.place.await(time.Time{}); if c.place.read += n; limit`}},
+		patches: []patch{{"internal/gateway/conn.go", `if c.place.bytes += n; limit`, `c.place.await(time.Time{}); if c.place.bytes += n; limit`}},
 		guards:  []guard{{"internal/gateway", "^TestSilentConnectionIsEndedForAnother$"}},
 	},
 	{
@@ -136,7 +138,7 @@ var gatewayRules = []rule{
 	{
 		name:    "end-whom-we-keep-waiting",
 		holds:   "a connection whose hello the server checks does not make room for another one",
-		patches: []patch{{"internal/gateway/limits.go", `if p, ok := e.Value.(*place); ok && !p.silent.IsZero()`, `if p, ok := e.Value.(*place); ok`}},
+		patches: []patch{{"internal/gateway/limits.go", `if !p.silent.IsZero() && now.Sub`, `if now.Sub`}},
 		guards:  []guard{{"internal/gateway", "^TestSilentConnectionMakesRoom$"}},
 	},
 	{

@@ -17,52 +17,53 @@ import (
 var longAgo = time.Unix(1_000_000, 0)
 
 func TestAddressOfShortLivedConnectionsIsShutOut(t *testing.T) {
-	perS := 100
-	b, now := shortLived{perS: func() int { return perS }}, time.Unix(1_000_000, 0)
-	addr := netip.MustParseAddr("192.0.2.1")
-	bear := func(a netip.Addr, n int, people bool) {
+	e := newEntrance(t)
+	e.lim.NewPerIPPerSecond = 100
+	addr, now := netip.MustParseAddr("192.0.2.1"), e.now
+	end := func(a netip.Addr, n int) {
 		for range n {
-			b.count(now, a, people)
+			e.noteShortLived(now, a, false)
 		}
 	}
-	want := func(what string, a netip.Addr, people, shut bool) {
+	want := func(what string, a netip.Addr, shut bool) {
 		t.Helper()
-		if got := b.shut(now, a, people); got != shut {
+		if got := e.shutOut(now, a); got != shut {
 			t.Errorf("%s: %s is shut out: %t, want %t", what, a, got, shut)
 		}
 	}
-	want("at the beginning", addr, false, false)
-	bear(addr, 99, false)
-	want("after 99", addr, false, false)
-	bear(addr, 1, false)
-	want("after 100", addr, false, true)
-	want("after 100 of another one", netip.MustParseAddr("192.0.2.2"), false, false)
+	want("at the beginning", addr, false)
+	end(addr, 99)
+	want("after 99", addr, false)
+	end(addr, 1)
+	want("after 100", addr, true)
+	want("after 100 of another one", netip.MustParseAddr("192.0.2.2"), false)
 	now = now.Add(199 * time.Millisecond)
-	want("199 ms later", addr, false, true)
+	want("199 ms later", addr, true)
 	now = now.Add(time.Millisecond)
-	want("a fifth of a second later", addr, false, false)
+	want("a fifth of a second later", addr, false)
 
-	bear(addr, 10_000, false)
+	end(addr, 10_000)
 	now = now.Add(maxShutOut)
-	want("5 s after 10,000", addr, false, true)
+	want("5 s after 10,000", addr, true)
 	now = now.Add(200 * time.Millisecond)
-	want("another one later", addr, false, false)
+	want("another one later", addr, false)
 
 	office := netip.MustParseAddr("198.51.100.1")
-	bear(office, 399, true)
-	want("after 399 where somebody is logged in", office, true, false)
-	bear(office, 1, true)
-	want("after 400 where somebody is logged in", office, true, true)
+	e.come(office.String(), "").welcome()
+	end(office, 399)
+	want("after 399 where somebody is logged in", office, false)
+	end(office, 1)
+	want("after 400 where somebody is logged in", office, true)
 
 	for i := range 256 { // networks of a /48
-		bear(netip.MustParseAddr(fmt.Sprintf("2001:db8:0:%x00::1", i)), 10, false)
+		end(netip.MustParseAddr(fmt.Sprintf("2001:db8:0:%x00::1", i)), 10)
 	}
-	want("after 2,560 of one /48", netip.MustParseAddr("2001:db8:0:ffff::1"), false, true)
-	want("after those", netip.MustParseAddr("2001:db8:1::1"), false, false)
-	perS = -1
-	want("without a limit", addr, false, false)
-	bear(addr, 10_000, false)
-	want("without a limit", addr, false, false)
+	want("after 2,560 of one /48", netip.MustParseAddr("2001:db8:0:ffff::1"), true)
+	want("after those", netip.MustParseAddr("2001:db8:1::1"), false)
+	e.lim.NewPerIPPerSecond = -1
+	want("without a limit", addr, false)
+	end(addr, 10_000)
+	want("without a limit", addr, false)
 }
 
 // Connections over which somebody who is known has sent a request are not short-lived.
@@ -85,9 +86,9 @@ func TestConnectionsOfTheKnownAreNotShortLived(t *testing.T) {
 	eventually.True(t, "they are gone", func() bool {
 		s.limits.mu.Lock()
 		defer s.limits.mu.Unlock()
-		return s.limits.http == 0
+		return s.limits.all[ofHTTP] == 0
 	})
-	if s.shortLived.shut(longAgo, netip.MustParseAddr("127.0.0.1"), false) {
+	if s.limits.shutOut(longAgo, netip.MustParseAddr("127.0.0.1")) {
 		t.Error("a connection counts as short-lived")
 	}
 }

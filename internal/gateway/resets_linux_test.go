@@ -13,6 +13,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
 	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -21,13 +22,13 @@ import (
 func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
 	g := &Gateway{RefusedFor: measure.NewCounts(limitOfNew)}
 	g.SetAccess(Access{})
+	g.limits = newLimits(func() *session.Limits { return &session.Limits{NewPerIPPerSecond: 1} })
 	g.limits.onRefused = g.RefusedFor.Add
-	g.shortLived.perS = func() int { return 1 }
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	l := &resettingListener{TCPListener: listener.(*net.TCPListener), g: g, many: true}
 	defer func() { _ = l.Close() }()
-	g.shortLived.count(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), netip.MustParseAddr("127.0.0.2"), false)
+	g.limits.noteShortLived(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), netip.MustParseAddr("127.0.0.2"), false)
 	var last net.Addr
 	for _, addr := range []string{"127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.4"} {
 		nc, err := from(addr).DialContext(t.Context(), "tcp", l.Addr().String())
@@ -47,7 +48,7 @@ func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
 	if n := counted(g.RefusedFor, limitOfNew); n != 3 {
 		t.Errorf("%d connections are counted as refused, want 3", n)
 	}
-	if !g.shortLived.shut(longAgo, netip.MustParseAddr("127.0.0.3"), false) {
+	if !g.limits.shutOut(longAgo, netip.MustParseAddr("127.0.0.3")) {
 		t.Error("a connection that its client has reset does not count")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +36,7 @@ func (l *resettingListener) resetMany(n int) (other net.Conn, done int) {
 		return nil, done
 	}
 	if other = connOf(taken); other == nil {
-		l.g.wasShortLived(from, l.g.trusted(from))
+		l.g.limits.noteShortLived(time.Now(), from, l.g.trusted(from))
 	}
 	return other, done
 }
