@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -115,65 +116,31 @@ func (g *Gateway) lostUpgrade(r *http.Request) *im.Error {
 // probes are paths that balancers ask for on their own behalf.
 var probes = []string{"/healthz", "/readyz", "/version"}
 
-// hops are the addresses in a header as they were written, the nearest last.
-func hops(name string, h http.Header) []string {
-	all := strings.Join(h.Values(name), ",")
+// forwardedPair is a pair of the header Forwarded, or none, and what ends it. Quotes stand around whole
+// values only. A client that leaves one open would otherwise swap the meaning of what the proxy adds
+// and of a text of its own that the proxy repeats.
+var forwardedPair = regexp.MustCompile(`^[ \t]*(?:([^=",;\\ \t]+)=("(?:[^"\\]|\\.)*"|[^",;\\ \t]*))?[ \t]*([,;]|$)`)
+
+// hops are the addresses in a header as they were written, the nearest last; none if it is malformed.
+func hops(name string, h http.Header) (hops []string) {
+	rest := strings.Join(h.Values(name), ",")
 	if name != forwarded {
-		return strings.Split(all, ",")
+		return strings.Split(rest, ",")
 	}
-	if !wellQuoted(all) {
-		return nil
-	}
-	var hops []string
-	for _, element := range splitQuoted(all, ',') {
-		node := ""
-		for _, pair := range splitQuoted(element, ';') {
-			if k, v, _ := strings.Cut(strings.TrimSpace(pair), "="); strings.EqualFold(k, "for") {
-				node = strings.Trim(v, `"`)
-			}
+	for node, end := "", ","; end != ""; {
+		pair := forwardedPair.FindStringSubmatch(rest)
+		if pair == nil {
+			return nil
 		}
-		hops = append(hops, node)
+		if strings.EqualFold(pair[1], "for") {
+			node = strings.Trim(pair[2], `"`)
+		}
+		rest, end = rest[len(pair[0]):], pair[3]
+		if end != ";" {
+			hops, node = append(hops, node), ""
+		}
 	}
 	return hops
-}
-
-// wellQuoted tells whether quotes stand around whole values only. A client that
-// leaves one open would make what the proxy adds, and a text of its own that the
-// proxy repeats, change places.
-func wellQuoted(s string) bool {
-	quoted := false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && !quoted:
-			return false
-		case s[i] == '\\':
-			i++
-		case s[i] == '"' && !quoted && (i == 0 || s[i-1] != '='):
-			return false
-		case s[i] == '"' && quoted && i+1 < len(s) && !strings.ContainsRune(";, \t", rune(s[i+1])):
-			return false
-		case s[i] == '"':
-			quoted = !quoted
-		}
-	}
-	return !quoted
-}
-
-// splitQuoted splits s at sep, but not within quotes.
-func splitQuoted(s string, sep byte) (parts []string) {
-	from, quoted := 0, false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			quoted = !quoted
-		case s[i] == '\\' && quoted:
-			i++
-		case s[i] == sep && !quoted:
-			parts = append(parts, s[from:i])
-			from = i + 1
-		}
-	}
-	return append(parts, s[from:])
 }
 
 // hopAddr reads an address with or without a port.
