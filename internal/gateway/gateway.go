@@ -7,9 +7,9 @@
 //
 //   - Admission: resets.go (addresses whose connections are reset for some seconds), limits.go
 //     (the tables of limits, and the counters), refusals.go (a refused connection gets the reason).
-//   - What comes before the protocol: clientconn.go with proxyheader.go (the header in which a
-//     proxy names the client, and the TLS handshake), httplistener.go (the HTTP server gets
-//     connections after both).
+//   - Before the protocol: accept.go (connections of both ports are accepted and admitted),
+//     clientconn.go with proxyheader.go (the header in which a proxy names the client, and the TLS
+//     handshake).
 //   - HTTP: handshake.go (the HTTP servers, and the upgrade to WebSocket), hosts.go (names
 //     under which the server is called), browsers.go (pages that may call it), proxies.go
 //     (the client of a request that came through proxies), throttle.go (reads of connections
@@ -284,7 +284,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		serving.Go(func() { failed <- g.serveHTTP(srv) })
 	}
 	if g.tcp != nil {
-		serving.Go(func() { failed <- g.acceptTCP() })
+		serving.Go(func() { failed <- g.accept(g.tcp, g.takeTCP) })
 	}
 	tick := time.NewTicker(g.tick)
 	defer tick.Stop()

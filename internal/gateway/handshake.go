@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -102,20 +101,6 @@ func (p *place) note(state http.ConnState, awaits bool) {
 	default:
 		p.await(time.Time{})
 	}
-}
-
-func (g *Gateway) serveHTTP(srv *http.Server) error {
-	l := &httpListener{Listener: g.http, g: g, config: srv.TLSConfig, ready: make(chan accepted)}
-	if !g.preparesHTTP() {
-		return ended(srv.Serve(l))
-	}
-	var running sync.WaitGroup
-	running.Go(l.run)
-	err := ended(srv.Serve(l))
-	g.goAway()
-	_ = l.Close() // again, unless the server has not come to it
-	running.Wait()
-	return err
 }
 
 // ended is what a server has ended with; nil: as it was told to.
@@ -231,83 +216,4 @@ func remote(hostport string) (netip.Addr, bool) {
 // refuse answers an upgrade request that gets no connection.
 func (g *Gateway) refuse(w http.ResponseWriter, e *im.Error) {
 	writeError(w, e.Code.Info().HTTP, e)
-}
-
-// acceptTCP takes the connections of the raw TCP listener until it is closed.
-func (g *Gateway) acceptTCP() error {
-	pause := time.Duration(0)
-	for {
-		if g.o.TLS != nil {
-			g.awaitTurn()
-		}
-		nc, err := g.tcp.Accept()
-		switch {
-		case err == nil:
-			pause = 0
-			g.takeTCP(nc)
-		case errors.Is(err, net.ErrClosed):
-			return nil
-		default: // no file descriptors left, most likely
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			g.log.Warn("accept failed", "err", err)
-			<-time.After(pause)
-		}
-	}
-}
-
-// takeTCP hands one accepted connection over, or refuses it.
-func (g *Gateway) takeTCP(nc net.Conn) {
-	peer, ok := clientOf(nc)
-	if !ok || !g.begin() {
-		_ = nc.Close()
-		return
-	}
-	if !g.announced(peer) {
-		g.admitTCP(nc.(*net.TCPConn), peer, g.trusted(peer))
-		return
-	}
-	g.announcing <- struct{}{}
-	go func() { // counted in g.tasks by begin
-		a := &clientConn{TCPConn: nc.(*net.TCPConn)}
-		stop := context.AfterFunc(g.gone, func() { _ = nc.Close() })
-		err := g.readClient(a)
-		stop()
-		<-g.announcing
-		if err != nil {
-			g.tasks.Done()
-			_ = nc.Close()
-			return
-		}
-		client, _ := clientOf(a)
-		if g.shutOut(client) {
-			g.tasks.Done()
-			g.reset(a.TCPConn)
-			return
-		}
-		g.admitTCP(a.TCPConn, client, g.trusted(client))
-	}()
-}
-
-// admitTCP goes on with a connection of a client, or of a proxy that names none.
-func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
-	if proxy {
-		g.namesNoClient(client, "listen.proxy_protocol", "")
-	}
-	p, e := g.limits.enter(waiting, client, proxy, time.Now())
-	if e != nil {
-		g.limits.noteShortLived(time.Now(), client, proxy)
-		g.turnAway(nc, kickOverTCP(e))
-		return
-	}
-	if g.o.TLS != nil {
-		p.await(time.Time{}) // until its handshake begins
-		g.hold(tls.Server(&clientConn{TCPConn: nc}, g.o.TLS), p, wire.TCP, nil)
-		return
-	}
-	if len(g.loops) == 0 {
-		g.hold(nc, p, wire.TCP, nil)
-		return
-	}
-	g.enrolling <- struct{}{}
-	go g.enroll(nc, p, wire.TCP, nil) // counted in g.tasks by begin
 }

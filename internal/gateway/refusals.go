@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -62,9 +63,10 @@ func (r *refusals) add(nc net.Conn) *refusal {
 	}
 }
 
-// turnAway tells a connection why there is no room, and closes it. why is in the
-// framing of its port. The caller has called begin and lets go of nc.
-func (g *Gateway) turnAway(nc net.Conn, why []byte) {
+// turnAway tells a client why there is no room, and closes its connection. why is in the framing of
+// the port. The caller has called begin and does not use nc any more.
+func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byte) {
+	g.limits.noteShortLived(time.Now(), client, proxy)
 	if g.o.TLS != nil {
 		nc = tls.Server(nc, g.o.TLS)
 	}

@@ -16,26 +16,12 @@ func (g *Gateway) shutOut(client netip.Addr) bool {
 // resettingListener is a listener that resets the connections of clients that are shut out.
 type resettingListener struct {
 	*net.TCPListener
-	g    *Gateway
-	many bool // the last connection was of a client that is shut out
+	g *Gateway
 }
 
-// resetsAtOnce is how many connections are reset before others get the core.
-const resetsAtOnce = 16
-
-// Accept implements net.Listener. One goroutine may call it.
+// Accept implements net.Listener.
 func (l *resettingListener) Accept() (net.Conn, error) {
 	for {
-		for l.many {
-			nc, n := l.resetMany(resetsAtOnce)
-			if l.many = n == resetsAtOnce; n > 0 {
-				l.g.countRefused(n)
-				runtime.Gosched()
-			}
-			if nc != nil {
-				return nc, nil
-			}
-		}
 		nc, err := l.AcceptTCP()
 		if err != nil {
 			return nil, err
@@ -45,7 +31,7 @@ func (l *resettingListener) Accept() (net.Conn, error) {
 			return nc, nil
 		}
 		l.g.reset(nc)
-		l.many = true
+		runtime.Gosched() // a flood must not keep others from the core
 	}
 }
 
@@ -53,12 +39,5 @@ func (l *resettingListener) Accept() (net.Conn, error) {
 func (g *Gateway) reset(nc *net.TCPConn) {
 	_ = nc.SetLinger(0) // it is closed either way
 	_ = nc.Close()
-	g.countRefused(1)
-}
-
-// countRefused notes that n connections were ended for the rate of their address.
-func (g *Gateway) countRefused(n int) {
-	for range n {
-		g.limits.onRefused(limitOfNew)
-	}
+	g.limits.onRefused(limitOfNew)
 }

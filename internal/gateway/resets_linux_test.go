@@ -4,54 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
-	"github.com/petrel-im/petrel/internal/measure"
-	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/wire"
 )
-
-// Among connections that are reset there is one that its client has reset, and one that
-// goes on like any other.
-func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
-	g := &Gateway{RefusedFor: measure.NewCounts(limitOfNew)}
-	g.SetAccess(Access{})
-	g.limits = newLimits(func() *session.Limits { return &session.Limits{NewPerIPPerSecond: 1} })
-	g.limits.onRefused = g.RefusedFor.Add
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	l := &resettingListener{TCPListener: listener.(*net.TCPListener), g: g, many: true}
-	defer func() { _ = l.Close() }()
-	g.limits.noteShortLived(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), netip.MustParseAddr("127.0.0.2"), false)
-	var last net.Addr
-	for _, addr := range []string{"127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.4"} {
-		nc, err := from(addr).DialContext(t.Context(), "tcp", l.Addr().String())
-		must(t, err)
-		defer func() { _ = nc.Close() }()
-		if last = nc.LocalAddr(); addr == "127.0.0.3" {
-			must(t, nc.(*net.TCPConn).SetLinger(0))
-			must(t, nc.Close())
-		}
-	}
-	nc, err := l.Accept()
-	must(t, err)
-	defer func() { _ = nc.Close() }()
-	if nc.RemoteAddr().String() != last.String() {
-		t.Errorf("the connection of %s is taken, want that of %s", nc.RemoteAddr(), last)
-	}
-	if n := counted(g.RefusedFor, limitOfNew); n != 3 {
-		t.Errorf("%d connections are counted as refused, want 3", n)
-	}
-	if !g.limits.shutOut(longAgo, netip.MustParseAddr("127.0.0.3")) {
-		t.Error("a connection that its client has reset does not count")
-	}
-}
 
 // from is a dialer of an address of the loopback.
 func from(addr string) *net.Dialer {

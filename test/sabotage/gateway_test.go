@@ -68,12 +68,6 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestAddressOfShortLivedConnectionsIsShutOut$"}, {"internal/gateway", "^TestFloodOfOneAddressIsResetAndOthersGetIn$"}},
 	},
 	{
-		name:    "take-what-is-gone",
-		holds:   "a connection that its client has reset before it was taken harms nothing",
-		patches: []patch{{"internal/gateway/resets_linux.go", `if nc.RemoteAddr() == nil {`, `if false {`}},
-		guards:  []guard{{"internal/gateway", "^TestConnectionsAmongThoseThatAreResetAreTaken$"}},
-	},
-	{
 		name:    "known-are-short-lived",
 		holds:   "connections on which somebody has logged in do not count against their address",
 		patches: []patch{{"internal/gateway/limits.go", `	p.known.Store(true)
