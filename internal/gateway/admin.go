@@ -86,7 +86,7 @@ func (a *Admin) Run(ctx context.Context) error {
 type adminListener struct {
 	net.Listener
 	a    *Admin
-	done <-chan struct{} // closed when Run is told to end
+	done <-chan struct{} // closed at the end of Run
 }
 
 // Accept implements net.Listener.

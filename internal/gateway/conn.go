@@ -15,10 +15,9 @@ import (
 // frames for its session, and what goes wrong into a named end.
 //
 // Its fields belong to its reader, the goroutine that calls input: an event
-// loop, or the connection's own. Writers use sess.Out and call closing.
+// loop, or the connection's own. Writers use sess.Out and call closing. An idle
+// connection costs its memory, so it does not point to what its transport knows.
 type conn struct {
-	g    *Gateway
-	link link
 	sess *session.Session // nil before the first frame
 	framer
 	addr  [16]byte      // as netip.Addr.As16 makes it, which is smaller than a netip.Addr
@@ -30,22 +29,23 @@ type conn struct {
 }
 
 // newConn makes a connection that has a place in the limits.
-func newConn(g *Gateway, p *place, f wire.Framing) conn {
-	return conn{g: g, addr: p.addr.As16(), place: p, proxy: p.proxy, framer: framer{framing: f}}
+func newConn(p *place, f wire.Framing) conn {
+	return conn{addr: p.addr.As16(), place: p, proxy: p.proxy, framer: framer{framing: f}}
 }
 
 // peer is the address that counts for the limits.
 func (c *conn) peer() netip.Addr { return netip.AddrFrom16(c.addr).Unmap() }
 
-// What the reader tells the writer about the end.
+// Marks of the reader for the writer, about the end.
 const (
 	markBroken  = 1 << iota // the WebSocket framing is broken
 	markCounted             // the end is in the gateway's numbers
 )
 
-// link is the way back to the socket that a conn is read from. Only the
-// conn's reader calls it.
+// link is the connection with its socket: a loopConn or a stream. Only the conn's reader calls put,
+// finish and busy.
 type link interface {
+	ClientAddr() netip.Addr
 	put(b []byte)        // writes b after what was put or taken from the outbox before; keeps nothing of it
 	finish(quick bool)   // closes the socket after what was put; quick: the peer sends nothing more
 	busy(limit int) bool // reports whether more than limit bytes wait for the socket, after writing what it takes
@@ -53,6 +53,7 @@ type link interface {
 
 // reader is what the connections of one goroutine share.
 type reader struct {
+	g       *Gateway
 	flusher *fanout.Flusher
 	wakeUps fanout.WakeUps // flushed after each read
 }
@@ -71,17 +72,17 @@ const (
 
 // input takes what was read; b may be changed and is not kept. The caller
 // flushes r.wakeUps.
-func (c *conn) input(b []byte, r *reader) {
-	if c.deaf || c.g.deaf.Load() {
+func (c *conn) input(b []byte, r *reader, l link) {
+	if c.deaf || r.g.deaf.Load() {
 		return
 	}
-	c.limit = c.frameLimit()
+	c.limit = c.frameLimit(r.g.hub.Limits())
 	var ctl control
-	if ft := c.tooEarly(len(b)); ft != nil {
-		c.end(ft, r)
+	if ft := c.tooEarly(len(b), r.g); ft != nil {
+		c.end(ft, r, l)
 		return
 	}
-	ft := c.cut(b, func(f frame) *fault { return c.frame(f, r, &ctl) })
+	ft := c.cut(b, func(f frame) *fault { return c.frame(f, r, l, &ctl) })
 	if c.sess != nil && !c.left {
 		c.sess.ReadDone(&r.wakeUps)
 		c.noticeGreeting()
@@ -90,25 +91,25 @@ func (c *conn) input(b []byte, r *reader) {
 		if ft.broken {
 			c.marks.Or(markBroken)
 		}
-		c.end(ft.err, r)
+		c.end(ft.err, r, l)
 		return
 	}
-	c.answer(&ctl)
+	c.answer(&ctl, l)
 }
 
 // tooEarly counts a read of n bytes of a connection that is not welcomed. It has one hello to
 // say, with which others may come in one read: pings, and the frames that are refused. It
 // needs few reads for that. Reads beyond freeReads come from one budget of all strangers.
 // An event loop cannot let a connection wait, so it ends one when that budget is used up.
-func (c *conn) tooEarly(n int) *im.Error {
+func (c *conn) tooEarly(n int, g *Gateway) *im.Error {
 	if c.greeted() {
 		return nil
 	}
-	limit := c.g.hub.Limits().FrameBytesBeforeHello
+	limit := g.hub.Limits().FrameBytesBeforeHello
 	if c.place.bytes += n; limit >= 0 && c.place.bytes > 2*limit+maxReadBuffer {
 		return im.Errorf(im.CodeFrameTooLarge, "the connection has sent more than a hello")
 	}
-	if c.place.reads++; c.place.reads > freeReads && c.g.limits.takeFurtherRead(time.Now(), 0) > 0 {
+	if c.place.reads++; c.place.reads > freeReads && g.limits.takeFurtherRead(time.Now(), 0) > 0 {
 		return tooMany("connections without a hello send too much", spread(time.Second))
 	}
 	return nil
@@ -124,18 +125,18 @@ type control struct {
 }
 
 // answer answers the control frames of one read.
-func (c *conn) answer(ctl *control) {
+func (c *conn) answer(ctl *control, l link) {
 	switch {
 	case c.deaf:
 	case ctl.op == opClose:
-		c.answerClose(ctl.payload[:ctl.n])
-	case ctl.op == opPing && !c.link.busy(maxUnread):
-		c.link.put(appendPong(nil, ctl.payload[:ctl.n]))
+		c.answerClose(ctl.payload[:ctl.n], l)
+	case ctl.op == opPing && !l.busy(maxUnread):
+		l.put(appendPong(nil, ctl.payload[:ctl.n]))
 	}
 }
 
 // frame takes one frame of the peer.
-func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
+func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 	switch f.op {
 	case opPing, opClose:
 		ctl.op, ctl.n = f.op, uint8(copy(ctl.payload[:], f.payload))
@@ -154,10 +155,10 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 		if c.place != nil {
 			c.place.await(time.Time{}) // the answer to its hello is ours to give
 		}
-		c.sess = c.g.hub.Open(c.encoding(), r.flusher)
-		c.sess.Out.Conn = c
+		c.sess = r.g.hub.Open(c.encoding(), r.flusher)
+		c.sess.Out.Conn = l
 	}
-	if c.unheeding() {
+	if c.readsNoAnswers(r.g.hub.Limits().OutboxBytes, l) {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}
 	}
 	if !c.sess.Receive(f.payload, &r.wakeUps) {
@@ -167,22 +168,21 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 	return nil
 }
 
-// unheeding returns whether so many answers wait that the client may ask nothing more. Those
+// readsNoAnswers returns whether so many answers wait that the client may ask nothing more. Those
 // of all connections of its user count together: one user may have many.
-func (c *conn) unheeding() bool {
-	limit := c.g.hub.Limits().OutboxBytes
-	return limit >= 0 && c.sess.Out.Pending() > limit && (c.link.busy(limit+maxAnswers) || c.sess.Unread() > limit+maxAnswers)
+func (c *conn) readsNoAnswers(limit int, l link) bool {
+	return limit >= 0 && c.sess.Out.Pending() > limit && (l.busy(limit+maxAnswers) || c.sess.Unread() > limit+maxAnswers)
 }
 
 // frameLimit is the largest message that is taken in this read. A client waits
 // for its welcome before it sends more, so it does not change within one.
 // Spec: P-2.5, P-3.1.
-func (c *conn) frameLimit() int {
-	l := c.g.hub.Limits()
+func (c *conn) frameLimit(l *session.Limits) int32 {
+	limit := l.FrameBytesBeforeHello
 	if c.sess != nil && c.sess.Ready() {
-		return wire.FrameLimit(l.BodyBytes)
+		limit = wire.FrameLimit(l.BodyBytes)
 	}
-	return l.FrameBytesBeforeHello
+	return int32(min(limit, maxLength))
 }
 
 // greeted reports whether the session is welcomed, and counted so.
@@ -237,25 +237,25 @@ func beginsObject(b []byte) bool {
 
 // end ends the connection with e: through the outbox, after what waits in it,
 // or at once while there is no session.
-func (c *conn) end(e *im.Error, r *reader) {
+func (c *conn) end(e *im.Error, r *reader, l link) {
 	c.deaf = true
 	c.part = nil
 	c.marks.Or(markCounted)
-	c.g.ended(e)
+	r.g.ended(e)
 	if c.sess != nil {
 		c.sess.Out.End(e, &r.wakeUps)
 		return
 	}
-	c.link.put(c.closing(wire.AppendFrame(nil, c.encoding(), wire.KickFrame(e)), e))
-	c.link.finish(false)
+	l.put(c.closing(wire.AppendFrame(nil, c.encoding(), wire.KickFrame(e)), e, r.g))
+	l.finish(false)
 }
 
 // closing appends what the transport says at the end of a connection.
 // Spec: P-1.6.
-func (c *conn) closing(dst []byte, e *im.Error) []byte {
+func (c *conn) closing(dst []byte, e *im.Error, g *Gateway) []byte {
 	marks := c.marks.Load()
 	if marks&markCounted == 0 {
-		c.g.ended(e)
+		g.ended(e)
 	}
 	if c.framing != wire.WebSocket {
 		return dst
@@ -275,17 +275,17 @@ func (c *conn) closing(dst []byte, e *im.Error) []byte {
 func (c *conn) tooLate(reads int) bool { return !c.greeted() && reads > maxEarlyExcess }
 
 // answerClose ends the connection as the peer asked.
-func (c *conn) answerClose(payload []byte) {
+func (c *conn) answerClose(payload []byte, l link) {
 	c.deaf = true
 	c.part = nil
 	var b [4]byte
 	switch code := closeAnswer(payload); code {
 	case 0:
-		c.link.put([]byte{0x80 | opClose, 0})
+		l.put([]byte{0x80 | opClose, 0})
 	default:
-		c.link.put(appendClose(b[:0], code, ""))
+		l.put(appendClose(b[:0], code, ""))
 	}
-	c.link.finish(true)
+	l.finish(true)
 }
 
 // leave tells the session, once, that the connection is gone.

@@ -57,7 +57,7 @@ func (c *loopConn) echo(b []byte, r *reader) {
 	ft := c.cut(b, func(f frame) *fault {
 		switch {
 		case f.op >= opClose:
-			return c.conn.frame(f, r, &ctl)
+			return c.conn.frame(f, r, c, &ctl)
 		case f.op == opText && !utf8.Valid(f.payload): // as the decoder says to clients
 			return &fault{err: &im.Error{Code: im.CodeBadUTF8}}
 		}
@@ -67,7 +67,7 @@ func (c *loopConn) echo(b []byte, r *reader) {
 		return nil
 	})
 	if ctl.op == opPing && ft == nil {
-		c.answer(&ctl)
+		c.answer(&ctl, c)
 		ctl = control{}
 	}
 	c.put(out)
@@ -76,11 +76,11 @@ func (c *loopConn) echo(b []byte, r *reader) {
 		if ft.broken {
 			c.marks.Or(markBroken)
 		}
-		c.put(c.closing(nil, ft.err)) // without the kick, which is a message of ours
+		c.put(c.closing(nil, ft.err, r.g)) // without the kick, which is a message of ours
 		c.finish(false)
 		return
 	}
-	c.answer(&ctl)
+	c.answer(&ctl, c)
 }
 
 // serveEcho makes a gateway that echoes.

@@ -13,7 +13,7 @@ type framer struct {
 	framing wire.Framing
 	codec   codec
 	frags   uint16   // fragments of one message at most; 0: maxFragments
-	limit   int      // bytes of one message; the connection raises it after the hello
+	limit   int32    // bytes of one message; negative: maxLength; the connection raises it after the hello
 	part    *partial // nil while nothing is incomplete
 }
 
@@ -66,7 +66,7 @@ const maxLength = 1<<24 - 1
 // tooLarge checks a length before anything of it is kept. Spec: P-2.5.
 func (f *framer) tooLarge(n uint64) *fault {
 	limit := f.limit
-	if limit < 0 || limit > maxLength {
+	if limit < 0 {
 		limit = maxLength
 	}
 	if n <= uint64(limit) {

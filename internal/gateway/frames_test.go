@@ -48,7 +48,7 @@ type got struct {
 // run feeds b in pieces that end where splits say and checks on the way that
 // nothing is kept that is complete.
 func run(fr wire.Framing, limit int, b []byte, splits ...int) got {
-	f := framer{framing: fr, limit: limit}
+	f := framer{framing: fr, limit: int32(limit)}
 	var g got
 	var kept [][]byte
 	var then []string

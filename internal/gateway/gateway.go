@@ -432,8 +432,7 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 		}
 		nc = &clientConn{TCPConn: t}
 	}
-	s := &stream{conn: newConn(g, p, f), nc: nc}
-	s.link = s
+	s := &stream{conn: newConn(p, f), g: g, nc: nc}
 	if !p.attach(s.evict) {
 		s.evict()
 	}
@@ -447,7 +446,7 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 // The caller has called begin, and has a token of enrolling.
 func (g *Gateway) enroll(nc *net.TCPConn, p *place, f wire.Framing, early []byte) {
 	defer g.tasks.Done()
-	c := &loopConn{conn: newConn(g, p, f)}
+	c := &loopConn{conn: newConn(p, f)}
 	err := g.quietest().enroll(c, nc, early)
 	<-g.enrolling
 	if err != nil {

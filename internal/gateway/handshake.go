@@ -60,7 +60,7 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what strangers do wrong
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // mistakes of strangers
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			return rate.WithVoucher(ctx, placeOf(nc))
@@ -103,7 +103,7 @@ func (p *place) note(state http.ConnState, awaits bool) {
 	}
 }
 
-// ended is what a server has ended with; nil: as it was told to.
+// ended is the error with which a server has ended; nil: it was shut down.
 func ended(err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil

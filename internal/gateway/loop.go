@@ -49,6 +49,7 @@ type loop struct {
 
 func newLoop(g *Gateway) (*loop, error) {
 	l := &loop{g: g}
+	l.reader.g = g
 	l.flushTask, l.tickTask = task(l.flush), task(l.tick)
 	l.reader.flusher = fanout.NewFlusher(func() { l.execute(l.flushTask) })
 	l.reader.flusher.Meter = &g.hub.Meter
@@ -104,7 +105,7 @@ var errNotEnrolled = errors.New("the event loop did not take the connection")
 // read of it already. The caller lets go of its place in the limits when this
 // fails.
 func (l *loop) enroll(c *loopConn, nc *net.TCPConn, early []byte) error {
-	c.lp, c.link = l, c
+	c.lp = l
 	if len(early) > 0 {
 		c.part = &partial{rest: append([]byte(nil), early...)}
 	}
@@ -141,11 +142,11 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 	l.wheel.put(c, c.mark+l.g.helloTicks)
 	defer l.rescue(c, &action)
 	if c.part != nil {
-		c.input(nil, &l.reader)
+		c.input(nil, &l.reader, c)
 		c.heard()
 	}
 	if l.g.ending.Load() { // endAll may have run before
-		c.end(l.g.draining(), &l.reader)
+		c.end(l.g.draining(), &l.reader, c)
 	} else if c.place != nil && !c.place.attach(func() { l.execute(task(c.evict)) }) {
 		c.evict()
 	}
@@ -161,7 +162,7 @@ func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	l.g.breathe()
 	b, _ := gc.Peek(-1) // the loop's own read buffer
 	if c.state == stateOpen {
-		c.input(b, &l.reader)
+		c.input(b, &l.reader, c)
 		c.heard()
 	} else if c.excess++; c.excess > maxExcess/readBuffer || c.tooLate(int(c.excess)) {
 		return gnet.Close
@@ -200,7 +201,7 @@ func (l *loop) flush() {
 	l.dirty = l.reader.flusher.Take(l.dirty)
 	for i, o := range l.dirty {
 		l.dirty[i] = nil
-		if c := o.Conn.(*conn).link.(*loopConn); c.state == stateOpen {
+		if c := o.Conn.(*loopConn); c.state == stateOpen {
 			c.flush(o)
 		}
 	}
@@ -243,7 +244,7 @@ func (l *loop) endAll(reason func() *im.Error) {
 	l.execute(task(func() {
 		l.wheel.each(func(c *loopConn) {
 			if c.state == stateOpen {
-				c.end(reason(), &l.reader)
+				c.end(reason(), &l.reader, c)
 			}
 		})
 		l.reader.wakeUps.Flush()
@@ -288,14 +289,14 @@ func (c *loopConn) heard() {
 	c.mark, c.probes = c.lp.wheel.now, 0
 	if !c.live {
 		c.live = true
-		c.lp.wheel.put(c, c.mark+c.g.beatTicks)
+		c.lp.wheel.put(c, c.mark+c.lp.g.beatTicks)
 	}
 }
 
 // evict ends a connection that has lost its place to another one.
 func (c *loopConn) evict() {
 	if c.state == stateOpen && !c.deaf && !c.greeted() {
-		c.end(&im.Error{Code: im.CodeHelloTimeout}, &c.lp.reader)
+		c.end(&im.Error{Code: im.CodeHelloTimeout}, &c.lp.reader, c)
 		c.lp.reader.wakeUps.Flush()
 	}
 }
@@ -349,7 +350,7 @@ func (c *loopConn) flush(o *fanout.Outbox) {
 		c.heard()
 	}
 	if end != nil && c.state == stateOpen {
-		c.put(c.closing(nil, end))
+		c.put(c.closing(nil, end, c.lp.g))
 		c.finish(false)
 	}
 }
@@ -386,19 +387,19 @@ func (c *loopConn) expire() {
 			c.shut()
 			return
 		}
-		if now-c.mark >= c.g.graceTicks {
+		if now-c.mark >= c.lp.g.graceTicks {
 			c.drop()
 			return
 		}
 	case stateShut:
-		if now-c.mark >= c.g.graceTicks {
+		if now-c.mark >= c.lp.g.graceTicks {
 			c.drop()
 			return
 		}
 	case stateOpen:
 		next := c.checkLife(now)
 		if c.state != stateOpen {
-			return // planned by whoever changed it
+			return // the change has planned the next look
 		}
 		if c.backlog && c.checkProgress(now) {
 			next = now + 1
@@ -422,23 +423,23 @@ func (c *loopConn) checkLife(now uint32) (next uint32) {
 		c.heard()
 	}
 	if !c.live {
-		if now-c.mark >= c.g.helloTicks {
-			c.end(&im.Error{Code: im.CodeHelloTimeout}, &c.lp.reader)
+		if now-c.mark >= c.lp.g.helloTicks {
+			c.end(&im.Error{Code: im.CodeHelloTimeout}, &c.lp.reader, c)
 			return now + 1
 		}
-		return c.mark + c.g.helloTicks
+		return c.mark + c.lp.g.helloTicks
 	}
-	if now-c.mark < c.g.beatTicks {
-		return c.mark + c.g.beatTicks
+	if now-c.mark < c.lp.g.beatTicks {
+		return c.mark + c.lp.g.beatTicks
 	}
-	if int(c.probes) >= c.g.o.Misses {
-		c.end(&im.Error{Code: im.CodeDeadLink}, &c.lp.reader)
+	if int(c.probes) >= c.lp.g.o.Misses {
+		c.end(&im.Error{Code: im.CodeDeadLink}, &c.lp.reader, c)
 		return now + 1
 	}
 	c.probes++
 	c.mark = now // a whole interval to answer, however late this look was
 	c.sess.Probe(&c.lp.reader.wakeUps)
-	return now + c.g.beatTicks
+	return now + c.lp.g.beatTicks
 }
 
 // checkProgress corrects what the outbox thinks of the backlog, and ends a
@@ -457,13 +458,13 @@ func (c *loopConn) checkProgress(now uint32) bool {
 		c.taken, c.moved = taken, now
 		return true
 	}
-	if now-c.moved < c.g.stallTicks {
+	if now-c.moved < c.lp.g.stallTicks {
 		return true
 	}
-	if now-c.moved >= c.g.stallTicks+c.g.graceTicks {
+	if now-c.moved >= c.lp.g.stallTicks+c.lp.g.graceTicks {
 		c.drop()
 	} else if !c.deaf {
-		c.end(&im.Error{Code: im.CodeSlowConsumer}, &c.lp.reader)
+		c.end(&im.Error{Code: im.CodeSlowConsumer}, &c.lp.reader, c)
 	}
 	return true
 }
@@ -476,7 +477,7 @@ func (c *loopConn) shut() {
 		return
 	}
 	c.state, c.mark = stateShut, c.lp.wheel.now
-	c.lp.wheel.put(c, c.mark+c.g.graceTicks)
+	c.lp.wheel.put(c, c.mark+c.lp.g.graceTicks)
 }
 
 // drop closes the socket now.

@@ -112,7 +112,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	s.loops[0].execute(task(func() {
 		s.loops[0].wheel.each(func(c *loopConn) {
 			if c.sess != nil {
-				c.g = nil // a broken invariant
+				c.lp = nil // a broken invariant
 			}
 		})
 		close(done)
@@ -198,7 +198,7 @@ func (h *handDriven) enter(fr wire.Framing) (*peer, *loopConn) {
 	if refused != nil {
 		h.t.Fatal(refused)
 	}
-	c := &loopConn{conn: newConn(h.g, p, fr)}
+	c := &loopConn{conn: newConn(p, fr)}
 	must(h.t, h.l.enroll(c, ours.(*net.TCPConn), nil))
 	return &peer{t: h.t, nc: nc, r: bufio.NewReader(nc), fr: fr}, c
 }

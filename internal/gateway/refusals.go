@@ -89,8 +89,7 @@ func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byt
 		if c, ok := nc.(interface{ CloseWrite() error }); ok {
 			_ = c.CloseWrite()
 		}
-		// What the peer has sent would make the kernel reset the connection before the
-		// peer has read why.
+		// Unread bytes would make the kernel reset the connection before the peer has read why.
 		buf := make([]byte, maxReadBuffer)
 		for range maxEarlyExcess {
 			if _, err := nc.Read(buf); err != nil {

@@ -27,6 +27,7 @@ const (
 // while there is something to write.
 type stream struct {
 	conn
+	g      *Gateway
 	nc     net.Conn
 	reader reader
 	opened time.Time
@@ -60,6 +61,7 @@ func (s *stream) serve(early []byte) {
 	if a, ok := clientConnOf(s.nc); ok {
 		a.stall = s.g.o.WriteStall
 	}
+	s.reader.g = s.g
 	s.reader.flusher = fanout.NewFlusher(s.wake)
 	s.reader.flusher.Meter = &s.g.hub.Meter
 	s.opened = time.Now()
@@ -87,7 +89,7 @@ func (s *stream) rescue() {
 // read passes on what comes, until the connection is over.
 func (s *stream) read(b []byte) {
 	if len(b) > 0 {
-		s.input(b, &s.reader)
+		s.input(b, &s.reader, s)
 		s.reader.wakeUps.Flush()
 	}
 	s.wait(s.deadline())
@@ -103,7 +105,7 @@ func (s *stream) read(b []byte) {
 			}
 		default:
 			s.mark, s.probes = time.Now(), 0
-			s.input(buf[:n], &s.reader)
+			s.input(buf[:n], &s.reader, s)
 			s.reader.wakeUps.Flush()
 			if s.deaf {
 				s.wait(s.deadline())
@@ -159,8 +161,8 @@ func (s *stream) tooMuch(n int) bool {
 	return s.excess > maxExcess || s.tooLate(s.late)
 }
 
-// wait sets the read deadline. Whoever wants the reader's attention sets a
-// flag first and a deadline of now after it, so the flags are looked at again
+// wait sets the read deadline. To wake the reader, another goroutine sets a
+// flag and then a deadline of now. So the flags are looked at again
 // after the own deadline.
 func (s *stream) wait(until time.Time) {
 	_ = s.nc.SetReadDeadline(until)
@@ -198,14 +200,14 @@ func (s *stream) expire() {
 		s.drop()
 	case s.deaf:
 	case s.g.ending.Load():
-		s.end(s.g.draining(), &s.reader)
+		s.end(s.g.draining(), &s.reader, s)
 	case s.evicted.Load() && !s.greeted():
-		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader)
+		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader, s)
 	case !late:
 	case !s.greeted():
-		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader)
+		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader, s)
 	case s.probes >= s.g.o.Misses:
-		s.end(&im.Error{Code: im.CodeDeadLink}, &s.reader)
+		s.end(&im.Error{Code: im.CodeDeadLink}, &s.reader, s)
 	default:
 		s.probes++
 		s.mark = time.Now() // a whole interval to answer, however late this look was
@@ -281,7 +283,7 @@ func (s *stream) write() {
 				o.Wrote(p, 0)
 				if end != nil {
 					fin = true
-					ok = ok && s.send(s.closing(nil, end), nil)
+					ok = ok && s.send(s.closing(nil, end, s.g), nil)
 				}
 			}
 		}
