@@ -37,7 +37,7 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_events_delivered_total", Help: "Events that were put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
 		{Name: "petrel_signals_dropped_total", Help: "Signals that reached nobody, because there were too many, or because the store did not confirm which node owns the conversation.", Counter: true, Read: count(a.convs.SignalsDropped)},
 		{Name: "petrel_presence_watched_users", Help: "Users whose presence sessions of this node watch.", Read: func() float64 { return float64(a.presence.Watching.Load()) }},
-		{Name: "petrel_presence_told_total", Help: "Presences that were put into outboxes.", Counter: true, Read: count(a.presence.Told.Load)},
+		{Name: "petrel_presence_told_total", Help: "Presences that were put into outboxes.", Counter: true, Read: count(a.presence.Sent.Load)},
 		{Name: "petrel_presence_dropped_total", Help: "Times of being online last that were not stored.", Counter: true, Read: count(a.presence.Dropped.Load)},
 		{Name: "petrel_events_hinted_total", Help: "Events of which a session got only a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
 		{Name: "petrel_events_lagged_total", Help: "Events that did not fit the outbox of a session, which has to sync.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
@@ -154,7 +154,7 @@ func (a *App) clusterValues() []metrics.Value {
 		counter("petrel_stream_resets_total", "Times that another node was told that frames are lost for good, so it checked everything itself.", &n.streams.Resets),
 		counter("petrel_stream_garbled_total", "Stream packets from other nodes that could not be read.", &n.streams.Garbled),
 
-		counter("petrel_fanout_frames_total", "Frames from other nodes with events or with answers to sends.", &n.fan.Told),
+		counter("petrel_fanout_frames_total", "Frames from other nodes with events or with answers to sends.", &n.fan.Frames),
 		counter("petrel_fanout_hints_total", "Frames with events or answers that arrived as stream hints, because the frame was not kept any more.", &n.fan.Hints),
 		counter("petrel_fanout_missed_total", "Sessions that had to sync, because events from another node may have been lost.", &n.fan.Missed),
 		counter("petrel_fanout_garbled_total", "Frames from other nodes about events, answers or online users that could not be read.", &n.fan.Garbled),

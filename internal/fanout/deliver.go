@@ -4,14 +4,14 @@
 //
 // Read the files in this order. For one node: deliver.go, table.go, outbox.go,
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
-// names.go (entries that name a user: these come whole, also outside the focus),
-// receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
-// and heldsignals.go (what may be lost). For other nodes: remote.go (what a delivery has
-// for them), receive.go (what comes from them), nodes.go with nodetable.go (which
+// mentions.go (entries that name a user: these come whole, also outside the focus),
+// receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, ephemeral.go
+// and heldsignals.go (events that may be lost). For other nodes: remote.go (frames of a delivery
+// for them), receive.go (frames from them), nodes.go with nodetable.go (which
 // users are online there), resync.go (users who may have missed something), presencepolicy.go
 // (nodes tell each other who may see when a user is online), and revocations.go with
-// withhold.go (a session gets nothing while nobody knows whether it is valid). trace.go says
-// to an operator how an outbox is.
+// withhold.go (a session gets nothing while nobody knows whether it is valid). trace.go shows an operator
+// the state of an outbox.
 //
 // The package owns the online table and what waits for each connection. It may not
 // know what an entry means, who is a member, or which node owns a conversation: its
@@ -59,7 +59,7 @@ type Item struct {
 	Names  *Names // whom the entry concerns in particular; nil: nobody
 	Sender Origin
 	Ack    wire.Ack  // the answer, unless Err is set
-	Repeat bool      // with Ack: the entry was stored before; only other nodes are told
+	Repeat bool      // with Ack: the entry was stored before; only other nodes get it
 	Err    *im.Error // the answer
 }
 
@@ -246,7 +246,7 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) 
 // Deliver would give an entry to anybody. It counts as a choice of
 // recipients, as Deliver does. Example: a new owner asks it for an old entry and hears that
 // nobody is online. Then the announcement of another node arrives that a recipient has been
-// online there all the time. That session is told to sync.
+// online there all the time. That session has to sync.
 func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	if f.Remote != nil {
 		f.Remote.noteRecipientsChosen()

@@ -20,10 +20,10 @@ const (
 	maxSignalAge = 4 * time.Second
 )
 
-// lossy is what a client is owed and does not miss: signals, and who is online. It
+// ephemeral is what waits for a client and may be lost: signals, and who is online. It
 // is not encoded yet, so that a later one replaces an earlier one. An outbox has
 // none before the first one. Guarded by Outbox.mu.
-type lossy struct {
+type ephemeral struct {
 	signals   []owedSignal
 	presences []*petrelv1.Presence // of as many users as the session watches
 }
@@ -44,7 +44,7 @@ func sameMatter(a, b *petrelv1.Signal) bool {
 func (o *Outbox) pushSignal(id im.ConvID, s *petrelv1.Signal, focused bool, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.Signals || o.takesNothingLossyLocked() || o.lagged || focused && !o.focus.has(id) || !o.oweSignalLocked(s) {
+	if !o.Signals || o.refusesEphemeralLocked() || o.lagged || focused && !o.focus.has(id) || !o.oweSignalLocked(s) {
 		return false
 	}
 	o.markLocked(k)
@@ -52,20 +52,20 @@ func (o *Outbox) pushSignal(id im.ConvID, s *petrelv1.Signal, focused bool, k *W
 }
 
 func (o *Outbox) oweSignalLocked(s *petrelv1.Signal) bool {
-	if o.lossy == nil {
-		o.lossy = &lossy{}
+	if o.ephemeral == nil {
+		o.ephemeral = &ephemeral{}
 	}
 	owed := owedSignal{s, measure.Now()}
-	for i, old := range o.lossy.signals {
+	for i, old := range o.ephemeral.signals {
 		if sameMatter(old.Signal, s) {
-			o.lossy.signals[i] = owed
+			o.ephemeral.signals[i] = owed
 			return true
 		}
 	}
-	if len(o.lossy.signals) >= maxOwedSignals {
+	if len(o.ephemeral.signals) >= maxOwedSignals {
 		return false
 	}
-	o.lossy.signals = append(o.lossy.signals, owed)
+	o.ephemeral.signals = append(o.ephemeral.signals, owed)
 	return true
 }
 
@@ -78,10 +78,10 @@ func (o *Outbox) Presence(list []*petrelv1.Presence, k *WakeUps) {
 	if len(list) == 0 || o.closed || o.end != nil {
 		return
 	}
-	if o.lossy == nil {
-		o.lossy = &lossy{}
+	if o.ephemeral == nil {
+		o.ephemeral = &ephemeral{}
 	}
-	o.lossy.presences = newest(o.lossy.presences, list)
+	o.ephemeral.presences = newest(o.ephemeral.presences, list)
 	o.markLocked(k)
 }
 
@@ -107,29 +107,29 @@ func newest(owed, list []*petrelv1.Presence) []*petrelv1.Presence {
 func (o *Outbox) ForgetPresences() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lossy != nil {
-		o.lossy.presences = nil
+	if o.ephemeral != nil {
+		o.ephemeral.presences = nil
 	}
 }
 
-// takesNothingLossyLocked returns whether nothing that may be lost is written now. A
+// refusesEphemeralLocked returns whether nothing that may be lost is written now. A
 // client does not lag because of it.
-func (o *Outbox) takesNothingLossyLocked() bool {
+func (o *Outbox) refusesEphemeralLocked() bool {
 	return o.closed || o.end != nil || o.unwelcomed || o.unconfirmedLocked()
 }
 
-// lossyDueLocked returns whether something that may be lost can be written now: not while
+// ephemeralDueLocked returns whether something that may be lost can be written now: not while
 // the client lags, or reads so slowly that more than half of its limit waits. It comes
 // after everything else.
-func (o *Outbox) lossyDueLocked() bool {
-	l := o.lossy
-	return len(l.signals)+len(l.presences) > 0 && !o.lagged && !o.takesNothingLossyLocked() &&
-		(o.limit < 0 || len(o.pending)+len(o.shared)+o.backlog <= o.limit/2)
+func (o *Outbox) ephemeralDueLocked() bool {
+	l := o.ephemeral
+	return len(l.signals)+len(l.presences) > 0 && !o.lagged && !o.refusesEphemeralLocked() &&
+		(o.limit < 0 || o.waitingLocked() <= int(o.limit/2))
 }
 
-// writeLossyLocked writes what is owed. A signal that has waited for too long is dropped.
-func (o *Outbox) writeLossyLocked() {
-	l, e := o.lossy, &petrelv1.Events{}
+// writeEphemeralLocked writes what is owed. A signal that has waited for too long is dropped.
+func (o *Outbox) writeEphemeralLocked() {
+	l, e := o.ephemeral, &petrelv1.Events{}
 	for _, s := range l.signals {
 		if measure.Now()-s.at <= maxSignalAge {
 			e.Signals = append(e.Signals, s.Signal)

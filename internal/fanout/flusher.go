@@ -66,7 +66,7 @@ func (f *Flusher) add(o *Outbox, k *WakeUps) {
 }
 
 // WakeUps are wake-ups of writers that wait for the end of a piece of work. So a
-// commit wakes each writer once, and not once for each outbox. Whoever fills a WakeUps
+// commit wakes each writer once, and not once for each outbox. The caller that fills a WakeUps
 // must call Flush: otherwise the writers sleep until somebody else wakes them.
 type WakeUps struct {
 	due []*Flusher

@@ -20,7 +20,7 @@ const (
 // a push wakes up has to ring. Every node holds all of them, because nobody knows to
 // which one the phone connects. Spec: P-13.4.
 //
-// The rule of Table holds for them too. Who delivers a signal first holds it, and then
+// The rule of Table holds for them too. A delivery first holds its signal, and then
 // reads the table. A session enters the table, is welcomed, and then reads what is
 // held. So a session gets the signal by one of the two ways, or by both.
 type held struct {
@@ -62,8 +62,7 @@ func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was boo
 	return was
 }
 
-// roomFor takes from what is held for a user what has to go when s is held for them too: the
-// oldest one of its sender, or of all. So one sender does not end the call of another one.
+// roomFor makes room for s among the signals held for a user. The oldest one goes, of its sender or of all. So one sender does not end the call of another one.
 func roomFor(s *petrelv1.Signal, list []heldSignal) []heldSignal {
 	ofSender := func(x heldSignal) bool { return x.From == s.From }
 	n := 0

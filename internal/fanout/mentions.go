@@ -10,7 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// Names says whom an entry concerns in particular: it mentions them, or recalls what did.
+// Names are the users whom an entry mentions, or whom the entry mentioned that it recalls.
 // Their sessions get the entry whole, whatever they have in focus. Spec: P-5.13.
 type Names struct {
 	Seq   uint64   // of the entry
@@ -27,8 +27,7 @@ func (n *Names) has(u im.User) bool {
 	return found
 }
 
-// named are the rows of one delivery that concern some users in particular. Most
-// deliveries have none.
+// named are the rows of one delivery that name users. Most deliveries have none.
 type named struct {
 	all []namedRow
 	one namedRows // what of returned last

@@ -46,8 +46,8 @@ type Nodes struct {
 	// may change the answer. It must not block.
 	Answered func(from im.Node, ticket uint64, a *Answer) (Origin, bool)
 
-	// Lost is told that answers of a node may be lost: those about one conversation,
-	// or, with the zero key, about all. Whoever waits for one must send again, to
+	// Lost is called when answers of a node may be lost: those about one conversation,
+	// or, with the zero key, about all. Sends without an answer must be sent again, to
 	// the present owner. It must not block.
 	Lost func(from im.Node, about im.Key)
 
@@ -65,9 +65,9 @@ type Nodes struct {
 	mu    sync.Mutex                        // tier 0; guards changes of byIndex and nodes
 	nodes atomic.Pointer[map[im.Node]*node] // all that were ever met; replaced as a whole, under mu
 
-	Told     atomic.Uint64 // frames with events or answers that came
+	Frames   atomic.Uint64 // frames with events or answers that came
 	Hints    atomic.Uint64 // those among them that had become hints
-	Missed   atomic.Uint64 // sessions that were told to sync
+	Missed   atomic.Uint64 // sessions that had to sync
 	Garbled  atomic.Uint64 // frames that could not be decoded
 	TooLarge atomic.Uint64 // deliveries that were sent as hints, because no frame holds them
 }

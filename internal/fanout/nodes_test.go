@@ -421,7 +421,7 @@ func TestManyMembersNeedSeveralFrames(t *testing.T) {
 		if answers != 1 {
 			t.Errorf("the answer came %d times", answers)
 		}
-		if n := b.nodes.Told.Load(); n < 5 || n > 8 {
+		if n := b.nodes.Frames.Load(); n < 5 || n > 8 {
 			t.Errorf("%d frames for 660,000 bytes of names", n)
 		}
 		if largest > 300<<10 {

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"math"
 	"net/netip"
 	"sync"
 	"time"
@@ -37,14 +38,14 @@ type Outbox struct {
 	Mentions  bool // capability mentions
 	Large     bool // capability large, on WebSocket
 
-	enc     wire.Encoding
-	flusher *Flusher
-	limit   int // bytes; negative: no limit
+	enc      wire.Encoding
+	borrowed bool // guarded by mu, here for its size: other outboxes have pending too, so nobody may change it
+	flusher  *Flusher
 
 	mu         sync.Mutex // tier 1; guards the fields below
-	pending    []byte     // from bufPool
-	shared     []byte     // bytes that other outboxes have too; used instead of pending while one piece is all that waits
-	backlog    int        // bytes that the transport still holds, because the socket is full
+	pending    []byte     // from bufPool, unless borrowed
+	limit      int32      // bytes; negative: no limit; never changes
+	backlog    int32      // bytes that the transport still holds, because the socket is full
 	end        *im.Error  // set once: the writer closes the connection with it after what is pending
 	dirty      bool       // is in the flusher's list
 	lagged     bool       // the client was told that it lags, and has not synced yet
@@ -56,9 +57,9 @@ type Outbox struct {
 	unansweredSends int32 // fills the room after the flags
 	unansweredBytes int
 
-	focus    *focus    // nil: the client wants everything whole, and no hint is owed
-	lossy    *lossy    // nil: there was none yet
-	validity *validity // nil: there are no other nodes, so nobody else revokes tokens
+	focus     *focus     // nil: the client wants everything whole, and no hint is owed
+	ephemeral *ephemeral // nil: there was none yet
+	validity  *validity  // nil: there are no other nodes, so nobody else revokes tokens
 }
 
 // conn is a connection of the gateway, which imports this package. The connection knows
@@ -77,7 +78,7 @@ func NewOutbox(enc wire.Encoding, f *Flusher, limit int) *Outbox {
 
 // Init does what NewOutbox does, for an Outbox that is part of a larger struct.
 func (o *Outbox) Init(enc wire.Encoding, f *Flusher, limit int) {
-	o.enc, o.flusher, o.limit, o.unwelcomed = enc, f, limit, true
+	o.enc, o.flusher, o.limit, o.unwelcomed = enc, f, int32(min(limit, math.MaxInt32)), true
 }
 
 var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
@@ -99,7 +100,7 @@ func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *WakeUps) {
 		release(b)
 		return
 	}
-	if o.pending == nil && o.shared == nil {
+	if o.pending == nil {
 		o.pending = b
 	} else {
 		o.ownLocked()
@@ -209,12 +210,15 @@ func (o *Outbox) Lag(k *WakeUps) {
 
 // roomLocked returns whether n more bytes of events fit.
 func (o *Outbox) roomLocked(n int) bool {
-	return o.limit < 0 || len(o.pending)+len(o.shared)+o.backlog+n <= o.limit
+	return o.limit < 0 || o.waitingLocked()+n <= int(o.limit)
 }
 
+// waitingLocked is how many bytes wait, including those that the transport holds.
+func (o *Outbox) waitingLocked() int { return len(o.pending) + int(o.backlog) }
+
 func (o *Outbox) addLocked(b []byte, shared bool) {
-	if shared && o.pending == nil && o.shared == nil {
-		o.shared = b
+	if shared && o.pending == nil {
+		o.pending, o.borrowed = b, true
 		return
 	}
 	o.ownLocked()
@@ -238,7 +242,7 @@ func (o *Outbox) Resume() bool {
 func (o *Outbox) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.pending) + len(o.shared) + o.backlog
+	return o.waitingLocked()
 }
 
 // End tells the client that the connection closes with e. The writer closes it
@@ -269,10 +273,10 @@ func (o *Outbox) EndAfterAnswer(e *im.Error, k *WakeUps) {
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	o.closed = true
-	if o.pending != nil {
+	if o.pending != nil && !o.borrowed {
 		release(o.pending)
 	}
-	o.pending, o.shared, o.focus, o.lossy = nil, nil, nil, nil
+	o.pending, o.focus, o.ephemeral = nil, nil, nil
 	o.mu.Unlock()
 }
 
@@ -291,25 +295,21 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 	if o.closed {
 		return Piece{}, nil
 	}
-	if (o.pending != nil || o.shared != nil) && o.unconfirmedLocked() {
+	if o.pending != nil && o.unconfirmedLocked() {
 		o.withholdLocked()
 	}
 	if o.hintsDueLocked() {
 		o.writeHintsLocked()
 	}
-	if o.lossy != nil && o.lossyDueLocked() {
-		o.writeLossyLocked()
+	if o.ephemeral != nil && o.ephemeralDueLocked() {
+		o.writeEphemeralLocked()
 	}
-	if o.pending != nil {
-		p = Piece{o.pending, true}
-	} else {
-		p = Piece{o.shared, false}
-	}
-	o.pending, o.shared = nil, nil
+	p = Piece{o.pending, o.pending != nil && !o.borrowed}
+	o.pending, o.borrowed = nil, false
 	if len(p.Bytes) > wire.LargeFrame && o.Large { // len first: Large is set without a lock during the hello, before any large frame
 		p = p.announced(o.enc.Codec)
 	}
-	o.backlog += len(p.Bytes) // until Wrote says how much of it the transport still holds
+	o.backlog += int32(len(p.Bytes)) // until Wrote says how much of it the transport still holds
 	return p, o.end
 }
 
@@ -338,8 +338,8 @@ func (o *Outbox) Wrote(p Piece, backlog int) {
 func (o *Outbox) Backlog(bytes int) {
 	var k WakeUps
 	o.mu.Lock()
-	o.backlog = bytes
-	if o.hintsDueLocked() || o.lossy != nil && o.lossyDueLocked() {
+	o.backlog = int32(bytes)
+	if o.hintsDueLocked() || o.ephemeral != nil && o.ephemeralDueLocked() {
 		o.markLocked(&k)
 	}
 	o.mu.Unlock()
@@ -351,7 +351,7 @@ func (o *Outbox) Backlog(bytes int) {
 // a newer hint replaces an older one of the same conversation.
 func (o *Outbox) hintsDueLocked() bool {
 	return o.focus != nil && len(o.focus.owed) > 0 && o.end == nil && !o.closed &&
-		(o.limit < 0 || len(o.pending)+len(o.shared)+o.backlog <= o.limit/2)
+		(o.limit < 0 || o.waitingLocked() <= int(o.limit/2))
 }
 
 func (o *Outbox) writeHintsLocked() {
@@ -409,15 +409,10 @@ func (o *Outbox) appendLocked(f *petrelv1.ServerFrame) {
 	o.pending = wire.AppendFrame(o.pending, o.enc, f)
 }
 
-// ownLocked makes pending a buffer of this outbox, and copies the shared piece into
-// it.
+// ownLocked makes pending a buffer of this outbox.
 func (o *Outbox) ownLocked() {
-	if o.pending == nil {
-		o.pending = *bufPool.Get().(*[]byte)
-	}
-	if o.shared != nil {
-		o.pending = append(o.pending, o.shared...)
-		o.shared = nil
+	if o.pending == nil || o.borrowed {
+		o.pending, o.borrowed = append(*bufPool.Get().(*[]byte), o.pending...), false
 	}
 }
 

@@ -29,7 +29,7 @@ func (n *Nodes) handleDelivery(from im.Node, payload []byte) {
 		n.garbled(from, "delivery", err)
 		return
 	}
-	n.Told.Add(1)
+	n.Frames.Add(1)
 	r := &n.node(from).receiver
 	key := im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}
 	if len(m.Rows) == 0 && len(m.Answers) == 0 {

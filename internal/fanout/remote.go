@@ -18,7 +18,7 @@ import (
 // rows of one delivery the frame stays below 256 KiB, unless a row is larger.
 const maxUserBytes = 128 << 10
 
-// remoteBatch is what a Fan has for other nodes: first the recipients and answers
+// remoteBatch gathers the frames of a Fan for other nodes: first the recipients and answers
 // of the present delivery, then, packed, the frames that Flush sends.
 type remoteBatch struct {
 	nodes  *Nodes
@@ -27,7 +27,7 @@ type remoteBatch struct {
 	frames []frame
 }
 
-// nodeBatch is what the present delivery has for one node.
+// nodeBatch is the part of the present delivery for one node.
 type nodeBatch struct {
 	users     []string // recipients
 	userBytes int

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// spreadTime is how long it takes until all sessions of a node were told to
-	// sync. If all were told at once, all their syncs would come at once.
+	// spreadTime is how long it takes to send all sessions of a node a lagged frame.
+	// If all got it at once, all their syncs would come at once.
 	spreadTime = 5 * time.Second
 
-	burstSessions  = 256     // users that are told at once; a pause follows if they have at least as many sessions
-	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table are told
+	burstSessions  = 256     // users of one burst; a pause follows if they have at least as many sessions
+	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table sync
 )
 
 // resync has users of this node sync who may have missed events, because another
 // node did not know of them or because what it sent was lost.
 type resync struct {
 	table    *Table
-	sessions *atomic.Uint64 // counts those that were told to sync
-	due      chan struct{}  // capacity 1; a token: there are users to tell
+	sessions *atomic.Uint64 // counts those that have to sync
+	due      chan struct{}  // capacity 1; a token: there are users to sync
 
 	mu    sync.Mutex // tier 0; guards the fields below
 	parts uint64     // bits: all users of these parts of the table
@@ -51,8 +51,8 @@ func (r *resync) some(users []uint64) {
 	wake.Set(r.due)
 }
 
-// take returns the users to tell next: some users, or the index of a part whose
-// users are all to be told. With no users and part -1 there is nobody to tell.
+// take returns the users that sync next: some users, or the index of a part all of whose
+// users do. With no users and part -1 there are none.
 func (r *resync) take() (users []uint64, part int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *resync) take() (users []uint64, part int) {
 	return nil, takeLowestBit(&r.parts)
 }
 
-// run tells users to sync until ctx ends.
+// run has users sync until ctx ends.
 func (r *resync) run(ctx context.Context) {
 	for {
 		users, part := r.take()

@@ -13,8 +13,8 @@ import (
 // slowly, that takes longer; nobody can take back what the transport has.
 const maxUnconfirmed = 4 * time.Second
 
-// Revocations says up to which moment this node knows every revocation of tokens
-// that another node has told. Package session advances it.
+// Revocations holds the moment up to which this node knows every revocation of tokens
+// that another node has announced. Package session advances it.
 //
 // Moments are durations since NewRevocations. So a moment of this node can travel
 // to another node and back, whatever the clocks of the two say. They do not count the time

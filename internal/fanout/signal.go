@@ -91,8 +91,8 @@ func (g *Signals) Deliver(s *Signal, to []im.User) {
 	}
 }
 
-// hold notes a signal that is to be held, or ends one that is. It returns whether the
-// other nodes have to be told, whether users are online there or not.
+// hold notes a signal that is to be held, or ends one that is. It returns whether all
+// other nodes need the signal, also those at which no user is online.
 func (g *Signals) hold(s *Signal, to []im.User) (everywhere bool) {
 	if !s.mayBeHeld() {
 		return false

@@ -6,7 +6,7 @@ import "github.com/petrel-im/petrel/internal/im"
 // arrive.
 type Look struct {
 	Pending int  // bytes that are not written, or that the transport holds
-	Lagged  bool // the client was told to sync, and has not
+	Lagged  bool // the client has to sync, and has not
 	Held    bool // nothing is written: nobody knows whether the session is valid
 	Focused bool // the client gets some conversations whole, of the others hints
 	InFocus bool // it gets the conversation in question whole
@@ -18,7 +18,7 @@ func (o *Outbox) Look(c im.ConvID) Look {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := Look{
-		Pending: len(o.pending) + len(o.shared) + o.backlog, Lagged: o.lagged, Held: o.unconfirmedLocked(), Focused: o.focus != nil && o.focus.convs != nil,
+		Pending: o.waitingLocked(), Lagged: o.lagged, Held: o.unconfirmedLocked(), Focused: o.focus != nil && o.focus.convs != nil,
 		InFocus: o.focus.has(c),
 	}
 	if o.focus != nil {

@@ -16,14 +16,11 @@ import (
 //
 // It reads back what was encoded, because nothing in the path of an event notes what waits.
 func (o *Outbox) withholdLocked() {
-	waits, owned := o.pending, o.pending != nil
-	if !owned {
-		waits = o.shared
-	}
-	o.pending, o.shared = *bufPool.Get().(*[]byte), nil
+	waits, owned := o.pending, !o.borrowed
+	o.pending, o.borrowed = *bufPool.Get().(*[]byte), false
 	lost := false
 	for b := waits; len(b) > 0; {
-		f, frame, rest, err := wire.Written(b, o.enc)
+		f, frame, rest, err := wire.ReadServerFrame(b, o.enc)
 		b = rest
 		switch {
 		case err == nil && !meantForTheUser(f):

@@ -1,7 +1,7 @@
-// Package ingress looks at the way of clients to a server, from where they are: the certificate, the
-// proxies between them, and what these make of requests. It logs nobody in and changes nothing.
+// Package ingress checks the way of clients to a server from outside: the certificate, the proxies on the
+// way, and how these change requests. It logs nobody in and changes nothing.
 //
-// examine.go has the order of the checks, certificate.go those of TLS, requests.go those of HTTP and
+// checks.go has the order of the checks, certificate.go those of TLS, requests.go those of HTTP and
 // websocket.go that of the handshake.
 package ingress
 

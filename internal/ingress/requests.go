@@ -22,7 +22,7 @@ const largest = 1<<20 + 5
 // recipes is where the guide has files for proxies.
 const recipes = "docs/guide/proxies.md has whole files for nginx, HAProxy and Caddy"
 
-// answered is what a request got.
+// answered is the answer to a request.
 type answered struct {
 	status int
 	proto  int // major version of HTTP
@@ -32,7 +32,7 @@ type answered struct {
 	text   string // of the error of Petrel
 }
 
-// from says who has answered, in so far as it can be told.
+// from names the server of the answer, by its header Server if there is one.
 func (a *answered) from() string {
 	if s := a.header.Get("Server"); s != "" {
 		return fmt.Sprintf("%d by %q", a.status, s)
@@ -57,7 +57,7 @@ func (v *visit) ask(ctx context.Context, method, path string, h http.Header, bod
 	return read(res)
 }
 
-// read takes what is to be known of an answer.
+// read reads the parts of an answer that the checks use.
 func read(res *http.Response) (*answered, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
@@ -74,7 +74,7 @@ func read(res *http.Response) (*answered, error) {
 	return a, nil
 }
 
-// seen is what a server says of a request for its version.
+// seen is the answer of a server to a request for its version.
 type seen struct {
 	Version  string
 	Protocol map[string]int
@@ -139,7 +139,7 @@ func (v *visit) checkClient(s *seen) {
 	switch {
 	case s.Client == forged:
 		v.note(check, Fail, "have the proxy overwrite X-Forwarded-For, or add to it, and name in listen.trusted_proxies your proxies only",
-			"the server takes a client for whom it says it is: whoever writes X-Forwarded-For has the limits of another address")
+			"the server takes a client for whom it says it is: a client that writes X-Forwarded-For has the limits of another address")
 	case s.Client == v.local:
 		v.note(check, OK, "", "the server takes this client for %s, which it is", s.Client)
 	case err != nil || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast():

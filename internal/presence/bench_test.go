@@ -126,7 +126,7 @@ func BenchmarkDeathOfANode(b *testing.B) {
 
 // told waits until so many presences were told.
 func (w *world) told(want uint64) {
-	for w.nodes[0].Told.Load() < want {
+	for w.nodes[0].Sent.Load() < want {
 		<-time.After(20 * time.Millisecond)
 	}
 }

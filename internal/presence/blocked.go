@@ -14,9 +14,8 @@ import (
 // maxBlocked is how many users are kept whom one user may block.
 const maxBlocked = 1000
 
-// blocked are the users whom a user may block: whom they block, or have blocked once. Of all
-// others it is known that they are not blocked, without a look at the two. It never changes;
-// nil: nobody. Spec: P-5.4.
+// blocked are the users whom a user blocks, or has blocked before. All other users are not blocked: for
+// them the block of the pair need not be read. It never changes; nil: nobody. Spec: P-5.4.
 type blocked struct {
 	users []im.User // sorted
 	all   bool      // they are too many to keep: each user may be one of them
@@ -33,7 +32,7 @@ func blockedOf(users []im.User, all bool) *blocked {
 	return &blocked{users: slices.Compact(users)}
 }
 
-// list are those who are known by name.
+// list are the users, unless they are too many to keep.
 func (b *blocked) list() []im.User {
 	if b == nil {
 		return nil
@@ -49,7 +48,7 @@ func (b *blocked) has(u im.User) bool {
 	return found || b.all
 }
 
-// with is b and c.
+// with is the union of b and c.
 func (b *blocked) with(c *blocked) *blocked {
 	if b == nil || c == nil {
 		return cmp.Or(b, c)
@@ -57,7 +56,7 @@ func (b *blocked) with(c *blocked) *blocked {
 	return blockedOf(slices.Concat(b.users, c.users), b.all || c.all)
 }
 
-// without is what of b is not in c.
+// without is b without the users of c.
 func (b *blocked) without(c *blocked) *blocked {
 	if b == nil || c == nil {
 		return b
@@ -80,7 +79,7 @@ func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, err
 }
 
 // mayBlock has it read whether t blocks some of those who watch, because it is not known any
-// more. Until then they are told nothing of t, and then they are told that t has gone.
+// more. Until then they get nothing of t, and then they see t as offline.
 func (p *Presence) mayBlock(t *target, who *blocked, now time.Time) {
 	t.pairs++
 	t.blocked = t.blocked.with(who)
@@ -97,7 +96,7 @@ func (p *Presence) mayBlock(t *target, who *blocked, now time.Time) {
 		p.askFor(question{x.w, x})
 	}
 	for _, u := range who.list() {
-		if !watching[u] { // who watches t later is told what is stored
+		if !watching[u] { // later watches get what is stored
 			delete(t.away, u)
 		}
 	}

@@ -7,54 +7,53 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A user who blocks another one looks to them like somebody who has gone: online for as long
-// as somebody is told so whose last session has ended, and then offline, with the time of the
-// block as the time of being online last. So it stays while the block lasts. Spec: P-5.4.
+// A blocker looks to the blocked user as if their last session had ended: online for holdOnline, and then
+// offline. The time of the block is then the time of being online last, while the block lasts. Spec: P-5.4.
 
-// away is how a target looks to a watcher whom it blocks, or may block.
-type away struct {
-	goneAt time.Time // when the block began, while the watcher is told that the target is online; zero: is told as offline
+// blockerView is how a target looks to a watcher whom it blocks, or may block.
+type blockerView struct {
+	goneAt time.Time // when the block began, while the target is shown as online; zero: it is shown as offline
 	lastMs uint64
 }
 
-// depart begins to show t as away to who watches by x, and has seen t so far.
+// depart shows t to the watcher of x as a blocker from now on. The watcher has seen t so far.
 func (p *Presence) depart(t *target, x *watching, now time.Time) {
 	u := x.w.out.Account.User
 	a := t.away[u]
 	if a == nil { // else another session of u was first
-		if a = (&away{lastMs: t.lastMs}); t.online {
+		if a = (&blockerView{lastMs: t.lastMs}); t.online {
 			a.goneAt, a.lastMs = now, coarse(p.o.Now())
-			p.fading = append(p.fading, fading{t, now, u})
+			p.pending = append(p.pending, pendingOffline{t, now, u})
 		}
 		t.setAway(u, a)
 	}
 	x.view = a.view()
 }
 
-func (t *target) setAway(u im.User, a *away) {
+func (t *target) setAway(u im.User, a *blockerView) {
 	if t.away == nil {
-		t.away = map[im.User]*away{}
+		t.away = map[im.User]*blockerView{}
 	}
 	t.away[u] = a
 }
 
-func (a *away) view() view {
+func (a *blockerView) view() view {
 	if a.goneAt.IsZero() {
-		return awayOffline
+		return blockerOffline
 	}
-	return awayOnline
+	return blockerOnline
 }
 
-// as is what is told of t to a watcher to whom t is away.
-func (a *away) as(t *target) *petrelv1.Presence {
-	if a.view() == awayOnline {
+// as is the presence of t for a watcher whom t blocks.
+func (a *blockerView) as(t *target) *petrelv1.Presence {
+	if a.view() == blockerOnline {
 		return &petrelv1.Presence{User: string(t.account.User), Online: true}
 	}
 	return &petrelv1.Presence{User: string(t.account.User), LastMs: a.lastMs}
 }
 
-// leave tells a watcher that a target has gone, which blocks them.
-func (s *step) leave(f fading) {
+// leave shows a blocker as offline to a watcher whom it blocks.
+func (s *step) leave(f pendingOffline) {
 	t := f.t
 	a := t.away[f.watcher]
 	if a == nil || !a.goneAt.Equal(f.goneAt) {
@@ -62,20 +61,20 @@ func (s *step) leave(f fading) {
 	}
 	a.goneAt = time.Time{}
 	for _, x := range t.watchers {
-		if x.view == awayOnline && x.w.out.Account.User == f.watcher {
-			x.view = awayOffline
+		if x.view == blockerOnline && x.w.out.Account.User == f.watcher {
+			x.view = blockerOffline
 			s.tell(x.w, a.as(t))
 		}
 	}
 }
 
-// stay ends that t is away from who watches by x, and tells it if it is news.
+// stay shows t to the watcher of x as it is: the block is over. It sends a presence if that is news.
 func (s *step) stay(t *target, x *watching) {
 	u, was := x.w.out.Account.User, x.view
 	a := t.away[u]
 	delete(t.away, u)
 	x.view = visible
-	same := was == visible || was == awayOnline && t.online || was == awayOffline && a != nil && !t.online && a.lastMs == t.lastMs
+	same := was == visible || was == blockerOnline && t.online || was == blockerOffline && a != nil && !t.online && a.lastMs == t.lastMs
 	if !same {
 		s.tell(x.w, t.as(visible))
 	}

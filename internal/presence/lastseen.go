@@ -40,14 +40,14 @@ type lastSeen struct {
 	ms      uint64
 }
 
-// coarse is a time as others may know it.
+// coarse rounds a time to the precision that other users may know.
 func coarse(t time.Time) uint64 {
 	return uint64(t.Truncate(lastSeenStep).UnixMilli())
 }
 
 // LastSeen is when a user was online last, as of a time, in Unix milliseconds. ms is the time
-// as others may know it; 0: nobody knows. onlineMs is the exact one of a user who is told as
-// online; 0: the user is told as offline. A user who is online was so at that time.
+// as others may know it; 0: nobody knows. onlineMs is the exact one of a user who is shown as
+// online; 0: the user is shown as offline. A user who is online was so at that time.
 func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error) {
 	ms = coarse(at)
 	hash := p.o.Table.Hash(a)

@@ -7,12 +7,13 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A user who has gone, or has begun to block a watcher, is told as online for holdOnline, also to
-// those who begin to watch meanwhile. Otherwise a watcher who sets the same list again sees short losses
-// of a connection, and tells a block from going. Spec: P-13.5, P-5.4.
+// A user whose last session has ended is shown as online for holdOnline. A user who begins to block a
+// watcher is shown to that watcher in the same way. Both hold also for new watches. Otherwise a watcher
+// who sets the same list again would see short losses of a connection, and could tell a block from a
+// lost connection. Spec: P-13.5, P-5.4.
 
-// fadeOn has targets that are new be told as online who have gone less than holdOnline ago.
-func (p *Presence) fadeOn(added []*target) {
+// delayNewTargets shows new targets as online that went offline less than holdOnline ago.
+func (p *Presence) delayNewTargets(added []*target) {
 	gone := map[uint64]*target{}
 	for _, t := range added {
 		if !t.online {
@@ -22,8 +23,8 @@ func (p *Presence) fadeOn(added []*target) {
 	if len(gone) == 0 {
 		return
 	}
-	for i := range p.fading { // of targets that nobody watched any more
-		f := &p.fading[i]
+	for i := range p.pending { // of targets that lost their last watcher
+		f := &p.pending[i]
 		if t := gone[f.t.hash]; t != nil && f.watcher == "" && f.t != t && f.t.goneAt.Equal(f.goneAt) {
 			t.online, t.goneAt, t.goneMs = true, f.goneAt, f.t.goneMs
 			f.t = t
@@ -40,24 +41,24 @@ func (p *Presence) fadeOn(added []*target) {
 	}
 	for _, t := range gone {
 		if t.online {
-			p.fade(fading{t: t, goneAt: t.goneAt})
+			p.delayOffline(pendingOffline{t: t, goneAt: t.goneAt})
 		}
 	}
 }
 
-// fade adds one who is told as offline later. Those who are told first are first.
-func (p *Presence) fade(f fading) {
-	i := len(p.fading)
-	for i > 0 && p.fading[i-1].goneAt.After(f.goneAt) {
+// delayOffline shows a user as offline after holdOnline. The list is ordered by goneAt.
+func (p *Presence) delayOffline(f pendingOffline) {
+	i := len(p.pending)
+	for i > 0 && p.pending[i-1].goneAt.After(f.goneAt) {
 		i--
 	}
-	p.fading = slices.Insert(p.fading, i, f)
+	p.pending = slices.Insert(p.pending, i, f)
 }
 
-// fadesSince is when a user was online last who blocks somebody since a moment ago, and is still
-// told to them as online; the zero time: the user is told as offline. A wall clock that was set
-// in between makes it sooner or later.
-func (p *Presence) fadesSince(b *storepb.Block, now time.Time) time.Time {
+// blockerOnlineSince is when the last session of a blocker ended, as the blocked user sees it, while
+// the blocker is still shown as online; zero: the blocker is shown as offline. A step of the wall clock
+// makes it sooner or later.
+func (p *Presence) blockerOnlineSince(b *storepb.Block, now time.Time) time.Time {
 	gone := p.o.Now().Sub(time.UnixMilli(int64(b.OnlineMs)))
 	if gone < 0 || gone >= holdOnline {
 		return time.Time{}

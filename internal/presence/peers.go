@@ -60,7 +60,7 @@ func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*re
 	return asks[next:], nil
 }
 
-// mayBeSeen has it read whether a watcher may see t, which has written to them.
+// mayBeSeen asks again whether a watcher may see t: t has written to the watcher.
 func (p *Presence) mayBeSeen(t *target, watcher im.User) {
 	t.pairs++
 	for _, x := range t.watchers {

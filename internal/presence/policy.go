@@ -78,8 +78,8 @@ func (p *Presence) takePairs(now time.Time) {
 	}
 }
 
-// policiesMayHaveChanged is for when another node may have told something that did not
-// arrive. There are never more stale ones than targets, and those that came since.
+// policiesMayHaveChanged makes all policies stale, because messages of another node may have been lost.
+// There are never more stale ones than targets, and those that came since.
 func (p *Presence) policiesMayHaveChanged() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

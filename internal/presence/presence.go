@@ -1,18 +1,19 @@
 // Package presence tells sessions which of the users that they watch are online.
 //
-// Read the files in this order: presence.go (what is kept), watch.go (a session says whom
-// it watches), run.go (changes are told), load.go (who may see it), peer.go (who has written to whom), block.go (who may be blocked), away.go (who is blocked),
-// fade.go (who has gone is online for a while), lastseen.go (until when
-// users were online), policy.go (a user changes who may see it).
+// Read the files in this order: presence.go (the state), watch.go (a session sets the users that it
+// watches), run.go (the loop sends changes to sessions), reads.go (workers read who may be seen),
+// peers.go (users who have written to a watcher), blocked.go (users whom a user may block),
+// blockerview.go (how a blocked watcher sees the blocker), offlinedelay.go (a user without a session
+// is shown as online for 30 s), lastseen.go (when users were online last), policy.go (a user changes
+// who may see them).
 //
-// Every node knows who is online: from its own online table, and from the announcements of
-// the others, which fan-out needs anyway. So nothing about presence travels between nodes,
-// and each node tells the sessions that are connected to it. A node that dies is told by
-// nobody: its users come back elsewhere within the time for which they are still told as
-// online. Of those who do not, each session is told at once, and one session after the other.
+// Every node knows who is online, from its own online table and from the announcements of the other
+// nodes, which fan-out needs anyway. So nothing about presence travels between nodes, and each node
+// informs its own sessions. A dead node announces nothing: its users go offline after 30 s, unless they
+// have connected to another node by then. The loop informs one session after the other.
 //
-// The package owns the watches. It may not know conversations or connections. All of it is
-// lossy. Spec: P-13.5, P-13.6.
+// The package owns the watches. It may not know conversations or connections. Presence may be lost on
+// its way to a client. Spec: P-13.5, P-13.6.
 package presence
 
 import (
@@ -35,7 +36,7 @@ const (
 	// MaxWatched is how many users one session may watch.
 	MaxWatched = 200
 
-	// holdOnline is for how long a user without a session is still told as online.
+	// holdOnline is for how long a user without a session is still shown as online.
 	// Most losses of a connection are shorter, also when a node dies.
 	holdOnline = 30 * time.Second
 
@@ -78,8 +79,8 @@ type Presence struct {
 	due  chan struct{} // capacity 1; a token: last seen has something to write
 
 	// Only the loop uses these, see run.go.
-	fading    []fading
-	owing     []*Watch  // that are to be told something, the oldest first
+	pending   []pendingOffline
+	owing     []*Watch  // sessions with changes that are not sent yet, the oldest first
 	gathering time.Time // since when something is owed; zero: nothing is
 	pace      rate.Bucket
 	pause     time.Time // nothing is read before
@@ -96,7 +97,7 @@ type Presence struct {
 	write   []lastSeen
 
 	Watching atomic.Int64  // users who are watched here
-	Told     atomic.Uint64 // presences put into outboxes
+	Sent     atomic.Uint64 // presences put into outboxes
 	Dropped  atomic.Uint64 // times of being online last that were not stored
 }
 
@@ -114,24 +115,24 @@ type target struct {
 	pairs    uint32 // how often something between t and one watcher has changed: what was read before does not count
 	policy   user.PresencePolicy
 	blocked  *blocked
-	away     map[im.User]*away // by watcher whom t blocks, or may block
+	away     map[im.User]*blockerView // by watcher whom t blocks, or may block
 	lastMs   uint64
-	online   bool      // is told as online
-	goneAt   time.Time // since when there is no session; zero: there is one, or it is told as offline
+	online   bool      // is shown as online
+	goneAt   time.Time // since when there is no session; zero: there is one, or the user is shown as offline
 	goneMs   uint64    // the same on the wall clock
 
 	seen, unseen *petrelv1.Presence // what as returned last; nil: nothing yet
 }
 
-// view is as what a session was told of a target.
+// view is how a session sees a target.
 type view uint8
 
 const (
-	untold      view = iota
-	hidden           // the session may not see it
-	visible          // it may
-	awayOnline       // the target blocks the user of the session, or may do so, and is told as online for a while
-	awayOffline      // the same, and is told as offline
+	untold         view = iota
+	hidden              // the session may not see it
+	visible             // it may
+	blockerOnline       // the target blocks the user of the session, or may do so, and is shown as online for a while
+	blockerOffline      // the same, and is shown as offline
 )
 
 // New makes a Presence, and connects it with the online table, before anybody enters it.

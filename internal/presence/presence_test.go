@@ -848,7 +848,7 @@ func TestANodesDeathIsNoNews(t *testing.T) {
 			watchers = append(watchers, s)
 		}
 		pass(5 * time.Second)
-		told := w.nodes[0].Told.Load()
+		told := w.nodes[0].Sent.Load()
 		if told != 600 {
 			t.Fatalf("%d presences were told at first, want 600", told)
 		}
@@ -861,7 +861,7 @@ func TestANodesDeathIsNoNews(t *testing.T) {
 			w.nodes[1].connect(t, u)
 		}
 		pass(2 * time.Minute) // the node is forgotten, and then the others have been away for long enough
-		if n := w.nodes[0].Told.Load() - told; n != 300 {
+		if n := w.nodes[0].Sent.Load() - told; n != 300 {
 			t.Errorf("after the death of a node %d presences were told, want 300: those of users who did not come back", n)
 		}
 		watchers[7].want("after the death of a node", "u207 off since 00:00")

@@ -15,17 +15,17 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// job is what a worker reads for one watch, or, without a watch, only who may see the
+// job is the work of a worker: it reads for one watch, or, without a watch, only who may see the
 // targets.
 type job struct {
 	w       *Watch
-	list    []watching // of w: what is read; the workers do not look into it
+	list    []watching // of w: its targets; the workers do not look into it
 	reads   []reading  // one for each target
 	watcher im.Account
 }
 
-// reading is what is known of a target, or was read of it. The workers look at the account
-// of the target and at nothing else.
+// reading holds the facts about a target that are known or were read. Of the target itself the workers
+// use only the account.
 type reading struct {
 	t       *target
 	lastMs  uint64
@@ -38,7 +38,7 @@ type reading struct {
 	sees    bool           // or would, without the block
 }
 
-// result is what a job has come to.
+// result is the outcome of a job.
 type result struct {
 	job
 	err error
@@ -177,7 +177,7 @@ func (p *Presence) take(s *step, j job, now time.Time) {
 	}
 }
 
-// settle tells a session what was read for it, if it is news.
+// settle sends a session what was read for it, if it is news.
 func (s *step) settle(x *watching, r *reading, now time.Time) {
 	t, u := x.t, x.w.out.Account.User
 	switch {
@@ -188,20 +188,20 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 		}
 	case r.block == nil:
 		s.stay(t, x)
-	case x.view == visible: // nobody has told of the block yet
+	case x.view == visible: // no event of the block has come yet
 		s.p.depart(t, x, now)
 	case x.view == untold, x.view == hidden:
 		a := t.away[u]
 		if a == nil {
-			if a = (&away{goneAt: s.p.fadesSince(r.block, now), lastMs: r.block.LastMs}); !a.goneAt.IsZero() {
-				s.p.fade(fading{t, a.goneAt, u})
+			if a = (&blockerView{goneAt: s.p.blockerOnlineSince(r.block, now), lastMs: r.block.LastMs}); !a.goneAt.IsZero() {
+				s.p.delayOffline(pendingOffline{t, a.goneAt, u})
 			}
 			t.setAway(u, a)
 		}
 		x.view = a.view()
 		s.tell(x.w, a.as(t))
 	default:
-		if a := t.away[u]; a != nil && x.view == awayOnline && r.block.LastMs != 0 { // as whoever watches later is told
+		if a := t.away[u]; a != nil && x.view == blockerOnline && r.block.LastMs != 0 { // as a later watch gets it
 			a.lastMs = r.block.LastMs
 		}
 	}

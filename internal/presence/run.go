@@ -11,9 +11,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// fading is a user without a session, who is told as offline at a time, unless they are
-// back by then. With a watcher, it is a user who is told so to that one alone.
-type fading struct {
+// pendingOffline is a user without a session, who is shown as offline after holdOnline, unless they are back by
+// then. With a watcher, only that watcher sees it: the user blocks them.
+type pendingOffline struct {
 	t       *target
 	goneAt  time.Time // of t, or of what t.away has of the watcher; if that says something else, it was revoked
 	watcher im.User
@@ -22,7 +22,7 @@ type fading struct {
 // Run tells presence until ctx ends.
 //
 // One goroutine, the loop, keeps what is known of the targets, and tells it. So nothing
-// that is older is told after what is newer. Workers read the store for it.
+// that is older is sent after what is newer. Workers read the store for it.
 func (p *Presence) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range workers {
@@ -104,7 +104,7 @@ func (p *Presence) handOut(now time.Time, more bool) time.Duration {
 	n := min(len(p.owing), sessionsAtOnce)
 	for i, w := range p.owing[:n] {
 		w.out.Presence(w.owed, &k)
-		p.Told.Add(uint64(len(w.owed)))
+		p.Sent.Add(uint64(len(w.owed)))
 		w.owed, p.owing[i] = nil, nil
 	}
 	p.owing = p.owing[n:]
@@ -149,7 +149,7 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 			s.tellAll(t)
 		case t.online && t.goneAt.IsZero():
 			t.goneAt, t.goneMs = now, coarse(p.o.Now())
-			p.fading = append(p.fading, fading{t: t, goneAt: now})
+			p.pending = append(p.pending, pendingOffline{t: t, goneAt: now})
 		}
 		s.room--
 	}
@@ -159,15 +159,15 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 // tellFaded tells of those who have been away for long enough.
 func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
-		if len(p.fading) == 0 {
-			p.fading = nil
+		if len(p.pending) == 0 {
+			p.pending = nil
 			return never
 		}
-		f := p.fading[0]
+		f := p.pending[0]
 		if wait := f.goneAt.Add(holdOnline).Sub(now); wait > 0 {
 			return wait
 		}
-		p.fading = p.fading[1:]
+		p.pending = p.pending[1:]
 		s.room--
 		if f.watcher != "" {
 			s.leave(f)

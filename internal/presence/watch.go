@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Watch is whom one session watches.
+// Watch is the list of users that one session watches.
 type Watch struct {
 	out *fanout.Outbox
 
@@ -18,7 +18,7 @@ type Watch struct {
 
 	// Only the loop uses these.
 	list []watching
-	owed []*petrelv1.Presence // what the session is told next; not empty: the watch is in Presence.owing
+	owed []*petrelv1.Presence // not sent to the session yet; not empty: the watch is in Presence.owing
 }
 
 // watching is one user of a list. Only the loop uses it.
@@ -39,8 +39,8 @@ type question struct {
 	only *watching // nil: all users of the list that the session has set
 }
 
-// Set makes users those that w watches, at most MaxWatched, ascending and each once. What is known of them is told
-// by and by. It returns false if too many watches wait. Spec: P-13.5.
+// Set replaces the list of w. users are at most MaxWatched, ascending, each once. Their presences are sent
+// one after the other. It returns false if too many watches wait. Spec: P-13.5.
 func (p *Presence) Set(w *Watch, users []im.User) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,11 +95,11 @@ func (p *Presence) takeList(w *Watch) {
 		t.watchers = append(t.watchers, x)
 	}
 	p.mu.Unlock()
-	p.drop(old) // before it is known who fades: what nobody watches any more hands that on
+	p.drop(old) // before delayNewTargets, which takes over the times of targets without watchers
 	for _, t := range added {
 		t.online = p.o.Table.Online(t.hash)
 	}
-	p.fadeOn(added)
+	p.delayNewTargets(added)
 	w.owed = nil
 	w.out.ForgetPresences()
 }
@@ -123,8 +123,8 @@ func (p *Presence) drop(list []watching) {
 	p.Watching.Store(int64(len(p.targets)))
 }
 
-// as is what is told of t to those who may see it, or else to those who may not. The
-// latter is the same as of a user who does not exist. Many sessions share it.
+// as is the presence of t for watchers who may see it, or else for those who may not: theirs is the same
+// as that of a user who does not exist. Many sessions share it.
 // Spec: P-13.6.
 func (t *target) as(v view) *petrelv1.Presence {
 	x, last := &t.unseen, uint64(0)

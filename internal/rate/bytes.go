@@ -2,8 +2,7 @@ package rate
 
 import "time"
 
-// freeBytes is up to how many bytes nothing is counted: how often they come is limited
-// elsewhere.
+// freeBytes is the size up to which bytes are not counted: the rate of sends limits them.
 const freeBytes = 1 << 10
 
 // Bytes bounds how many bytes each key takes, in KiB. A nil Bytes bounds nothing.
@@ -31,8 +30,7 @@ func (b *Bytes[K]) Within(perSecond int64, group func(K) K) *Bytes[K] {
 	return b
 }
 
-// Taken is what of its bound a key has taken and not got back yet, in bytes, and that bound; 0, 0:
-// there is none.
+// Taken returns the bytes that a key has taken and not got back yet, and its bound; 0, 0: no bound.
 func (b *Bytes[K]) Taken(now time.Time, k K) (taken, bound int64) {
 	if b == nil {
 		return 0, 0
@@ -40,7 +38,7 @@ func (b *Bytes[K]) Taken(now time.Time, k K) (taken, bound int64) {
 	return b.takenOf(now, k, b.kib)
 }
 
-// TakenBy is the same of the group of k.
+// TakenBy is Taken of the group of k.
 func (b *Bytes[K]) TakenBy(now time.Time, k K) (taken, bound int64) {
 	if b == nil || b.group == nil {
 		return 0, 0

@@ -7,21 +7,21 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// PerToken is how many bytes of what is asked for come with a token of a Pace.
+// PerToken is how many bytes of an answer a token of a Pace is for.
 const PerToken = 8 << 10
 
-// A Pace has what each key asks for come no faster than its limit. What is early waits; what
-// would have to wait longer than patience is refused, after about that time. So somebody who asks
-// again at once does not ask more often for it. A nil Pace lets everything come at once.
+// A Pace delays the requests of each key so that they keep its limit. An early request waits. A request
+// that would wait longer than patience is refused, after about that time: so a client that repeats it
+// at once does not send more of them. A nil Pace delays nothing.
 type Pace[K comparable] struct {
 	limit Limit
 	table Table[K]
 }
 
 const (
-	// patience is for how long something waits at most.
+	// patience is how long a request waits at most.
 	patience = time.Second
-	// owed is how much of the limit may be taken ahead of time by what is known only afterwards.
+	// owed is how far ahead of time tokens may be taken for bytes that are known only afterwards.
 	owed = 10 * time.Second
 )
 

@@ -143,7 +143,7 @@ func (t *Table[K]) TakeAll(now time.Time, claims ...Claim[K]) error {
 	return refusal(t.Reserve(now, 0, claims...))
 }
 
-// refusal is what is said to somebody who would have to wait; nil: nobody has to.
+// refusal is the error for a caller who would have to wait; nil: nobody has to.
 func refusal(wait time.Duration) error {
 	if wait > 0 {
 		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
@@ -182,6 +182,27 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 		if !b.bucket.Full(now) { // as it stays where there is no limit
 			t.putLocked(now, b)
 		}
+	}
+	return wait
+}
+
+// Ready takes nothing, and says whether k's bucket has a token. Codes: rate_limited.
+func (t *Table[K]) Ready(now time.Time, k K, l Limit) error {
+	return refusal(t.Wait(now, 0, Claim[K]{Key: k, Limit: l}))
+}
+
+// Wait takes nothing, and returns how long to wait until the tokens of each claim are
+// there. Tokens of the time until most from now may have been taken by Reserve.
+func (t *Table[K]) Wait(now time.Time, most time.Duration, claims ...Claim[K]) (wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range claims {
+		var full Bucket
+		b := &full
+		if s := t.findLocked(c.Key); s != nil {
+			b = &s.bucket
+		}
+		wait = max(wait, b.wait(now, c.Limit, most, max(c.Tokens, 1)))
 	}
 	return wait
 }

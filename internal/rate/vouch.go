@@ -2,20 +2,19 @@ package rate
 
 import "context"
 
-// voucher is told that somebody who is known has sent a request. The gateway, which is
-// told, stands above the API, which tells.
+// voucher is a connection of the gateway. The gateway imports the API, so the API calls it through the
+// context of a request.
 type voucher interface{ Vouched() }
 
 type voucherKey struct{}
 
-// WithVoucher returns a context of requests. v is told when a known caller has sent one of
-// them.
+// WithVoucher returns a context of requests. Vouch calls v.Vouched.
 func WithVoucher(ctx context.Context, v voucher) context.Context {
 	return context.WithValue(ctx, voucherKey{}, v)
 }
 
-// Vouch says that whoever sent the request of ctx is known: what they send later is no
-// longer counted as that of a stranger.
+// Vouch notes that the token or key of a request is right. The gateway no longer limits its connection
+// as that of a stranger.
 func Vouch(ctx context.Context) {
 	if v, ok := ctx.Value(voucherKey{}).(voucher); ok {
 		v.Vouched()

@@ -50,7 +50,7 @@ func (f *forwards) join(k lineKey, send *conv.Send) (first, joined bool) {
 	return !there, true
 }
 
-// take takes what is in a line. If that is nothing, the line ends.
+// take takes the sends of a line. An empty line ends.
 func (f *forwards) take(k lineKey) []*conv.Send {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ func (f *forwards) take(k lineKey) []*conv.Send {
 	return sends
 }
 
-// end ends a line, and returns what was left in it.
+// end ends a line, and returns the sends that were left in it.
 func (f *forwards) end(k lineKey) []*conv.Send {
 	f.mu.Lock()
 	defer f.mu.Unlock()

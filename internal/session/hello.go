@@ -137,8 +137,8 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 	if s.hub.draining.Load() { // SendAway may have read the table before the session entered it
 		return &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}
 	}
-	// The session is in the table now, so check the token again. Whoever revokes a token,
-	// or logs in another device of the kind, makes that durable and then reads the table.
+	// The session is in the table now, so check the token again. A revocation, or a login of
+	// another device of the kind, becomes durable first and reads the table then.
 	// So they find this session there, or this check sees the revocation. Spec: P-11.4.
 	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err

@@ -1,15 +1,15 @@
-// Package session is what a connection means: who it belongs to, what it may ask
-// for, and how fast. A session turns frames into sends and requests. Package gateway
+// Package session serves an authenticated connection: it knows the user, the requests that are allowed,
+// and their rates. A session turns frames into sends and requests. Package gateway
 // brings the bytes, and package conv decides about the sends.
 //
 // Read the files in this order. A send: receive.go, with session.go for the state of
 // a session and limits.go; forward.go for sends that have to be completed first. The
 // other frames: hello.go, request.go (history and sync), focus.go, cursor.go, call.go, and
-// signal.go and watch.go, of which nothing is stored. Who waits for which workers:
-// queues.go. What all sessions of a node share: hub.go. How sessions end when their tokens
-// do: close.go (at once, by a request to all nodes), recheck.go (by asking the store),
+// signal.go and watch.go, of which nothing is stored. The queues of the workers:
+// queues.go. State of all sessions of a node: hub.go. Sessions end with their tokens:
+// close.go (at once, by a request to all nodes), recheck.go (by asking the store),
 // revocations.go (how a node learns about revocations that other nodes made), drain.go
-// (clients are sent to other nodes); encode.go (what nodes tell each other of it).
+// (clients are sent to other nodes); encode.go (messages between nodes about it).
 //
 // The package owns the sessions from the hello to the end of the connection. It may
 // not know sockets, transports, or how a conversation is stored.
@@ -62,7 +62,7 @@ type Options struct {
 	Waiting   int                       // hellos that may wait; 4096
 	Pressed   func() bool               // memory is full: nobody new comes in; nil: it never is
 
-	// Refused is told of refused hellos and requests. It must not block. nil: nobody.
+	// Refused is called for each refused hello and request. It must not block. nil: nothing is called.
 	Refused func(Refusal)
 
 	RechecksPerSecond int // of sessions, while another node does not answer; 5000
@@ -74,7 +74,7 @@ type Refusal struct {
 	Remote netip.Addr    // the client's address; the zero value: not known
 	What   string        // hello, or the name of the request
 	Code   im.Code
-	Text   string         // what the client was told beside the code
+	Text   string         // for the client, beside the code
 	Send   *petrelv1.Send // that was refused before it came to its conversation; else nil. Nothing of it may be kept
 }
 

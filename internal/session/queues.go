@@ -6,7 +6,7 @@ import "github.com/petrel-im/petrel/internal/share"
 // hello reads little, a read may read a lot, and a call may wait for the inboxes of a
 // thousand new members. Reads and calls are divided fairly among users.
 
-// NewReads makes the queue of what reads the store: syncs, pages of history, the
+// NewReads makes the queue of reads of the store: syncs, pages of history, the
 // heads of a focus, and the conversations in which cursors move. The API has the same
 // one. Where the store is in this process, reads compute and take turns; databases compute
 // themselves. Spec: P-9.2.

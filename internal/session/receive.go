@@ -73,15 +73,15 @@ func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool
 	return true
 }
 
-// idles returns why a session ends that goes on and on to ask for pongs, or for what it is
-// refused. Each of these costs the event loop as much as a send, and no other rate bounds them.
+// idles limits the pings and refused frames of a session, and returns the error that ends one with too
+// many. Each of them costs the event loop as much as a send, and no other rate bounds them.
 // Spec: P-9.2.
 func (s *Session) idles() *im.Error {
 	if s.idle.Load() < fewIdles || s.hub.Limits().SendsPerSecond < 0 {
 		return nil
 	}
 	s.idle.Add(-fewIdles)
-	if s.lossyState().idles.Take(s.hub.o.Now(), rate.Per(idlesPerSecond/fewIdles, time.Second, idleBurst/fewIdles)) > 0 {
+	if s.rareStateOrNew().idles.Take(s.hub.o.Now(), rate.Per(idlesPerSecond/fewIdles, time.Second, idleBurst/fewIdles)) > 0 {
 		return &im.Error{Code: im.CodeTooManyConnections, Message: "the connection goes on to ask for what it is refused, or for pongs", RetryAfter: time.Second}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 
 const (
 	// recheckDelay is how long the recheck of an account waits. It waits one to two times
-	// this delay, and then for the rechecks that are under way. Whoever revokes tokens also
+	// this delay, and then for the rechecks that are under way. A revocation also
 	// ends the sessions by CloseUser or CloseDevice, which costs less.
 	recheckDelay = 300 * time.Millisecond
 
@@ -262,8 +262,8 @@ func (r *rechecker) remember(o *fanout.Outbox) {
 }
 
 // endedBefore counts the sessions of an account that a recheck has ended a moment
-// before somebody ends those for which match returns true, and forgets them. Whoever
-// revoked the tokens would else be told of too few.
+// before somebody ends those for which match returns true, and forgets them. Otherwise
+// the answer to the revocation would name too few.
 func (r *rechecker) endedBefore(a im.Account, match func(*fanout.Outbox) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

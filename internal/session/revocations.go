@@ -31,13 +31,13 @@ const (
 //
 // A node that revokes tokens ends their sessions by a request to all nodes
 // (close.go). It may die before it does, or the request may be lost. So it also
-// tells all nodes whose tokens changed, through the numbered streams, and every node
+// announces the account to all nodes, through the numbered streams, and every node
 // then rechecks the sessions of that account (recheck.go).
 //
-// A node must notice if it is not told. Twice a second it sends a barrier into the
+// A node must notice a lost announcement. Twice a second it sends a barrier into the
 // streams to all other nodes. A stream keeps its order, so the answer to a barrier
-// proves that every revocation that the other node had told before it was applied
-// here. A node tells a revocation as soon as the store has answered the write, or when
+// proves that every revocation that the other node announced before it was applied
+// here. A node announces a revocation as soon as the store has answered the write, or when
 // it gives the write up, after the timeout of the store (user.Users.change). If it dies
 // in between, it answers no barrier. While a node does not answer, all sessions are
 // rechecked. While the store does not answer either, sessions get nothing
@@ -174,7 +174,7 @@ func (b *barrier) run(ctx context.Context, onBus bus.Bus) {
 		now := b.revocations.Now()
 		b.mu.Lock()
 		if slices.ContainsFunc(b.asked, func(n im.Node) bool { return !slices.Contains(nodes, n) }) {
-			// A node has died. It may have revoked tokens and told nobody.
+			// A node has died. It may have revoked tokens without an announcement.
 			b.rechecks.wantSweep()
 		}
 		b.asked = nodes

@@ -40,7 +40,7 @@ type Session struct {
 	focusRequests uint32       // how many came
 	sends         []*conv.Send // of the present read
 	rate          rate.Bucket  // of sends
-	lossy         *lossy       // nil: no signal and no watch came yet
+	rare          *rareState   // nil: no signal and no watch came yet
 	limits        *Limits      // that were in force at the welcome: its windows stay those of the session
 }
 
@@ -74,14 +74,14 @@ func identityOf(o *fanout.Outbox) user.Identity {
 	return user.Identity{Account: o.Account, Device: o.Device, Login: o.Login}
 }
 
-// noteRefusal tells of what the client was refused.
+// noteRefusal reports a refusal to the hub.
 func (s *Session) noteRefusal(what string, e *im.Error) {
 	if f := s.hub.o.Refused; f != nil {
 		f(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: what, Code: e.Code, Text: e.Message})
 	}
 }
 
-// refuseSend answers a send that does not come to its conversation.
+// refuseSend answers a send that is refused before its conversation gets it.
 func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error, k *fanout.WakeUps) {
 	s.idle.Add(1)
 	if note := s.hub.o.Refused; note != nil {
@@ -118,8 +118,8 @@ func (s *Session) enter(maxPerUser int) bool {
 // Closed ends the session: its connection is gone.
 func (s *Session) Closed() {
 	s.Out.Close()
-	if s.lossy != nil && s.lossy.watch != nil {
-		s.hub.presence.End(s.lossy.watch)
+	if s.rare != nil && s.rare.watch != nil {
+		s.hub.presence.End(s.rare.watch)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

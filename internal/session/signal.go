@@ -28,19 +28,19 @@ const (
 // reservedKinds begins the kinds that the protocol may use later.
 const reservedKinds = "petrel."
 
-// lossy is what a session has that signals or watches. Most sessions need it not at once.
-type lossy struct {
+// rareState is the state of sessions that have sent a signal or a watch. Most sessions have none.
+type rareState struct {
 	signals, watches rate.Bucket
 	idles            rate.Bucket     // pings and refusals, fewIdles a token
 	watch            *presence.Watch // nil: it has watched nobody yet
 }
 
-// lossyState is called by the reader alone.
-func (s *Session) lossyState() *lossy {
-	if s.lossy == nil {
-		s.lossy = &lossy{}
+// rareStateOrNew makes the state if there is none. Only the reader calls it.
+func (s *Session) rareStateOrNew() *rareState {
+	if s.rare == nil {
+		s.rare = &rareState{}
 	}
-	return s.lossy
+	return s.rare
 }
 
 // signal hands a signal on, and answers it. The answer comes before anything is looked up:
@@ -68,7 +68,7 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 // checkSignal returns the conversation of a signal that may be handed on.
 func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
 	key := im.Key{Tenant: s.Out.Account.Tenant}
-	if wait := s.lossyState().signals.Take(s.hub.o.Now(), rate.Per(signalsPerSecond, time.Second, signalBurst)); wait > 0 {
+	if wait := s.rareStateOrNew().signals.Take(s.hub.o.Now(), rate.Per(signalsPerSecond, time.Second, signalBurst)); wait > 0 {
 		return key, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
 	switch {

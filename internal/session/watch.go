@@ -12,17 +12,17 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// How often a session may set whom it watches. Spec: P-13.5.
+// How often a session may set its watch. Spec: P-13.5.
 const (
 	watchesPerSecond = 1
 	watchBurst       = 10
 )
 
-// watch sets whom the session watches, and answers at once. Spec: P-13.5.
+// watch sets the users that the session watches, and answers at once. Spec: P-13.5.
 func (s *Session) watch(id uint64, f *petrelv1.SetWatch, k *fanout.WakeUps) {
 	users, err := s.checkWatch(f)
 	if err == nil {
-		l := s.lossyState()
+		l := s.rareStateOrNew()
 		if l.watch == nil {
 			l.watch = presence.NewWatch(&s.Out)
 		}
@@ -40,7 +40,7 @@ func (s *Session) watch(id uint64, f *petrelv1.SetWatch, k *fanout.WakeUps) {
 
 // checkWatch returns the users of a list that may be set, each once.
 func (s *Session) checkWatch(f *petrelv1.SetWatch) ([]im.User, *im.Error) {
-	switch wait := s.lossyState().watches.Take(s.hub.o.Now(), rate.Per(watchesPerSecond, time.Second, watchBurst)); {
+	switch wait := s.rareStateOrNew().watches.Take(s.hub.o.Now(), rate.Per(watchesPerSecond, time.Second, watchBurst)); {
 	case wait > 0:
 		return nil, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	case s.Out.Unconfirmed():

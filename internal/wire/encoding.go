@@ -1,11 +1,11 @@
 // Package wire encodes and decodes the frames between clients and server, in two
 // codecs (JSON and protobuf) and two framings (WebSocket and TCP).
 //
-// Read encoding.go first. Then decode.go is what comes from clients, and values.go counts it before. For frames that are
-// refused, outline.go finds the id, and surrogate.go finds half surrogates. events.go,
-// with the frames that every message causes, errors.go and large.go are what goes to clients;
-// written.go reads it back. url.go finds secrets in URLs. reader.go and writer.go are JSON
-// without reflection, which is the same as that of protojson.
+// Begin with encoding.go. decode.go decodes the frames of clients, after values.go has counted their
+// values. frameid.go finds the id of a frame that is refused, and surrogate.go finds half surrogates.
+// events.go, errors.go and large.go encode the frames of the server; serverframe.go reads them back.
+// querysecret.go finds secrets in URLs. reader.go and writer.go read and write the JSON of protojson
+// without reflection.
 //
 // The package owns the bytes of a frame, and nothing else. It may not know
 // connections, sessions or what a frame means. The generated schema is in

@@ -9,10 +9,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Written reads back the first frame of b, which AppendFrame and its like have written.
+// ReadServerFrame reads back the first frame of b, which AppendFrame and its like have written.
 // It returns the frame, its bytes, and the bytes after it. The frame does not share
 // the memory of b.
-func Written(b []byte, e Encoding) (f *petrelv1.ServerFrame, frame, rest []byte, err error) {
+func ReadServerFrame(b []byte, e Encoding) (f *petrelv1.ServerFrame, frame, rest []byte, err error) {
 	n, header := 0, 0
 	switch {
 	case e.Framing == WebSocket:

@@ -334,7 +334,7 @@ func TestWrittenFramesAreReadBack(t *testing.T) {
 		events := wire.AppendEvents(nil, e, stored)
 		all = append(all, events...)
 		for _, w := range append(want, read(t, e, events)...) {
-			f, frame, rest, err := wire.Written(all, e)
+			f, frame, rest, err := wire.ReadServerFrame(all, e)
 			if err != nil || !proto.Equal(f, w) || len(frame)+len(rest) != len(all) {
 				t.Fatalf("read %.100v, %d and %d of %d bytes, %v; want %.100v", f, len(frame), len(rest), len(all), err, w)
 			}

@@ -4,7 +4,7 @@ var fanoutRules = []rule{
 	{
 		name:    "queue-without-bound",
 		holds:   "events of a client that does not read wait up to a bound",
-		patches: []patch{{"internal/fanout/outbox.go", `return o.limit < 0 || len(o.pending)+len(o.shared)+o.backlog+n <= o.limit`, `return true`}},
+		patches: []patch{{"internal/fanout/outbox.go", `return o.limit < 0 || o.waitingLocked()+n <= int(o.limit)`, `return true`}},
 		guards:  []guard{{"internal/fanout", "^TestOverflowIsOneLaggedFrameAndThenSilence$"}, {"internal/fanout", "^TestEventThatNeverFitsMakesTheSessionSync$"}},
 	},
 	{
@@ -71,7 +71,7 @@ var fanoutRules = []rule{
 	{
 		name:    "write-what-waits",
 		holds:   "what waits is not written while it is not known whether the token is valid",
-		patches: []patch{{"internal/fanout/outbox.go", `if (o.pending != nil || o.shared != nil) && o.unconfirmedLocked() {`, `if false {`}},
+		patches: []patch{{"internal/fanout/outbox.go", `if o.pending != nil && o.unconfirmedLocked() {`, `if false {`}},
 		guards:  []guard{{"internal/fanout", "^TestF17WhatWaits"}},
 	},
 	{

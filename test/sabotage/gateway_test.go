@@ -11,7 +11,7 @@ var gatewayRules = []rule{
 		name:  "wait-for-those-who-take-nothing",
 		holds: "a connection that takes nothing of what waits for it is ended",
 		patches: []patch{
-			{"internal/gateway/loop.go", `if now-c.moved < c.g.stallTicks {`, `if true {`},
+			{"internal/gateway/loop.go", `if now-c.moved < c.lp.g.stallTicks {`, `if true {`},
 			{"internal/gateway/clientconn.go", `case time.Since(moved) >= a.stall:`, `case moved.IsZero():`},
 		},
 		guards: []guard{
@@ -40,7 +40,7 @@ var gatewayRules = []rule{
 	{
 		name:    "early-reads",
 		holds:   "connections without a hello have few reads, and then those of all together",
-		patches: []patch{{"internal/gateway/conn.go", `c.place.reads > freeReads && c.g.limits.takeFurtherRead(time.Now(), 0) > 0`, `false`}},
+		patches: []patch{{"internal/gateway/conn.go", `c.place.reads > freeReads && g.limits.takeFurtherRead(time.Now(), 0) > 0`, `false`}},
 		guards:  []guard{{"internal/gateway", "^TestReadsBeforeTheHelloAreFew$"}},
 	},
 	{

@@ -76,7 +76,7 @@ var lossyRules = []rule{
 	{
 		name:    "typing-out-of-focus",
 		holds:   "typing reaches only sessions that have the conversation in their focus",
-		patches: []patch{{"internal/fanout/lossy.go", `|| focused && !o.focus.has(id)`, ``}},
+		patches: []patch{{"internal/fanout/ephemeral.go", `|| focused && !o.focus.has(id)`, ``}},
 		guards: []guard{
 			{"internal/fanout", "^TestSignalsReachThoseWhoAreThereNow$"}, {"internal/fanout", "^TestSignalsReachOtherNodes$"},
 			{"test/scenario", "^TestScenarios$/^signals$/^Pebble$"},
@@ -85,13 +85,13 @@ var lossyRules = []rule{
 	{
 		name:    "old-signals",
 		holds:   "of one sender and kind the newest signal counts",
-		patches: []patch{{"internal/fanout/lossy.go", `o.lossy.signals[i] = owed`, `_ = i`}},
+		patches: []patch{{"internal/fanout/ephemeral.go", `o.ephemeral.signals[i] = owed`, `_ = i`}},
 		guards:  []guard{{"internal/fanout", "^TestTheNewestSignalOfAKindCounts$"}},
 	},
 	{
 		name:    "signals-shed-last",
 		holds:   "what may be lost is written after everything else",
-		patches: []patch{{"internal/fanout/lossy.go", `len(o.pending)+len(o.shared)+o.backlog <= o.limit/2`, `true`}},
+		patches: []patch{{"internal/fanout/ephemeral.go", `o.waitingLocked() <= int(o.limit/2)`, `true`}},
 		guards:  []guard{{"internal/fanout", "^TestTheNewestSignalOfAKindCounts$"}},
 	},
 	{
@@ -153,7 +153,7 @@ var lossyRules = []rule{
 	{
 		name:    "presence-for-all",
 		holds:   "nobody sees when a user is online whom they do not let see it",
-		patches: []patch{{"internal/presence/peer.go", `r.sees = v != nil && r.policy == user.ToPeers`, `r.sees = v != nil || true`}},
+		patches: []patch{{"internal/presence/peers.go", `r.sees = v != nil && r.policy == user.ToPeers`, `r.sees = v != nil || true`}},
 		guards:  []guard{{"internal/presence", "^TestWhoMayBeSeen$"}, {"test/scenario", "^TestScenarios$/^presence$/^Pebble$"}},
 	},
 	{
@@ -165,31 +165,31 @@ var lossyRules = []rule{
 	{
 		name:    "first-message-for-later",
 		holds:   "who watches a user is told of them when the user writes the first message",
-		patches: []patch{{"internal/presence/peer.go", `if x.view == hidden && x.w.out.Account.User == watcher {`, `if false {`}},
+		patches: []patch{{"internal/presence/peers.go", `if x.view == hidden && x.w.out.Account.User == watcher {`, `if false {`}},
 		guards:  []guard{{"internal/presence", "^TestTheFirstMessageLetsSee$"}, {"internal/session", "^TestWhoHasWrittenIsSeen$"}},
 	},
 	{
 		name:    "first-message-on-one-node",
 		holds:   "the first message of a user is told on every node",
-		patches: []patch{{"internal/fanout/presencepolicy.go", `im.User(m.Watcher), m.Peer)`, `im.User(m.Watcher), false)`}, {"internal/presence/block.go", `p.askFor(question{x.w, x})`, `if x.view != hidden { p.askFor(question{x.w, x}) }`}},
+		patches: []patch{{"internal/fanout/presencepolicy.go", `im.User(m.Watcher), m.Peer)`, `im.User(m.Watcher), false)`}, {"internal/presence/blocked.go", `p.askFor(question{x.w, x})`, `if x.view != hidden { p.askFor(question{x.w, x}) }`}},
 		guards:  []guard{{"internal/presence", "^TestTheFirstMessageLetsSee$/^2_nodes$"}},
 	},
 	{
 		name:    "thousand-peers",
 		holds:   "of a watcher to whom very many have written each user is looked up",
-		patches: []patch{{"internal/presence/peer.go", `case err != nil || n < maxPeers:`, `case true:`}},
+		patches: []patch{{"internal/presence/peers.go", `case err != nil || n < maxPeers:`, `case true:`}},
 		guards:  []guard{{"internal/presence", "^TestAllPeersAreSeen$"}},
 	},
 	{
 		name:    "peers-read-in-vain",
 		holds:   "who of many users has written to a watcher is known by one read",
-		patches: []patch{{"internal/presence/peer.go", `key = key[len(prefix):]`, ``}},
+		patches: []patch{{"internal/presence/peers.go", `key = key[len(prefix):]`, ``}},
 		guards:  []guard{{"internal/presence", "^TestAllPeersAreSeen$/^100_users$"}},
 	},
 	{
 		name:    "signals-of-one-conversation",
 		holds:   "a signal takes the place of none of another conversation",
-		patches: []patch{{"internal/fanout/lossy.go", `a.Conv == b.Conv && `, ``}},
+		patches: []patch{{"internal/fanout/ephemeral.go", `a.Conv == b.Conv && `, ``}},
 		guards:  []guard{{"internal/fanout", "^TestTheNewestSignalOfAKindCounts$"}},
 	},
 	{
@@ -202,7 +202,7 @@ var lossyRules = []rule{
 		name:  "presence-tells-who-exists",
 		holds: "to tell of who may not be seen takes the same reads as to tell of who does not exist",
 		patches: []patch{{
-			"internal/presence/load.go", `case r.t.account == j.watcher, r.policy == user.ToEverybody:`,
+			"internal/presence/reads.go", `case r.t.account == j.watcher, r.policy == user.ToEverybody:`,
 			`case r.policy == user.ToNobody:
 			case r.t.account == j.watcher, r.policy == user.ToEverybody:`,
 		}},

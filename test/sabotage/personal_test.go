@@ -16,13 +16,13 @@ var personalRules = []rule{
 	{
 		name:    "new-watches-see-losses",
 		holds:   "a new watch is told what one that was kept is told: who has gone is online for a while",
-		patches: []patch{{"internal/presence/watch.go", `p.fadeOn(added)`, ``}},
+		patches: []patch{{"internal/presence/watch.go", `p.delayNewTargets(added)`, ``}},
 		guards:  []guard{{"internal/presence", "^TestANewWatchIsToldWhatAKeptOneIs$"}},
 	},
 	{
 		name:    "new-watches-see-blocks",
 		holds:   "a block looks like going to a new watch, too",
-		patches: []patch{{"internal/presence/load.go", `goneAt: s.p.fadesSince(r.block, now), `, ``}},
+		patches: []patch{{"internal/presence/reads.go", `goneAt: s.p.blockerOnlineSince(r.block, now), `, ``}},
 		guards:  []guard{{"internal/presence", "^TestANewWatchIsToldWhatAKeptOneIs$"}},
 	},
 	{
@@ -102,49 +102,49 @@ var personalRules = []rule{
 	{
 		name:    "look-up-each-block",
 		holds:   "whether a user blocks who watches is looked up only of those whom they may block",
-		patches: []patch{{"internal/presence/load.go", `if !r.blocked.has(j.watcher.User) ||`, `if`}},
+		patches: []patch{{"internal/presence/reads.go", `if !r.blocked.has(j.watcher.User) ||`, `if`}},
 		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
 	},
 	{
 		name:    "miss-a-block-of-many",
 		holds:   "of a user who has blocked too many to keep each one is looked up",
-		patches: []patch{{"internal/presence/block.go", `return found || b.all`, `return found`}},
+		patches: []patch{{"internal/presence/blocked.go", `return found || b.all`, `return found`}},
 		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
 	},
 	{
 		name:    "see-a-block-later",
 		holds:   "from a block on nothing is told of who was seen online, also while it is not read",
-		patches: []patch{{"internal/presence/block.go", `if x.view == visible {`, `if false {`}},
+		patches: []patch{{"internal/presence/blocked.go", `if x.view == visible {`, `if false {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
 	},
 	{
 		name:    "see-what-was-read-before",
 		holds:   "what was read of a presence before a block does not count",
-		patches: []patch{{"internal/presence/load.go", `if r.pairs != t.pairs {`, `if r.pairs > t.pairs {`}},
+		patches: []patch{{"internal/presence/reads.go", `if r.pairs != t.pairs {`, `if r.pairs > t.pairs {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
 	},
 	{
 		name:    "block-at-once",
 		holds:   "who blocks somebody looks to them as online for as long as who has gone",
-		patches: []patch{{"internal/presence/block.go", `p.depart(t, x, now)`, `p.depart(t, x, now.Add(-holdOnline))`}},
+		patches: []patch{{"internal/presence/blocked.go", `p.depart(t, x, now)`, `p.depart(t, x, now.Add(-holdOnline))`}},
 		guards:  []guard{{"internal/presence", "^TestABlockLooksLikeGoing$"}, {"internal/session", "^TestABlockLooksLikeGoing$"}},
 	},
 	{
 		name:    "block-without-a-time",
 		holds:   "who begins to watch later is told since when a user who blocks them seems to be away",
-		patches: []patch{{"internal/presence/load.go", `lastMs: r.block.LastMs}); !a`, `}); !a`}},
+		patches: []patch{{"internal/presence/reads.go", `lastMs: r.block.LastMs}); !a`, `}); !a`}},
 		guards:  []guard{{"internal/session", "^TestABlockLooksLikeGoing$"}},
 	},
 	{
 		name:    "block-that-is-told-again",
 		holds:   "a block that ends soon, or is carried again, is not told",
-		patches: []patch{{"internal/presence/away.go", `was == awayOnline && t.online ||`, ``}},
+		patches: []patch{{"internal/presence/blockerview.go", `was == blockerOnline && t.online ||`, ``}},
 		guards:  []guard{{"internal/presence", "^TestABlockIsNotTold$"}},
 	},
 	{
 		name:    "block-fades-of-an-earlier-one",
 		holds:   "of a block that ended within 30 s nothing is left when the next one begins",
-		patches: []patch{{"internal/presence/away.go", `if a == nil || !a.goneAt.Equal(f.goneAt) {`, `if a == nil || a.goneAt.IsZero() {`}},
+		patches: []patch{{"internal/presence/blockerview.go", `if a == nil || !a.goneAt.Equal(f.goneAt) {`, `if a == nil || a.goneAt.IsZero() {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockIsNotTold$"}},
 	},
 	{

@@ -58,7 +58,7 @@ var sessionRules = []rule{
 	{
 		name:    "frames-as-large-as-bodies",
 		holds:   "every body fits into a frame of each codec",
-		patches: []patch{{"internal/wire/outline.go", `return max(minFrameLimit, jsonExpansion*bodyBytes+envelope)`, `return max(minFrameLimit, bodyBytes+envelope)`}},
+		patches: []patch{{"internal/wire/frameid.go", `return max(minFrameLimit, jsonExpansion*bodyBytes+envelope)`, `return max(minFrameLimit, bodyBytes+envelope)`}},
 		guards:  []guard{{"internal/wire", "^TestFrameLimitHoldsEveryBody$"}},
 	},
 	{

@@ -1,7 +1,7 @@
 // Command genjson is a plugin of buf. It writes the part of internal/wire that
 // reads client frames and writes server frames in JSON without reflection.
 //
-// What it does not know is left to protojson: the reader refuses a field of
+// Fields that it does not know are left to protojson: the reader refuses a field of
 // another kind, and so does the writer if the field is set. A test of the package
 // lists these fields. Add a kind here when a frame that is sent often needs it.
 package main

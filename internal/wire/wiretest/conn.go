@@ -48,7 +48,7 @@ const (
 
 // Conn is one connection. Its methods may be called by several goroutines.
 //
-// The server pushes from the welcome on, so whoever keeps a connection open
+// The server pushes from the welcome on, so a test that keeps a connection open
 // must keep calling Recv: see Options.Queue.
 type Conn struct {
 	// Welcome is the server's answer to the hello, nil after Open.

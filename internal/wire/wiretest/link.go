@@ -60,7 +60,7 @@ func dialLink(ctx context.Context, o Options) (*link, error) {
 		if err != nil {
 			return nil, err
 		}
-		if br == nil { // nothing came behind the handshake
+		if br == nil { // nothing came after the handshake
 			br = bufio.NewReader(conn)
 		}
 		return &link{conn: conn, br: br, enc: wire.Encoding{Codec: o.Codec, Framing: wire.WebSocket}}, nil
