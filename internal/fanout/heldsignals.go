@@ -62,7 +62,8 @@ func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was boo
 	return was
 }
 
-// roomFor makes room for s among the signals held for a user. The oldest one goes, of its sender or of all. So one sender does not end the call of another one.
+// roomFor makes room for s among the signals held for a user. The oldest one goes, of its sender or of all.
+// So one sender does not end the call of another one.
 func roomFor(s *petrelv1.Signal, list []heldSignal) []heldSignal {
 	ofSender := func(x heldSignal) bool { return x.From == s.From }
 	n := 0

@@ -44,7 +44,7 @@ func (g *Gateway) identify(c *clientConn, take func(c *clientConn, client netip.
 		_ = c.Close()
 		return
 	}
-	if !g.announced(peer) {
+	if !g.namesClientFirst(peer) {
 		take(c, peer, g.trusted(peer))
 		return
 	}
@@ -71,7 +71,7 @@ func (g *Gateway) identify(c *clientConn, take func(c *clientConn, client netip.
 // takeTCP admits a connection of the raw TCP port.
 func (g *Gateway) takeTCP(c *clientConn, client netip.Addr, proxy bool) {
 	if proxy {
-		g.namesNoClient(client, "listen.proxy_protocol", "")
+		g.warnNoClient(client, "listen.proxy_protocol", "")
 	}
 	p, e := g.limits.enter(waiting, client, proxy, time.Now())
 	switch {
@@ -135,7 +135,7 @@ func (l *httpListener) take(c *clientConn, client netip.Addr, proxy bool) {
 	go func() {          // counted in g.tasks by begin
 		stop := context.AfterFunc(l.g.gone, func() { _ = c.TCPConn.Close() })
 		t := tls.Server(c, l.config)
-		if l.g.shake(t, p.await) && stop() {
+		if l.g.handshakeTLS(t, p.await) && stop() {
 			l.pass(t, c)
 			return
 		}

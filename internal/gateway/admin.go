@@ -136,13 +136,13 @@ func (a *Admin) handler() http.Handler {
 		e := im.Errorf(im.CodeForbidden, "pages of %.100q may not call this address", r.Header.Get("Origin"))
 		writeError(w, e.Code.Info().HTTP, e)
 	}))
-	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), a.o.Log, "listen.admin", own.Handler(linked(a.o.Handler)))
+	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), a.o.Log, "listen.admin", own.Handler(linksOnly(a.o.Handler)))
 }
 
-// linked lets pages of strangers only link to this address, which a person may follow. The
+// linksOnly lets pages of strangers only link to this address, which a person may follow. The
 // protection against other origins lets every GET pass, and a page can learn from that too,
 // such as how long /metrics takes.
-func linked(next http.Handler) http.Handler {
+func linksOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
 			e := im.Errorf(im.CodeForbidden, "pages of strangers may only link to this address")

@@ -14,11 +14,11 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// mayCome decides about browsers: they always say where a page came from, so a
+// originAllowed decides about browsers: they always say where a page came from, so a
 // page of somebody else cannot use what a browser has stored for us. A page of the server
 // has its host and port, and came by TLS if the server speaks it. If it does not, a proxy
 // may have ended TLS, so both are taken.
-func (g *Gateway) mayCome(r *http.Request) bool {
+func (g *Gateway) originAllowed(r *http.Request) bool {
 	all := r.Header.Values("Origin")
 	switch {
 	case len(all) == 0 || len(all) == 1 && all[0] == "":
@@ -45,7 +45,7 @@ func (g *Gateway) mayCome(r *http.Request) bool {
 // page nothing of why. A page of the server itself is refused if a proxy has put another name into
 // the Host header. nil: the page may come.
 func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
-	if g.mayCome(r) {
+	if g.originAllowed(r) {
 		return nil
 	}
 	origin := fmt.Sprintf("%.100s", r.Header.Get("Origin"))
@@ -64,10 +64,10 @@ func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
 // preflightSeconds is how long a browser remembers that it may call.
 const preflightSeconds = 7200 // longer is cut by browsers
 
-// letPagesCall tells browsers that pages of the origins that may connect may call
+// allowOrigins tells browsers that pages of the origins that may connect may call
 // the API too. There are no cookies, so a page has the token that it calls with.
 // Spec: P-12.6.
-func (g *Gateway) letPagesCall(api http.Handler) http.Handler {
+func (g *Gateway) allowOrigins(api http.Handler) http.Handler {
 	return cors.New(cors.Options{
 		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.checkOrigin(r) == nil, nil },
 		AllowedMethods:             []string{http.MethodGet, http.MethodPost},
@@ -77,14 +77,14 @@ func (g *Gateway) letPagesCall(api http.Handler) http.Handler {
 	}).Handler(api)
 }
 
-// bindBrowsers tells browsers that an answer is nothing but what it says it is: no page,
+// setSecurityHeaders tells browsers that an answer is nothing but what it says it is: no page,
 // no script, nothing to put into a frame. Pages of the server say for themselves what
 // they need.
 //
 // With TLS it also tells them to come by TLS only from now on. A browser keeps this for
 // all ports of a name, so it is not said of this machine itself, where other
 // programs answer without TLS.
-func bindBrowsers(next http.Handler) http.Handler {
+func setSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")

@@ -83,7 +83,7 @@ func TestARefusedOriginSaysWhatIsMissing(t *testing.T) {
 		g := &Gateway{log: slog.New(slog.NewTextHandler(&log, nil))}
 		g.SetAccess(Access{Hosts: c.hosts})
 		for range 2 {
-			e := g.judge(&http.Request{Host: c.host, URL: &url.URL{Path: Path}, Header: http.Header{"Origin": {c.origin}}})
+			e := g.checkUpgrade(&http.Request{Host: c.host, URL: &url.URL{Path: Path}, Header: http.Header{"Origin": {c.origin}}})
 			if e == nil || e.Code != im.CodeForbidden || !strings.Contains(e.Error(), c.answer) {
 				t.Errorf("%s at %s, whose names are %v: %v, want %q", c.origin, c.host, c.hosts, e, c.answer)
 			}
@@ -128,7 +128,7 @@ func TestOwnPagesHaveSchemeHostAndPort(t *testing.T) {
 			if c.origins != nil {
 				r.Header["Origin"] = c.origins
 			}
-			if got := g.mayCome(r); got != want {
+			if got := g.originAllowed(r); got != want {
 				t.Errorf("origins %q, TLS here %t: may come %t, want %t", c.origins, config != nil, got, want)
 			}
 		}

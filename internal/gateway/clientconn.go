@@ -38,15 +38,15 @@ func (a *clientConn) RemoteAddr() net.Addr {
 func (a *clientConn) Read(b []byte) (int, error) {
 	switch {
 	case a.turns != nil:
-		return a.readShaking(a.TCPConn, b)
+		return a.readInHandshake(a.TCPConn, b)
 	case a.place != nil && !a.place.proxy:
 		return a.place.read(a.TCPConn, b)
 	}
 	return a.TCPConn.Read(b)
 }
 
-// readShaking is Read of nc during the handshake.
-func (a *clientConn) readShaking(nc net.Conn, b []byte) (int, error) {
+// readInHandshake is Read of nc during the handshake.
+func (a *clientConn) readInHandshake(nc net.Conn, b []byte) (int, error) {
 	a.turns.End()
 	defer a.turns.Begin()
 	begun := time.Now()
@@ -119,9 +119,9 @@ func (g *Gateway) awaitTurn() {
 	g.turns.End()
 }
 
-// shake does a TLS handshake, unless there is none to do. The time that it waits for
+// handshakeTLS does a TLS handshake, unless there is none to do. The time that it waits for
 // a core does not count. await is that of clientConn.
-func (g *Gateway) shake(nc net.Conn, await func(time.Time) bool) bool {
+func (g *Gateway) handshakeTLS(nc net.Conn, await func(time.Time) bool) bool {
 	t, ok := nc.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {
 		return true

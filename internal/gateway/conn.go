@@ -45,7 +45,6 @@ const (
 // link is the connection with its socket: a loopConn or a stream. Only the conn's reader calls put,
 // finish and busy.
 type link interface {
-	ClientAddr() netip.Addr
 	put(b []byte)        // writes b after what was put or taken from the outbox before; keeps nothing of it
 	finish(quick bool)   // closes the socket after what was put; quick: the peer sends nothing more
 	busy(limit int) bool // reports whether more than limit bytes wait for the socket, after writing what it takes
@@ -85,7 +84,7 @@ func (c *conn) input(b []byte, r *reader, l link) {
 	ft := c.cut(b, func(f frame) *fault { return c.frame(f, r, l, &ctl) })
 	if c.sess != nil && !c.left {
 		c.sess.ReadDone(&r.wakeUps)
-		c.noticeGreeting()
+		c.noteWelcome()
 	}
 	if ft != nil && ft != stopped {
 		if ft.broken {
@@ -156,7 +155,7 @@ func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 			c.place.await(time.Time{}) // the answer to its hello is ours to give
 		}
 		c.sess = r.g.hub.Open(c.encoding(), r.flusher)
-		c.sess.Out.Conn = l
+		c.sess.Out.Conn = l.(interface{ ClientAddr() netip.Addr }) // by the conn in it
 	}
 	if c.readsNoAnswers(r.g.hub.Limits().OutboxBytes, l) {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}
@@ -188,16 +187,16 @@ func (c *conn) frameLimit(l *session.Limits) int32 {
 // greeted reports whether the session is welcomed, and counted so.
 func (c *conn) greeted() bool { return c.place == nil }
 
-// noticeGreeting moves the connection out of the unauthenticated ones once.
-func (c *conn) noticeGreeting() {
+// noteWelcome moves the connection out of the unauthenticated ones once.
+func (c *conn) noteWelcome() {
 	if !c.greeted() && c.sess.Ready() {
 		c.place.welcome()
 		c.place = nil
 	}
 }
 
-// letGo gives back what the connection has of the limits, at its end.
-func (c *conn) letGo(l *limits) {
+// release gives the place of the connection back, at its end.
+func (c *conn) release(l *limits) {
 	if c.greeted() {
 		l.leave(c.peer())
 	} else {
@@ -298,13 +297,13 @@ func (c *conn) leave() {
 	}
 }
 
-// breathTime is how long each read waits while memory is full: so much less comes in, and the
+// pressedPause is how long each read waits while memory is full: so much less comes in, and the
 // garbage collector gets ahead.
-const breathTime = 5 * time.Millisecond
+const pressedPause = 5 * time.Millisecond
 
-// breathe waits if memory is full.
-func (g *Gateway) breathe() {
+// pauseWhilePressed waits if memory is full.
+func (g *Gateway) pauseWhilePressed() {
 	if g.o.Pressed() {
-		time.Sleep(breathTime)
+		time.Sleep(pressedPause)
 	}
 }

@@ -460,7 +460,7 @@ func (g *Gateway) closed(s *stream) {
 	g.mu.Lock()
 	delete(g.streams, s)
 	g.mu.Unlock()
-	s.letGo(&g.limits)
+	s.release(&g.limits)
 	g.tasks.Done()
 }
 

@@ -23,9 +23,9 @@ const Path = "/v1/ws"
 
 // server is the HTTP server of everything on the HTTP address.
 func (g *Gateway) server(base context.Context) *http.Server {
-	rest := g.letPagesCall(g.o.Handler)
+	rest := g.allowOrigins(g.o.Handler)
 	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), g.log, "listen.http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g.believe(r)
+		g.setClient(r)
 		if r.URL.Path == Path && !g.o.HTTPOnly {
 			g.Upgrade(w, r)
 			return
@@ -53,7 +53,7 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	return &http.Server{
 		Protocols:         protocols,
 		HTTP2:             boundHTTP2(),
-		Handler:           bindBrowsers(h),
+		Handler:           setSecurityHeaders(h),
 		TLSConfig:         config,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
@@ -115,7 +115,7 @@ func ended(err error) error {
 // Refusals are an Error as JSON. Spec: P-1.1, P-3.3, P-9.1.
 func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	addr, ok := remote(r.RemoteAddr)
-	if e := g.judge(r); e != nil {
+	if e := g.checkUpgrade(r); e != nil {
 		g.RefusedFor.Add(string(e.Code))
 		g.refuse(w, e)
 		return
@@ -176,8 +176,8 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	g.hold(nc, p, wire.WebSocket, early)
 }
 
-// judge refuses requests that must not become connections, whatever else.
-func (g *Gateway) judge(r *http.Request) *im.Error {
+// checkUpgrade refuses requests that must not become connections, whatever else.
+func (g *Gateway) checkUpgrade(r *http.Request) *im.Error {
 	if wire.SecretInQuery(r.URL.RawQuery) {
 		return &im.Error{Code: im.CodeTokenInURL}
 	}

@@ -26,7 +26,7 @@ type Access struct {
 	Proxies []netip.Prefix
 }
 
-// ours tells whether a request for host is meant for a server that listens on an
+// isOwnName tells whether a request for host is meant for a server that listens on an
 // address of this machine only (loopback), or elsewhere.
 //
 // A page of a stranger can let a name of its own stand for an address that only
@@ -34,7 +34,7 @@ type Access struct {
 // page's own, and it lets the page read what the server answers. The Host header
 // has the name of the stranger. It cannot be an IP address, nor a name without a
 // dot, which nobody outside can give away. Spec: P-12.6.
-func (a *Access) ours(hostport string, loopback bool) bool {
+func (a *Access) isOwnName(hostport string, loopback bool) bool {
 	name := hostName(hostport)
 	if name == "" || isLoopback(name) {
 		return true // browsers always say a name; health checks of HTTP/1.0 may not
@@ -86,7 +86,7 @@ func onLoopback(addr net.Addr) bool {
 func checkHost(access func() *Access, loopback bool, log *slog.Logger, listener string, next http.Handler) http.Handler {
 	var once sync.Once
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !access().ours(r.Host, loopback) {
+		if !access().isOwnName(r.Host, loopback) {
 			once.Do(func() { logStrangeHost(log, listener, r.Host) })
 			e := im.Errorf(im.CodeForbidden, "%.100q is none of the server's names; the operator can add it to listen.hosts, or a proxy on the way has to pass on the Host header of the client", hostName(r.Host))
 			writeError(w, e.Code.Info().HTTP, e)

@@ -20,14 +20,14 @@ func TestNamesOfTheServer(t *testing.T) {
 		{"10.0.0.7:8080", false, true}, {"[2001:db8::1]:8080", false, true}, {"0.0.0.0", false, true}, {"petrel:8080", false, true},
 		{"", true, true}, // HTTP/1.0 without a name: no browser
 	} {
-		if got := a.ours(c.host, true); got != c.loopback {
+		if got := a.isOwnName(c.host, true); got != c.loopback {
 			t.Errorf("%q on a loopback address: ours %t, want %t", c.host, got, c.loopback)
 		}
-		if got := a.ours(c.host, false); got != c.outside {
+		if got := a.isOwnName(c.host, false); got != c.outside {
 			t.Errorf("%q on another address: ours %t, want %t", c.host, got, c.outside)
 		}
 	}
-	if every := (Access{Hosts: []string{"*"}}); !every.ours("evil.example", true) {
+	if every := (Access{Hosts: []string{"*"}}); !every.isOwnName("evil.example", true) {
 		t.Error("* is not every name")
 	}
 }

@@ -495,11 +495,11 @@ func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
 			}
 		}()
 		for range 2 {
-			_, err := a.readShaking(nc, make([]byte, 1))
+			_, err := a.readInHandshake(nc, make([]byte, 1))
 			must(t, err)
 		}
 		begun := time.Now()
-		if _, err := a.readShaking(nc, make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
+		if _, err := a.readInHandshake(nc, make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
 			t.Errorf("after 4 s of silence a read ends after %s with %v, want the rest of the 5 s", time.Since(begun), err)
 		}
 		turns.End()

@@ -159,7 +159,7 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	c := gc.Context().(*loopConn)
 	defer l.rescue(c, &action)
-	l.g.breathe()
+	l.g.pauseWhilePressed()
 	b, _ := gc.Peek(-1) // the loop's own read buffer
 	if c.state == stateOpen {
 		c.input(b, &l.reader, c)
@@ -182,7 +182,7 @@ func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
 	l.wheel.remove(c)
 	c.leave()
 	l.open.Add(-1)
-	c.letGo(&l.g.limits)
+	c.release(&l.g.limits)
 	return gnet.None
 }
 
@@ -346,7 +346,7 @@ func (c *loopConn) flush(o *fanout.Outbox) {
 	c.put(p.Bytes)
 	o.Wrote(p, c.held())
 	if !c.live {
-		c.noticeGreeting()
+		c.noteWelcome()
 		c.heard()
 	}
 	if end != nil && c.state == stateOpen {
@@ -419,7 +419,7 @@ func (c *loopConn) checkLife(now uint32) (next uint32) {
 		return now + 1
 	}
 	if c.sess != nil && !c.live {
-		c.noticeGreeting()
+		c.noteWelcome()
 		c.heard()
 	}
 	if !c.live {

@@ -22,19 +22,19 @@ func (g *Gateway) trusted(a netip.Addr) bool {
 	return slices.ContainsFunc(g.access.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// believe puts the client's address into a request that came through a trusted
+// setClient puts the client's address into a request that came through a trusted
 // proxy, for limits that go by it. Each proxy adds whom it got a request from
 // at the end, so the last one that is not trusted itself is the client: what
 // stands before it is the client's own word. If no client is named, the request keeps
 // the address of the proxy: all that come so are limited as one address, and the log says it.
-func (g *Gateway) believe(r *http.Request) {
+func (g *Gateway) setClient(r *http.Request) {
 	peer, ok := remote(r.RemoteAddr)
 	if !ok {
 		return
 	}
 	if !g.trusted(peer) {
 		if !slices.Contains(probes, r.URL.Path) { // the doctor claims an address, to see who believes it
-			g.isNotBelieved(peer, r)
+			g.warnUntrusted(peer, r)
 		}
 		return
 	}
@@ -55,23 +55,23 @@ func (g *Gateway) believe(r *http.Request) {
 	switch {
 	case !g.trusted(client) || slices.Contains(probes, r.URL.Path):
 	case client == peer && (named || peer.IsLoopback() && isLoopback(hostName(r.Host))):
-		g.isLocal(client)
+		g.logProxyHost(client)
 	default:
-		g.namesNoClient(client, g.o.ProxyHeader, unread(g.o.ProxyHeader, r.Header))
+		g.warnNoClient(client, g.o.ProxyHeader, unread(g.o.ProxyHeader, r.Header))
 	}
 }
 
 // isLocal logs the first time that a request seems to come from the host of a proxy: the proxy
 // names itself, or nobody is named and the request is for a name of the loopback. A person or
 // a program there is limited by the address of the host, which is right.
-func (g *Gateway) isLocal(proxy netip.Addr) {
+func (g *Gateway) logProxyHost(proxy netip.Addr) {
 	g.logOnce(slog.LevelInfo, "a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, "+
 		"a proxy on its way passes neither the name nor the address of the client on", "proxy", proxy, "header", g.o.ProxyHeader)
 }
 
-// namesNoClient logs the first time that a trusted proxy does not say for whom it speaks: the header
+// warnNoClient logs the first time that a trusted proxy does not say for whom it speaks: the header
 // in which it has to, and another one in which it may have done so.
-func (g *Gateway) namesNoClient(proxy netip.Addr, header, unread string) {
+func (g *Gateway) warnNoClient(proxy netip.Addr, header, unread string) {
 	g.logOnce(slog.LevelWarn, "a trusted proxy names no client: the limits for an IP address hold for all that come through it "+
 		"together, until it does so in this header", "proxy", proxy, "header", header, "unread", unread)
 }
@@ -86,9 +86,9 @@ func unread(read string, h http.Header) string {
 	return ""
 }
 
-// isNotBelieved logs the first time that a neighbour names a client, and is no trusted proxy. What
+// warnUntrusted logs the first time that a neighbour names a client, and is no trusted proxy. What
 // strangers write into their headers is not logged.
-func (g *Gateway) isNotBelieved(peer netip.Addr, r *http.Request) {
+func (g *Gateway) warnUntrusted(peer netip.Addr, r *http.Request) {
 	if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {
 		return
 	}

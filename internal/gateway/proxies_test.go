@@ -57,7 +57,7 @@ func TestClientBehindTrustedProxies(t *testing.T) {
 		if c.header == forwarded {
 			r.Header = http.Header{forwarded: c.lines, xForwardedFor: {"203.0.113.99"}}
 		}
-		g.believe(r)
+		g.setClient(r)
 		if r.RemoteAddr != c.want {
 			t.Errorf("%s: the client is %s, want %s", c.name, r.RemoteAddr, c.want)
 		}
@@ -139,7 +139,7 @@ func TestAProxyThatIsNotTrustedIsLoggedOnce(t *testing.T) {
 			if c.header != "" {
 				r.Header.Set(xForwardedFor, c.header)
 			}
-			g.believe(r)
+			g.setClient(r)
 		}
 		if n := strings.Count(log.String(), "not in listen.trusted_proxies"); n != c.logged {
 			t.Errorf("%s names %q: logged %d times, want %d", c.peer, c.header, n, c.logged)
@@ -172,7 +172,7 @@ func TestAProxyThatNamesNoClientIsToldFromItsHost(t *testing.T) {
 			c.header = http.Header{}
 		}
 		for range 2 {
-			g.believe(&http.Request{RemoteAddr: c.peer, Host: c.host, URL: &url.URL{Path: Path}, Header: c.header})
+			g.setClient(&http.Request{RemoteAddr: c.peer, Host: c.host, URL: &url.URL{Path: Path}, Header: c.header})
 		}
 		warned, told := strings.Count(log.String(), "names no client"), strings.Count(log.String(), "the host of a trusted proxy itself")
 		if want := map[bool]int{true: 1}[c.warned]; warned != want || told != 1-want {

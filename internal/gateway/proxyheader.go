@@ -51,9 +51,8 @@ func readProxyHeader(r io.Reader) (client netip.AddrPort, ok bool, err error) {
 	return netip.AddrPortFrom(a.Unmap(), binary.BigEndian.Uint16(b[2*size:])), true, nil
 }
 
-// announced tells whether a peer is a proxy that says for whom it speaks before it
-// speaks.
-func (g *Gateway) announced(peer netip.Addr) bool { return g.o.ProxyProtocol && g.trusted(peer) }
+// namesClientFirst tells whether a peer is a proxy whose connections begin with a header that names the client.
+func (g *Gateway) namesClientFirst(peer netip.Addr) bool { return g.o.ProxyProtocol && g.trusted(peer) }
 
 // awaitProxyHeader is readProxyHeader of a connection that may stay silent: all of the
 // header has to come within handshakeTimeout.

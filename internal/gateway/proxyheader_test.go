@@ -217,7 +217,7 @@ func TestProxyHeaderOfAStrangerIsNotRead(t *testing.T) {
 	o := Options{Names: Access{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, ProxyProtocol: true}
 	g := &Gateway{o: o}
 	g.SetAccess(o.Names)
-	if g.announced(netip.MustParseAddr("127.0.0.1")) {
+	if g.namesClientFirst(netip.MustParseAddr("127.0.0.1")) {
 		t.Fatal("a header is awaited from a peer that is not trusted")
 	}
 	s := serve(t, o, noLimits())
@@ -262,7 +262,7 @@ func TestHandshakesTakeTurns(t *testing.T) {
 		all := make([]byte, 1<<20)
 		waiting := 0
 		for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
-			if strings.Contains(stack, "share.Turns.Begin(") && strings.Contains(stack, "gateway.(*Gateway).shake(") {
+			if strings.Contains(stack, "share.Turns.Begin(") && strings.Contains(stack, "gateway.(*Gateway).handshakeTLS(") {
 				waiting++
 			}
 		}

@@ -53,7 +53,7 @@ type stream struct {
 // already.
 func (s *stream) serve(early []byte) {
 	defer s.g.closed(s)
-	if !s.g.shake(s.nc, s.place.await) {
+	if !s.g.handshakeTLS(s.nc, s.place.await) {
 		s.drop()
 		return
 	}
@@ -96,7 +96,7 @@ func (s *stream) read(b []byte) {
 	buf := make([]byte, minReadBuffer)
 	for {
 		n, err := s.nc.Read(buf)
-		s.g.breathe()
+		s.g.pauseWhilePressed()
 		switch {
 		case n == 0:
 		case s.deaf:
@@ -177,7 +177,7 @@ func (s *stream) poke() { _ = s.nc.SetReadDeadline(time.Now()) }
 // deadline is when the connection has to be looked at next; zero: never.
 func (s *stream) deadline() time.Time {
 	if s.sess != nil && !s.deaf {
-		s.noticeGreeting()
+		s.noteWelcome()
 	}
 	switch {
 	case s.deaf: // the writer ends it, and pokes

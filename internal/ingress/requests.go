@@ -139,7 +139,7 @@ func (v *visit) checkClient(s *seen) {
 	switch {
 	case s.Client == forged:
 		v.note(check, Fail, "have the proxy overwrite X-Forwarded-For, or add to it, and name in listen.trusted_proxies your proxies only",
-			"the server takes a client for whom it says it is: a client that writes X-Forwarded-For has the limits of another address")
+			"the server believes a client that names itself in a header: a client that writes X-Forwarded-For has the limits of another address")
 	case s.Client == v.local:
 		v.note(check, OK, "", "the server takes this client for %s, which it is", s.Client)
 	case err != nil || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast():

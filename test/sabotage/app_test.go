@@ -97,7 +97,7 @@ var appRules = []rule{
 	{
 		name:    "any-name",
 		holds:   "a request for a name that is none of the server's is refused",
-		patches: []patch{{"internal/gateway/hosts.go", `if !access().ours(r.Host, loopback) {`, `if false && !access().ours(r.Host, loopback) {`}},
+		patches: []patch{{"internal/gateway/hosts.go", `if !access().isOwnName(r.Host, loopback) {`, `if false && !access().isOwnName(r.Host, loopback) {`}},
 		guards:  []guard{{"internal/gateway", "^TestNameOfAStrangerGetsNothing$"}, {"internal/gateway", "^TestPagesOfStrangersReachNoOperatorsAddress$"}},
 	},
 	{
@@ -109,7 +109,7 @@ var appRules = []rule{
 	{
 		name:    "page-of-a-stranger-operates",
 		holds:   "the admin listener answers pages of its own only",
-		patches: []patch{{"internal/gateway/admin.go", `"listen.admin", own.Handler(linked(a.o.Handler)))`, `"listen.admin", linked(a.o.Handler))`}},
+		patches: []patch{{"internal/gateway/admin.go", `"listen.admin", own.Handler(linksOnly(a.o.Handler)))`, `"listen.admin", linksOnly(a.o.Handler))`}},
 		guards:  []guard{{"internal/gateway", "^TestPagesOfStrangersReachNoOperatorsAddress$"}},
 	},
 	{
