@@ -88,7 +88,7 @@ UNRACED  := test/bench test/chaos cmd/petrel bench test/proxy test/foreign test/
 APART    := test/walk test/sabotage test/way internal/lint
 # What tools of others make of the API's description takes a JVM and compilers: `make openapi`.
 OPENAPI_TESTS := ^Test(GeneratedClientsCallTheServer|SchemathesisFindsNothing)$$
-REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Scar|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
+REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 # WIDE take paths that other tests of their packages take as well with all there may be of
 # something: each partition, thousands of groups, hours of schedules. The race detector makes these
 # seven to fourteen times as expensive.

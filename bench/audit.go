@@ -118,7 +118,8 @@ func (a *audit) foreign(v *convBook, seq uint64) {
 // addDirect opens the book of a direct conversation between two connections,
 // in which the first one sends.
 func (a *audit) addDirect(sender, receiver int) *convBook {
-	v := &convBook{index: len(a.convs), members: [2]int{sender, receiver}, streams: []checker.Stream{checker.NewStream(0), checker.NewStream(0)}}
+	v := &convBook{index: len(a.convs), members: [2]int{sender, receiver},
+		streams: []checker.Stream{checker.NewStream(0), checker.NewStream(0)}}
 	a.convs = append(a.convs, v)
 	return v
 }
@@ -173,7 +174,8 @@ func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	}
 	if number > t.lastNum {
 		if seq <= t.lastSeq {
-			a.convict(checker.Reordered, v, seq, "%s: message %d of %s is acked at seq %d, the one before at %d", v, number, s.user, seq, t.lastSeq)
+			a.convict(checker.Reordered, v, seq, "%s: message %d of %s is acked at seq %d, the one before at %d", v,
+				number, s.user, seq, t.lastSeq)
 		}
 		t.lastNum, t.lastSeq = number, seq
 	}
@@ -191,7 +193,8 @@ func (a *audit) reject(sender uint32, number uint64) {
 	s.rejected++
 	place := s.places.At(number)
 	if *place != 0 && *place != checker.None {
-		a.convict(checker.Refused, s.thread(number).conv, uint64(*place), "%s: message %d of %s is rejected and stands at seq %d", s.thread(number).conv, number, s.user, *place)
+		a.convict(checker.Refused, s.thread(number).conv, uint64(*place),
+			"%s: message %d of %s is rejected and stands at seq %d", s.thread(number).conv, number, s.user, *place)
 	}
 	*place = checker.None
 }
@@ -273,7 +276,8 @@ func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 	if a.altered(e, p, ok) {
 		class, what = checker.Altered, "another body, sender or id than was sent"
 	}
-	a.convict(class, v, e.seq, "%s seq %d from %q: connection %d got %s: %.60q", e.conv, e.seq, e.from, conn, what, e.text)
+	a.convict(class, v, e.seq, "%s seq %d from %q: connection %d got %s: %.60q", e.conv, e.seq, e.from, conn, what,
+		e.text)
 	return v, proof{}, false
 }
 
@@ -283,7 +287,8 @@ const searchedIDs = 1 << 16
 // altered reports whether an entry that is not as it was sent was sent at all: its body is
 // one of this run, or its sender has sent its id.
 func (a *audit) altered(e *entry, p proof, proven bool) bool {
-	if proven && int(p.sender) < len(a.senders) && p.number > 0 && p.number <= a.senders[p.sender].composed && a.named(e.conv) == a.senders[p.sender].thread(p.number).conv {
+	if proven && int(p.sender) < len(a.senders) && p.number > 0 && p.number <= a.senders[p.sender].composed &&
+		a.named(e.conv) == a.senders[p.sender].thread(p.number).conv {
 		return true
 	}
 	for i := range a.senders {
@@ -331,7 +336,8 @@ func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 	case checker.NoSeq:
 		a.convict(checker.Ghost, v, seq, "%s: seq %d is none", v, seq)
 	case checker.Taken:
-		a.convict(checker.Reordered, v, seq, "%s: two entries at seq %d, one of them message %d of %s", v, seq, p.number, s.user)
+		a.convict(checker.Reordered, v, seq, "%s: two entries at seq %d, one of them message %d of %s", v, seq,
+			p.number, s.user)
 	case checker.Rejects:
 		class := checker.Refused
 		if how == checker.ByHistory {
@@ -339,9 +345,11 @@ func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 		}
 		a.convict(class, v, seq, "%s: message %d of %s was rejected and is at seq %d", v, p.number, s.user, seq)
 	case checker.Twice:
-		a.convict(checker.Duplicate, v, seq, "%s: message %d of %s is at seq %d and at %d", v, p.number, s.user, was, seq)
+		a.convict(checker.Duplicate, v, seq, "%s: message %d of %s is at seq %d and at %d", v, p.number, s.user, was,
+			seq)
 	case checker.Moved:
-		a.convict(checker.Reordered, v, seq, "%s: message %d of %s is at seq %d and at %d", v, p.number, s.user, was, seq)
+		a.convict(checker.Reordered, v, seq, "%s: message %d of %s is at seq %d and at %d", v, p.number, s.user, was,
+			seq)
 	}
 }
 
@@ -362,13 +370,15 @@ func (a *audit) complete() bool {
 // and returns the findings.
 func (a *audit) close() checker.Findings {
 	for id, es := range a.early {
-		a.Convict(checker.Ghost, uint64(len(es)), id, es[0].seq, "%s: an entry of a conversation that is none of this run", id)
+		a.Convict(checker.Ghost, uint64(len(es)), id, es[0].seq,
+			"%s: an entry of a conversation that is none of this run", id)
 	}
 	for _, v := range a.convs {
 		for i := range v.streams {
 			s := &v.streams[i]
 			if n := s.Missing(v.Head); n > 0 {
-				a.Convict(checker.Lost, n, v.id, s.Lowest(), "%s: stream %d lacks %d of %d entries, the first at seq %d", v, i, n, v.Head, s.Lowest())
+				a.Convict(checker.Lost, n, v.id, s.Lowest(),
+					"%s: stream %d lacks %d of %d entries, the first at seq %d", v, i, n, v.Head, s.Lowest())
 			}
 		}
 	}

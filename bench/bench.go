@@ -60,7 +60,8 @@ type run struct {
 	killer       killer     // zero: no kill is due
 	living       func()     // mixed: adds what clients did besides sending to the report
 	ended        chan error // capacity 1; when the generator has
-	sent         int64      // of a counted run: when its last message was answered, and had reached those online, on the generator's clock
+	// of a counted run: when its last message was answered, and had reached those online, on the generator's clock
+	sent int64
 }
 
 // mark is what was read at one end of the measured window.
@@ -144,8 +145,10 @@ func (r *run) say(format string, args ...any) {
 // attach takes the addresses of a running server.
 func (r *run) attach() error {
 	u, err := url.Parse(r.p.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || (u.Scheme == "https") != r.p.secure() {
-		return fmt.Errorf("%q is not the address of a server, like http://127.0.0.1:8080; a server with TLS has one that begins with https, and the transport is wss or tls", r.p.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		(u.Scheme == "https") != r.p.secure() {
+		return fmt.Errorf(
+			"%q is not the address of a server, like http://127.0.0.1:8080; a server with TLS has one that begins with https, and the transport is wss or tls", r.p.URL)
 	}
 	addr := u.Host
 	if u.Port() == "" {
@@ -156,7 +159,8 @@ func (r *run) attach() error {
 			addr = net.JoinHostPort(u.Hostname(), "8081")
 		}
 	}
-	r.ops, r.addrs = []*operator{newOperator(r.p.sockets(), cmp.Or(r.p.AdminURL, u.Scheme+"://"+u.Host), r.p.AdminKey)}, []string{addr}
+	r.ops, r.addrs = []*operator{newOperator(r.p.sockets(), cmp.Or(r.p.AdminURL, u.Scheme+"://"+u.Host), r.p.AdminKey)},
+		[]string{addr}
 	return nil
 }
 
@@ -170,7 +174,8 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.p.URL == "" {
 		r.say("making %s users", count(float64(len(r.users))))
 	} else {
-		r.say("making %s users, %s0 and so on; no call removes users, so they and their messages stay on the server", count(float64(len(r.users))), name)
+		r.say("making %s users, %s0 and so on; no call removes users, so they and their messages stay on the server",
+			count(float64(len(r.users))), name)
 	}
 	op := r.ops[0]
 	if r.tokens, err = op.createUsers(ctx, r.users); err != nil {
@@ -260,7 +265,8 @@ func (r *run) dial(ctx context.Context, from, to int, done func(n int)) ([]greet
 
 // dialer is how the run makes its connections.
 func (r *run) dialer() *dialer {
-	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers), capabilities: r.p.capabilities(), net: r.p.sockets(),
+	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers),
+		capabilities: r.p.capabilities(), net: r.p.sockets(),
 		sources: 1 + uint64(r.p.connections())/portsOfSource}
 	if r.p.secure() {
 		way.tls, way.bridges = trust(r.roots), &r.bridges
@@ -372,7 +378,8 @@ func (r *run) peers(i int) (all []peer) {
 		}
 		if len(g.groups) > 0 && r.p.traffic() == people {
 			all = append(all, peer{book: g.groups[i/r.p.Members]})
-			all = slices.Concat(all[i%len(all):], all[:i%len(all)]) // or all would write to their groups at the same time
+			// or all would write to their groups at the same time
+			all = slices.Concat(all[i%len(all):], all[:i%len(all)])
 		}
 	}
 	return all
@@ -390,7 +397,8 @@ func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *pe
 		return fmt.Errorf("the server announces a window of %d sends, this run needs %d", announced, p.Window)
 	}
 	if s.windowBytes < s.largest {
-		return fmt.Errorf("the server announces a window of %d bytes, one send of this run takes up to %d", s.windowBytes, s.largest)
+		return fmt.Errorf("the server announces a window of %d bytes, one send of this run takes up to %d",
+			s.windowBytes, s.largest)
 	}
 	slots := 1
 	for slots < 2*s.window {

@@ -77,13 +77,15 @@ func (r *run) checks(mine uint64) (all []Check) {
 // ok: the run was too short.
 func (r *run) steady() (share float64, ok bool) {
 	var used []float64
-	from, to := float64(r.gen.begin.at-r.gen.started)/1e9+1, float64(r.sent-r.gen.started)/1e9-1 // whole seconds of load
+	// whole seconds of load
+	from, to := float64(r.gen.begin.at-r.gen.started)/1e9+1, float64(r.sent-r.gen.started)/1e9-1
 	for _, s := range r.report.Series {
 		if s.At > from && s.At < to {
 			used = append(used, s.Servers.CPU+s.Servers.PostgresCPU)
 		}
 	}
-	if len(used) < steadySeconds || len(r.p.IntervalMS) > 0 || r.p.KillS > 0 { // where clients come and go by themselves, load does too
+	// where clients come and go by themselves, load does too
+	if len(used) < steadySeconds || len(r.p.IntervalMS) > 0 || r.p.KillS > 0 {
 		return 0, false
 	}
 	slices.Sort(used)

@@ -39,7 +39,8 @@ func (r *run) conclude(ctx context.Context) error {
 	rep.Overloaded = append([]string{}, r.overloaded()...) // empty in the report, not null
 	rep.Audit = Audit{
 		Findings: g.audit.close(), Messages: g.tally.accepted, Deliveries: g.tally.delivered, HistoryRead: read,
-		Lagged: g.lagged, Errors: g.errors, Connections: g.lost, Witnesses: append([]checker.Witness{}, g.audit.Witnesses...),
+		Lagged: g.lagged, Errors: g.errors, Connections: g.lost,
+		Witnesses: append([]checker.Witness{}, g.audit.Witnesses...),
 	}
 	if r.pg != nil {
 		if rep.Postgres.Moves, err = r.pg.moves(ctx); err != nil {
@@ -81,14 +82,16 @@ func (r *run) figures() {
 		CPU: round(to.ownCPU.all()-from.ownCPU.all(), 1000), User: round(to.ownCPU.user-from.ownCPU.user, 1000),
 	}
 	if r.p.Scenario == Sync || r.p.Scenario == History { // which measure no sending
-		rep.Offered, rep.Accepted, rep.Delivered, rep.AcceptedPerS, rep.DeliveredPerS, rep.Latency = 0, 0, 0, 0, 0, Latency{}
+		rep.Offered, rep.Accepted, rep.Delivered, rep.AcceptedPerS, rep.DeliveredPerS, rep.Latency = 0, 0, 0, 0, 0,
+			Latency{}
 	}
 	s := &rep.Server
 	s.RSSBytes = r.memory
 	for i := range r.nodes {
 		n := Node{
 			CPU:      round(to.serverCPU[i].all()-from.serverCPU[i].all(), 1000),
-			Accepted: to.stats[i].Accepted - from.stats[i].Accepted, Commits: to.stats[i].Commits - from.stats[i].Commits,
+			Accepted: to.stats[i].Accepted - from.stats[i].Accepted,
+			Commits:  to.stats[i].Commits - from.stats[i].Commits,
 		}
 		s.CPU += n.CPU
 		s.User += to.serverCPU[i].user - from.serverCPU[i].user
@@ -164,7 +167,8 @@ func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	if whole {
 		r.say("reading history back: all of %s conversations", count(float64(len(a.convs))))
 	} else {
-		r.say("reading history back: all of %d doubtful conversations, the newest of %d more", len(doubtful), max(0, min(sampledConvs, len(a.convs))-len(doubtful)))
+		r.say("reading history back: all of %d doubtful conversations, the newest of %d more", len(doubtful),
+			max(0, min(sampledConvs, len(a.convs))-len(doubtful)))
 	}
 	order := rand.New(rand.NewPCG(r.p.Seed, 2)).Perm(len(a.convs))
 	for n, i := range order {
@@ -190,7 +194,8 @@ func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 func (a *audit) hole(v *convBook, after, before uint64) {
 	all, acked := before-after-1, v.Acked(after+1, before-1)
 	if acked > 0 {
-		a.Convict(checker.Lost, acked, v.id, after+1, "%s: the history goes from seq %d to %d, and %d messages were acked between", v, after, before, acked)
+		a.Convict(checker.Lost, acked, v.id, after+1,
+			"%s: the history goes from seq %d to %d, and %d messages were acked between", v, after, before, acked)
 	}
 	if all > acked {
 		a.Convict(checker.Gap, all-acked, v.id, after+1, "%s: the history goes from seq %d to %d", v, after, before)
@@ -230,10 +235,12 @@ func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read, mi
 			continue
 		}
 		if after < v.Head {
-			a.Convict(checker.Lost, v.Head-after, v.id, after+1, "%s: the history ends at seq %d, seq %d was acked or seen", v, after, v.Head)
+			a.Convict(checker.Lost, v.Head-after, v.id, after+1,
+				"%s: the history ends at seq %d, seq %d was acked or seen", v, after, v.Head)
 		}
 		if page.More {
-			return read, mine, fmt.Errorf("read history of %s after %d: an empty page says that there is more", v, after)
+			return read, mine, fmt.Errorf("read history of %s after %d: an empty page says that there is more", v,
+				after)
 		}
 		r.gen.logConv(v, from, after)
 		return read, mine, nil

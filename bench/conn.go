@@ -244,7 +244,8 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if !more {
 			break
 		}
-		if len(e.conv) > 0 && e.conv[0] == inboxConv && g.gone != nil && (c.back || !g.seldom) { // may say that there is a conversation which the sync page did not have. P-6.3
+		// may say that there is a conversation which the sync page did not have. P-6.3
+		if len(e.conv) > 0 && e.conv[0] == inboxConv && g.gone != nil && (c.back || !g.seldom) {
 			c.joined = true
 		}
 		g.logEntry(checker.Deliver, c.index, &e, 0, now)

@@ -65,7 +65,8 @@ func (d *dialer) source(addr string) net.Addr {
 
 // dialAll makes a connection for each token, some at a time, to addr of its
 // index.
-func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []string, done func(n int)) ([]greeted, error) {
+func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []string,
+	done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]greeted, len(tokens))
@@ -264,7 +265,8 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 func (t *talk) greet(token string, capabilities []string, device string, since []byte) (g greeted, err error) {
 	g.token = since
 	answer, err := t.ask(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{
-		VersionMin: 1, VersionMax: 1, Token: token, Device: device, DeviceKind: "bench", Client: "petrel bench", Capabilities: capabilities,
+		VersionMin: 1, VersionMax: 1, Token: token, Device: device, DeviceKind: "bench", Client: "petrel bench",
+		Capabilities: capabilities,
 	}}})
 	if err != nil {
 		return g, fmt.Errorf("say hello: %w", err)
@@ -273,7 +275,8 @@ func (t *talk) greet(token string, capabilities []string, device string, since [
 		return g, errors.New("say hello: the answer is no welcome")
 	}
 	for id := uint64(2); ; id++ {
-		answer, err := t.ask(&petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: g.token}}})
+		answer, err := t.ask(&petrelv1.ClientFrame{Id: id,
+			Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: g.token}}})
 		if err != nil {
 			return g, fmt.Errorf("sync: %w", err)
 		}

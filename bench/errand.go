@@ -95,7 +95,8 @@ func (g *generator) comeAndGo(now int64) {
 // sends again what has no answer.
 func (g *generator) attach(b *comer, now int64) {
 	c := g.conns[b.index]
-	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined, c.refused = b.fd, nil, nil, b.token, "", c.unread[:0], false, false
+	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined, c.refused = b.fd, nil, nil, b.token, "", c.unread[:0],
+		false, false
 	g.open++
 	if g.gone != nil {
 		c.back = true
@@ -216,11 +217,13 @@ func (g *generator) checkErrand() {
 }
 
 // ask makes an errand of requests that are all alike.
-func (g *generator) ask(name string, conns []*conn, atOnce, each int, request func(c *conn) *petrelv1.ClientFrame, is func(f *petrelv1.ClientFrame) bool) *errand {
-	return &errand{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3), next: func(c *conn) bool {
-		g.request(c, request(c))
-		return true
-	}}
+func (g *generator) ask(name string, conns []*conn, atOnce, each int, request func(c *conn) *petrelv1.ClientFrame,
+	is func(f *petrelv1.ClientFrame) bool) *errand {
+	return &errand{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3),
+		next: func(c *conn) bool {
+			g.request(c, request(c))
+			return true
+		}}
 }
 
 func isSync(f *petrelv1.ClientFrame) bool    { return f.GetSync() != nil }

@@ -33,7 +33,8 @@ type Costs struct {
 	Idle       float64 `json:"idle_us_per_s"` // a connection, for each second
 	Base       float64 `json:"base_cores"`    // a server with nothing to do
 
-	Forward  float64 `json:"forward_us"`  // cluster: a message to the owner of its conversation on another node, and its answer
+	// cluster: a message to the owner of its conversation on another node, and its answer
+	Forward  float64 `json:"forward_us"`
 	Postgres float64 `json:"postgres_us"` // cluster: a message, of the CPU of PostgreSQL
 
 	BaseBytes   float64 `json:"base_bytes"`       // memory of a server without connections
@@ -89,7 +90,8 @@ type Plan struct {
 
 // DefaultPlan is one for a million users.
 func DefaultPlan() Plan {
-	return Plan{Users: 1e6, Online: 0.1, Routine: *usualRoutine(), Hours: 8, Size: 100, Days: 365, Load: 0.5, NodeCores: 8}
+	return Plan{Users: 1e6, Online: 0.1, Routine: *usualRoutine(), Hours: 8, Size: 100, Days: 365, Load: 0.5,
+		NodeCores: 8}
 }
 
 // Check says what is wrong with p.
@@ -98,7 +100,8 @@ func (p *Plan) Check() error {
 		name           string
 		is, least, top float64
 	}{
-		{"users", p.Users, 1, 1e10}, {"online", p.Online, 0, 1}, {"busy-hours", p.Hours, 0.1, 24}, {"size", p.Size, 0, maxSize}, {"days", p.Days, 0, 1e5},
+		{"users", p.Users, 1, 1e10}, {"online", p.Online, 0, 1}, {"busy-hours", p.Hours, 0.1, 24},
+		{"size", p.Size, 0, maxSize}, {"days", p.Days, 0, 1e5},
 		{"load", p.Load, 0.01, 1}, {"node-cores", p.NodeCores, 1, 1024},
 	} {
 		if v.is < v.least || v.is > v.top || math.IsNaN(v.is) {
@@ -110,7 +113,8 @@ func (p *Plan) Check() error {
 
 // Stage is one step of what a server does.
 type Stage struct {
-	Name    string  `json:"name"` // send, commit, distribution, notification, receipts, push, pull, logins, idle, cluster, database
+	// send, commit, distribution, notification, receipts, push, pull, logins, idle, cluster, database
+	Name    string  `json:"name"`
 	PerS    float64 `json:"per_s"`
 	CPUEach float64 `json:"cpu_us"`
 	Cores   float64 `json:"cores"`
@@ -159,7 +163,9 @@ func (e *Estimate) Hold(r *Report) error {
 	if len(r.Overloaded) > 0 {
 		return fmt.Errorf("a run of %s was overloaded: %s", r.Scenario, r.Overloaded[0])
 	}
-	m := Measured{Clients: p.Connections, Speed: p.Speed, Sends: r.AcceptedPerS, Cores: round(r.Server.CPU/r.Seconds, 1000), Estimated: round(e.Costs.Cores(p.Routine, p.Connections, p.Speed), 1000)}
+	m := Measured{Clients: p.Connections, Speed: p.Speed, Sends: r.AcceptedPerS,
+		Cores: round(r.Server.CPU/r.Seconds, 1000), Estimated: round(e.Costs.Cores(p.Routine, p.Connections, p.Speed),
+			1000)}
 	m.Off = round(m.Estimated/m.Cores-1, 1000)
 	e.Against = append(e.Against, m)
 	return nil
@@ -207,14 +213,18 @@ func loadOf(r *Routine, connections, speed float64) (l load) {
 func once(rate float64) float64 { return 1 - math.Exp(-rate) }
 
 // stages are those of a load on so many nodes.
-func (c *Costs) stages(l load, connections, nodes float64, add func(name string, perS, each float64, formula string)) (batch float64) {
+func (c *Costs) stages(l load, connections, nodes float64, add func(name string, perS, each float64,
+	formula string)) (batch float64) {
 	entries := l.sends + l.receipts // a receipt is durable too
 	batch = c.batch(entries / nodes)
 	add("send", l.sends, c.Send, "sends × send_us")
-	add("commit", entries/batch, c.Commit, "(sends + receipts) ÷ per_commit × commit_us; per_commit = 1 + (sends + receipts) ÷ nodes × commit_ms ÷ 1000")
+	add("commit", entries/batch, c.Commit,
+		"(sends + receipts) ÷ per_commit × commit_us; per_commit = 1 + (sends + receipts) ÷ nodes × commit_ms ÷ 1000")
 	add("distribution", l.sends, 0, "0: a message is stored once, however many receive it")
-	add("notification", l.deliveries, c.Delivery, "connections ÷ 3600 × (direct + group × (group_members − 1)) × delivery_us")
-	add("receipts", l.receipts, c.Receipt, "connections × (1 − e^(−what comes in a second)) × receipt_us, for direct conversations and for groups")
+	add("notification", l.deliveries, c.Delivery,
+		"connections ÷ 3600 × (direct + group × (group_members − 1)) × delivery_us")
+	add("receipts", l.receipts, c.Receipt,
+		"connections × (1 − e^(−what comes in a second)) × receipt_us, for direct conversations and for groups")
 	add("push", 0, 0, "0: no push provider is connected")
 	add("pull", l.opens, c.History, "connections ÷ 3600 × opens × history_us")
 	add("logins", l.logins, c.Login, "connections ÷ 3600 × logins × login_us")
@@ -239,7 +249,8 @@ func (e *Estimate) count() {
 	l := loadOf(&p.Routine, e.Connections, 1)
 	e.Stages, e.Busy = nil, c.Base*e.Nodes
 	e.Batch = c.stages(l, e.Connections, e.Nodes, func(name string, perS, each float64, formula string) {
-		s := Stage{Name: name, PerS: round(perS, 10), CPUEach: each, Cores: round(perS*each/1e6, 1000), Formula: formula}
+		s := Stage{Name: name, PerS: round(perS, 10), CPUEach: each, Cores: round(perS*each/1e6, 1000),
+			Formula: formula}
 		if name == "idle" {
 			s.Cores = round(perS*each/1e6+c.Base*e.Nodes, 1000)
 		}
@@ -276,9 +287,11 @@ func (e *Estimate) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	p, c := &e.Plan, &e.Costs
-	line("users", "%s, of whom %.0f %% are online in the busiest hour: %s connections", count(p.Users), 100*p.Online, count(e.Connections))
+	line("users", "%s, of whom %.0f %% are online in the busiest hour: %s connections", count(p.Users), 100*p.Online,
+		count(e.Connections))
 	line("each", "%g messages to one other and %g to a group of %d who are online, %g logins, %g conversations opened in that hour", p.Routine.Direct, p.Routine.Group, p.Routine.Members, p.Routine.Logins, p.Routine.Opens)
-	line("costs", "measured on %d × %s, commit %.8s, %s", c.Machine.Cores, c.Machine.CPU, c.Machine.Commit, c.At.Format("2006-01-02"))
+	line("costs", "measured on %d × %s, commit %.8s, %s", c.Machine.Cores, c.Machine.CPU, c.Machine.Commit,
+		c.At.Format("2006-01-02"))
 	b.WriteString("\nstage         per second   CPU µs each     cores  formula\n")
 	for _, s := range e.Stages {
 		fmt.Fprintf(&b, "%-12s %11s %13.2f %9.3f  %s\n", s.Name, count(s.PerS), s.CPUEach, s.Cores, s.Formula)
@@ -294,7 +307,8 @@ func (e *Estimate) WriteText(w io.Writer) error {
 	line("network", "%.0f Mbit/s to clients", e.Out/1e6)
 	line("disk", "%.2f GB a day, %.0f GB in %g days", e.DiskDay/(1<<30), e.Disk/(1<<30), p.Days)
 	if e.Databases > 0 {
-		line("databases", "%s of %g cores for PostgreSQL, which uses %.2f", count(e.Databases), p.NodeCores, e.DatabaseCPU)
+		line("databases", "%s of %g cores for PostgreSQL, which uses %.2f", count(e.Databases), p.NodeCores,
+			e.DatabaseCPU)
 	} else {
 		line("databases", "none: one node has its own store")
 	}
@@ -306,7 +320,8 @@ func (e *Estimate) WriteText(w io.Writer) error {
 		b.WriteString("\nclients  speed  sends per second  cores measured  estimated    off\n")
 	}
 	for _, m := range e.Against {
-		fmt.Fprintf(&b, "%7s %6g %17s %15.3f %10.3f %+5.0f%%\n", count(float64(m.Clients)), m.Speed, count(m.Sends), m.Cores, m.Estimated, 100*m.Off)
+		fmt.Fprintf(&b, "%7s %6g %17s %15.3f %10.3f %+5.0f%%\n", count(float64(m.Clients)), m.Speed, count(m.Sends),
+			m.Cores, m.Estimated, 100*m.Off)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -321,10 +336,12 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	none := m.run(Connections, func(q *Params) { q.Connections, q.Seconds = 1, 20*p.Scale })
 	few := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 500 })
 	many := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 4000 })
-	group := func(q *Params) { q.Members, q.Senders, q.Rate = max(100, m.users(100)), m.users(20), 100 } // so many that deliveries show in a short run too
+	// so many that deliveries show in a short run too
+	group := func(q *Params) { q.Members, q.Senders, q.Rate = max(100, m.users(100)), m.users(20), 100 }
 	fan := m.run(Group, group)
 	read := m.run(Group, func(q *Params) { group(q); q.Receipts = true })
-	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = max(400, m.users(2000)), 5, 2 }) // CPU is counted in steps of 10 ms
+	// CPU is counted in steps of 10 ms
+	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = max(400, m.users(2000)), 5, 2 })
 	pull := m.run(History, func(q *Params) { q.Senders, q.Receivers, q.Rounds = m.users(20), m.users(400), 10 })
 	if m.err != nil {
 		return c, m.err
@@ -333,7 +350,8 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	empty, full := &none.Tasks[0], &idle.Tasks[0]
 	c.Base = round(empty.IdleCPU, 10_000)
 	c.Idle = round(math.Max(0, 1e6*(full.IdleCPU-empty.IdleCPU)/float64(full.Count)), 100)
-	c.UserBytes, c.KernelBytes = math.Max(0, full.UserBytes), round(math.Max(0, full.KernelBytes)/2, 10) // both ends are here
+	// both ends are here
+	c.UserBytes, c.KernelBytes = math.Max(0, full.UserBytes), round(math.Max(0, full.KernelBytes)/2, 10)
 	c.BaseBytes = float64(none.Server.RSSBytes)
 	c.DiskBytes = round(math.Max(0, many.Server.DiskBytesPerMessage-float64(many.Params.Size)), 10)
 	// What a message costs is its own part, and a part of its commit. Two rates with different batches tell
@@ -348,14 +366,17 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	message := each(many) - c.Commit*b // one send and one delivery
 	n := float64(fan.Params.Members) - 1
 	c.Delivery = (each(fan) - c.Commit*part(fan) - message) / (n - 1)
-	c.Delivery = round(math.Max(0, math.Min(c.Delivery, each(many))), 100) // a message has one, so it takes no more than all of it
-	if c.Send = round(message-c.Delivery, 100); c.Send < 0 {               // nothing of a message is its own: all is shared in the commit
+	// a message has one, so it takes no more than all of it
+	c.Delivery = round(math.Max(0, math.Min(c.Delivery, each(many))), 100)
+	// nothing of a message is its own: all is shared in the commit
+	if c.Send = round(message-c.Delivery, 100); c.Send < 0 {
 		c.Send, c.Commit = 0, round(math.Max(0, (each(many)-c.Delivery)/b), 100)
 	}
 	moves := float64(read.CursorMoves) / (read.Seconds + read.Params.WarmUp) * read.Seconds // the warm-up has some too
 	rate := read.AcceptedPerS
 	commits := (rate+moves/read.Seconds)/c.batch(rate+moves/read.Seconds) - rate/c.batch(rate)
-	c.Receipt = round(math.Max(0, (1e6*(read.Server.CPU-fan.Server.CPU*read.Seconds/fan.Seconds)-commits*read.Seconds*c.Commit)/moves), 100)
+	c.Receipt = round(math.Max(0,
+		(1e6*(read.Server.CPU-fan.Server.CPU*read.Seconds/fan.Seconds)-commits*read.Seconds*c.Commit)/moves), 100)
 	c.Login, c.History = come.Tasks[1].CPUEach, pull.Tasks[1].CPUEach
 	return c, nil
 }
@@ -374,7 +395,8 @@ func (m *meter) run(scenario string, change func(*Params)) *Report {
 	p := DefaultParams(scenario)
 	p.Seconds, p.WarmUp, p.Scale = 15*m.p.Scale, 3*m.p.Scale, m.p.Scale
 	change(&p)
-	p.Dir, p.ServeArgs, p.Executable, p.Progress, p.pause, p.Command = m.p.Dir, m.p.ServeArgs, m.p.Executable, m.p.Progress, m.p.pause, m.p.Command
+	p.Dir, p.ServeArgs, p.Executable, p.Progress, p.pause, p.Command = m.p.Dir, m.p.ServeArgs, m.p.Executable,
+		m.p.Progress, m.p.pause, m.p.Command
 	if m.err != nil {
 		return &Report{}
 	}

@@ -89,11 +89,12 @@ type generator struct {
 	lost     []string          // connections that ended, with the reason
 
 	// Connections that come while the generator runs, and what all do one after the other.
-	comers     bool              // connections come, or come back, so the run goes on while there is none
-	back       chan comer        // capacity 256; a full one has those who dial wait
-	gone       chan goner        // capacity: all connections; nil: those that end do not come back
-	beats      atomic.Uint64     // pings of the server
-	seldom     bool              // only connections that were away sync when there is a new conversation: the others are pushed all of it
+	comers bool          // connections come, or come back, so the run goes on while there is none
+	back   chan comer    // capacity 256; a full one has those who dial wait
+	gone   chan goner    // capacity: all connections; nil: those that end do not come back
+	beats  atomic.Uint64 // pings of the server
+	// only connections that were away sync when there is a new conversation: the others are pushed all of it
+	seldom     bool
 	staying    atomic.Bool       // nobody goes away any more
 	away       atomic.Int64      // connections that are to come back
 	coming     atomic.Int64      // connections that are open and not handed over yet
@@ -121,7 +122,8 @@ type generator struct {
 type tally struct {
 	at                                     int64 // ns of the generator's clock
 	offered, accepted, delivered, rejected uint64
-	late                                   uint64 // of those offered in an open loop, that the generator noticed later than lateAfter
+	// of those offered in an open loop, that the generator noticed later than lateAfter
+	late uint64
 }
 
 const (
@@ -155,7 +157,8 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, net: system(), base: time.Now(), sending: true, maskState: c.seed,
 		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
-		errors: map[string]uint64{}, asksPutOff: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
+		errors: map[string]uint64{}, asksPutOff: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{},
+		lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
 		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
 	}
 	return g
@@ -447,7 +450,8 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 	}
 	s.conn.again = s.conn.again[:0]
 	book := &g.audit.senders[s.ordinal]
-	for g.sending && (g.allowed == 0 || book.composed < g.allowed) && s.unanswered < s.window && s.unansweredBytes+s.largest <= s.windowBytes && len(out) < maxUnwritten {
+	for g.sending && (g.allowed == 0 || book.composed < g.allowed) && s.unanswered < s.window &&
+		s.unansweredBytes+s.largest <= s.windowBytes && len(out) < maxUnwritten {
 		number := book.composed + 1
 		sl := s.slot(number)
 		if sl.number != 0 {

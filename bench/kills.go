@@ -17,17 +17,24 @@ type Kills struct {
 	Each          []Kill  `json:"each"`
 	SilentMedian  float64 `json:"silent_median_ms"` // of each
 	SilentLongest float64 `json:"silent_longest_ms"`
-	SentAgain     uint64  `json:"sent_again"`  // sends that were made once more under the same ids: they had no answer when their connection ended, or were put off
-	AskedAgain    uint64  `json:"asked_again"` // syncs and pages of history that the server put off when all came back, each of which was asked for again
-	PutOff        uint64  `json:"put_off"`     // open loop: messages that were due and not sent when their sender came back. They leave late, and their latency begins when they were due
+	// sends that were made once more under the same ids: they had no answer when their connection ended, or were put
+	// off
+	SentAgain uint64 `json:"sent_again"`
+	// syncs and pages of history that the server put off when all came back, each of which was asked for again
+	AskedAgain uint64 `json:"asked_again"`
+	// open loop: messages that were due and not sent when their sender came back. They leave late, and their latency
+	// begins when they were due
+	PutOff uint64 `json:"put_off"`
 }
 
 // Kill is one kill with SIGKILL, after which the server was started again.
 type Kill struct {
-	At     float64 `json:"at_s"`      // in seconds since the first message, as in the series
-	Back   float64 `json:"back_ms"`   // until all connections were back
-	Silent float64 `json:"silent_ms"` // for so long no send was acked: from the last ack before it to the first one after it. 0: less than shortestSilence
-	Again  uint64  `json:"again"`     // tries to connect that failed, each of which was made again
+	At   float64 `json:"at_s"`    // in seconds since the first message, as in the series
+	Back float64 `json:"back_ms"` // until all connections were back
+	// for so long no send was acked: from the last ack before it to the first one after it. 0: less than
+	// shortestSilence
+	Silent float64 `json:"silent_ms"`
+	Again  uint64  `json:"again"` // tries to connect that failed, each of which was made again
 }
 
 // shortestSilence is how long no ack comes before that is noted.
@@ -100,7 +107,8 @@ func (r *run) kills() *Kills {
 			}
 		}
 		silent = append(silent, round(ms(longest), 10))
-		all.Each = append(all.Each, Kill{At: round(float64(k.from-g.started)/1e9, 1000), Back: round(ms(k.to-k.from), 10), Silent: silent[len(silent)-1], Again: k.again})
+		all.Each = append(all.Each, Kill{At: round(float64(k.from-g.started)/1e9, 1000),
+			Back: round(ms(k.to-k.from), 10), Silent: silent[len(silent)-1], Again: k.again})
 	}
 	if slices.Sort(silent); len(silent) > 0 {
 		all.SilentMedian, all.SilentLongest = silent[len(silent)/2], silent[len(silent)-1]
@@ -110,7 +118,8 @@ func (r *run) kills() *Kills {
 
 // text writes the kills for people.
 func (k *Kills) text(line func(name, format string, args ...any)) {
-	line("killed", "%d times, with SIGKILL: no send was acked for %.2f s in the median, %.2f s at most", len(k.Each), k.SilentMedian/1000, k.SilentLongest/1000)
+	line("killed", "%d times, with SIGKILL: no send was acked for %.2f s in the median, %.2f s at most", len(k.Each),
+		k.SilentMedian/1000, k.SilentLongest/1000)
 	var at []string
 	for _, one := range k.Each[:min(10, len(k.Each))] {
 		at = append(at, fmt.Sprintf("%.1f s", one.At))
@@ -123,7 +132,8 @@ func (k *Kills) text(line func(name, format string, args ...any)) {
 	}
 	line("", "%s sends were made again under the same ids", count(float64(k.SentAgain)))
 	if k.AskedAgain > 0 {
-		line("", "%s syncs and pages of history were put off when all came back, and asked for again", count(float64(k.AskedAgain)))
+		line("", "%s syncs and pages of history were put off when all came back, and asked for again",
+			count(float64(k.AskedAgain)))
 	}
 	if k.PutOff > 0 {
 		line("", "%s messages were due while their senders were away, and left late; their latency has all of it, and it counts as no overload", count(float64(k.PutOff)))

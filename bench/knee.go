@@ -54,7 +54,10 @@ func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 // add takes a run and returns the rate of the next one; 0: the knee is found.
 func (k *Knee) add(r *Report, missed string) float64 {
 	rate := r.Params.Rate
-	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report, rate float64) int { return cmp.Compare(r.Params.Rate, rate) })
+	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report,
+		rate float64) int {
+		return cmp.Compare(r.Params.Rate, rate)
+	})
 	k.Runs, k.Missed = slices.Insert(k.Runs, at, r), slices.Insert(k.Missed, at, missed)
 	if missed == "" {
 		k.Rate = max(k.Rate, rate)
@@ -80,7 +83,8 @@ func (k *Knee) WriteText(w io.Writer) error {
 	b.WriteString("     rate  accepted/s  per CPU-s   p50 ms   p99 ms  p99.9 ms  server cores\n")
 	for i, r := range k.Runs {
 		e := r.Latency.EndToEnd
-		fmt.Fprintf(&b, "%9s %11s %10s %8.2f %8.2f %9.2f %13.2f", count(r.Params.Rate), count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), e.P50, e.P99, e.P999, r.Server.CPU/r.Seconds)
+		fmt.Fprintf(&b, "%9s %11s %10s %8.2f %8.2f %9.2f %13.2f", count(r.Params.Rate), count(r.AcceptedPerS),
+			count(r.Server.AcceptedPerCPU), e.P50, e.P99, e.P999, r.Server.CPU/r.Seconds)
 		if why, _, _ := strings.Cut(k.Missed[i], "\n"); why != "" {
 			fmt.Fprintf(&b, "  %s", why)
 		}

@@ -172,7 +172,8 @@ func (x *reliability) live(ctx context.Context, i int, sent func()) error {
 		sent()
 		return nil
 	}
-	c, err := petrel.New(petrel.Options{URL: "ws://" + x.addrs[0], Token: petrel.StaticToken(x.tokens[i]), Device: "device", Keep: 1 << 20, Newest: 1 << 20})
+	c, err := petrel.New(petrel.Options{URL: "ws://" + x.addrs[0], Token: petrel.StaticToken(x.tokens[i]),
+		Device: "device", Keep: 1 << 20, Newest: 1 << 20})
 	if err != nil {
 		sent()
 		return err
@@ -207,7 +208,8 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 	defer answers.Wait()
 	defer close(outs)
 	answers.Go(func() {
-		for out := range outs { // in the order of sending; an answer that comes out of this order is noted later than it came
+		// in the order of sending; an answer that comes out of this order is noted later than it came
+		for out := range outs {
 			x.answered(ctx, i, out)
 		}
 	})
@@ -239,7 +241,8 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 }
 
 // write sends a message and notes it.
-func (x *reliability) write(ctx context.Context, c *petrel.Client, i int, d petrel.Draft, outs chan<- *petrel.Outgoing) error {
+func (x *reliability) write(ctx context.Context, c *petrel.Client, i int, d petrel.Draft,
+	outs chan<- *petrel.Outgoing) error {
 	at := x.now()
 	out, err := c.Send(d)
 	if err != nil {

@@ -109,7 +109,8 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 		return Percentiles{}
 	}
 	q := func(p float64) float64 { return round(ms(h.ValueAtQuantile(p)), 1000) }
-	return Percentiles{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: q(100), Mean: round(ms(int64(h.Mean())), 1000)}
+	return Percentiles{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: q(100),
+		Mean: round(ms(int64(h.Mean())), 1000)}
 }
 
 // curve is the latency at ever higher shares of the messages: half of them, three

@@ -30,7 +30,8 @@ type Machine struct {
 func describeMachine(ownServer bool) Machine {
 	m := Machine{
 		CPU: procLine("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
-		MemBytes: kilobytes(procLine("/proc/meminfo", "MemTotal")), Go: runtime.Version(), Commit: commit(), CoLocated: ownServer,
+		MemBytes: kilobytes(procLine("/proc/meminfo", "MemTotal")), Go: runtime.Version(), Commit: commit(),
+		CoLocated: ownServer,
 	}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel = strings.TrimSpace(string(b))

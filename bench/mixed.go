@@ -49,7 +49,8 @@ func (p *Params) follow(h *Routine) {
 	if p.Peers = int(math.Round(share / (1 - share))); share > float64(most)/(most+1) || p.Peers > most {
 		p.Peers = most
 	}
-	p.Peers = min(max(p.Peers, 1), max(1, (p.Connections-1)/2)) // two users have one conversation, in which one of them sends
+	// two users have one conversation, in which one of them sends
+	p.Peers = min(max(p.Peers, 1), max(1, (p.Connections-1)/2))
 	if h.Direct == 0 {
 		p.Peers = 0
 	}
@@ -199,7 +200,9 @@ func drift(series []Second) *Drift {
 // problem says whether the server has grown.
 func (d *Drift) problem() error {
 	if grown := d.Memory[1] - d.Memory[0]; grown > max(driftMemory, driftShare*d.Memory[0]) {
-		return fmt.Errorf("the server's memory grew from %.0f MB in the second quarter of the run to %.0f MB in the last", d.Memory[0]/(1<<20), d.Memory[1]/(1<<20))
+		return fmt.Errorf(
+			"the server's memory grew from %.0f MB in the second quarter of the run to %.0f MB in the last",
+			d.Memory[0]/(1<<20), d.Memory[1]/(1<<20))
 	}
 	return nil
 }

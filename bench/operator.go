@@ -27,15 +27,18 @@ func (o *operator) close() { o.http.CloseIdleConnections() }
 
 // newOperator makes the client of a server's API at url.
 func newOperator(n *sockets, url, adminKey string) *operator {
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return n.dial(ctx, &net.Dialer{}, addr)
-	}}}
-	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url, sdk.Credentials(sdk.StaticToken(adminKey))), http: client, url: url}
+	client := &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return n.dial(ctx, &net.Dialer{}, addr)
+		}}}
+	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url,
+		sdk.Credentials(sdk.StaticToken(adminKey))), http: client, url: url}
 }
 
 // redeem makes the first admin key of a server.
 func redeem(ctx context.Context, url, code string) (adminKey string, err error) {
-	setup := petrelv1connect.NewSetupServiceClient(&http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}, url)
+	setup := petrelv1connect.NewSetupServiceClient(&http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{DisableKeepAlives: true}}, url)
 	r, err := setup.Redeem(ctx, connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
 	if err != nil {
 		return "", fmt.Errorf("redeem the setup code: %w", err)
@@ -72,7 +75,8 @@ func (o *operator) createGroup(ctx context.Context, title string, users []string
 		members[i] = &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER}
 	}
 	members[0].Role = petrelv1.Role_ROLE_OWNER
-	r, err := o.api.CreateGroup(ctx, connect.NewRequest(&petrelv1.AdminCreateGroupRequest{Title: title, Members: members}))
+	r, err := o.api.CreateGroup(ctx,
+		connect.NewRequest(&petrelv1.AdminCreateGroupRequest{Title: title, Members: members}))
 	if err != nil {
 		return "", fmt.Errorf("create a group: %w", err)
 	}
@@ -99,7 +103,8 @@ func (o *operator) compact(ctx context.Context) (uint64, error) {
 
 // history reads a page of a conversation, upwards from behind after.
 func (o *operator) history(ctx context.Context, conv string, after uint64) (*petrelv1.HistoryPage, error) {
-	r, err := o.api.GetHistory(ctx, connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: conv, After: after}}))
+	r, err := o.api.GetHistory(ctx,
+		connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: conv, After: after}}))
 	if err != nil {
 		return nil, fmt.Errorf("read history of %s: %w", conv, err)
 	}
@@ -119,9 +124,11 @@ func (p *Params) needs() []limit {
 	l := []limit{
 		{"connections", func(l *petrelv1.ServerLimits) *int64 { return &l.Connections }, connections},
 		{"connections_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.ConnectionsPerIp }, connections},
-		{"new_connections_per_ip_per_s", func(l *petrelv1.ServerLimits) *int64 { return &l.NewConnectionsPerIpPerS }, -1},
+		{"new_connections_per_ip_per_s", func(l *petrelv1.ServerLimits) *int64 { return &l.NewConnectionsPerIpPerS },
+			-1},
 		{"unauthenticated", func(l *petrelv1.ServerLimits) *int64 { return &l.Unauthenticated }, p.dialing()},
-		{"unauthenticated_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.UnauthenticatedPerIp }, p.dialing()},
+		{"unauthenticated_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.UnauthenticatedPerIp },
+			p.dialing()},
 	}
 	if p.senders() == 0 {
 		return l
@@ -134,7 +141,8 @@ func (p *Params) needs() []limit {
 		limit{"sends_per_s", func(l *petrelv1.ServerLimits) *int64 { return &l.SendsPerS }, -1},
 		limit{"send_burst", func(l *petrelv1.ServerLimits) *int64 { return &l.SendBurst }, -1},
 		limit{"window_sends", func(l *petrelv1.ServerLimits) *int64 { return &l.WindowSends }, window},
-		limit{"window_bytes", func(l *petrelv1.ServerLimits) *int64 { return &l.WindowBytes }, window * int64(p.Size+sendOverhead)},
+		limit{"window_bytes", func(l *petrelv1.ServerLimits) *int64 { return &l.WindowBytes },
+			window * int64(p.Size+sendOverhead)},
 	)
 }
 
@@ -158,7 +166,8 @@ type Raised struct {
 }
 
 // raise sets the limits that are too low on some node. restore sets them back.
-func (o *operator) raise(ctx context.Context, needs []limit) (raised []Raised, restore func(context.Context) error, err error) {
+func (o *operator) raise(ctx context.Context,
+	needs []limit) (raised []Raised, restore func(context.Context) error, err error) {
 	now, err := o.api.GetLimits(ctx, connect.NewRequest(&petrelv1.GetLimitsRequest{}))
 	if err != nil {
 		return nil, nil, fmt.Errorf("get limits: %w", err)
@@ -190,7 +199,8 @@ func (o *operator) raise(ctx context.Context, needs []limit) (raised []Raised, r
 		err = fmt.Errorf("set limits: %s did not answer", strings.Join(silent, ", "))
 	}
 	return raised, func(ctx context.Context) error {
-		_, err := set(ctx, before) // a node that the run has ended has its limits from the configuration when it is back
+		// a node that the run has ended has its limits from the configuration when it is back
+		_, err := set(ctx, before)
 		return err
 	}, err
 }

@@ -44,7 +44,8 @@ func (l *opLog) write(op checker.Op) { _ = l.w.Write(&op) } // the error stays, 
 
 // by is an op of a connection.
 func (l *opLog) by(kind checker.Kind, conn int, at int64) checker.Op {
-	return checker.Op{Kind: kind, At: at + 1, User: l.users[conn], Session: l.names[conn]} // 0 would mean that it is not known
+	// 0 would mean that it is not known
+	return checker.Op{Kind: kind, At: at + 1, User: l.users[conn], Session: l.names[conn]}
 }
 
 // logSend notes an attempt.

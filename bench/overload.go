@@ -11,11 +11,12 @@ import (
 // An overloaded run looks fast: what the server puts off costs it nothing. So the report
 // says so if one of these is passed.
 const (
-	lateAfter     = 10 * time.Millisecond // the generator notices a message that is due
-	lateShare     = 0.05                  // of all messages
-	backlogShare  = 0.05                  // of what was offered, and was not accepted in the window
-	backlogTime   = 0.1                   // s; what is under way at the end is no backlog
-	growthFactor  = 2                     // of the mean time to an ack, from the first quarter of the window to the last
+	lateAfter    = 10 * time.Millisecond // the generator notices a message that is due
+	lateShare    = 0.05                  // of all messages
+	backlogShare = 0.05                  // of what was offered, and was not accepted in the window
+	backlogTime  = 0.1                   // s; what is under way at the end is no backlog
+	// of the mean time to an ack, from the first quarter of the window to the last
+	growthFactor  = 2
 	growthAtLeast = 20 * time.Millisecond
 )
 
@@ -37,19 +38,25 @@ func (r *run) overloaded() (why []string) {
 	if rep.Kills != nil {
 		away = rep.Kills.SilentLongest / 1000
 	}
-	if planned := r.p.lasts(); r.p.counted() && planned > 0 && rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+away+1 {
+	if planned := r.p.lasts(); r.p.counted() && planned > 0 &&
+		rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+away+1 {
 		why = append(why, fmt.Sprintf("all was due within %.0f s and took %.0f s", planned, rep.Seconds))
 	}
-	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered), backlogTime*r.p.Rate)+away*r.p.Rate {
-		why = append(why, fmt.Sprintf("%s messages were due and %s were accepted, which is %.0f %%", count(float64(rep.Offered)), count(float64(rep.Accepted)),
+	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered),
+		backlogTime*r.p.Rate)+away*r.p.Rate {
+		why = append(why, fmt.Sprintf("%s messages were due and %s were accepted, which is %.0f %%",
+			count(float64(rep.Offered)), count(float64(rep.Accepted)),
 			100*float64(rep.Accepted)/float64(rep.Offered)))
 	}
 	begin, end := g.ackTime.begin.value(), g.ackTime.end.value()
 	if rep.Kills == nil && begin > 0 && end > growthFactor*begin && end-begin > growthAtLeast {
-		why = append(why, fmt.Sprintf("the mean time to an ack grew from %v in the first quarter of the run to %v in the last", begin.Round(time.Millisecond), end.Round(time.Millisecond)))
+		why = append(why, fmt.Sprintf(
+			"the mean time to an ack grew from %v in the first quarter of the run to %v in the last",
+			begin.Round(time.Millisecond), end.Round(time.Millisecond)))
 	}
 	if late := float64(g.end.late - g.begin.late); late > lateShare*float64(rep.Offered) {
-		why = append(why, fmt.Sprintf("the load generator was late with %.0f %% of the messages: it needs more CPU", 100*late/float64(rep.Offered)))
+		why = append(why, fmt.Sprintf("the load generator was late with %.0f %% of the messages: it needs more CPU",
+			100*late/float64(rep.Offered)))
 	}
 	return why
 }
@@ -61,5 +68,6 @@ func longestPause(p *Params) float64 {
 		return 0
 	}
 	low, high := p.IntervalMS[0]/1000, p.IntervalMS[1]/1000
-	return high + 5*(high-low)/math.Sqrt(12)*math.Sqrt(float64(p.quota())) // the first message, and five deviations of the others
+	// the first message, and five deviations of the others
+	return high + 5*(high-low)/math.Sqrt(12)*math.Sqrt(float64(p.quota()))
 }

@@ -25,7 +25,8 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	}
 	if r.p.traffic() != idle && !r.p.inTasks() {
 		r.say("measuring what this machine does without a chat server")
-		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, r.report.Disk.Fdatasync.P50, r.p.probe(floorProbe)); err != nil {
+		if r.report.Floor, err = measureFloor(ctx, &r.p, dir, r.report.Disk.Fdatasync.P50,
+			r.p.probe(floorProbe)); err != nil {
 			return err
 		}
 	}
@@ -119,8 +120,11 @@ func (p *Params) fits() error {
 		files += 2 * p.connections() // the two ends of each bridge
 	}
 	if each > 0 && files > each {
-		return fmt.Errorf("%d connections take %d open files and a process may have %d: raise the limit (ulimit -n %d), "+
-			"take a smaller --scale, or share the users among several runs with --url", p.connections(), files, each, files)
+		return fmt.Errorf(
+			"%d connections take %d open files and a process may have %d: raise the limit (ulimit -n %d), "+
+				"take a smaller --scale, or share the users among several runs with --url", p.connections(), files,
+			each,
+			files)
 	}
 	return nil
 }
@@ -147,7 +151,8 @@ func (r *run) configs() ([]string, error) {
 		if i == 0 {
 			first = port
 		}
-		confs[i] = shared + fmt.Sprintf("[cluster]\nnode = \"n%d\"\nlisten = \"127.0.0.1:%d\"\njoin = [\"127.0.0.1:%d\"]\nsecret = %q\n",
+		confs[i] = shared + fmt.Sprintf(
+			"[cluster]\nnode = \"n%d\"\nlisten = \"127.0.0.1:%d\"\njoin = [\"127.0.0.1:%d\"]\nsecret = %q\n",
 			i+1, port, first, hex.EncodeToString(secret[:]))
 	}
 	return confs, nil

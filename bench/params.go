@@ -12,37 +12,57 @@ import (
 
 // Params are what a run does. DefaultParams fills in those of a scenario.
 type Params struct {
-	Scenario string  `json:"scenario"`
-	Shape    string  `json:"shape"` // of a published test, which the scenario does in place of its own
-	Scale    float64 `json:"scale"` // share of the load of the scenario, or of the published test; what was asked for by a number of its own is not scaled
+	Scenario string `json:"scenario"`
+	Shape    string `json:"shape"` // of a published test, which the scenario does in place of its own
+	// share of the load of the scenario, or of the published test; what was asked for by a number of its own is not
+	// scaled
+	Scale float64 `json:"scale"`
 
-	Senders     int      `json:"senders"`           // users that send; in a group they are among the members
-	Receivers   int      `json:"receivers"`         // direct: sender i writes to receiver i modulo this; with rounds every sender writes to every one
-	Rounds      int      `json:"rounds"`            // messages of each sender to each receiver, group or next client; cluster: in each of two runs of which the second one counts; 0: as many as there is time for
-	Members     int      `json:"members"`           // group: all of them, online
-	Groups      int      `json:"groups"`            // group: each of the same members; senders write to them in turn
-	Connections int      `json:"connections"`       // connections, login, storm, and the scenarios whose clients all send
-	Peers       int      `json:"peers"`             // those: the next clients, to whom each one writes in turn
-	Messages    int      `json:"messages"`          // openim-load: in all; openim-reliability: of each sender
-	Times       int      `json:"times"`             // login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
-	Levels      int      `json:"levels"`            // connections: in how many equal steps they come
-	AtOnce      int      `json:"at_once"`           // login: how many come at a time; sync, read: how many receivers ask at a time
-	Kill        bool     `json:"kill"`              // storm: by a kill of the server, which is started again; else by the network
-	KillS       float64  `json:"kill_s"`            // direct: the server is killed every so many seconds while anybody sends, and started again; 0: never
-	Lists       int      `json:"lists"`             // connections, login, storm: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
-	Routine     *Routine `json:"routine,omitempty"` // mixed, soak: what each client does
-	Speed       float64  `json:"speed"`             // mixed, soak: so many times as fast as people
-	LateS       float64  `json:"late_s"`            // openim-reliability: each client logs in at a random moment of so many seconds
-	Runs        int      `json:"runs"`              // openim-reliability: one after the other, each with users of its own
-	Receipts    bool     `json:"receipts"`          // receivers tell once a second how far they have read, and senders are told
-	Size        int      `json:"size"`              // bytes of a text, at least MinSize
-	Window      int      `json:"window"`            // closed loop: unacked messages of each sender
-	Rate        float64  `json:"rate"`              // open loop: messages per second in all; 0: closed loop
+	Senders int `json:"senders"` // users that send; in a group they are among the members
+	// direct: sender i writes to receiver i modulo this; with rounds every sender writes to every one
+	Receivers int `json:"receivers"`
+	// messages of each sender to each receiver, group or next client; cluster: in each of two runs of which the
+	// second one counts; 0: as many as there is time for
+	Rounds  int `json:"rounds"`
+	Members int `json:"members"` // group: all of them, online
+	Groups  int `json:"groups"`  // group: each of the same members; senders write to them in turn
+	// connections, login, storm, and the scenarios whose clients all send
+	Connections int `json:"connections"`
+	Peers       int `json:"peers"`    // those: the next clients, to whom each one writes in turn
+	Messages    int `json:"messages"` // openim-load: in all; openim-reliability: of each sender
+	// login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
+	Times  int `json:"times"`
+	Levels int `json:"levels"` // connections: in how many equal steps they come
+	// login: how many come at a time; sync, read: how many receivers ask at a time
+	AtOnce int `json:"at_once"`
+	// storm: by a kill of the server, which is started again; else by the network
+	Kill bool `json:"kill"`
+	// direct: the server is killed every so many seconds while anybody sends, and started again; 0: never
+	KillS float64 `json:"kill_s"`
+	// connections, login, storm: conversations in the list of each user, whose connection is then a device that has
+	// logged in; 0: a bare token
+	Lists   int      `json:"lists"`
+	Routine *Routine `json:"routine,omitempty"` // mixed, soak: what each client does
+	Speed   float64  `json:"speed"`             // mixed, soak: so many times as fast as people
+	// openim-reliability: each client logs in at a random moment of so many seconds
+	LateS float64 `json:"late_s"`
+	// openim-reliability: one after the other, each with users of its own
+	Runs int `json:"runs"`
+	// receivers tell once a second how far they have read, and senders are told
+	Receipts bool    `json:"receipts"`
+	Size     int     `json:"size"`   // bytes of a text, at least MinSize
+	Window   int     `json:"window"` // closed loop: unacked messages of each sender
+	Rate     float64 `json:"rate"`   // open loop: messages per second in all; 0: closed loop
 
-	IntervalMS []float64 `json:"interval_ms,omitempty"` // open loop: each sender's own pause between two messages is random from the first to the second; openim-reliability has one
-	ConnectMS  float64   `json:"connect_every_ms"`      // milliseconds from one connection to the next; 0: as fast as they are accepted
+	// open loop: each sender's own pause between two messages is random from the first to the second;
+	// openim-reliability has one
+	IntervalMS []float64 `json:"interval_ms,omitempty"`
+	// milliseconds from one connection to the next; 0: as fast as they are accepted
+	ConnectMS float64 `json:"connect_every_ms"`
 
-	Seconds float64 `json:"seconds"` // measured; connections: idle time of each step before its memory is read; storm: calm before each one; limit: of each measurement
+	// measured; connections: idle time of each step before its memory is read; storm: calm before each one; limit: of
+	// each measurement
+	Seconds float64 `json:"seconds"`
 	WarmUp  float64 `json:"warm_up"` // seconds of load before
 
 	Codec     string `json:"codec"`     // proto or json
@@ -63,8 +83,9 @@ type Params struct {
 	AdminURL string `json:"-"`        // where operators reach a running server; empty: URL
 	AdminKey string `json:"-"`        // of a running server
 
-	OpLog      string   `json:"-"`          // file for what every connection saw, for the checker; empty: none
-	OpLogs     string   `json:"-"`          // openim-reliability: folder in which the op log of each run stays; empty: none stays
+	OpLog string `json:"-"` // file for what every connection saw, for the checker; empty: none
+	// openim-reliability: folder in which the op log of each run stays; empty: none stays
+	OpLogs     string   `json:"-"`
 	Dir        string   `json:"-"`          // where the temporary folder of an own server is made; empty: the system's
 	ServeArgs  []string `json:"serve_args"` // further arguments of an own server
 	Executable string   `json:"-"`          // of an own server; empty: this program
@@ -116,7 +137,8 @@ func (p *Params) Check() error {
 	case p.Nodes < 1 || p.Nodes > maxNodes:
 		return fmt.Errorf("nodes is %d; allowed: 1 to %d", p.Nodes, maxNodes)
 	case p.Scenario == OpenIMReliability && (p.Connections < p.Senders+2 || len(p.IntervalMS) != 1):
-		return fmt.Errorf("clients is %d; at least 2 more than the %d senders, with one interval", p.Connections, p.Senders)
+		return fmt.Errorf("clients is %d; at least 2 more than the %d senders, with one interval", p.Connections,
+			p.Senders)
 	case p.Scenario == Group && p.Senders > p.Members:
 		return fmt.Errorf("senders is %d; allowed: 1 to %d, the members", p.Senders, p.Members)
 	case p.traffic() == ring && p.Connections < 2*p.Peers+1:
@@ -132,17 +154,21 @@ func (p *Params) Check() error {
 	case p.Codec != "proto" && p.Codec != "json":
 		return fmt.Errorf("there is no codec %q; the codecs are proto and json", p.Codec)
 	case !slices.Contains([]string{"ws", "tcp", "wss", "tls"}, p.Transport):
-		return fmt.Errorf("there is no transport %q; the transports are ws and tcp, and with TLS wss and tls", p.Transport)
+		return fmt.Errorf("there is no transport %q; the transports are ws and tcp, and with TLS wss and tls",
+			p.Transport)
 	case p.traffic() == ring && (len(p.IntervalMS) != 2 || p.IntervalMS[0] <= 0 || p.IntervalMS[1] < p.IntervalMS[0]):
 		return fmt.Errorf("the interval is %v; it goes from a time above 0 ms to one no shorter", p.IntervalMS)
 	case p.KillS > 0 && p.Scenario != Direct && p.Scenario != OpenIMReliability:
 		return fmt.Errorf("the scenario %s has no kill-every", p.Scenario)
 	case (p.Kill || p.KillS > 0) && p.URL != "":
-		return fmt.Errorf("only a server that the run starts can be killed; leave --kill and --kill-every out with --url %s", p.URL)
+		return fmt.Errorf(
+			"only a server that the run starts can be killed; leave --kill and --kill-every out with --url %s", p.URL)
 	case p.KillS > 0 && p.Nodes > 1:
-		return errors.New("--kill-every needs one node: when a node of a cluster fails, its successor may push once more what it has pushed, and here that counts as a duplicate")
+		return errors.New(
+			"--kill-every needs one node: when a node of a cluster fails, its successor may push once more what it has pushed, and here that counts as a duplicate")
 	case p.URL != "" && (p.Nodes > 1 || p.Postgres != ""):
-		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s", p.URL)
+		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s",
+			p.URL)
 	case p.Postgres == "" && p.Nodes > 1:
 		return fmt.Errorf("%d nodes need --postgres: they share a database", p.Nodes)
 	case p.URL != "" && p.AdminKey == "":

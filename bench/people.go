@@ -52,7 +52,8 @@ func (g *generator) moveCursor(c *conn, v *convBook) {
 		return
 	}
 	g.cursorAt[st] = st.Next() - 1
-	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: v.id, Read: st.Next() - 1}}})
+	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: v.id,
+		Read: st.Next() - 1}}})
 }
 
 // capabilities are those that the connections of a run offer.
@@ -88,7 +89,8 @@ const groupSize = 1000
 func (o *operator) fillLists(ctx context.Context, name string, users []string, n int) error {
 	for i := range n {
 		for from := 0; from < len(users); from += groupSize {
-			if _, err := o.createGroup(ctx, fmt.Sprintf("%s-%d-%d", name, i, from), users[from:min(from+groupSize, len(users))]); err != nil {
+			if _, err := o.createGroup(ctx, fmt.Sprintf("%s-%d-%d", name, i, from),
+				users[from:min(from+groupSize, len(users))]); err != nil {
 				return err
 			}
 		}

@@ -84,7 +84,8 @@ func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 	for i := range p.events[:n] {
 		e := &p.events[i]
 		const end = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
-		out = append(out, ready{int(e.Fd), e.Events&(unix.EPOLLIN|end) != 0, e.Events&unix.EPOLLOUT != 0, e.Events&end != 0})
+		out = append(out, ready{int(e.Fd), e.Events&(unix.EPOLLIN|end) != 0, e.Events&unix.EPOLLOUT != 0,
+			e.Events&end != 0})
 	}
 	return out, nil
 }
@@ -99,7 +100,8 @@ func (p *poller) pause(d time.Duration) {
 // again: the other side has closed.
 func readSocket(fd int, b []byte) (n int, again bool, err error) {
 	for {
-		r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+		r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			0, 0, 0)
 		switch errno {
 		case 0:
 			return int(r), false, nil
@@ -118,7 +120,8 @@ func writeSocket(fd int, b []byte) (n int, err error) {
 		return 0, nil
 	}
 	for {
-		r, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		r, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			unix.MSG_NOSIGNAL, 0, 0)
 		switch errno {
 		case 0:
 			return int(r), nil

@@ -30,7 +30,8 @@ type postgres struct {
 // ownSettings are those of a PostgreSQL that the run starts, beside its
 // defaults: what it commits is on the disk.
 var ownSettings = map[string]string{
-	"fsync": "on", "synchronous_commit": "on", "shared_buffers": "'512MB'", "max_wal_size": "'4GB'", "max_connections": "300",
+	"fsync": "on", "synchronous_commit": "on", "shared_buffers": "'512MB'", "max_wal_size": "'4GB'",
+	"max_connections": "300",
 }
 
 // openPostgres makes a database at a URL, or in a server of the run's own, whose
@@ -76,8 +77,9 @@ func (p *postgres) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if c, err := pgx.Connect(ctx, p.admin); err == nil {
-		_, _ = c.Exec(ctx, "DROP DATABASE IF EXISTS "+p.name+" WITH (FORCE)") // what stays has a name that says what it is
-		_ = c.Close(ctx)                                                      // nothing is under way
+		// what stays has a name that says what it is
+		_, _ = c.Exec(ctx, "DROP DATABASE IF EXISTS "+p.name+" WITH (FORCE)")
+		_ = c.Close(ctx) // nothing is under way
 	}
 }
 
@@ -100,7 +102,9 @@ func (p *postgres) spread(ctx context.Context, nodes int) error {
 	limit := time.Now().Add(spreadLimit)
 	for since, before := time.Now(), int64(-1); ; {
 		owners, epochs := 0, int64(0)
-		err := c.QueryRow(ctx, "SELECT count(DISTINCT holder), coalesce(sum(epoch), 0) FROM petrel.part WHERE epoch > 0").Scan(&owners, &epochs)
+		err := c.QueryRow(ctx,
+			"SELECT count(DISTINCT holder), coalesce(sum(epoch), 0) FROM petrel.part WHERE epoch > 0").Scan(&owners,
+			&epochs)
 		if err != nil {
 			return fmt.Errorf("ask who owns the feeds: %w", err)
 		}

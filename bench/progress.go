@@ -27,8 +27,9 @@ func (g *generator) tell(now int64) {
 	s := g.second(now)
 	g.seconds = append(g.seconds, s)
 	p := Progress{
-		Phase: s.Phase, Elapsed: time.Duration(now - g.started), Offered: s.Offered, Accepted: s.Accepted, Delivered: s.Delivered,
-		P99: s.EndToEnd.P99, Unanswered: s.Unanswered, Open: s.Open,
+		Phase: s.Phase, Elapsed: time.Duration(now - g.started), Offered: s.Offered, Accepted: s.Accepted,
+		Delivered: s.Delivered,
+		P99:       s.EndToEnd.P99, Unanswered: s.Unanswered, Open: s.Open,
 	}
 	if len(g.audit.senders) == 0 {
 		p.Phase = "idle"

@@ -76,14 +76,16 @@ type Compared struct {
 	TheirsPerCore float64 `json:"theirs_per_core"`
 	TheirsPerCPU  float64 `json:"theirs_per_cpu_s"`
 	Ours          float64 `json:"ours"`
-	OursPerCore   float64 `json:"ours_per_core"` // the load generator has a part of the cores, if it is on the same machine
-	OursPerCPU    float64 `json:"ours_per_cpu_s"`
+	// the load generator has a part of the cores, if it is on the same machine
+	OursPerCore float64 `json:"ours_per_core"`
+	OursPerCPU  float64 `json:"ours_per_cpu_s"`
 }
 
 // beside puts r next to the tests of its scenario and shape.
 func (r *Report) beside() (all []Beside) {
 	for _, p := range AllPublished() {
-		if p.Scenario != r.Scenario || p.Shape != r.Params.Shape || r.Kills != nil { // nobody has published what kills do
+		// nobody has published what kills do
+		if p.Scenario != r.Scenario || p.Shape != r.Params.Shape || r.Kills != nil {
 			continue
 		}
 		b := Beside{Published: p, Compared: []Compared{}}

@@ -38,14 +38,16 @@ func (p *Params) quickParts() (parts []Params, err error) {
 		case Group:
 			one.Members = quickMembers
 		case OpenIMReliability:
-			one.Connections, one.Senders, one.Messages = quickClients, quickClients/2, max(40, int(quickMessages*p.Scale))
+			one.Connections, one.Senders, one.Messages = quickClients, quickClients/2,
+				max(40, int(quickMessages*p.Scale))
 			one.IntervalMS, one.LateS, one.KillS = []float64{20}, 1, 1.5
 		}
 		if scenario != OpenIMReliability {
 			one.Seconds, one.WarmUp = p.Seconds, min(1, p.Seconds)
 			one = one.Scaled(p.Scale)
 		}
-		one.Dir, one.ServeArgs, one.Executable, one.Command, one.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command, p.Progress
+		one.Dir, one.ServeArgs, one.Executable, one.Command, one.Progress = p.Dir, p.ServeArgs, p.Executable, p.Command,
+			p.Progress
 		if err := one.Check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", scenario, err)
 		}
@@ -109,19 +111,23 @@ func (s *Story) WriteText(w io.Writer) error {
 	e := pairs.Latency.EndToEnd
 	say("one to one", "%d people wrote to %d others, %s messages a second, each due at its time. Half arrived within %.2f ms, 99 %% within %.2f ms.",
 		pairs.Params.Senders, pairs.Params.Receivers, count(pairs.AcceptedPerS), e.P50, e.P99)
-	say("", "Each was on the disk before its sender got an answer. One second of the server's CPU does %s of them.", count(pairs.Server.AcceptedPerCPU))
+	say("", "Each was on the disk before its sender got an answer. One second of the server's CPU does %s of them.",
+		count(pairs.Server.AcceptedPerCPU))
 	say("a group", "%d of %d members wrote as fast as answers came: %s messages a second, and %s deliveries.",
 		group.Params.Senders, group.Params.Members, count(group.AcceptedPerS), count(group.DeliveredPerS))
 	say("", "One second of the server's CPU does %s deliveries.", count(group.Server.DeliveredPerCPU))
 	say("reconnect", "%d clients of the Go SDK logged in, %d of them wrote. The server was killed %d times with SIGKILL and started again.",
 		back.Params.Connections, back.Params.Senders, back.Kills)
-	say("", "%s messages were tried, %s acked, %d failed; %s of %s to a group of strangers were refused.", count(float64(back.Tried)),
-		count(float64(back.Judged.Acked)), back.Failed, count(float64(back.Refused+back.Unknowable)), count(float64(back.Strangers)))
+	say("", "%s messages were tried, %s acked, %d failed; %s of %s to a group of strangers were refused.",
+		count(float64(back.Tried)),
+		count(float64(back.Judged.Acked)), back.Failed, count(float64(back.Refused+back.Unknowable)),
+		count(float64(back.Strangers)))
 	var messages, deliveries, read uint64
 	for _, r := range s.Runs {
 		messages, deliveries, read = messages+r.Audit.Messages, deliveries+r.Audit.Deliveries, read+r.Audit.HistoryRead
 	}
-	say("the checker", "followed %s messages to %s screens, and read %s entries back from the histories.", count(float64(messages+back.Judged.Acked)),
+	say("the checker", "followed %s messages to %s screens, and read %s entries back from the histories.",
+		count(float64(messages+back.Judged.Acked)),
 		count(float64(deliveries+back.Judged.Deliveries)), count(float64(read+back.Judged.Entries)))
 	if err := s.Clean(); err != nil {
 		for line := range strings.Lines(err.Error()) {

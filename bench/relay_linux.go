@@ -19,7 +19,8 @@ func newRelayServer(s shape) (*relayServer, error) {
 	r := &relayServer{shape: s, conns: make([]gnet.Conn, s.connections())}
 	var err error
 	// As internal/gateway makes its loops.
-	if r.client, err = gnet.NewClient(r, gnet.WithNumEventLoop(1), gnet.WithReadBufferCap(readBytes), gnet.WithTCPNoDelay(gnet.TCPDelay), gnet.WithLogger(noLog{})); err != nil {
+	if r.client, err = gnet.NewClient(r, gnet.WithNumEventLoop(1), gnet.WithReadBufferCap(readBytes),
+		gnet.WithTCPNoDelay(gnet.TCPDelay), gnet.WithLogger(noLog{})); err != nil {
 		return nil, err
 	}
 	return r, r.client.Start()

@@ -28,13 +28,14 @@ type ReliabilityReport struct {
 	Machine  Machine   `json:"machine"`
 	Seconds  float64   `json:"seconds"` // of all runs, without the judgement
 
-	Kills      uint64         `json:"kills"`      // of the server, with SIGKILL
-	Tried      uint64         `json:"tried"`      // sends of members
-	Failed     uint64         `json:"failed"`     // of those, that ended without an ack
-	Strangers  uint64         `json:"strangers"`  // sends to a group by users who are no members
-	Refused    uint64         `json:"refused"`    // of those
-	Unknowable uint64         `json:"unknowable"` // of those, that were refused after an attempt without an answer, so that the client cannot know (P-4.8)
-	Judged     checker.Report `json:"judged"`     // by the checker, of all runs together
+	Kills     uint64 `json:"kills"`     // of the server, with SIGKILL
+	Tried     uint64 `json:"tried"`     // sends of members
+	Failed    uint64 `json:"failed"`    // of those, that ended without an ack
+	Strangers uint64 `json:"strangers"` // sends to a group by users who are no members
+	Refused   uint64 `json:"refused"`   // of those
+	// of those, that were refused after an attempt without an answer, so that the client cannot know (P-4.8)
+	Unknowable uint64         `json:"unknowable"`
+	Judged     checker.Report `json:"judged"` // by the checker, of all runs together
 }
 
 const (
@@ -69,7 +70,8 @@ func RunReliability(ctx context.Context, p Params) (*ReliabilityReport, error) {
 	if err := server.raise(ctx); err != nil {
 		return nil, err
 	}
-	report := &ReliabilityReport{Scenario: OpenIMReliability, At: time.Now().UTC().Truncate(time.Second), Command: p.Command, Params: p, Machine: describeMachine(true)}
+	report := &ReliabilityReport{Scenario: OpenIMReliability, At: time.Now().UTC().Truncate(time.Second),
+		Command: p.Command, Params: p, Machine: describeMachine(true)}
 	for n := range p.Runs {
 		server.say("run %d of %d", n+1, p.Runs)
 		if err := report.once(ctx, server, cmp.Or(p.OpLogs, dir), n); err != nil {
@@ -81,7 +83,8 @@ func RunReliability(ctx context.Context, p Params) (*ReliabilityReport, error) {
 
 // once adds a run.
 func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, n int) error {
-	x := &reliability{run: server, p: r.Params, n: n, seen: map[string]map[string]uint64{}, direct: map[string][2]int{}, heads: map[string]uint64{}}
+	x := &reliability{run: server, p: r.Params, n: n, seen: map[string]map[string]uint64{}, direct: map[string][2]int{},
+		heads: map[string]uint64{}}
 	file, err := os.Create(filepath.Join(logs, fmt.Sprintf("%s-%d.ops", OpenIMReliability, n+1)))
 	if err != nil {
 		return fmt.Errorf("make the op log: %w", err)
@@ -107,7 +110,8 @@ func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, 
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	found, err := checker.Check([]checker.Log{{Name: file.Name(), Reader: file}}, checker.Options{Dir: filepath.Dir(file.Name())})
+	found, err := checker.Check([]checker.Log{{Name: file.Name(), Reader: file}},
+		checker.Options{Dir: filepath.Dir(file.Name())})
 	if err != nil {
 		return err
 	}
@@ -134,9 +138,11 @@ func (r *ReliabilityReport) Clean() error {
 		errs = append(errs, fmt.Errorf("%d of %d messages have no ack", r.Failed, r.Tried))
 	}
 	if n := r.Refused + r.Unknowable; n < r.Strangers {
-		errs = append(errs, fmt.Errorf("%d of %d messages to a group of others were not refused", r.Strangers-n, r.Strangers))
+		errs = append(errs, fmt.Errorf("%d of %d messages to a group of others were not refused", r.Strangers-n,
+			r.Strangers))
 	}
-	if j := r.Judged; j.Acked+r.Failed != r.Tried || j.Due < 2*j.Acked || j.WithHistory != j.Conversations || j.WithMembers != j.Conversations {
+	if j := r.Judged; j.Acked+r.Failed != r.Tried || j.Due < 2*j.Acked || j.WithHistory != j.Conversations ||
+		j.WithMembers != j.Conversations {
 		errs = append(errs, fmt.Errorf("the op logs are not those of the runs: %+v", j.Sums))
 	}
 	return errors.Join(errs...)
@@ -149,12 +155,15 @@ func (r *ReliabilityReport) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	p, j := r.Params, r.Judged
-	line("clients", "%d, who log in at random moments of %g s; %d of them write to the others, %d times, in %.1f s", p.Connections, p.LateS, p.Senders, p.Runs, r.Seconds)
+	line("clients", "%d, who log in at random moments of %g s; %d of them write to the others, %d times, in %.1f s",
+		p.Connections, p.LateS, p.Senders, p.Runs, r.Seconds)
 	if p.KillS > 0 {
 		line("server", "killed %d times, with SIGKILL", r.Kills)
 	}
-	line("tried", "%s   acked %s   failed %d   (OpenIM publishes: 100,000, 99,997, 3)", count(float64(r.Tried)), count(float64(j.Acked)), r.Failed)
-	line("refused", "%s of %s messages to a group of others; of %d the refusal answers a repeat", count(float64(r.Refused+r.Unknowable)), count(float64(r.Strangers)), r.Unknowable)
+	line("tried", "%s   acked %s   failed %d   (OpenIM publishes: 100,000, 99,997, 3)", count(float64(r.Tried)),
+		count(float64(j.Acked)), r.Failed)
+	line("refused", "%s of %s messages to a group of others; of %d the refusal answers a repeat",
+		count(float64(r.Refused+r.Unknowable)), count(float64(r.Strangers)), r.Unknowable)
 	line("shown", "%s entries as new; %s had to be", count(float64(j.Deliveries)), count(float64(j.Due)))
 	line("history", "%s entries of %s conversations", count(float64(j.Entries)), count(float64(j.WithHistory)))
 	for _, c := range checker.Classes() {

@@ -112,7 +112,8 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 }
 
 func (g *generator) askHistory(c *conn, conv string, after uint64) {
-	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: conv, After: after}}})
+	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: conv,
+		After: after}}})
 }
 
 // historyPage takes what was missed; it counts as delivered.

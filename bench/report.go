@@ -34,9 +34,11 @@ type Report struct {
 	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or something else
 	Kills     *Kills   `json:"kills,omitempty"`     // of a run whose server is killed again and again
 	Drift     *Drift   `json:"drift,omitempty"`     // soak
-	Floor     *Floor   `json:"floor,omitempty"`     // what the machine does without a chat server; of runs with senders and a server of their own
+	// what the machine does without a chat server; of runs with senders and a server of their own
+	Floor *Floor `json:"floor,omitempty"`
 
-	Overloaded []string `json:"overloaded"` // why the figures are those of a server, or a generator, that had too much to do; empty: it had not
+	// why the figures are those of a server, or a generator, that had too much to do; empty: it had not
+	Overloaded []string `json:"overloaded"`
 
 	CursorMoves uint64 `json:"cursor_moves"` // of the whole run, durable
 
@@ -82,21 +84,25 @@ type Latency struct {
 
 // Server is what the run cost the server.
 type Server struct {
-	CPU                 float64 `json:"cpu_s"`     // in the measured window
-	User                float64 `json:"user_s"`    // of it, outside the kernel; 0 for a server that the run did not start
-	RSSBytes            uint64  `json:"rss_bytes"` // at its end
-	AcceptedPerCPU      float64 `json:"accepted_per_cpu_s"`
-	DeliveredPerCPU     float64 `json:"delivered_per_cpu_s"`
-	BytesPerConnection  float64 `json:"bytes_per_connection"`
-	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"` // of the whole run: tables after compaction. The log is of bounded size and does not count. 0 for a server that the run did not start
+	CPU float64 `json:"cpu_s"` // in the measured window
+	// of it, outside the kernel; 0 for a server that the run did not start
+	User               float64 `json:"user_s"`
+	RSSBytes           uint64  `json:"rss_bytes"` // at its end
+	AcceptedPerCPU     float64 `json:"accepted_per_cpu_s"`
+	DeliveredPerCPU    float64 `json:"delivered_per_cpu_s"`
+	BytesPerConnection float64 `json:"bytes_per_connection"`
+	// of the whole run: tables after compaction. The log is of bounded size and does not count. 0 for a server that
+	// the run did not start
+	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"`
 	MessagesPerCommit   float64 `json:"messages_per_commit"`
 }
 
 // Node is one server's share.
 type Node struct {
-	CPU      float64 `json:"cpu_s"`
-	Accepted uint64  `json:"accepted"` // by the owners on it, of whichever node's connections, those of its own work included
-	Commits  uint64  `json:"commits"`
+	CPU float64 `json:"cpu_s"`
+	// by the owners on it, of whichever node's connections, those of its own work included
+	Accepted uint64 `json:"accepted"`
+	Commits  uint64 `json:"commits"`
 }
 
 // Postgres is the database of a run, and what the run cost it.
@@ -104,7 +110,8 @@ type Postgres struct {
 	Version string   `json:"version"`
 	CPU     float64  `json:"cpu_s"`     // of all its processes, in the measured window; 0: it runs on another machine
 	Commit  SyncTime `json:"commit_ms"` // of one statement like that of one message, on one connection, before the run
-	Moves   int64    `json:"moves"`     // feeds that changed hands in the whole run; behind that, the new owner pushes once more what the old one did
+	// feeds that changed hands in the whole run; behind that, the new owner pushes once more what the old one did
+	Moves int64 `json:"moves"`
 }
 
 // Total is the servers and their database together. 0 without one on this
@@ -176,7 +183,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		line("scale", "%s %% of the full size", number(100*s))
 	}
 	if r.Scenario == Connections {
-		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Params.Seconds, r.Server.BytesPerConnection)
+		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each",
+			count(float64(r.Params.Connections)), r.Params.Seconds, r.Server.BytesPerConnection)
 	}
 	writeTasks(&b, r.Tasks)
 	if r.Accepted > 0 || r.Offered > 0 {
@@ -184,7 +192,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		line("accepted", "%s/s durable   %s per server CPU-second   rejected %d   unknown %d",
 			count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), r.Rejected, r.Unknown)
 		if !r.Params.offline() {
-			line("delivered", "%s/s   %s per server CPU-second", count(r.DeliveredPerS), count(r.Server.DeliveredPerCPU))
+			line("delivered", "%s/s   %s per server CPU-second", count(r.DeliveredPerS),
+				count(r.Server.DeliveredPerCPU))
 		}
 		for _, l := range []struct {
 			name string
@@ -209,8 +218,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		format string
 		v      float64
 	}{
-		{", %.2f of it outside the kernel", r.Server.User}, {"   memory %.0f MB", float64(r.Server.RSSBytes) / (1 << 20)},
-		{"   %.1f messages per commit", r.Server.MessagesPerCommit}, {"   %.0f bytes on disk per message", r.Server.DiskBytesPerMessage},
+		{", %.2f of it outside the kernel", r.Server.User}, {"   memory %.0f MB",
+			float64(r.Server.RSSBytes) / (1 << 20)},
+		{"   %.1f messages per commit", r.Server.MessagesPerCommit},
+		{"   %.0f bytes on disk per message", r.Server.DiskBytesPerMessage},
 	} {
 		if part.v != 0 { // was measured
 			server += fmt.Sprintf(part.format, part.v)
@@ -218,14 +229,17 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	line("server", "%s", server)
 	if pg := r.Postgres; pg != nil {
-		line("postgres", "version %s   cpu %.2f s   one commit p50 %.2f   p99 %.2f ms", pg.Version, pg.CPU, pg.Commit.P50, pg.Commit.P99)
+		line("postgres", "version %s   cpu %.2f s   one commit p50 %.2f   p99 %.2f ms", pg.Version, pg.CPU,
+			pg.Commit.P50, pg.Commit.P99)
 	}
 	if t := r.Total; t.CPU > 0 {
-		line("together", "cpu %.2f s   %s accepted, %s delivered per CPU-second", t.CPU, count(t.AcceptedPerCPU), count(t.DeliveredPerCPU))
+		line("together", "cpu %.2f s   %s accepted, %s delivered per CPU-second", t.CPU, count(t.AcceptedPerCPU),
+			count(t.DeliveredPerCPU))
 	}
 	if len(r.Nodes) > 1 {
 		for i, n := range r.Nodes {
-			line(fmt.Sprintf("node %d", i+1), "cpu %.2f s   %s stored in %s commits", n.CPU, count(float64(n.Accepted)), count(float64(n.Commits)))
+			line(fmt.Sprintf("node %d", i+1), "cpu %.2f s   %s stored in %s commits", n.CPU, count(float64(n.Accepted)),
+				count(float64(n.Commits)))
 		}
 	}
 	if d := r.Drift; d != nil {
@@ -250,10 +264,12 @@ func (r *Report) WriteText(w io.Writer) error {
 	if pg := r.Postgres; pg != nil && pg.Moves > 0 {
 		line("owners", "%d feeds changed hands during the run", pg.Moves)
 	}
-	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings, count(float64(r.Audit.Messages)),
+	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings,
+		count(float64(r.Audit.Messages)),
 		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)
 	if n := r.Audit.Messages; n >= 3 && r.Audit.Findings.Clean() {
-		line("", "0 of %s acked messages are lost: at most %.2g %% are, at 95 %%", count(float64(n)), 100*checker.AtMost(n))
+		line("", "0 of %s acked messages are lost: at most %.2g %% are, at 95 %%", count(float64(n)),
+			100*checker.AtMost(n))
 	}
 	for _, c := range r.Checks {
 		verdict := "met"

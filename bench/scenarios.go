@@ -60,7 +60,8 @@ const (
 	helpRound = "messages of each sender to each receiver"
 )
 
-var mixedOptions = append([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds", "receipts", "size"},
+var mixedOptions = append([]string{"clients=users, all online but for moments", "speed", "warm-up", "seconds",
+	"receipts", "size"},
 	RoutineOptions...)
 
 // Scenarios are all of them.
@@ -73,9 +74,13 @@ var scenarios = []Scenario{
 			"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30",
 		options: []string{"senders", "receivers", "kill-every", "size", "window", "connect-every", "receipts", "rate",
 			"warm-up", "seconds", "oplog",
-			"rounds=" + helpRound + ", after which the run ends; every sender writes to every receiver (0: each to one, for --seconds)"},
+			"rounds=" + helpRound +
+				", after which the run ends; every sender writes to every receiver (0: each to one, for --seconds)"},
 		params: func(p *Params) { p.Senders, p.Receivers = 200, 200 },
-		shapes: map[string]func(*Params){"wildfire": func(p *Params) { p.Senders, p.Receivers, p.Rounds, p.Size = 200, 1000, 50, 36 }},
+		shapes: map[string]func(*Params){"wildfire": func(p *Params) {
+			p.Senders, p.Receivers, p.Rounds, p.Size = 200,
+				1000, 50, 36
+		}},
 	},
 	{
 		Name: DirectSend, Short: "Senders write to receivers who are offline, and who read everything later",
@@ -93,9 +98,18 @@ var scenarios = []Scenario{
 			"rounds=messages of each sender to each group, after which the run ends (0: for --seconds)"},
 		params: func(p *Params) { p.Senders, p.Members = 4, 1000 },
 		shapes: map[string]func(*Params){
-			"wildfire-100":  func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 50, 100, 100, 20, 36 },
-			"wildfire-200":  func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 200, 100, 10, 36 },
-			"wildfire-1000": func(p *Params) { p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 1000, 100, 2, 36 },
+			"wildfire-100": func(p *Params) {
+				p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 50, 100, 100, 20,
+					36
+			},
+			"wildfire-200": func(p *Params) {
+				p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 200, 100, 10,
+					36
+			},
+			"wildfire-1000": func(p *Params) {
+				p.Senders, p.Members, p.Groups, p.Rounds, p.Size = 100, 1000, 100, 2,
+					36
+			},
 		},
 		traffic: groups,
 	},
@@ -277,7 +291,8 @@ func Shapes(scenario string) []string {
 
 // DefaultParams are the parameters of a scenario as its figures are taken.
 func DefaultParams(scenario string) Params {
-	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16, Codec: "proto", Transport: "ws", Seed: 1}
+	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16,
+		Codec: "proto", Transport: "ws", Seed: 1}
 	if change := p.scenario().params; change != nil {
 		change(&p)
 	}
@@ -293,7 +308,8 @@ func ShapeParams(scenario, shape string) (Params, error) {
 	}
 	change := p.scenario().shapes[shape]
 	if change == nil {
-		return p, fmt.Errorf("there is no shape %q of %s; the shapes are %s", shape, scenario, strings.Join(Shapes(scenario), ", "))
+		return p, fmt.Errorf("there is no shape %q of %s; the shapes are %s", shape, scenario,
+			strings.Join(Shapes(scenario), ", "))
 	}
 	p.Shape, p.WarmUp = shape, 0
 	change(&p)

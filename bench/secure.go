@@ -31,8 +31,10 @@ func certify(dir string) (conf string, roots []byte, err error) {
 	}
 	now := time.Now()
 	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "petrel bench"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "petrel bench"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
 	if err != nil {
@@ -47,7 +49,8 @@ func certify(dir string) (conf string, roots []byte, err error) {
 	if err := os.WriteFile(certFile, roots, 0o600); err != nil {
 		return "", nil, err
 	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600); err != nil {
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		0o600); err != nil {
 		return "", nil, err
 	}
 	return fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n", certFile, keyFile), roots, nil

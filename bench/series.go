@@ -25,7 +25,8 @@ type Second struct {
 	Open       int         `json:"connections"` // at its end
 	Ack        Percentiles `json:"ack_ms"`      // of the sends that were answered in it
 	EndToEnd   Percentiles `json:"end_to_end_ms"`
-	Rungs      []int64     `json:"rungs"` // end to end: messages by latency, see Report.Ladder; above 20,000 a second, every 16th
+	// end to end: messages by latency, see Report.Ladder; above 20,000 a second, every 16th
+	Rungs []int64 `json:"rungs"`
 
 	Servers Usage `json:"servers"`
 }
@@ -36,10 +37,11 @@ type Usage struct {
 	PostgresCPU  float64 `json:"postgres_cpu"`  // cores
 	GeneratorCPU float64 `json:"generator_cpu"` // cores
 	RSSBytes     uint64  `json:"rss_bytes"`
-	DiskBytes    uint64  `json:"disk_bytes"`    // of the store
-	Pauses       float64 `json:"pauses_ms"`     // time for which the garbage collector stopped a server
-	CommitP50    float64 `json:"commit_p50_ms"` // one commit, which ends with a sync of the disk or the database's answer
-	CommitP99    float64 `json:"commit_p99_ms"`
+	DiskBytes    uint64  `json:"disk_bytes"` // of the store
+	Pauses       float64 `json:"pauses_ms"`  // time for which the garbage collector stopped a server
+	// one commit, which ends with a sync of the disk or the database's answer
+	CommitP50 float64 `json:"commit_p50_ms"`
+	CommitP99 float64 `json:"commit_p99_ms"`
 }
 
 // stands is the name of the phase.
@@ -128,7 +130,8 @@ func (r *run) series() []Second {
 func (w *watch) read() reading {
 	var m mark
 	w.r.takeCPU(&m)
-	n := reading{at: time.Now(), own: m.ownCPU.all(), postgres: m.pgCPU, memory: w.r.serverMemory(), commits: map[float64]float64{}}
+	n := reading{at: time.Now(), own: m.ownCPU.all(), postgres: m.pgCPU, memory: w.r.serverMemory(),
+		commits: map[float64]float64{}}
 	for _, c := range m.serverCPU {
 		n.server += c.all()
 	}
@@ -177,8 +180,9 @@ func (n reading) since(before reading) Usage {
 		commits[bound] = count - before.commits[bound]
 	}
 	return Usage{
-		CPU: round((n.server-before.server)/d, 1000), PostgresCPU: round((n.postgres-before.postgres)/d, 1000), GeneratorCPU: round((n.own-before.own)/d, 1000),
-		RSSBytes: n.memory, DiskBytes: n.disk, Pauses: round(1e3*(n.pauses-before.pauses), 1000),
+		CPU: round((n.server-before.server)/d, 1000), PostgresCPU: round((n.postgres-before.postgres)/d, 1000),
+		GeneratorCPU: round((n.own-before.own)/d, 1000),
+		RSSBytes:     n.memory, DiskBytes: n.disk, Pauses: round(1e3*(n.pauses-before.pauses), 1000),
 		CommitP50: round(1e3*quantile(commits, 0.5), 1000), CommitP99: round(1e3*quantile(commits, 0.99), 1000),
 	}
 }

@@ -58,8 +58,10 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 		return nil, fmt.Errorf("prepare a server: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &child{executable: executable, conf: conf, dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
-	words := []string{"serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}
+	c := &child{executable: executable, conf: conf, dir: filepath.Join(dir, "data"), cancel: cancel,
+		ended: make(chan struct{})}
+	words := []string{"serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp",
+		"127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}
 	cmd := exec.CommandContext(ctx, executable, append(words, args...)...)
 	cmd.Dir = dir
 	for _, kv := range os.Environ() {
@@ -145,13 +147,15 @@ func (r *run) killNode(ctx context.Context, i int) error {
 	c.before = cpuTime{c.before.user + used.user, c.before.system + used.system}
 	r.mu.Unlock()
 	r.hangUp()
-	args := append(slices.Clone(r.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin", c.Admin)
+	args := append(slices.Clone(r.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin",
+		c.Admin)
 	for _, l := range r.report.Raised { // or it would put off those who are back before they are raised
 		if l.Limit != "window_bytes" { // may be more than a server starts with
 			args = append(args, fmt.Sprintf("--limits-%s=%d", strings.ReplaceAll(l.Limit, "_", "-"), l.To))
 		}
 	}
-	again, err := startChild(context.WithoutCancel(ctx), c.executable, filepath.Dir(c.dir), c.conf, args) // stop ends it, not the end of the load
+	// stop ends it, not the end of the load
+	again, err := startChild(context.WithoutCancel(ctx), c.executable, filepath.Dir(c.dir), c.conf, args)
 	if err != nil {
 		return err
 	}

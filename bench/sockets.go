@@ -10,8 +10,9 @@ import (
 // sockets are how a run reaches its servers, and how its generator reads and writes. A run has
 // those of the system; tests have some in memory, where time is fake.
 type sockets struct {
-	dial  func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error)
-	take  func(nc net.Conn) (fd int, err error) // the generator's own socket of a connection, which is closed afterwards
+	dial func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error)
+	// the generator's own socket of a connection, which is closed afterwards
+	take  func(nc net.Conn) (fd int, err error)
 	read  func(fd int, b []byte) (n int, again bool, err error)
 	write func(fd int, b []byte) (n int, err error)
 	close func(fd int)

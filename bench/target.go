@@ -46,7 +46,8 @@ var figures = []Figure{
 	{"ack_p999", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.P999 }},
 	{"ack_mean", milliseconds, false, func(r *Report) float64 { return r.Latency.Ack.Mean }},
 	{"fdatasync_p99", milliseconds, false, func(r *Report) float64 { return r.Disk.Fdatasync.P99 }},
-	finding(checker.Lost), finding(checker.Duplicate), finding(checker.Ghost), finding(checker.Refused), finding(checker.Reordered),
+	finding(checker.Lost), finding(checker.Duplicate), finding(checker.Ghost), finding(checker.Refused),
+	finding(checker.Reordered),
 	finding(checker.Altered), finding(checker.Gap), finding(checker.Leaked),
 	{"rejected", "", false, func(r *Report) float64 { return float64(r.Rejected) }},
 	{"unknown", "", false, func(r *Report) float64 { return float64(r.Unknown) }},
@@ -174,7 +175,8 @@ func (ts Targets) check(r *Report) (errs []error) {
 		if t.key.Unit == milliseconds {
 			unit = " ms"
 		}
-		errs = append(errs, fmt.Errorf("target %s is missed: it is %s%s", t.text, strconv.FormatFloat(v, 'f', -1, 64), unit))
+		errs = append(errs, fmt.Errorf("target %s is missed: it is %s%s", t.text, strconv.FormatFloat(v, 'f', -1, 64),
+			unit))
 	}
 	return errs
 }

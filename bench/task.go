@@ -10,8 +10,9 @@ import (
 // Task is one line of what a scenario does one after the other, or of what its clients do
 // beside sending. What is not known is 0.
 type Task struct {
-	Name    string  `json:"name"`          // what was done: one of the names below
-	Size    int     `json:"size"`          // connections: how many are open; storm, login: which time, from 1; limit: receivers, or entries for a sync
+	Name string `json:"name"` // what was done: one of the names below
+	// connections: how many are open; storm, login: which time, from 1; limit: receivers, or entries for a sync
+	Size    int     `json:"size"`
 	Window  int     `json:"window"`        // limit: frames of each sender on their way
 	Count   uint64  `json:"count"`         // how often it was done
 	Seconds float64 `json:"seconds"`       // in which that was
@@ -22,12 +23,13 @@ type Task struct {
 
 	Latency Percentiles `json:"latency_ms"` // of each
 
-	UserBytes   float64 `json:"user_bytes"`   // connections: memory of the servers for each, outside the kernel
-	KernelBytes float64 `json:"kernel_bytes"` // connections: memory of the kernel for each; both ends if the clients are on the same machine
-	Pauses      float64 `json:"pauses_ms"`    // for which garbage collection stopped the servers
-	IdleCPU     float64 `json:"idle_cpu"`     // connections: cores of the servers in use while nobody asks for anything
-	Beats       uint64  `json:"heartbeats"`   // connections: pings of the servers in that time
-	Answer      float64 `json:"answer_ms"`    // connections: median time to the answer of a ping, while all are open
+	UserBytes float64 `json:"user_bytes"` // connections: memory of the servers for each, outside the kernel
+	// connections: memory of the kernel for each; both ends if the clients are on the same machine
+	KernelBytes float64 `json:"kernel_bytes"`
+	Pauses      float64 `json:"pauses_ms"`  // for which garbage collection stopped the servers
+	IdleCPU     float64 `json:"idle_cpu"`   // connections: cores of the servers in use while nobody asks for anything
+	Beats       uint64  `json:"heartbeats"` // connections: pings of the servers in that time
+	Answer      float64 `json:"answer_ms"`  // connections: median time to the answer of a ping, while all are open
 	AnswerP99   float64 `json:"answer_p99_ms"`
 }
 

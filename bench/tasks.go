@@ -145,7 +145,8 @@ func (r *run) syncs(ctx context.Context) error {
 		{taskSyncNone, func(c *conn) []byte { old[c.index] = c.token; return c.token }},
 		{taskSyncSome, func(c *conn) []byte { return old[c.index] }},
 	} {
-		if kind.name == taskSyncSome { // each sender writes to a tenth of the receivers, so that a tenth of each list is new
+		// each sender writes to a tenth of the receivers, so that a tenth of each list is new
+		if kind.name == taskSyncSome {
 			g.quota.Add(uint64(max(1, r.p.Receivers/10)))
 			if _, err := until(ctx, r, g.spent); err != nil {
 				return err
@@ -230,10 +231,12 @@ func (s *storm) once(ctx context.Context, n int) (Task, error) {
 		} else {
 			s.gen.dropAll.Store(true)
 		}
-		within, cancel := context.WithTimeoutCause(ctx, returnLimit, fmt.Errorf("not all connections were back after %s", returnLimit))
+		within, cancel := context.WithTimeoutCause(ctx, returnLimit,
+			fmt.Errorf("not all connections were back after %s", returnLimit))
 		defer cancel()
 		if _, err := until(within, s.run, s.all); err != nil {
-			return 0, nil, fmt.Errorf("storm %d: %d of %d connections are back: %w", n, s.back.Load(), len(s.users), err)
+			return 0, nil, fmt.Errorf("storm %d: %d of %d connections are back: %w", n, s.back.Load(), len(s.users),
+				err)
 		}
 		s.gen.storming.Store(false)
 		s.mu.Lock()
@@ -263,7 +266,8 @@ func (s *storm) serve(ctx context.Context, wg *sync.WaitGroup) {
 func (s *storm) comeBack(ctx context.Context, g goner) {
 	way := s.dialer()
 	for patience := firstPatience; ; patience = min(2*patience, lastPatience) {
-		c, err := way.dial(ctx, s.addrs[s.p.node(g.index)], s.tokens[g.index], fmt.Sprintf("bench-%d", g.index), g.token)
+		c, err := way.dial(ctx, s.addrs[s.p.node(g.index)], s.tokens[g.index], fmt.Sprintf("bench-%d", g.index),
+			g.token)
 		if err == nil {
 			select {
 			case s.gen.back <- comer{g.index, c}:

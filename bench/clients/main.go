@@ -54,7 +54,8 @@ func run() error {
 		return err
 	}
 	n := len(users) * messages
-	fmt.Printf("Go SDK, %s: %d messages in %.1f s; %d µs of the clients' CPU for each, sent and shown; %d out of order\n",
+	fmt.Printf(
+		"Go SDK, %s: %d messages in %.1f s; %d µs of the clients' CPU for each, sent and shown; %d out of order\n",
 		runtime.Version(), n, time.Since(began).Seconds(), (cpu()-before).Microseconds()/int64(n), wrong.Load())
 	if wrong.Load() > 0 {
 		return fmt.Errorf("%d messages came out of order", wrong.Load())

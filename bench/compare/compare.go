@@ -23,11 +23,12 @@ const enough = 4
 
 // Comparison is two sets of runs of one scenario, figure by figure.
 type Comparison struct {
-	Scenario   string       `json:"scenario"`
-	Old        []Run        `json:"old"`
-	New        []Run        `json:"new"`
-	Figures    []Figure     `json:"figures"`
-	Conditions []Difference `json:"conditions"` // in which the sets differ; each of them may be the reason of all the others
+	Scenario string   `json:"scenario"`
+	Old      []Run    `json:"old"`
+	New      []Run    `json:"new"`
+	Figures  []Figure `json:"figures"`
+	// in which the sets differ; each of them may be the reason of all the others
+	Conditions []Difference `json:"conditions"`
 }
 
 // Figure is one figure in both sets.
@@ -184,7 +185,8 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		if f.Old.High == 0 && f.New.High == 0 {
 			continue // it counts what should not happen, and did not
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%+.1f %%\t%.3f\t%s\t\n", f.Name, number(f.Old.Median), spread(f.Old), number(f.New.Median), spread(f.New), f.Percent, f.P, f.Verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%+.1f %%\t%.3f\t%s\t\n", f.Name, number(f.Old.Median), spread(f.Old),
+			number(f.New.Median), spread(f.New), f.Percent, f.P, f.Verdict)
 	}
 	if err := t.Flush(); err != nil {
 		return err

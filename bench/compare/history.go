@@ -43,7 +43,8 @@ func NewHistory(runs []Run) *History {
 }
 
 // columns are the figures of a line.
-var columns = []string{"accepted_per_s", "accepted_per_cpu_s", "delivered_per_cpu_s", "p50", "p99", "bytes_per_connection", "disk_bytes_per_message"}
+var columns = []string{"accepted_per_s", "accepted_per_cpu_s", "delivered_per_cpu_s", "p50", "p99",
+	"bytes_per_connection", "disk_bytes_per_message"}
 
 // WriteText writes the history for people: a table for each series, in which a figure that
 // none of its runs has is left out.
@@ -73,7 +74,8 @@ func (h *History) WriteText(w io.Writer) error {
 			if r.Report.Clean(nil) != nil {
 				audit = "red"
 			}
-			fmt.Fprintf(t, "%s\t%.8s\t%s\t", r.Report.At.Format("2006-01-02 15:04"), strings.TrimSuffix(r.Report.Machine.Commit, "+"), audit)
+			fmt.Fprintf(t, "%s\t%.8s\t%s\t", r.Report.At.Format("2006-01-02 15:04"),
+				strings.TrimSuffix(r.Report.Machine.Commit, "+"), audit)
 			for _, f := range shown {
 				v, ok := f.Measured(r.Report)
 				if !ok {

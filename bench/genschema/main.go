@@ -51,7 +51,8 @@ func findings(t reflect.Type) *jsonschema.Schema {
 	if t != reflect.TypeFor[checker.Findings]() {
 		return nil
 	}
-	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(),
+		AdditionalProperties: jsonschema.FalseSchema}
 	for _, c := range checker.Classes() {
 		s.Properties.Set(c.String(), &jsonschema.Schema{Type: "integer"})
 		s.Required = append(s.Required, c.String())

@@ -55,16 +55,18 @@ func (c *cli) admin(ctx context.Context, t target) (*admin, error) {
 		return nil, err
 	}
 	return &admin{
-		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.admin, sdk.Credentials(sdk.StaticToken(key))),
-		url:                t.admin,
-		public:             t.url,
-		data:               t.data,
-		key:                key,
+		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.admin,
+			sdk.Credentials(sdk.StaticToken(key))),
+		url:    t.admin,
+		public: t.url,
+		data:   t.data,
+		key:    key,
 	}, nil
 }
 
 // operator makes the RunE of a command that calls the admin API.
-func (c *cli) operator(do func(ctx context.Context, api *admin, args []string) error) func(*cobra.Command, []string) error {
+func (c *cli) operator(do func(ctx context.Context, api *admin,
+	args []string) error) func(*cobra.Command, []string) error {
 	return command(func(cmd *cobra.Command, args []string) error {
 		t, err := c.target(cmd)
 		if err != nil {
@@ -163,7 +165,8 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.admin)
 	q := &petrelv1.RedeemRequest{Code: code, RequestId: rand.Text()}
 	r, err := api.Redeem(ctx, connect.NewRequest(q))
-	for n := 1; n < redemptions && connect.CodeOf(err) == connect.CodeUnavailable; n++ { // the key may be made all the same, and the code used
+	// the key may be made all the same, and the code used
+	for n := 1; n < redemptions && connect.CodeOf(err) == connect.CodeUnavailable; n++ {
 		r, err = api.Redeem(ctx, connect.NewRequest(q))
 	}
 	if err != nil {
@@ -241,7 +244,8 @@ func (s *secretFile) abandon() {
 	}
 }
 
-// keepSecret writes a secret into a file of the data folder, for the owner of the folder: when root does so, the user of
+// keepSecret writes a secret into a file of the data folder, for the owner of the folder: when root does so, the user
+// of
 // the server can still read it.
 func keepSecret(data, name, secret string) error {
 	s, err := prepareSecret(name)

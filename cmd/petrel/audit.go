@@ -16,7 +16,8 @@ import (
 )
 
 func newAudit(c *cli) *cobra.Command {
-	return group("audit", "Read and verify the audit log", "  petrel audit list --since 1h\n  petrel audit verify", newAuditList(c), newAuditVerify(c))
+	return group("audit", "Read and verify the audit log", "  petrel audit list --since 1h\n  petrel audit verify",
+		newAuditList(c), newAuditVerify(c))
 }
 
 func newAuditList(c *cli) *cobra.Command {
@@ -79,7 +80,8 @@ func auditCells(r *petrelv1.AuditRecord) []any {
 		about = append(about, d.Name+"="+d.Value)
 	}
 	at := time.UnixMilli(int64(r.TimeMs)).Format("2006-01-02 15:04:05")
-	return []any{at, orDash(r.Node), orDash(cmp.Or(event, r.Event)), orDash(result), orDash(who), orDash(r.Address), orDash(strings.Join(about, " "))}
+	return []any{at, orDash(r.Node), orDash(cmp.Or(event, r.Event)), orDash(result), orDash(who), orDash(r.Address),
+		orDash(strings.Join(about, " "))}
 }
 
 func newAuditVerify(c *cli) *cobra.Command {
@@ -98,7 +100,8 @@ func newAuditVerify(c *cli) *cobra.Command {
 			for _, h := range heads {
 				node, number, sum, ok := cutHead(h)
 				if !ok {
-					return usage("this is no head of the audit log: "+h, "give what `petrel audit verify` or the log of the server said, as NODE:NUMBER:HASH")
+					return usage("this is no head of the audit log: "+h,
+						"give what `petrel audit verify` or the log of the server said, as NODE:NUMBER:HASH")
 				}
 				q.Heads = append(q.Heads, &petrelv1.AuditHead{Node: node, Number: number, Hash: sum})
 			}
@@ -116,13 +119,15 @@ func newAuditVerify(c *cli) *cobra.Command {
 				fmt.Fprintf(w, "%d records were read\n", r.Records)
 			})
 			if err == nil && len(r.Faults) > 0 {
-				return &fault{exit: exitViolated, code: "violated", what: "the audit log is not as it was written", why: fmt.Sprintf("%d faults were found", len(r.Faults)),
+				return &fault{exit: exitViolated, code: "violated", what: "the audit log is not as it was written",
+					why: fmt.Sprintf("%d faults were found", len(r.Faults)),
 					fix: "keep a copy of the store for the investigation; whoever could change it may have done more"}
 			}
 			return err
 		}),
 	}
-	cmd.Flags().StringSliceVar(&heads, "head", nil, "`HEADS` that the log must still have, as NODE:NUMBER:HASH, with commas between them")
+	cmd.Flags().StringSliceVar(&heads, "head", nil,
+		"`HEADS` that the log must still have, as NODE:NUMBER:HASH, with commas between them")
 	return cmd
 }
 

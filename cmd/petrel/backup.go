@@ -87,12 +87,14 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 		return usage(fmt.Sprintf("--rate %s: %v", rate, err), "write it like 50MB/s, or 0 for no limit")
 	}
 	running := false
-	b := pebblestore.BackupOptions{To: to, Rate: limit, Progress: c.progress("copied"), Checkpoint: func(ctx context.Context) (string, error) {
-		running = true
-		return c.checkpoint(ctx, cmd)
-	}}
+	b := pebblestore.BackupOptions{To: to, Rate: limit, Progress: c.progress("copied"),
+		Checkpoint: func(ctx context.Context) (string, error) {
+			running = true
+			return c.checkpoint(ctx, cmd)
+		}}
 	if inside(to, conf.Store.Dir) {
-		return usage(fmt.Sprintf("%s is in the data folder %s, so the backups would be lost with it", to, conf.Store.Dir), "name a folder on another disk")
+		return usage(fmt.Sprintf("%s is in the data folder %s, so the backups would be lost with it", to,
+			conf.Store.Dir), "name a folder on another disk")
 	}
 	began := time.Now()
 	t, err := pebblestore.Backup(cmd.Context(), c.storeOptions(conf), b)
@@ -100,12 +102,14 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 		return badBackup(err)
 	}
 	out := backedUp{
-		Folder: t.Folder, Name: t.Name, StoreID: t.StoreID, HistoryID: t.HistoryID, Commit: t.Commit, Time: t.CommitMs, Continues: t.Continues,
-		Files: len(t.Files), Bytes: t.Bytes, Copied: t.Copied, TookMs: time.Since(began).Milliseconds(),
+		Folder: t.Folder, Name: t.Name, StoreID: t.StoreID, HistoryID: t.HistoryID, Commit: t.Commit, Time: t.CommitMs,
+		Continues: t.Continues,
+		Files:     len(t.Files), Bytes: t.Bytes, Copied: t.Copied, TookMs: time.Since(began).Milliseconds(),
 	}
 	if running {
 		c.noteBackup(cmd, &petrelv1.BackupInfo{
-			Name: t.Name, Folder: t.Folder, MadeMs: uint64(began.UnixMilli()), Commit: t.Commit, CommitMs: t.CommitMs, Bytes: uint64(t.Bytes), CopiedBytes: uint64(t.Copied), TookMs: uint64(out.TookMs),
+			Name: t.Name, Folder: t.Folder, MadeMs: uint64(began.UnixMilli()), Commit: t.Commit, CommitMs: t.CommitMs,
+			Bytes: uint64(t.Bytes), CopiedBytes: uint64(t.Copied), TookMs: uint64(out.TookMs),
 		})
 	}
 	return c.print(out, out.write)
@@ -118,7 +122,8 @@ func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
 	if err != nil {
 		return
 	}
-	if _, err := os.Stat(filepath.Join(t.data, adminKeyName)); err != nil && c.adminKeyFile == "" && c.getenv("PETREL_ADMIN_KEY") == "" {
+	if _, err := os.Stat(filepath.Join(t.data, adminKeyName)); err != nil && c.adminKeyFile == "" &&
+		c.getenv("PETREL_ADMIN_KEY") == "" {
 		return // a setup link is not to be redeemed for this
 	}
 	api, err := c.admin(cmd.Context(), t)
@@ -133,7 +138,8 @@ func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
 func (b backedUp) write(w io.Writer) {
 	fmt.Fprintf(w, "backup   %s\n", b.Folder)
 	fmt.Fprintf(w, "holds    commits up to %d, of %s\n", b.Commit, clock(b.Time))
-	fmt.Fprintf(w, "copied   %s of %s in %d files, in %s\n", amount(b.Copied), amount(b.Bytes), b.Files, (time.Duration(b.TookMs) * time.Millisecond).Round(100*time.Millisecond))
+	fmt.Fprintf(w, "copied   %s of %s in %d files, in %s\n", amount(b.Copied), amount(b.Bytes), b.Files,
+		(time.Duration(b.TookMs) * time.Millisecond).Round(100*time.Millisecond))
 	if b.Continues != "" {
 		fmt.Fprintf(w, "shares   the rest with %s\n", b.Continues)
 	}
@@ -145,7 +151,8 @@ func clock(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(tim
 // block cache is small: it reads everything once.
 func (c *cli) storeOptions(conf *config.Config) pebblestore.Options {
 	return pebblestore.Options{
-		Dir: conf.Store.Dir, Log: toolLog(c.err, conf.Log), CacheBytes: 16 << 20, Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies,
+		Dir: conf.Store.Dir, Log: toolLog(c.err, conf.Log), CacheBytes: 16 << 20, Mark: conf.Store.Mark,
+		AcceptCopies: !conf.Store.RefuseCopies,
 	}
 }
 
@@ -160,8 +167,10 @@ func (c *cli) checkpoint(ctx context.Context, cmd *cobra.Command) (string, error
 		return "", err
 	}
 	// It may take longer than other calls.
-	api := &admin{AdminServiceClient: petrelv1connect.NewAdminServiceClient(&http.Client{}, t.admin, sdk.Credentials(sdk.StaticToken(key))), url: t.admin}
-	r, err := call(ctx, api, "ask the server for a checkpoint", api.CreateCheckpoint, &petrelv1.CreateCheckpointRequest{})
+	api := &admin{AdminServiceClient: petrelv1connect.NewAdminServiceClient(&http.Client{}, t.admin,
+		sdk.Credentials(sdk.StaticToken(key))), url: t.admin}
+	r, err := call(ctx, api, "ask the server for a checkpoint", api.CreateCheckpoint,
+		&petrelv1.CreateCheckpointRequest{})
 	if f, ok := errors.AsType[*fault](err); ok && f.code == string(im.CodeDiskFull) {
 		f.fix = "free some space on the disk of the data folder; or stop the server and run this again: the backup of a stopped server needs no space there"
 	}
@@ -246,7 +255,8 @@ func badBackup(err error) error {
 		return f // a server's, or usage
 	}
 	if _, ok := errors.AsType[*pebblestore.BadBackup](err); ok {
-		return &fault{exit: exitViolated, code: "bad_backup", what: "the backup is not as it was made", why: err.Error(), err: err,
+		return &fault{exit: exitViolated, code: "bad_backup", what: "the backup is not as it was made",
+			why: err.Error(), err: err,
 			fix: "use another backup: `petrel backup verify FOLDER` says which ones are good"}
 	}
 	return cannotServe(err)
@@ -282,17 +292,20 @@ func newBackupVerify(c *cli) *cobra.Command {
 			bad := 0
 			for i := range all {
 				v := &all[i]
-				line := verifiedBackup{v.Folder, len(v.Problems) == 0, v.StoreID, v.HistoryID, v.Commit, v.CommitMs, len(v.Files), v.Problems}
+				line := verifiedBackup{v.Folder, len(v.Problems) == 0, v.StoreID, v.HistoryID, v.Commit, v.CommitMs,
+					len(v.Files), v.Problems}
 				if !line.OK {
 					bad++
 				}
 				if err := c.print(line, line.write); err != nil {
 					return err
 				}
-				if _, err := os.Stat(filepath.Join(conf.Store.Dir, addressesName)); err == nil { // a server of this folder runs
+				// a server of this folder runs
+				if _, err := os.Stat(filepath.Join(conf.Store.Dir, addressesName)); err == nil {
 					problems := strings.Join(v.Problems, "; ")
 					c.noteBackup(cmd, &petrelv1.BackupInfo{
-						Name: v.Name, Folder: v.Folder, Commit: v.Commit, CommitMs: v.CommitMs, VerifiedMs: uint64(time.Now().UnixMilli()), Sound: line.OK,
+						Name: v.Name, Folder: v.Folder, Commit: v.Commit, CommitMs: v.CommitMs,
+						VerifiedMs: uint64(time.Now().UnixMilli()), Sound: line.OK,
 						Fault: strings.ToValidUTF8(problems[:min(len(problems), 400)], ""),
 					})
 				}
@@ -301,9 +314,10 @@ func newBackupVerify(c *cli) *cobra.Command {
 				return badBackup(err)
 			}
 			if bad > 0 {
-				return &fault{exit: exitViolated, code: "bad_backup", what: fmt.Sprintf("%d of %d backups are not as they were made", bad, len(all)),
-					why: strings.Join(all[firstBad(all)].Problems, "\n"),
-					fix: "delete the bad ones, and make a new backup; a file that several backups share is bad in all of them"}
+				return &fault{exit: exitViolated, code: "bad_backup",
+					what: fmt.Sprintf("%d of %d backups are not as they were made", bad, len(all)),
+					why:  strings.Join(all[firstBad(all)].Problems, "\n"),
+					fix:  "delete the bad ones, and make a new backup; a file that several backups share is bad in all of them"}
 			}
 			return nil
 		}),

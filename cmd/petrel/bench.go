@@ -24,7 +24,8 @@ func newBench(c *cli) *cobra.Command {
 		case bench.Quick:
 			below = append(below, newBenchStory(c, &s, bench.RunQuick, (*bench.Story).Clean, benchpage.Story))
 		case bench.OpenIMReliability:
-			below = append(below, newBenchStory(c, &s, bench.RunReliability, (*bench.ReliabilityReport).Clean, benchpage.Reliability))
+			below = append(below, newBenchStory(c, &s, bench.RunReliability, (*bench.ReliabilityReport).Clean,
+				benchpage.Reliability))
 		case bench.Cluster:
 			below = append(below, newBenchCluster(c, &s))
 		default:
@@ -106,10 +107,12 @@ func (r *benchRun) addFlags(cmd *cobra.Command, s *bench.Scenario) {
 		fs.StringVar(&r.params.Shape, "shape", "", "do as a published test did: `NAME` is "+strings.Join(shapes, ", "))
 	}
 	if s.Name == bench.Direct || s.Name == bench.Group {
-		fs.BoolVar(&r.knee, "find-max", false, "find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
+		fs.BoolVar(&r.knee, "find-max", false,
+			"find the highest rate that meets the --target (default p99<100ms): doubles --rate until it is missed, then halves the distance; a run for each")
 	}
 	if s.Name != bench.Limit {
-		fs.StringVar(&r.targets, "target", "", "`LIST` of targets with commas between them, like \"p99<5ms,accepted_per_cpu_s>80000\"; the figures are "+strings.Join(bench.TargetKeys(), ", "))
+		fs.StringVar(&r.targets, "target", "",
+			"`LIST` of targets with commas between them, like \"p99<5ms,accepted_per_cpu_s>80000\"; the figures are "+strings.Join(bench.TargetKeys(), ", "))
 	}
 	r.files.addFlags(fs)
 }
@@ -230,7 +233,9 @@ func (r *benchRun) verdict(err error, overloaded bool) error {
 		return nil
 	}
 	if overloaded {
-		return &fault{exit: exitViolated, code: "overloaded", what: "the run was overloaded: its figures are not those of a server that keeps up", why: err.Error(), err: err,
+		return &fault{exit: exitViolated, code: "overloaded",
+			what: "the run was overloaded: its figures are not those of a server that keeps up", why: err.Error(),
+			err: err,
 			fix: "lower --rate until the run is clean; the highest rate with a clean run is what this machine carries"}
 	}
 	return &fault{exit: exitViolated, code: "violated", what: "the run is red", why: err.Error(), err: err,
@@ -276,7 +281,8 @@ func (f *files) write(found figures, page func(io.Writer) error, c *cli) error {
 	if f.json == "-" || f.html == "-" {
 		text = c.err
 	}
-	return errors.Join(f.to(c, f.json, func(w io.Writer) error { return bench.WriteJSON(w, found) }), f.to(c, f.html, page), found.WriteText(text))
+	return errors.Join(f.to(c, f.json, func(w io.Writer) error { return bench.WriteJSON(w, found) }),
+		f.to(c, f.html, page), found.WriteText(text))
 }
 
 // to writes one file.

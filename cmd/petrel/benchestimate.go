@@ -66,13 +66,17 @@ func newBenchEstimate(c *cli) *cobra.Command {
 	fs.Float64Var(&plan.Hours, "busy-hours", plan.Hours, "a day has as many messages as so many of the busiest hours")
 	fs.Float64Var(&plan.Size, "size", plan.Size, "bytes in the text of a message")
 	fs.Float64Var(&plan.Days, "days", plan.Days, "days for which messages are kept")
-	fs.Float64Var(&plan.Load, "load", plan.Load, "share of the processors that may be in use in the busiest hour, 0 to 1")
+	fs.Float64Var(&plan.Load, "load", plan.Load,
+		"share of the processors that may be in use in the busiest hour, 0 to 1")
 	fs.Float64Var(&plan.NodeCores, "node-cores", plan.NodeCores, "processors of one machine")
 	fs.StringVar(&costs, "costs", "", "take the costs from `FILE`, which this command has written with --json")
-	fs.StringSliceVar(&against, "against", nil, "show also what the costs say of runs of mixed, whose reports are `FILES` with commas between them, and how far off that is")
-	fs.BoolVar(&measure, "measure", false, "measure the costs on this machine first, with short runs of other scenarios; those of a cluster stay as they are")
+	fs.StringSliceVar(&against, "against", nil,
+		"show also what the costs say of runs of mixed, whose reports are `FILES` with commas between them, and how far off that is")
+	fs.BoolVar(&measure, "measure", false,
+		"measure the costs on this machine first, with short runs of other scenarios; those of a cluster stay as they are")
 	fs.Float64Var(&run.Scale, "scale", run.Scale, "with --measure: share of the time and the users of its runs")
-	fs.StringVar(&run.Dir, "dir", "", "with --measure: `DIR` in which the folders of the started servers are made (default: the system's folder for temporary files)")
+	fs.StringVar(&run.Dir, "dir", "",
+		"with --measure: `DIR` in which the folders of the started servers are made (default: the system's folder for temporary files)")
 	fs.StringArrayVar(&run.ServeArgs, "serve", nil, "with --measure: `FLAG` for the started servers; may be repeated")
 	f.addFlags(fs)
 	return cmd

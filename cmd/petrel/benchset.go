@@ -61,7 +61,8 @@ func newBenchHistory(c *cli) *cobra.Command {
 				return usage(err.Error(), "")
 			}
 			if len(runs) == 0 {
-				return usage(fmt.Sprintf("there is no report in %s", args[0]), "write one with petrel bench SCENARIO --json FILE")
+				return usage(fmt.Sprintf("there is no report in %s", args[0]),
+					"write one with petrel bench SCENARIO --json FILE")
 			}
 			h := compare.NewHistory(runs)
 			return f.write(h, func(w io.Writer) error { return benchpage.History(w, h) }, c)
@@ -105,7 +106,8 @@ func newBenchPage(c *cli) *cobra.Command {
 				return usage(err.Error(), "")
 			}
 			if len(runs) == 0 {
-				return usage(fmt.Sprintf("there is no report in %s", args[0]), "write one with petrel bench SCENARIO --json FILE")
+				return usage(fmt.Sprintf("there is no report in %s", args[0]),
+					"write one with petrel bench SCENARIO --json FILE")
 			}
 			if story, err := bench.ReadStory(args[0]); err == nil {
 				return f.to(c, f.html, func(w io.Writer) error { return benchpage.Story(w, story, story.Clean()) })

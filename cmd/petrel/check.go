@@ -38,7 +38,8 @@ func newCheck(c *cli) *cobra.Command {
 		}),
 	}
 	fs := cmd.Flags()
-	fs.StringArrayVar(&history, "history", nil, "`FILE` with the history as the operator has read it in the end; may be repeated. It may be in the op logs too")
+	fs.StringArrayVar(&history, "history", nil,
+		"`FILE` with the history as the operator has read it in the end; may be repeated. It may be in the op logs too")
 	fs.StringVar(&o.Dir, "dir", "", "`DIR` for temporary files (default: the system's folder)")
 	return cmd
 }
@@ -70,9 +71,11 @@ func writeJudgement(w io.Writer, r *checker.Report) {
 		fmt.Fprintf(w, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("looked at", "%d ops of %d conversations", r.Ops, r.Conversations)
-	line("messages", "%d: %d acked, %d rejected, %d of unknown outcome, of which %d are stored", r.Messages, r.Acked, r.Rejected, r.Unknown, r.UnknownKept)
+	line("messages", "%d: %d acked, %d rejected, %d of unknown outcome, of which %d are stored", r.Messages, r.Acked,
+		r.Rejected, r.Unknown, r.UnknownKept)
 	line("shown", "%d as new, %d otherwise; %d had to be", r.Deliveries, r.Reads, r.Due)
-	line("history", "%d entries; it is known of %d conversations, and the members of %d", r.Entries, r.WithHistory, r.WithMembers)
+	line("history", "%d entries; it is known of %d conversations, and the members of %d", r.Entries, r.WithHistory,
+		r.WithMembers)
 	for _, c := range checker.Classes() {
 		line(c.String(), "%s", r.Verdict(c))
 	}

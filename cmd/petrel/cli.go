@@ -140,7 +140,8 @@ func (c *cli) loadAgain(cmd *cobra.Command, file string) (*config.Config, error)
 	if f := cmd.Flags().Lookup(noWeb); f != nil && f.Changed && f.Value.String() == "true" {
 		given["web.enabled"] = "false"
 	}
-	conf, err := config.Load(config.Source{File: cmp.Or(c.configFile, file), Search: config.DefaultFiles, Env: c.env, Flags: given})
+	conf, err := config.Load(config.Source{File: cmp.Or(c.configFile, file), Search: config.DefaultFiles, Env: c.env,
+		Flags: given})
 	if err != nil {
 		return nil, badConfig(err)
 	}
@@ -163,12 +164,15 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	t := target{url: cmp.Or(c.server, c.getenv("PETREL_SERVER"), local), admin: cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")), data: conf.Store.Dir}
+	t := target{url: cmp.Or(c.server, c.getenv("PETREL_SERVER"), local),
+		admin: cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")), data: conf.Store.Dir}
 	switch {
 	case t.admin != "":
 	case gone && t.url == local:
-		return target{}, &fault{exit: exitUnreachable, code: "unreachable", what: "no server runs on the data folder " + t.data,
-			why: "the last one was killed: it could not remove the file " + addressesName + ", which says that it was at " + local,
+		return target{}, &fault{exit: exitUnreachable, code: "unreachable", what: "no server runs on the data folder " +
+			t.data,
+			why: "the last one was killed: it could not remove the file " + addressesName +
+				", which says that it was at " + local,
 			fix: "start it with `petrel serve --data " + t.data + "`, or name another server with --server URL"}
 	case sameServer(t.url, local):
 		t.admin = localAdmin
@@ -178,7 +182,8 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 	for _, addr := range []*string{&t.url, &t.admin} {
 		u, err := url.Parse(*addr)
 		if err != nil || u.Host == "" {
-			return target{}, usage(fmt.Sprintf("%q is not the address of a server", *addr), "write it like http://127.0.0.1:8080")
+			return target{}, usage(fmt.Sprintf("%q is not the address of a server", *addr),
+				"write it like http://127.0.0.1:8080")
 		}
 		*addr = strings.TrimRight(*addr, "/")
 	}

@@ -21,14 +21,17 @@ import (
 func newCluster(c *cli) *cobra.Command {
 	return group("cluster", "See and change what the nodes of a cluster do",
 		"  petrel cluster status\n  petrel cluster drain node-2\n  petrel cluster move-partition 17 --to 2",
-		newClusterStatus(c), newClusterDrain(c), newClusterResume(c), newClusterRebalance(c), newClusterMove(c), newClusterFinalize(c))
+		newClusterStatus(c), newClusterDrain(c), newClusterResume(c), newClusterRebalance(c), newClusterMove(c),
+		newClusterFinalize(c))
 }
 
 // patientOperator is operator for a command whose call may take minutes.
-func (c *cli) patientOperator(do func(ctx context.Context, api *admin, args []string) error) func(*cobra.Command, []string) error {
+func (c *cli) patientOperator(do func(ctx context.Context, api *admin,
+	args []string) error) func(*cobra.Command, []string) error {
 	return c.operator(func(ctx context.Context, api *admin, args []string) error {
 		patient := *api
-		patient.AdminServiceClient = petrelv1connect.NewAdminServiceClient(&http.Client{}, api.url, sdk.Credentials(sdk.StaticToken(api.key)))
+		patient.AdminServiceClient = petrelv1connect.NewAdminServiceClient(&http.Client{}, api.url,
+			sdk.Credentials(sdk.StaticToken(api.key)))
 		return do(ctx, &patient, args)
 	})
 }
@@ -51,9 +54,10 @@ func newClusterStatus(c *cli) *cobra.Command {
 				return err
 			}
 			if n := len(s.Unowned); n > 0 {
-				return &fault{exit: exitViolated, code: "unowned", what: fmt.Sprintf("no node serves %d of %d partitions", n, s.Partitions),
-					why: "their numbers: " + numbers(s.Unowned),
-					fix: "ask again after 5 s, which a takeover may take; if it stays so, start a node with the role conv, and check that the database answers"}
+				return &fault{exit: exitViolated, code: "unowned",
+					what: fmt.Sprintf("no node serves %d of %d partitions", n, s.Partitions),
+					why:  "their numbers: " + numbers(s.Unowned),
+					fix:  "ask again after 5 s, which a takeover may take; if it stays so, start a node with the role conv, and check that the database answers"}
 			}
 			return nil
 		}),
@@ -85,21 +89,26 @@ func (c *cli) printState(s *petrelv1.ClusterState) error {
 func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
 	t := c.table("NODE", "STATE", "ROLES", "VERSION", "STARTED", "OWNS", "SHARE", "SILENT", "ADDRESSES")
 	for _, n := range s.Nodes {
-		_ = t.row(n, n.Node, nodeState(n), strings.Join(n.Roles, ","), orDash(n.Version), date(n.StartedMs), strconv.Itoa(int(n.Owned)), strconv.Itoa(int(n.Share)),
-			(time.Duration(n.SilentMs) * time.Millisecond).String(), orDash(strings.Join(n.Addresses, " "))) // to the terminal
+		_ = t.row(n, n.Node, nodeState(n), strings.Join(n.Roles, ","), orDash(n.Version), date(n.StartedMs),
+			strconv.Itoa(int(n.Owned)), strconv.Itoa(int(n.Share)),
+			// to the terminal
+			(time.Duration(n.SilentMs) * time.Millisecond).String(), orDash(strings.Join(n.Addresses, " ")))
 	}
 	_ = t.end()
-	fmt.Fprintf(w, "\n%d partitions: %d served by no node, %d on their way to another node; format level %d; answered by %s\n",
+	fmt.Fprintf(
+		w, "\n%d partitions: %d served by no node, %d on their way to another node; format level %d; answered by %s\n",
 		s.Partitions, len(s.Unowned), s.Misplaced, s.Level, s.AnsweredBy)
 	for i, n := range s.Databases {
 		fmt.Fprintf(w, "database %d holds %d partitions\n", i+1, n)
 	}
 	for _, n := range s.Unreachable {
-		fmt.Fprintf(w, "warn  node %s is alive in the database but cannot be reached on the bus: check the network between the nodes\n", n)
+		fmt.Fprintf(
+			w, "warn  node %s is alive in the database but cannot be reached on the bus: check the network between the nodes\n", n)
 	}
 	for _, n := range s.Nodes {
 		if skew := time.Duration(n.SkewMs) * time.Millisecond; skew.Abs() > time.Minute {
-			fmt.Fprintf(w, "warn  the clock of %s is ahead by %s: run NTP on all nodes\n", n.Node, skew.Round(time.Second))
+			fmt.Fprintf(w, "warn  the clock of %s is ahead by %s: run NTP on all nodes\n", n.Node,
+				skew.Round(time.Second))
 		}
 	}
 	if s.StoreGone {
@@ -186,8 +195,9 @@ func newClusterRebalance(c *cli) *cobra.Command {
 				return err
 			}
 			if n := int(s.Misplaced) + len(s.Unowned); n > 0 {
-				return &fault{exit: exitViolated, code: "unbalanced", what: fmt.Sprintf("after 30 s, %d partitions are not where they should be", n),
-					fix: "see the state of the nodes above, and their logs"}
+				return &fault{exit: exitViolated, code: "unbalanced",
+					what: fmt.Sprintf("after 30 s, %d partitions are not where they should be", n),
+					fix:  "see the state of the nodes above, and their logs"}
 			}
 			return nil
 		}),
@@ -208,11 +218,13 @@ func newClusterMove(c *cli) *cobra.Command {
 		RunE: c.patientOperator(func(ctx context.Context, api *admin, args []string) error {
 			n, err := strconv.ParseUint(args[0], 10, 16)
 			if err != nil || n >= im.Partitions {
-				return usage(fmt.Sprintf("%q is not a partition", args[0]), fmt.Sprintf("partitions are 0 to %d", im.Partitions-1))
+				return usage(fmt.Sprintf("%q is not a partition", args[0]),
+					fmt.Sprintf("partitions are 0 to %d", im.Partitions-1))
 			}
 			q.Partition = uint32(n)
 			stop := c.waiting(ctx, fmt.Sprintf("copying partition %d", n))
-			r, err := call(ctx, api, fmt.Sprintf("move partition %d to database %d", n, q.Database), api.MovePartition, q)
+			r, err := call(ctx, api, fmt.Sprintf("move partition %d to database %d", n, q.Database), api.MovePartition,
+				q)
 			stop()
 			return c.answer(r, err, "partition %d is in database %d; it took %s\n",
 				n, q.Database, time.Duration(r.GetTookMs())*time.Millisecond)

@@ -62,7 +62,8 @@ func newConfigCheck(c *cli) *cobra.Command {
 			if _, err := c.load(cmd); err != nil {
 				return err
 			}
-			return c.print(map[string]bool{"ok": true}, func(w io.Writer) { fmt.Fprintln(w, "the configuration is valid") })
+			return c.print(map[string]bool{"ok": true},
+				func(w io.Writer) { fmt.Fprintln(w, "the configuration is valid") })
 		}),
 	}
 	addOptionFlags(cmd.Flags())

@@ -31,7 +31,8 @@ func (s *session) addFlags(cmd *cobra.Command) {
 // options are those of a client that shows what it has to an operator, not to
 // the user: so it does not tell that the user has it.
 func (s *session) options(c *cli, t target) (sdk.Options, error) {
-	o := sdk.Options{URL: t.url, Device: "cli", DeviceKind: "cli", Client: "petrel-cli/" + version, Newest: -1, ManualDelivered: true, NetDial: c.dial}
+	o := sdk.Options{URL: t.url, Device: "cli", DeviceKind: "cli", Client: "petrel-cli/" + version,
+		Newest: -1, ManualDelivered: true, NetDial: c.dial}
 	switch s.codec {
 	case "json":
 		o.JSON = true

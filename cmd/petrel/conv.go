@@ -16,7 +16,8 @@ import (
 func newConv(c *cli) *cobra.Command {
 	return group("conv", "Make and change groups, read conversations",
 		"  petrel conv create --title Team alice bob:admin\n  petrel conv list alice\n  petrel conv history CONV",
-		newConvAdd(c), newConvList(c), newConvMembers(c), newConvHistory(c), newConvExport(c), newConvRename(c), newConvFreeze(c, true), newConvFreeze(c, false), newConvDissolve(c))
+		newConvAdd(c), newConvList(c), newConvMembers(c), newConvHistory(c), newConvExport(c), newConvRename(c),
+		newConvFreeze(c, true), newConvFreeze(c, false), newConvDissolve(c))
 }
 
 // roles are what may stand behind the colon of USER:ROLE.
@@ -35,7 +36,8 @@ func parseMembers(args []string) ([]*petrelv1.MemberRef, error) {
 		if named {
 			var ok bool
 			if role, ok = roles[name]; !ok {
-				return nil, usage(fmt.Sprintf("%q is not a role", name), "write USER, USER:member, USER:admin or USER:owner")
+				return nil, usage(fmt.Sprintf("%q is not a role", name),
+					"write USER, USER:member, USER:admin or USER:owner")
 			}
 		}
 		members[i] = &petrelv1.MemberRef{User: user, Role: role}
@@ -99,7 +101,8 @@ func newMembersRemove(c *cli) *cobra.Command {
 	})
 }
 
-func changeMembers(c *cli, cmd *cobra.Command, change func(users []string) (*petrelv1.MemberChange, error)) *cobra.Command {
+func changeMembers(c *cli, cmd *cobra.Command, change func(users []string) (*petrelv1.MemberChange,
+	error)) *cobra.Command {
 	q := &petrelv1.ChangeMembersRequest{RequestId: rand.Text()}
 	addTenant(cmd, &q.Tenant)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -149,7 +152,8 @@ func newConvFreeze(c *cli, frozen bool) *cobra.Command {
 	verb, done, short := "freeze", "frozen", "Let nobody write into a group"
 	long := "From now on what members send is refused with the code frozen, and so are edits, recalls, reactions and changes of members.\nThey can read, and leave. Members see an entry that says so. `petrel conv thaw` ends it."
 	if !frozen {
-		verb, done, short, long = "thaw", "open again", "Let members of a frozen group write again", "Ends what `petrel conv freeze` began. Members see an entry that says so."
+		verb, done, short, long = "thaw", "open again", "Let members of a frozen group write again",
+			"Ends what `petrel conv freeze` began. Members see an entry that says so."
 	}
 	cmd := &cobra.Command{
 		Use: verb + " CONV", Short: short, Long: long,

@@ -194,7 +194,8 @@ func newConvHistory(c *cli) *cobra.Command {
 			if c.json {
 				err = writeLine(c.out, m)
 			} else {
-				_, err = fmt.Fprintf(c.out, "%s  #%d  %s: %s\n", when(m, time.DateTime), m.Seq, terminal.Line(sender(m)), terminal.Line(content(m)))
+				_, err = fmt.Fprintf(c.out, "%s  #%d  %s: %s\n", when(m, time.DateTime), m.Seq,
+					terminal.Line(sender(m)), terminal.Line(content(m)))
 			}
 			if err != nil {
 				return err
@@ -208,7 +209,8 @@ func newConvHistory(c *cli) *cobra.Command {
 // readEntries reads up to n entries of the range that q names, by as many pages
 // as that takes, ascending. With an error it returns those that it has read
 // before. Spec: P-5.2.
-func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest, n uint64) ([]*petrelv1.Message, error) {
+func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest,
+	n uint64) ([]*petrelv1.Message, error) {
 	h := q.History
 	var entries []*petrelv1.Message
 	for n > 0 {
@@ -259,7 +261,8 @@ func newConvExport(c *cli) *cobra.Command {
 					f.why += fmt.Sprintf("; the entries up to %d are not in the file", on)
 				}
 				if on > 0 {
-					f.fix = strings.TrimPrefix(f.fix+"\n", "\n") + fmt.Sprintf("go on with: petrel conv export %s --after %d", h.Conv, on)
+					f.fix = strings.TrimPrefix(f.fix+"\n", "\n") +
+						fmt.Sprintf("go on with: petrel conv export %s --after %d", h.Conv, on)
 				}
 				return f
 			}

@@ -36,8 +36,10 @@ func newDemo(c *cli) *cobra.Command {
 				return err
 			}
 			if u, err := url.Parse(t.url); err != nil || !config.Loopback(withPort(u)) {
-				return &fault{exit: exitFailed, code: "not_loopback", what: "the demo is for a server of this host only",
-					why: "other hosts can reach " + t.url + ", and could log in as alice", fix: "start one here: petrel serve --data petrel-demo"}
+				return &fault{exit: exitFailed, code: "not_loopback",
+					what: "the demo is for a server of this host only",
+					why:  "other hosts can reach " + t.url + ", and could log in as alice",
+					fix:  "start one here: petrel serve --data petrel-demo"}
 			}
 			api, err := c.admin(cmd.Context(), t)
 			if err != nil {
@@ -110,7 +112,8 @@ func (s *seeded) write(w io.Writer) {
 			groups++
 		}
 	}
-	fmt.Fprintf(w, "seeded %s: %s, %s (en + zh)\n", strings.Join(names, ", "), plural(groups, "group"), plural(s.Messages, "message"))
+	fmt.Fprintf(w, "seeded %s: %s, %s (en + zh)\n", strings.Join(names, ", "), plural(groups, "group"),
+		plural(s.Messages, "message"))
 	if len(s.Links) > 0 {
 		fmt.Fprintf(w, "open two of these side by side, also in one browser:\n")
 		for _, l := range s.Links {
@@ -171,7 +174,8 @@ func parseDemo(text string) ([]demoConv, error) {
 
 func parseDemoConv(line string, words []string) (demoConv, error) {
 	if words[1] == "direct" {
-		return demoConv{With: strings.Join(words[2:], " "), members: []*petrelv1.MemberRef{{User: words[2]}, {User: words[3]}}}, nil
+		return demoConv{With: strings.Join(words[2:], " "), members: []*petrelv1.MemberRef{{User: words[2]},
+			{User: words[3]}}}, nil
 	}
 	parts := strings.Split(line, " | ")
 	if len(parts) != 3 {
@@ -194,7 +198,8 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := call(ctx, api, "make users", api.CreateUsers, &petrelv1.CreateUsersRequest{Users: []string{"alice", "bob", "carol"}})
+	r, err := call(ctx, api, "make users", api.CreateUsers,
+		&petrelv1.CreateUsersRequest{Users: []string{"alice", "bob", "carol"}})
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +217,8 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 		if v.Title == "" {
 			continue // the first message makes it: P-8.4
 		}
-		g, err := call(ctx, api, "make the group "+v.Title, api.CreateGroup, &petrelv1.AdminCreateGroupRequest{Key: v.key, Title: v.Title, Members: v.members})
+		g, err := call(ctx, api, "make the group "+v.Title, api.CreateGroup,
+			&petrelv1.AdminCreateGroupRequest{Key: v.key, Title: v.Title, Members: v.members})
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +245,8 @@ func checkEmpty(ctx context.Context, api *admin) error {
 		return err
 	}
 	return &fault{exit: exitFailed, code: "not_empty", what: "the demo is for an empty server",
-		why: fmt.Sprintf("%s has users already, %s for one", api.url, r.Users[0].User), fix: "start another one: petrel serve --data petrel-demo"}
+		why: fmt.Sprintf("%s has users already, %s for one", api.url, r.Users[0].User),
+		fix: "start another one: petrel serve --data petrel-demo"}
 }
 
 // demo plays conversations.
@@ -271,7 +278,8 @@ func (d *demo) play(ctx context.Context, v *demoConv) error {
 		case ':':
 			m.Body = &petrelv1.Send_Text{Text: s.text}
 		case '~':
-			m.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: own[s.from], Body: &petrelv1.Edit_Text{Text: s.text}}}
+			m.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: own[s.from],
+				Body: &petrelv1.Edit_Text{Text: s.text}}}
 		case '!':
 			m.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: own[s.from]}}
 		default:

@@ -37,7 +37,8 @@ func newDocs(*cli) *cobra.Command {
 
 // writeCommands writes the page of all commands.
 func writeCommands(w *bytes.Buffer, root *cobra.Command) {
-	w.WriteString("# The command line\n\nGenerated from `cmd/petrel` by `make gen`.\n\n" + root.Long + "\n\nFlags of every command:\n\n")
+	w.WriteString("# The command line\n\nGenerated from `cmd/petrel` by `make gen`.\n\n" + root.Long +
+		"\n\nFlags of every command:\n\n")
 	writeFlags(w, root.PersistentFlags())
 	w.WriteString("\nAn error says what happened, why, and what to do:\n\n```\nerror unreachable: send: cannot reach http://127.0.0.1:8080\n" +
 		"  why   dial tcp: connect: connection refused\n  fix   start it with `petrel serve`, or name it with --server URL\n```\n")

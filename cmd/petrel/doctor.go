@@ -78,7 +78,8 @@ func newDoctor(c *cli) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&verify, "verify", false, "read the whole embedded store and list what is damaged")
-	cmd.Flags().StringVar(&through, "through", "", "look at the way of clients to a server at this `URL`, and at nothing else")
+	cmd.Flags().StringVar(&through, "through", "",
+		"look at the way of clients to a server at this `URL`, and at nothing else")
 	cmd.MarkFlagsMutuallyExclusive("verify", "through")
 	addOptionFlags(cmd.Flags())
 	return cmd
@@ -90,7 +91,8 @@ func (c *cli) pronounce(vs []verdict, failed string) error {
 		return err
 	}
 	if i := slices.IndexFunc(vs, func(v verdict) bool { return v.State == stateFail }); i >= 0 {
-		return &fault{exit: exitFailed, code: "doctor", what: failed + ": " + vs[i].Check, why: vs[i].Found, fix: vs[i].Fix}
+		return &fault{exit: exitFailed, code: "doctor", what: failed + ": " + vs[i].Check, why: vs[i].Found,
+			fix: vs[i].Fix}
 	}
 	return nil
 }
@@ -110,9 +112,11 @@ func (c *cli) doctorThrough(ctx context.Context, address string) error {
 
 // checkStore reads the whole embedded store.
 func checkStore(conf *config.Config, o pebblestore.Options) verdict {
-	v := verdict{Check: "store", State: stateFail, Fix: "stop the server and run petrel repair --data " + conf.Store.Dir}
+	v := verdict{Check: "store", State: stateFail, Fix: "stop the server and run petrel repair --data " +
+		conf.Store.Dir}
 	if len(conf.Store.Postgres) > 0 {
-		return verdict{Check: "store", State: stateWarn, Found: "the store is in PostgreSQL", Fix: "pg_amcheck reads a database"}
+		return verdict{Check: "store", State: stateWarn, Found: "the store is in PostgreSQL",
+			Fix: "pg_amcheck reads a database"}
 	}
 	if _, err := os.Stat(conf.Store.Dir); err != nil {
 		return verdict{Check: "store", State: stateWarn, Found: "there is none yet in " + conf.Store.Dir}
@@ -132,7 +136,8 @@ func checkStore(conf *config.Config, o pebblestore.Options) verdict {
 		v.Found = strings.Join(got.Damage, "; ")
 		v.Values = map[string]any{"damage": got.Damage}
 	default:
-		return verdict{Check: "store", State: stateOK, Found: fmt.Sprintf("%d tables with %d bytes were read", got.Tables, got.Bytes)}
+		return verdict{Check: "store", State: stateOK, Found: fmt.Sprintf("%d tables with %d bytes were read",
+			got.Tables, got.Bytes)}
 	}
 	return v
 }
@@ -176,9 +181,11 @@ func checkDatabases(ctx context.Context, conf *config.Config) verdict {
 	if err != nil {
 		return verdict{Check: "databases", State: stateFail, Found: err.Error()}
 	}
-	v := verdict{Check: "databases", State: stateOK, Found: fmt.Sprintf("%d in store.postgres can be used", len(conf.Store.Postgres))}
+	v := verdict{Check: "databases", State: stateOK, Found: fmt.Sprintf("%d in store.postgres can be used",
+		len(conf.Store.Postgres))}
 	if _, err := os.Stat(filepath.Join(conf.Store.Dir, "store")); err == nil {
-		v.State, v.Found = stateWarn, v.Found+"; the embedded store in "+conf.Store.Dir+" is not used then, and no tool moves its messages into them"
+		v.State, v.Found = stateWarn,
+			v.Found+"; the embedded store in "+conf.Store.Dir+" is not used then, and no tool moves its messages into them"
 		v.Fix = "choose a folder without a store (--data DIR), so that a server with that store can still use this one"
 	}
 	return v
@@ -195,7 +202,9 @@ func checkTransport(conf *config.Config) verdict {
 			}
 		}
 	case conf.Listen.InsecurePlaintext:
-		v.State, v.Found, v.Fix = stateWarn, "listen.insecure_plaintext is set: tokens and messages cross the network unencrypted", "put a proxy that ends TLS in front of the server, or set tls.cert_file and tls.key_file"
+		v.State, v.Found, v.Fix = stateWarn,
+			"listen.insecure_plaintext is set: tokens and messages cross the network unencrypted",
+			"put a proxy that ends TLS in front of the server, or set tls.cert_file and tls.key_file"
 	default:
 		v.Found = "plaintext, reachable from this host only"
 	}
@@ -208,15 +217,18 @@ func checkProxies(conf *config.Config) []verdict {
 	switch {
 	case len(conf.Listen.TrustedProxies) > 0 && knowsLoopbackOnly(conf):
 		return []verdict{{
-			Check: "proxy", State: stateWarn, Found: "listen.trusted_proxies is set, and listen.hosts is not: requests are refused unless they are for localhost",
-			Fix: "name in listen.hosts what clients use, like chat.example.org",
+			Check: "proxy", State: stateWarn,
+			Found: "listen.trusted_proxies is set, and listen.hosts is not: requests are refused unless they are for localhost",
+			Fix:   "name in listen.hosts what clients use, like chat.example.org",
 		}}
 	case len(conf.Listen.TrustedProxies) > 0:
-		return []verdict{{Check: "proxy", State: stateOK, Found: fmt.Sprintf("%v may name clients, in %s", conf.Listen.TrustedProxies, conf.Listen.ProxyHeader)}}
+		return []verdict{{Check: "proxy", State: stateOK, Found: fmt.Sprintf("%v may name clients, in %s",
+			conf.Listen.TrustedProxies, conf.Listen.ProxyHeader)}}
 	case len(conf.Listen.Hosts) > 0 && !conf.TLS.On():
 		return []verdict{{
-			Check: "proxy", State: stateWarn, Found: "listen.hosts is set without TLS, and listen.trusted_proxies is not: all who come through a proxy have the limits of one IP address",
-			Fix: "name the proxy in listen.trusted_proxies, and have it set " + conf.Listen.ProxyHeader,
+			Check: "proxy", State: stateWarn,
+			Found: "listen.hosts is set without TLS, and listen.trusted_proxies is not: all who come through a proxy have the limits of one IP address",
+			Fix:   "name the proxy in listen.trusted_proxies, and have it set " + conf.Listen.ProxyHeader,
 		}}
 	}
 	return nil
@@ -224,16 +236,20 @@ func checkProxies(conf *config.Config) []verdict {
 
 // knowsLoopbackOnly tells whether requests to listen.http may be for no name but those of the loopback.
 func knowsLoopbackOnly(conf *config.Config) bool {
-	return conf.Listen.HTTP != "" && config.Loopback(conf.Listen.HTTP) && len(conf.Listen.Hosts) == 0 && len(conf.Cluster.Addresses) == 0 && !conf.TLS.On()
+	return conf.Listen.HTTP != "" && config.Loopback(conf.Listen.HTTP) && len(conf.Listen.Hosts) == 0 &&
+		len(conf.Cluster.Addresses) == 0 && !conf.TLS.On()
 }
 
 func checkMemory(conf *config.Config) verdict {
 	b := app.ShareMemory(0, conf)
 	v := verdict{
 		Check: "memory", State: stateOK,
-		Found: fmt.Sprintf("%s to reckon with: %s for the embedded store, %s for conversations, %s for sends, %s for calls and as much for their answers",
-			config.FormatSize(b.Total), config.FormatSize(b.Store), config.FormatSize(b.Conversations), config.FormatSize(b.Sends), config.FormatSize(b.Calls)),
-		Values: map[string]any{"total": b.Total, "store": b.Store, "conversations": b.Conversations, "sends": b.Sends, "calls": b.Calls},
+		Found: fmt.Sprintf(
+			"%s to reckon with: %s for the embedded store, %s for conversations, %s for sends, %s for calls and as much for their answers",
+			config.FormatSize(b.Total), config.FormatSize(b.Store), config.FormatSize(b.Conversations),
+			config.FormatSize(b.Sends), config.FormatSize(b.Calls)),
+		Values: map[string]any{"total": b.Total, "store": b.Store, "conversations": b.Conversations, "sends": b.Sends,
+			"calls": b.Calls},
 	}
 	if short := b.Short(); short != "" {
 		v.State, v.Found, v.Fix = stateWarn, short, "give the server more memory, or lower what its options ask for"
@@ -262,7 +278,8 @@ func checkFiles(conf *config.Config) verdict {
 	case conf.Limits.Connections > int64(files.Connections):
 		v.State = stateFail
 		v.Found += fmt.Sprintf(", limits.connections is %d", conf.Limits.Connections)
-		want := 2 * (uint64(conf.Limits.Connections) + limit - uint64(files.Connections)) // the reserve grows with the limit
+		// the reserve grows with the limit
+		want := 2 * (uint64(conf.Limits.Connections) + limit - uint64(files.Connections))
 		v.Fix = fmt.Sprintf("ulimit -n %d, or LimitNOFILE= of the systemd unit", want)
 	case limit < wantFiles:
 		v.State = stateWarn
@@ -274,7 +291,8 @@ func checkFiles(conf *config.Config) verdict {
 // checkPorts looks at the addresses of the configuration, or, while a server runs on the data
 // folder, at those where it says that it is: flags may have given it others.
 func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
-	listen := []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}, {"admin port", conf.Listen.Admin}}
+	listen := []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP},
+		{"admin port", conf.Listen.Admin}}
 	if _, err := os.Stat(filepath.Join(conf.Store.Dir, addressesName)); err == nil {
 		public, admin, gone, err := localURLs(conf)
 		if err == nil && !gone {
@@ -311,7 +329,8 @@ func checkPort(ctx context.Context, conf *config.Config, name, addr string) verd
 	case isPetrel(addr):
 		return verdict{Check: name, State: stateOK, Found: "a petrel is running on " + addr}
 	}
-	return verdict{Check: name, State: stateFail, Found: err.Error(), Fix: "stop the program that listens there, or choose another address"}
+	return verdict{Check: name, State: stateFail, Found: err.Error(),
+		Fix: "stop the program that listens there, or choose another address"}
 }
 
 // isPetrel tells whether what listens on addr speaks our protocol, with TLS or without: the first
@@ -321,7 +340,9 @@ func isPetrel(addr string) bool {
 	const limit = 2 * time.Second
 	plain := net.Dialer{Timeout: limit}
 	return answersAsPetrel(plain.Dial, addr, limit) ||
-		answersAsPetrel((&tls.Dialer{NetDialer: &plain, Config: &tls.Config{InsecureSkipVerify: true}}).Dial, addr, limit) //nolint:gosec // nothing secret is said, and the name of the certificate is not ours
+		// nolint:gosec // nothing secret is said, and the name of the certificate is not ours
+		answersAsPetrel((&tls.Dialer{NetDialer: &plain, Config: &tls.Config{InsecureSkipVerify: true}}).Dial, addr,
+			limit)
 }
 
 // answersAsPetrel is isPetrel over one way to connect.
@@ -375,11 +396,14 @@ func checkSpace(dir string, conf *config.Config) verdict {
 	}
 	switch least := uint64(conf.Store.MinFreeBytes + conf.Store.BallastBytes); {
 	case files < wantInodes:
-		v.State, v.Found, v.Fix = stateFail, fmt.Sprintf("%d files can still be made on the disk of %s", files, dir), fmt.Sprintf("remove files, or make the file system with more inodes: the server wants %d", wantInodes)
+		v.State, v.Found, v.Fix = stateFail, fmt.Sprintf("%d files can still be made on the disk of %s", files, dir),
+			fmt.Sprintf("remove files, or make the file system with more inodes: the server wants %d", wantInodes)
 	case free < least:
-		v.State, v.Fix = stateFail, fmt.Sprintf("free at least %s, or lower store.min_free", config.FormatSize(int64(least)))
+		v.State, v.Fix = stateFail, fmt.Sprintf("free at least %s, or lower store.min_free",
+			config.FormatSize(int64(least)))
 	case free < 4*least:
-		v.State, v.Fix = stateWarn, fmt.Sprintf("with less than %s, the server refuses sends; free some space", config.FormatSize(conf.Store.MinFreeBytes))
+		v.State, v.Fix = stateWarn, fmt.Sprintf("with less than %s, the server refuses sends; free some space",
+			config.FormatSize(conf.Store.MinFreeBytes))
 	}
 	return v
 }
@@ -410,7 +434,8 @@ func checkSync(ctx context.Context, dir string) verdict {
 	defer f.Close() // measured, not kept
 	block := make([]byte, 4<<10)
 	var took []time.Duration
-	for end := time.Now().Add(syncFor); ctx.Err() == nil && len(took) < maxSyncs && (len(took) == 0 || time.Now().Before(end)); {
+	for end := time.Now().Add(syncFor); ctx.Err() == nil && len(took) < maxSyncs &&
+		(len(took) == 0 || time.Now().Before(end)); {
 		if _, err := f.Write(block); err != nil {
 			return fail(err)
 		}
@@ -428,7 +453,8 @@ func checkSync(ctx context.Context, dir string) verdict {
 	v.Values = map[string]any{"p50_ms": ms(p50), "p99_ms": ms(p99), "samples": len(took)}
 	v.Found = fmt.Sprintf("fdatasync p50 %.2f ms, p99 %.2f ms (%d samples)", ms(p50), ms(p99), len(took))
 	if p99 > slowSync {
-		v.State, v.Fix = stateWarn, "every ack waits for one fdatasync: use a local disk whose write cache survives power loss"
+		v.State, v.Fix = stateWarn,
+			"every ack waits for one fdatasync: use a local disk whose write cache survives power loss"
 	}
 	return v
 }

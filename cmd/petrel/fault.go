@@ -44,7 +44,9 @@ func (f *fault) print(w io.Writer, asJSON bool) {
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(map[string]any{"error": map[string]any{"code": f.code, "what": f.what, "why": f.why, "fix": f.fix, "exit": f.exit}}) // nowhere to report to
+		// nowhere to report to
+		_ = e.Encode(map[string]any{"error": map[string]any{"code": f.code, "what": f.what, "why": f.why, "fix": f.fix,
+			"exit": f.exit}})
 		return
 	}
 	for _, part := range []struct{ name, text string }{{"", f.what}, {"why", f.why}, {"fix", f.fix}} {
@@ -142,12 +144,14 @@ func fromServer(url, doing string, err error) *fault {
 	switch code {
 	case im.CodeNoMethod:
 		f.fix = "name a server that serves it with --server URL, or where operators reach it, its listen.admin, with --admin-server URL"
-	case im.CodeUnauthenticated, im.CodeRevoked, im.CodeSetupClosed, im.CodeForbidden, im.CodeBadCredentials, im.CodeReplaced:
+	case im.CodeUnauthenticated, im.CodeRevoked, im.CodeSetupClosed, im.CodeForbidden, im.CodeBadCredentials,
+		im.CodeReplaced:
 		f.exit = exitAuth
 		return f
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok && code == "" {
-		return &fault{exit: exitUnreachable, code: "unreachable", what: doing + ": cannot reach " + url, why: cause(err), err: err,
+		return &fault{exit: exitUnreachable, code: "unreachable", what: doing + ": cannot reach " + url,
+			why: cause(err), err: err,
 			fix: "start it with `petrel serve`, or name it with --server URL, and for operators with --admin-server URL"}
 	}
 	return f

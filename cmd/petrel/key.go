@@ -33,7 +33,8 @@ func newKeyAdd(c *cli) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && len(q.Scopes) == 0 {
-				err = usage("what may the key do?", "give --scope with one or more of users, tokens, conversations, messages, server, backup and admin, with commas between them")
+				err = usage("what may the key do?",
+					"give --scope with one or more of users, tokens, conversations, messages, server, backup and admin, with commas between them")
 			}
 			return err
 		},
@@ -58,7 +59,8 @@ func newKeyAdd(c *cli) *cobra.Command {
 				}
 				shown = ""
 			}
-			made := map[string]any{"id": r.Info.Id, "name": r.Info.Name, "tenant": r.Info.Tenant, "scopes": r.Info.Scopes}
+			made := map[string]any{"id": r.Info.Id, "name": r.Info.Name, "tenant": r.Info.Tenant,
+				"scopes": r.Info.Scopes}
 			for name, v := range map[string]string{"key": shown, "file": file} {
 				if v != "" {
 					made[name] = v
@@ -94,7 +96,8 @@ func newKeyList(c *cli) *cobra.Command {
 			}
 			t := c.table("ID", "NAME", "TENANT", "SCOPES", "MADE")
 			for _, k := range r.Keys {
-				if err := t.row(k, k.Id, orDash(k.Name), cmp.Or(k.Tenant, "(all)"), strings.Join(k.Scopes, ","), date(k.CreatedMs)); err != nil {
+				if err := t.row(k, k.Id, orDash(k.Name), cmp.Or(k.Tenant, "(all)"), strings.Join(k.Scopes, ","),
+					date(k.CreatedMs)); err != nil {
 					return err
 				}
 			}
@@ -116,7 +119,8 @@ func newKeyRevoke(c *cli) *cobra.Command {
 			if _, err := call(ctx, api, "revoke the key "+q.Id, api.RevokeKey, q); err != nil {
 				return err
 			}
-			return c.print(map[string]string{"id": q.Id}, func(w io.Writer) { fmt.Fprintf(w, "the key %s is revoked\n", q.Id) })
+			return c.print(map[string]string{"id": q.Id},
+				func(w io.Writer) { fmt.Fprintf(w, "the key %s is revoked\n", q.Id) })
 		}),
 	}
 }

@@ -61,13 +61,19 @@ func newRoot(c *cli) *cobra.Command {
 	root.SetErr(c.err)
 	fs := root.PersistentFlags()
 	fs.BoolVar(&c.json, "json", false, "write the answer as JSON: one value, or one line for each item")
-	fs.StringVar(&c.configFile, "config", "", "configuration `FILE` (default ./petrel.toml, else /etc/petrel/petrel.toml)")
-	fs.StringVar(&c.data, "data", "", "data folder `DIR` with the store, the admin key and the tokens (default store.dir of the configuration)")
-	fs.StringVar(&c.server, "server", "", "`URL` of the server (default PETREL_SERVER, else as the server of the data folder says, else listen.http of the configuration)")
-	fs.StringVar(&c.adminServer, "admin-server", "", "`URL` at which operators reach the server (default PETREL_ADMIN_SERVER, else as the server of the data folder says, else listen.admin of the configuration; with another --server, that one)")
-	fs.StringVar(&c.adminKeyFile, "admin-key-file", "", "`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
+	fs.StringVar(&c.configFile, "config", "",
+		"configuration `FILE` (default ./petrel.toml, else /etc/petrel/petrel.toml)")
+	fs.StringVar(&c.data, "data", "",
+		"data folder `DIR` with the store, the admin key and the tokens (default store.dir of the configuration)")
+	fs.StringVar(&c.server, "server", "",
+		"`URL` of the server (default PETREL_SERVER, else as the server of the data folder says, else listen.http of the configuration)")
+	fs.StringVar(&c.adminServer, "admin-server", "",
+		"`URL` at which operators reach the server (default PETREL_ADMIN_SERVER, else as the server of the data folder says, else listen.admin of the configuration; with another --server, that one)")
+	fs.StringVar(&c.adminKeyFile, "admin-key-file", "",
+		"`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
 	root.AddCommand(
-		newServe(c), newSetup(c), newUser(c), newTenant(c), newKey(c), newOperator(c), newAudit(c), newConv(c), newTrace(c), newSend(c), newTail(c), newDemo(c), newChat(c), newBench(c), newCheck(c),
+		newServe(c), newSetup(c), newUser(c), newTenant(c), newKey(c), newOperator(c), newAudit(c), newConv(c),
+		newTrace(c), newSend(c), newTail(c), newDemo(c), newChat(c), newBench(c), newCheck(c),
 		newCluster(c), newBackup(c), newRestore(c), newRepair(c), newConfig(c), newDoctor(c), newVersion(c), newDocs(c),
 	)
 	return root

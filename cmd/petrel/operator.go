@@ -16,7 +16,8 @@ import (
 func newOperator(c *cli) *cobra.Command {
 	return group("operator", "Make, list and change the people who may use the console",
 		"  petrel operator create carol --scope admin\n  petrel operator list\n  petrel operator reset carol",
-		newOperatorCreate(c), newOperatorList(c), newOperatorChange(c, "disable", true), newOperatorChange(c, "enable", false), newOperatorReset(c), newOperatorRemove(c))
+		newOperatorCreate(c), newOperatorList(c), newOperatorChange(c, "disable", true),
+		newOperatorChange(c, "enable", false), newOperatorReset(c), newOperatorRemove(c))
 }
 
 // printCode shows a one-time code, as the link of the console, unless err says that there is none.
@@ -25,9 +26,11 @@ func (c *cli) printCode(api *admin, r *petrelv1.EnrollmentCode, err error) error
 		return err
 	}
 	link := strings.TrimRight(api.url, "/") + r.Path
-	made := map[string]any{"name": r.Operator.GetName(), "scopes": r.Operator.GetScopes(), "link": link, "code": r.Code, "expires_ms": fmt.Sprint(r.Operator.GetCodeExpiresMs())}
+	made := map[string]any{"name": r.Operator.GetName(), "scopes": r.Operator.GetScopes(), "link": link, "code": r.Code,
+		"expires_ms": fmt.Sprint(r.Operator.GetCodeExpiresMs())}
 	return c.print(made, func(w io.Writer) {
-		fmt.Fprintf(w, "name    %s\nscopes  %s\nlink    %s\nit is shown once, works once, and is valid until %s\n", r.Operator.GetName(), strings.Join(r.Operator.GetScopes(), ","), link, clock(r.Operator.GetCodeExpiresMs()))
+		fmt.Fprintf(w, "name    %s\nscopes  %s\nlink    %s\nit is shown once, works once, and is valid until %s\n",
+			r.Operator.GetName(), strings.Join(r.Operator.GetScopes(), ","), link, clock(r.Operator.GetCodeExpiresMs()))
 	})
 }
 
@@ -42,7 +45,8 @@ func newOperatorCreate(c *cli) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && len(q.Scopes) == 0 {
-				err = usage("what may the operator do?", "give --scope with one or more of users, tokens, conversations, messages, server, backup and admin, with commas between them")
+				err = usage("what may the operator do?",
+					"give --scope with one or more of users, tokens, conversations, messages, server, backup and admin, with commas between them")
 			}
 			return err
 		},
@@ -52,7 +56,8 @@ func newOperatorCreate(c *cli) *cobra.Command {
 			return c.printCode(api, r, err)
 		}),
 	}
-	cmd.Flags().StringVar(&q.TenantName, "only-tenant", "", "`NAME` of the only tenant that the operator sees (default: all tenants)")
+	cmd.Flags().StringVar(&q.TenantName, "only-tenant", "",
+		"`NAME` of the only tenant that the operator sees (default: all tenants)")
 	cmd.Flags().StringSliceVar(&q.Scopes, "scope", nil, "`SCOPES` of the operator, with commas between them")
 	return cmd
 }
@@ -82,7 +87,8 @@ func newOperatorList(c *cli) *cobra.Command {
 				if o.LoggedInMs > 0 {
 					last = clock(o.LoggedInMs)
 				}
-				if err := t.row(o, o.Name, strings.Join(o.Scopes, ","), cmp.Or(o.Tenant, "(all)"), state, o.Sessions, last); err != nil {
+				if err := t.row(o, o.Name, strings.Join(o.Scopes, ","), cmp.Or(o.Tenant, "(all)"), state, o.Sessions,
+					last); err != nil {
 					return err
 				}
 			}
@@ -95,7 +101,8 @@ func newOperatorChange(c *cli, verb string, disabled bool) *cobra.Command {
 	q := &petrelv1.ChangeOperatorRequest{RequestId: rand.Text(), Disabled: disabled}
 	short, long := "Let an operator log in again", "Lets an operator log in who was disabled."
 	if disabled {
-		short, long = "Let an operator not log in any more", "Ends the sessions of an operator, who cannot log in until `petrel operator enable`."
+		short, long = "Let an operator not log in any more",
+			"Ends the sessions of an operator, who cannot log in until `petrel operator enable`."
 	}
 	cmd := &cobra.Command{
 		Use: verb + " NAME", Short: short, Long: long,
@@ -108,12 +115,14 @@ func newOperatorChange(c *cli, verb string, disabled bool) *cobra.Command {
 				return err
 			}
 			return c.print(r, func(w io.Writer) {
-				fmt.Fprintf(w, "the operator %s is %sd, with the scopes %s\n", r.Name, verb, strings.Join(r.Scopes, ","))
+				fmt.Fprintf(w, "the operator %s is %sd, with the scopes %s\n", r.Name, verb,
+					strings.Join(r.Scopes, ","))
 			})
 		}),
 	}
 	if !disabled {
-		cmd.Flags().StringSliceVar(&q.Scopes, "scope", nil, "`SCOPES` that the operator has from now on (default: as before)")
+		cmd.Flags().StringSliceVar(&q.Scopes, "scope", nil,
+			"`SCOPES` that the operator has from now on (default: as before)")
 	}
 	return cmd
 }
@@ -147,7 +156,8 @@ func newOperatorRemove(c *cli) *cobra.Command {
 			if _, err := call(ctx, api, "remove the operator "+q.Name, api.RemoveOperator, q); err != nil {
 				return err
 			}
-			return c.print(map[string]string{"name": q.Name}, func(w io.Writer) { fmt.Fprintf(w, "the operator %s is removed\n", q.Name) })
+			return c.print(map[string]string{"name": q.Name},
+				func(w io.Writer) { fmt.Fprintf(w, "the operator %s is removed\n", q.Name) })
 		}),
 	}
 }

@@ -69,16 +69,20 @@ func newRepair(c *cli) *cobra.Command {
 			if renew {
 				repair = pebblestore.Renew
 			}
-			r, err := repair(pebblestore.Options{Dir: conf.Store.Dir, Log: toolLog(c.err, conf.Log), Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies})
+			r, err := repair(pebblestore.Options{Dir: conf.Store.Dir, Log: toolLog(c.err, conf.Log),
+				Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies})
 			if errors.Is(err, pebblestore.ErrSound) {
-				return c.print(repaired{Sound: true}, func(w io.Writer) { fmt.Fprintln(w, "the store is sound: there is nothing to repair") })
+				return c.print(repaired{Sound: true},
+					func(w io.Writer) { fmt.Fprintln(w, "the store is sound: there is nothing to repair") })
 			}
 			if err != nil {
 				return cannotServe(err)
 			}
 			out := repaired{
-				Recovered: r.Recovered, Time: r.RecoveredMs, HistoryID: fmt.Sprintf("%016x", r.HistoryID), Aside: r.Aside, Files: r.Files,
-				Lost: r.Lost, LostRows: r.LostRows, More: r.More, LostFrom: r.LostFrom, LostTo: r.LostTo, LostTime: r.LostMs,
+				Recovered: r.Recovered, Time: r.RecoveredMs, HistoryID: fmt.Sprintf("%016x", r.HistoryID),
+				Aside: r.Aside, Files: r.Files,
+				Lost: r.Lost, LostRows: r.LostRows, More: r.More, LostFrom: r.LostFrom, LostTo: r.LostTo,
+				LostTime: r.LostMs,
 			}
 			if r.Found != nil {
 				out.Found = r.Found.Error()
@@ -86,18 +90,21 @@ func newRepair(c *cli) *cobra.Command {
 			return c.print(out, out.write)
 		}),
 	}
-	cmd.Flags().BoolVar(&renew, "new-history", false, "draw a new history id for a store that is sound, or an earlier state; with store.postgres it is always drawn")
+	cmd.Flags().BoolVar(&renew, "new-history", false,
+		"draw a new history id for a store that is sound, or an earlier state; with store.postgres it is always drawn")
 	addOptionFlags(cmd.Flags())
 	return cmd
 }
 
 // renew gives a store in databases a new history id.
 func (c *cli) renew(ctx context.Context, conf *config.Config) error {
-	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Mark: conf.Store.Mark, Log: toolLog(c.err, conf.Log)})
+	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Mark: conf.Store.Mark,
+		Log: toolLog(c.err, conf.Log)})
 	if err != nil {
 		return cannotServe(err)
 	}
-	out := repaired{HistoryID: fmt.Sprintf("%016x", r.History), Former: fmt.Sprintf("%016x", r.Former), Proofs: r.Proofs}
+	out := repaired{HistoryID: fmt.Sprintf("%016x", r.History), Former: fmt.Sprintf("%016x", r.Former),
+		Proofs: r.Proofs}
 	return c.print(out, func(w io.Writer) {
 		fmt.Fprintf(w, "found      history %s\n", out.Former)
 		for _, p := range out.Proofs {
@@ -136,16 +143,19 @@ func (r repaired) write(w io.Writer) {
 func (r repaired) writeLost(w io.Writer) {
 	switch {
 	case r.LostRows > 0 && r.More:
-		fmt.Fprintf(w, "lost       at least %d messages, which are empty places now, and other entries. More may be lost: nothing tells how many:\n", r.LostRows)
+		fmt.Fprintf(
+			w, "lost       at least %d messages, which are empty places now, and other entries. More may be lost: nothing tells how many:\n", r.LostRows)
 	case r.LostRows > 0:
 		fmt.Fprintf(w, "lost       %d messages, which are empty places now, and other entries:\n", r.LostRows)
 	case r.More:
-		fmt.Fprintf(w, "lost       entries, and messages that nothing tells of, so there are no empty places for them:\n")
+		fmt.Fprintf(
+			w, "lost       entries, and messages that nothing tells of, so there are no empty places for them:\n")
 	default:
 		fmt.Fprintf(w, "lost       entries, but no messages:\n")
 	}
 }
 
 func (r repaired) writeHistory(w io.Writer) {
-	fmt.Fprintf(w, "history    %s: clients drop what they have stored, and send again what they still have to send\n", r.HistoryID)
+	fmt.Fprintf(w, "history    %s: clients drop what they have stored, and send again what they still have to send\n",
+		r.HistoryID)
 }

@@ -36,7 +36,8 @@ func newRestore(c *cli) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
 			if adopt == (from != "") {
-				return usage("what shall be restored?", "give --from with a backup, or, after databases were restored, --adopt")
+				return usage("what shall be restored?",
+					"give --from with a backup, or, after databases were restored, --adopt")
 			}
 			secretFiles()
 			conf, err := c.load(cmd)
@@ -47,15 +48,19 @@ func newRestore(c *cli) *cobra.Command {
 			case adopt && inDatabases:
 				return c.renew(cmd.Context(), conf)
 			case adopt:
-				return usage("--adopt is for databases: store.postgres is not set", "give --from with a backup that `petrel backup` has made; for a data folder that was put back, use `petrel repair --new-history`")
+				return usage("--adopt is for databases: store.postgres is not set",
+					"give --from with a backup that `petrel backup` has made; for a data folder that was put back, use `petrel repair --new-history`")
 			case inDatabases:
-				return usage("the messages are in the databases of store.postgres", "restore all of them with their own tools, then run `petrel restore --adopt`")
+				return usage("the messages are in the databases of store.postgres",
+					"restore all of them with their own tools, then run `petrel restore --adopt`")
 			}
-			done, err := pebblestore.Restore(cmd.Context(), c.storeOptions(conf), pebblestore.RestoreOptions{From: from, Progress: c.progress("restored")})
+			done, err := pebblestore.Restore(cmd.Context(), c.storeOptions(conf),
+				pebblestore.RestoreOptions{From: from, Progress: c.progress("restored")})
 			if err != nil {
 				return badBackup(err)
 			}
-			out := restored{conf.Store.Dir, done.Name, done.StoreID, done.Commit, done.CommitMs, fmt.Sprintf("%016x", done.Report.HistoryID), done.Manifest.HistoryID}
+			out := restored{conf.Store.Dir, done.Name, done.StoreID, done.Commit, done.CommitMs,
+				fmt.Sprintf("%016x", done.Report.HistoryID), done.Manifest.HistoryID}
 			return c.print(out, func(w io.Writer) {
 				fmt.Fprintf(w, "restored   %s into %s\n", out.Backup, out.Data)
 				fmt.Fprintf(w, "store      %s\n", out.StoreID)

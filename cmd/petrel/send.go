@@ -83,13 +83,17 @@ func newSend(c *cli) *cobra.Command {
 	as.addFlags(cmd)
 	cmd.Flags().StringVar(&d.User, "to", "", "`USER` to write to")
 	cmd.Flags().StringVar(&d.Conv, "conv", "", "`CONV` to write to")
-	cmd.Flags().StringVar(&d.ID, "id", "", "client message `ID`; a message that is sent again with its id is not stored again (default: random)")
+	cmd.Flags().StringVar(&d.ID, "id", "",
+		"client message `ID`; a message that is sent again with its id is not stored again (default: random)")
 	cmd.Flags().StringVar(&forward, "forward", "", "`CONV:SEQ` of a message to copy, instead of TEXT")
 	cmd.Flags().Uint64Var(&d.ReplyTo, "reply-to", 0, "seq of the entry that the message answers")
-	cmd.Flags().Uint64Var(&d.Thread, "thread", 0, "seq of the message to whose thread the message belongs; it does not count as unread")
+	cmd.Flags().Uint64Var(&d.Thread, "thread", 0,
+		"seq of the message to whose thread the message belongs; it does not count as unread")
 	cmd.Flags().BoolVar(&d.AlsoMain, "also-main", false, "with --thread: the message counts as unread all the same")
-	cmd.Flags().StringSliceVar(&d.Mentions, "mention", nil, "`USERS` whom the message mentions, with commas between them")
-	cmd.Flags().BoolVar(&d.MentionAll, "mention-all", false, "the message mentions all members; in a group only admins and the owner may do that")
+	cmd.Flags().StringSliceVar(&d.Mentions, "mention", nil,
+		"`USERS` whom the message mentions, with commas between them")
+	cmd.Flags().BoolVar(&d.MentionAll, "mention-all", false,
+		"the message mentions all members; in a group only admins and the owner may do that")
 	cmd.Flags().BoolVar(&d.Silent, "silent", false, "nobody is to be disturbed by the message")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd
@@ -112,7 +116,8 @@ func entryNamed(forward string, args []string) (*petrelv1.Ref, error) {
 	conv, seq, _ := strings.Cut(forward, ":")
 	q, err := strconv.ParseUint(seq, 10, 64)
 	if conv == "" || err != nil || q == 0 {
-		return nil, usage(fmt.Sprintf("%q names no message", forward), "give a conversation and a seq, as in gKQtYt3wSdI4pbTbl9KK9:3")
+		return nil, usage(fmt.Sprintf("%q names no message", forward),
+			"give a conversation and a seq, as in gKQtYt3wSdI4pbTbl9KK9:3")
 	}
 	return &petrelv1.Ref{Conv: conv, Seq: q}, nil
 }
@@ -166,7 +171,8 @@ func sendOnce(ctx context.Context, o sdk.Options, d sdk.Draft) (*sent, error) {
 	switch {
 	case err == nil:
 		_, conv, seq, _ := m.State()
-		return &sent{Conv: conv, Seq: seq, ID: m.ID, Time: uint64(m.Time().UnixMilli()), Took: float64(took) / float64(time.Millisecond)}, nil
+		return &sent{Conv: conv, Seq: seq, ID: m.ID, Time: uint64(m.Time().UnixMilli()),
+			Took: float64(took) / float64(time.Millisecond)}, nil
 	case m == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
 		return nil, fromServer(o.URL, "send", err)
 	}

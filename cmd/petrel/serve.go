@@ -54,11 +54,14 @@ func newServe(c *cli) *cobra.Command {
 			buffer := c.buffer()
 			summed := repeats.New(lines.Keep(newLog(c.err, conf.Log, level).Handler()))
 			buffer.OnDropped(func(n uint64) {
-				slog.New(summed).Warn("lines of the log were dropped: whoever takes them was too slow, or could not write them", "lines", n)
+				slog.New(summed).Warn(
+					"lines of the log were dropped: whoever takes them was too slow, or could not write them", "lines",
+					n)
 			})
 			defer beside(summed.Run)()
 			a, err := app.New(cmd.Context(), conf, app.Options{
-				Log: slog.New(summed), Level: level, Lines: lines, Banner: c.out, Terminal: isTerminal(c.out), LogDropped: buffer.Dropped, Version: version,
+				Log: slog.New(summed), Level: level, Lines: lines, Banner: c.out, Terminal: isTerminal(c.out),
+				LogDropped: buffer.Dropped, Version: version,
 				MemoryLimit: app.LimitMemory(conf),
 				Hangups:     hangups, Reload: func() (*config.Config, error) {
 					again, err := c.loadAgain(cmd, conf.File())
@@ -90,15 +93,20 @@ func cannotServe(err error) error {
 		f.what, f.fix = f.what[:i], f.what[i+2:]
 	}
 	if d, ok := errors.AsType[*pebblestore.Damaged](err); ok && d.Rewound {
-		f.code, f.what, f.why = "rewound", "the store may be an earlier state of what clients were told, so the server does not start", f.what
+		f.code, f.what, f.why = "rewound",
+			"the store may be an earlier state of what clients were told, so the server does not start", f.what
 	} else if ok {
-		f.code, f.what, f.why = "damaged", "a file of the store is missing or damaged, and what was acked may be lost, so the server does not start", f.what
+		f.code, f.what, f.why = "damaged",
+			"a file of the store is missing or damaged, and what was acked may be lost, so the server does not start",
+			f.what
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		return &fault{exit: exitFailed, code: string(im.CodeDiskFull), what: "the disk is full", why: err.Error(), fix: "free some space there, or remove files if \"df -i\" shows that it is out of inodes, then try again: nothing that was acked is lost", err: err}
+		return &fault{exit: exitFailed, code: string(im.CodeDiskFull), what: "the disk is full", why: err.Error(),
+			fix: "free some space there, or remove files if \"df -i\" shows that it is out of inodes, then try again: nothing that was acked is lost", err: err}
 	}
 	if _, ok := errors.AsType[*pebblestore.Damaged](err); !ok && errors.Is(err, app.ErrDamaged) {
-		f.code, f.what = "damaged", "a part of the store that a start needs cannot be read, so the server does not start"
+		f.code, f.what = "damaged",
+			"a part of the store that a start needs cannot be read, so the server does not start"
 		f.why = err.Error()
 		f.fix = "restore a backup, or, with the embedded store, run \"petrel repair\" with the same --data or --config to accept the loss"
 	}
@@ -113,7 +121,8 @@ func cannotServe(err error) error {
 		}
 	}
 	if p, ok := errors.AsType[*pgstore.Problem](err); ok {
-		return &fault{exit: databaseExits[p.Code], code: p.Code, what: "the databases cannot be used", why: err.Error(), fix: p.Fix, err: err}
+		return &fault{exit: databaseExits[p.Code], code: p.Code, what: "the databases cannot be used", why: err.Error(),
+			fix: p.Fix, err: err}
 	}
 	return f
 }
@@ -125,10 +134,13 @@ var folderFaults = []struct {
 	code string
 	what string
 }{
-	{pebblestore.ErrNoStore, exitConfig, "no_store", "there is no store where one is expected, so the server makes none"},
+	{pebblestore.ErrNoStore, exitConfig, "no_store",
+		"there is no store where one is expected, so the server makes none"},
 	{pebblestore.ErrOtherStore, exitConfig, "other_store", "this is not the store that is expected"},
-	{pebblestore.ErrFolderGone, exitFailed, "folder_gone", "the data folder was removed or replaced while the server ran"},
-	{app.ErrRewound, exitFailed, "rewound", "a client has proved that the store has gone back to an earlier state, so the server has stopped"},
+	{pebblestore.ErrFolderGone, exitFailed, "folder_gone",
+		"the data folder was removed or replaced while the server ran"},
+	{app.ErrRewound, exitFailed, "rewound",
+		"a client has proved that the store has gone back to an earlier state, so the server has stopped"},
 }
 
 // serveFaults are what keeps a node from its cluster.
@@ -139,14 +151,20 @@ var serveFaults = []struct {
 	what string
 	fix  string
 }{
-	{app.ErrEmbedded, exitConfig, "config", "the embedded store works on one node only", "set store.postgres, or leave cluster.listen and cluster.nats empty"},
-	{cluster.ErrTwin, exitConfig, "node_in_use", "another process runs with the id of this node", "stop that process, or give this one another cluster.node"},
-	{natsbus.ErrInUse, exitConfig, "node_in_use", "another process runs with the id of this node", "stop that process, or give this one another cluster.node"},
+	{app.ErrEmbedded, exitConfig, "config", "the embedded store works on one node only",
+		"set store.postgres, or leave cluster.listen and cluster.nats empty"},
+	{cluster.ErrTwin, exitConfig, "node_in_use", "another process runs with the id of this node",
+		"stop that process, or give this one another cluster.node"},
+	{natsbus.ErrInUse, exitConfig, "node_in_use", "another process runs with the id of this node",
+		"stop that process, or give this one another cluster.node"},
 	{cluster.ErrUnreachable, exitUnreachable, "nodes_unreachable", "the other nodes of this database cannot be reached",
 		"name their bus in cluster.join or cluster.nats, and check the network between the nodes; if they belong to another cluster, give this node another database"},
-	{natsbus.ErrOtherCluster, exitConfig, "other_cluster", "the nodes to join use another database", "correct cluster.join or store.postgres: all nodes of a cluster name the same databases"},
-	{nats.ErrNoServers, exitUnreachable, "bus_unreachable", "the NATS server does not answer", "check that it runs, and that cluster.nats has its host and port"},
-	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in", "set cluster.secret_file to the secret of the other nodes, or cluster.nats to the user and password of the NATS server, and check the TLS files of the bus and the addresses in cluster.join"},
+	{natsbus.ErrOtherCluster, exitConfig, "other_cluster", "the nodes to join use another database",
+		"correct cluster.join or store.postgres: all nodes of a cluster name the same databases"},
+	{nats.ErrNoServers, exitUnreachable, "bus_unreachable", "the NATS server does not answer",
+		"check that it runs, and that cluster.nats has its host and port"},
+	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in",
+		"set cluster.secret_file to the secret of the other nodes, or cluster.nats to the user and password of the NATS server, and check the TLS files of the bus and the addresses in cluster.join"},
 }
 
 // databaseExits are of the codes of pgstore.Problem.

@@ -73,7 +73,8 @@ func (c *cli) showEntry(m *petrelv1.Message, where sdk.Conversation) error {
 		return writeLine(c.out, m)
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %s #%d  %s: %s\n",
-		when(m, time.TimeOnly), terminal.Line(place(m, where)), m.Seq, terminal.Line(sender(m)), terminal.Line(content(m)))
+		when(m, time.TimeOnly), terminal.Line(place(m, where)), m.Seq, terminal.Line(sender(m)),
+		terminal.Line(content(m)))
 	return err
 }
 

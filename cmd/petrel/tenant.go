@@ -82,11 +82,13 @@ func newTenantRegistration(c *cli) *cobra.Command {
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
-	cmd.Flags().BoolFunc("strict-ids", "refuse new ids that read as one that exists; =false: refuse only those that look alike; without it, as it is", func(s string) error {
-		strict, err := strconv.ParseBool(s)
-		q.StrictIds = &strict
-		return err
-	})
+	cmd.Flags().BoolFunc("strict-ids",
+		"refuse new ids that read as one that exists; =false: refuse only those that look alike; without it, as it is",
+		func(s string) error {
+			strict, err := strconv.ParseBool(s)
+			q.StrictIds = &strict
+			return err
+		})
 	return cmd
 }
 

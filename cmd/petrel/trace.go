@@ -51,7 +51,8 @@ func newTraceMessage(c *cli) *cobra.Command {
 			if len(args) == 2 {
 				n, err := strconv.ParseUint(args[1], 10, 64)
 				if err != nil || n == 0 {
-					return usage(fmt.Sprintf("%q is no seq", args[1]), "give the number of the message in its conversation: 1, 2, 3, …")
+					return usage(fmt.Sprintf("%q is no seq", args[1]),
+						"give the number of the message in its conversation: 1, 2, 3, …")
 				}
 				q.Seq = n
 			}
@@ -74,7 +75,8 @@ func newTraceMessage(c *cli) *cobra.Command {
 func writeTrace(w io.Writer, r *petrelv1.TraceMessageResponse) {
 	fmt.Fprintf(w, "%s: %s\n", plain(r.Outcome, "TRACE_OUTCOME_"), r.Text)
 	if e := r.Entry; e != nil {
-		fmt.Fprintf(w, "from %s, id %s, %d bytes, partition %d on node %s", e.User, terminal.Line(cmp.Or(e.ClientMsgId, "-")), e.Bytes, e.Partition, cmp.Or(e.Owner, "(none)"))
+		fmt.Fprintf(w, "from %s, id %s, %d bytes, partition %d on node %s", e.User,
+			terminal.Line(cmp.Or(e.ClientMsgId, "-")), e.Bytes, e.Partition, cmp.Or(e.Owner, "(none)"))
 		if e.Recalled {
 			fmt.Fprint(w, ", recalled")
 		} else if e.Edited {
@@ -103,7 +105,8 @@ func writeTrace(w io.Writer, r *petrelv1.TraceMessageResponse) {
 }
 
 func sessionLine(s *petrelv1.SessionInfo) string {
-	line := fmt.Sprintf("device %s at node %s from %s", terminal.Line(cmp.Or(s.Device, "(none)")), s.Node, cmp.Or(s.Address, "(unknown)"))
+	line := fmt.Sprintf("device %s at node %s from %s", terminal.Line(cmp.Or(s.Device, "(none)")), s.Node,
+		cmp.Or(s.Address, "(unknown)"))
 	if s.PendingBytes > 0 {
 		line += fmt.Sprintf(", %d bytes wait", s.PendingBytes)
 	}
@@ -125,7 +128,8 @@ func writeRefusals(w io.Writer, list []*petrelv1.Refusal) {
 		if x.Count > 0 {
 			times = fmt.Sprintf(" ×%d", x.Count)
 		}
-		fmt.Fprintf(w, "refused %s %s %s%s at node %s from %s %s\n", clock(x.TimeMs), x.What, x.Code, times, x.Node, cmp.Or(x.Address, "-"), terminal.Line(x.Text))
+		fmt.Fprintf(w, "refused %s %s %s%s at node %s from %s %s\n", clock(x.TimeMs), x.What, x.Code, times, x.Node,
+			cmp.Or(x.Address, "-"), terminal.Line(x.Text))
 	}
 }
 

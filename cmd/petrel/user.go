@@ -42,7 +42,8 @@ func newUserAdd(c *cli) *cobra.Command {
 		Example: "  petrel user create alice bob\n  petrel user create --tenant acme carol --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
-			r, err := call(ctx, api, "make users", api.CreateUsers, &petrelv1.CreateUsersRequest{Tenant: tenant, Users: args})
+			r, err := call(ctx, api, "make users", api.CreateUsers,
+				&petrelv1.CreateUsersRequest{Tenant: tenant, Users: args})
 			if err != nil {
 				return err
 			}
@@ -55,7 +56,8 @@ func newUserAdd(c *cli) *cobra.Command {
 			return errors.Join(err, kept)
 		}),
 	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant, which is made if it does not exist (default \"default\")")
+	cmd.Flags().StringVar(&tenant, "tenant", "",
+		"`NAME` of the tenant, which is made if it does not exist (default \"default\")")
 	return cmd
 }
 
@@ -91,7 +93,8 @@ func writeIssued(w io.Writer, list []issued) {
 	_ = tw.Flush() // to the terminal
 	for _, u := range list {
 		if u.File != "" {
-			fmt.Fprintln(w, "the tokens are shown once; `petrel chat --as`, `tail` and `send` find them in the data folder")
+			fmt.Fprintln(
+				w, "the tokens are shown once; `petrel chat --as`, `tail` and `send` find them in the data folder")
 			return
 		}
 	}
@@ -112,15 +115,19 @@ func newUserRevoke(c *cli) *cobra.Command {
 			user := args[0]
 			if device != "" {
 				r, err := call(ctx, api, "revoke the device "+device+" of "+user, api.RevokeDevice,
-					&petrelv1.AdminRevokeDeviceRequest{Tenant: tenant, User: user, Device: device, RequestId: rand.Text()})
+					&petrelv1.AdminRevokeDeviceRequest{Tenant: tenant, User: user, Device: device,
+						RequestId: rand.Text()})
 				if err != nil {
 					return err
 				}
-				return c.print(map[string]any{"user": user, "device": device, "sessions": r.Sessions}, func(w io.Writer) {
-					fmt.Fprintf(w, "%s: the tokens of %s ended, %s closed\n", user, device, plural(r.Sessions, "session"))
-				})
+				return c.print(map[string]any{"user": user, "device": device, "sessions": r.Sessions},
+					func(w io.Writer) {
+						fmt.Fprintf(w, "%s: the tokens of %s ended, %s closed\n", user, device,
+							plural(r.Sessions, "session"))
+					})
 			}
-			r, err := call(ctx, api, "revoke the tokens of "+user, api.RevokeTokens, &petrelv1.RevokeTokensRequest{Tenant: tenant, User: user})
+			r, err := call(ctx, api, "revoke the tokens of "+user, api.RevokeTokens,
+				&petrelv1.RevokeTokensRequest{Tenant: tenant, User: user})
 			if err != nil {
 				return err
 			}

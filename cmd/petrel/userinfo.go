@@ -35,7 +35,8 @@ func newUserList(c *cli) *cobra.Command {
 					if u.Disabled {
 						state = "disabled"
 					}
-					if err := t.row(u, u.User, u.DisplayName, date(u.CreatedMs), yesNo(u.HasPassword), u.Sessions, state); err != nil {
+					if err := t.row(u, u.User, u.DisplayName, date(u.CreatedMs), yesNo(u.HasPassword), u.Sessions,
+						state); err != nil {
 						return err
 					}
 					q.After = u.User
@@ -73,7 +74,8 @@ func newUserShow(c *cli) *cobra.Command {
 		Example: "  petrel user show alice\n  petrel user show alice --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
-			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser,
+				&petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
 			if err != nil {
 				return err
 			}
@@ -113,7 +115,8 @@ func (c *cli) listDevices(devices []*petrelv1.Device) error {
 		if d.Revoked {
 			state = "revoked"
 		}
-		if err := t.row(d, d.Id, orDash(d.Kind), orDash(d.Name), orDash(d.Client), date(d.LoginMs), d.Sessions, state); err != nil {
+		if err := t.row(d, d.Id, orDash(d.Kind), orDash(d.Name), orDash(d.Client), date(d.LoginMs), d.Sessions,
+			state); err != nil {
 			return err
 		}
 	}
@@ -135,7 +138,8 @@ func newUserSessions(c *cli) *cobra.Command {
 		Example: "  petrel user sessions alice\n  petrel user sessions alice --all --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
-			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser,
+				&petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
 			if err != nil {
 				return err
 			}
@@ -204,7 +208,8 @@ func newUserLink(c *cli) *cobra.Command {
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
-	cmd.Flags().BoolVar(&q.KeepPassword, "keep-password", false, "whoever registered the name is the same person: the password and the tokens stay")
+	cmd.Flags().BoolVar(&q.KeepPassword, "keep-password", false,
+		"whoever registered the name is the same person: the password and the tokens stay")
 	return cmd
 }
 

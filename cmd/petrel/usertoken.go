@@ -27,7 +27,8 @@ func newUserToken(c *cli) *cobra.Command {
 				return err
 			}
 			if ttl < 0 || ttl > 30*24*time.Hour || ttl%time.Second != 0 {
-				return usage(fmt.Sprintf("--ttl %s is not allowed", ttl), "write whole seconds, at most 720h; 0 means the time that the server has set")
+				return usage(fmt.Sprintf("--ttl %s is not allowed", ttl),
+					"write whole seconds, at most 720h; 0 means the time that the server has set")
 			}
 			q.User, q.TtlS = args[0], uint32(ttl/time.Second)
 			return nil
@@ -53,7 +54,8 @@ func newUserToken(c *cli) *cobra.Command {
 	fs := cmd.Flags()
 	addTenant(cmd, &q.Tenant)
 	fs.StringVar(&q.Device.Id, "device", "", "`ID` of the device (default: a new one)")
-	fs.StringVar(&q.Device.Kind, "kind", "", "`KIND` of the device: phone, desktop, web, … (default: none, so that no other device is logged out)")
+	fs.StringVar(&q.Device.Kind, "kind", "",
+		"`KIND` of the device: phone, desktop, web, … (default: none, so that no other device is logged out)")
 	fs.StringVar(&q.Device.Name, "name", "", "`NAME` of the device, for people")
 	fs.DurationVar(&ttl, "ttl", 0, "how long the access token is valid (default: as the server has set)")
 	return cmd

@@ -48,7 +48,8 @@ func newVersion(c *cli) *cobra.Command {
 				Platform string `json:"platform"`
 			}{version, commit(), sdk.Protocol, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			return c.print(v, func(w io.Writer) {
-				fmt.Fprintf(w, "petrel %s (%s)  protocol %d  %s %s\n", v.Version, v.Commit, v.Protocol, v.Go, v.Platform)
+				fmt.Fprintf(w, "petrel %s (%s)  protocol %d  %s %s\n", v.Version, v.Commit, v.Protocol, v.Go,
+					v.Platform)
 			})
 		}),
 	}

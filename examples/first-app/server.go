@@ -25,11 +25,15 @@ var (
 
 func main() {
 	http.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) {
-		http.SetCookie(w, &http.Cookie{Name: "user", Value: url.QueryEscape(r.FormValue("user")), HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		http.SetCookie(w, &http.Cookie{Name: "user", Value: url.QueryEscape(r.FormValue("user")), HttpOnly: true,
+			SameSite: http.SameSiteLaxMode})
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	})
 	http.HandleFunc("POST /chat-token", forUser(chatToken))
-	http.HandleFunc("GET /style.css", func(w http.ResponseWriter, _ *http.Request) { page(w, "style.css", "", http.StatusOK) })
+	http.HandleFunc("GET /style.css", func(w http.ResponseWriter,
+		_ *http.Request) {
+		page(w, "style.css", "", http.StatusOK)
+	})
 	http.HandleFunc("GET /", forUser(func(w http.ResponseWriter, r *http.Request, user string) {
 		page(w, cmp.Or(strings.TrimPrefix(path.Base(r.URL.Path), "/"), "index.html"), user, http.StatusOK)
 	}))
@@ -58,7 +62,8 @@ func chatToken(w http.ResponseWriter, r *http.Request, user string) {
 		return
 	}
 	body, _ := json.Marshal(map[string]any{"user": user, "device": asked.Device})
-	mint, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, petrel+"/petrel.v1.AdminService/MintToken", bytes.NewReader(body))
+	mint, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, petrel+"/petrel.v1.AdminService/MintToken",
+		bytes.NewReader(body))
 	mint.Header.Set("Authorization", "Bearer "+key)
 	mint.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(mint)

@@ -37,7 +37,8 @@ func (s *Server) SetForwardPolicy(ctx context.Context, r *petrelv1.SetForwardPol
 }
 
 // SetPresencePolicy says who may see when the caller is online. Spec: P-13.6.
-func (s *Server) SetPresencePolicy(ctx context.Context, r *petrelv1.SetPresencePolicyRequest) (*petrelv1.Account, error) {
+func (s *Server) SetPresencePolicy(ctx context.Context,
+	r *petrelv1.SetPresencePolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
 	info, err := s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Policy))
 	if err == nil {
@@ -58,16 +59,19 @@ func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petr
 // ownAccount is the caller's account with what others do not see.
 func ownAccount(i user.Info, err error) (*petrelv1.Account, error) {
 	res, err := account(i, err)
-	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy), petrelv1.ForwardPolicy(i.Forwards), petrelv1.PresencePolicy(i.Presence)
+	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy),
+		petrelv1.ForwardPolicy(i.Forwards), petrelv1.PresencePolicy(i.Presence)
 	return res, err
 }
 
 func account(i user.Info, err error) (*petrelv1.Account, error) {
-	return &petrelv1.Account{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli())}, err
+	return &petrelv1.Account{User: string(i.User), DisplayName: i.DisplayName,
+		CreatedMs: uint64(i.Created.UnixMilli())}, err
 }
 
 // ChangePassword voids the tokens of all other devices.
-func (s *Server) ChangePassword(ctx context.Context, r *petrelv1.ChangePasswordRequest) (*petrelv1.ChangePasswordResponse, error) {
+func (s *Server) ChangePassword(ctx context.Context,
+	r *petrelv1.ChangePasswordRequest) (*petrelv1.ChangePasswordResponse, error) {
 	id := identity(ctx)
 	ended, err := s.users.ChangePassword(ctx, id.Account, r.OldPassword, r.NewPassword, id.Device)
 	if err != nil {

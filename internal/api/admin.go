@@ -72,7 +72,8 @@ func (s *Server) Compact(ctx context.Context, _ *petrelv1.CompactRequest) (*petr
 }
 
 // CreateCheckpoint makes a copy of the store for a backup.
-func (s *Server) CreateCheckpoint(ctx context.Context, _ *petrelv1.CreateCheckpointRequest) (*petrelv1.CreateCheckpointResponse, error) {
+func (s *Server) CreateCheckpoint(ctx context.Context,
+	_ *petrelv1.CreateCheckpointRequest) (*petrelv1.CreateCheckpointResponse, error) {
 	name, err := s.o.Checkpoint(ctx)
 	return &petrelv1.CreateCheckpointResponse{Name: name}, err
 }

@@ -137,7 +137,8 @@ func (a *admission) enter(x *reader, most int) *list.Element {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if x.host.IsValid() {
-		if a.hosts[x.host] >= maxReadingOfHost && !a.stopOldestLocked(func(old *reader) bool { return old.host == x.host }) {
+		if a.hosts[x.host] >= maxReadingOfHost &&
+			!a.stopOldestLocked(func(old *reader) bool { return old.host == x.host }) {
 			return nil
 		}
 		if a.hosts == nil {

@@ -10,7 +10,8 @@ import (
 
 // ListAudit reads a page of the audit log. Spec: P-10.9.
 func (s *Server) ListAudit(ctx context.Context, r *petrelv1.ListAuditRequest) (*petrelv1.ListAuditResponse, error) {
-	q := audit.Query{SinceMs: r.SinceMs, UntilMs: r.UntilMs, Token: r.Token, Down: r.Descending, Limit: int(min(r.Limit, audit.MaxPage)), Event: r.Event, Who: r.Who, About: r.About, Refused: r.Refused}
+	q := audit.Query{SinceMs: r.SinceMs, UntilMs: r.UntilMs, Token: r.Token, Down: r.Descending,
+		Limit: int(min(r.Limit, audit.MaxPage)), Event: r.Event, Who: r.Who, About: r.About, Refused: r.Refused}
 	page, next, err := s.o.Audit.List(ctx, q)
 	return &petrelv1.ListAuditResponse{Records: auditRecords(page), Token: next}, err
 }
@@ -18,7 +19,8 @@ func (s *Server) ListAudit(ctx context.Context, r *petrelv1.ListAuditRequest) (*
 func auditRecords(page []audit.Stored) (all []*petrelv1.AuditRecord) {
 	for _, x := range page {
 		rec := &petrelv1.AuditRecord{
-			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key, KeyName: x.KeyName, Operator: x.Operator,
+			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key,
+			KeyName: x.KeyName, Operator: x.Operator,
 			Tenant: x.Tenant, User: x.User, Device: x.Device, Address: x.Address, Count: x.Count, SinceMs: x.SinceMs,
 		}
 		for _, d := range x.Details {
@@ -34,7 +36,8 @@ const maxHeads = 1000
 
 // VerifyAudit reads the whole audit log. It may take minutes, so it waits for a turn with
 // each part of it. Spec: P-10.9.
-func (s *Server) VerifyAudit(ctx context.Context, r *petrelv1.VerifyAuditRequest) (*petrelv1.VerifyAuditResponse, error) {
+func (s *Server) VerifyAudit(ctx context.Context,
+	r *petrelv1.VerifyAuditRequest) (*petrelv1.VerifyAuditResponse, error) {
 	if len(r.Heads) > maxHeads {
 		return nil, im.Errorf(im.CodeInvalid, "heads has at most %d entries", maxHeads)
 	}
@@ -54,7 +57,8 @@ func (s *Server) VerifyAudit(ctx context.Context, r *petrelv1.VerifyAuditRequest
 		res.Heads = append(res.Heads, &petrelv1.AuditHead{Node: string(h.Node), Number: h.Number, Hash: h.Hash})
 	}
 	for _, f := range v.Faults {
-		res.Faults = append(res.Faults, &petrelv1.AuditFault{Node: string(f.Node), Number: f.Number, What: f.What, Text: f.Text})
+		res.Faults = append(res.Faults, &petrelv1.AuditFault{Node: string(f.Node), Number: f.Number, What: f.What,
+			Text: f.Text})
 	}
 	return res, nil
 }

@@ -15,7 +15,8 @@ import (
 // Register makes a user with a password and logs their first device in.
 // Spec: P-11.1.
 func (s *Server) Register(ctx context.Context, r *petrelv1.RegisterRequest) (*petrelv1.LoginResponse, error) {
-	n := user.Newcomer{Tenant: r.Tenant, User: im.User(r.User), Password: r.Password, DisplayName: r.DisplayName, Invitation: r.Invitation}
+	n := user.Newcomer{Tenant: r.Tenant, User: im.User(r.User), Password: r.Password, DisplayName: r.DisplayName,
+		Invitation: r.Invitation}
 	l, err := s.users.Register(ctx, n, deviceRef(r.Device), callOf(ctx).remote)
 	return s.loggedIn(ctx, l, err)
 }

@@ -32,11 +32,13 @@ func (s *Server) NoteBackup(ctx context.Context, r *petrelv1.NoteBackupRequest) 
 	if b.GetName() == "" || max(len(b.GetName()), len(b.GetFolder()), len(b.GetFault())) > maxBackupText {
 		return nil, im.Errorf(im.CodeInvalid, "backup has a name, and no text of more than %d bytes", maxBackupText)
 	}
-	rec := &storepb.Backup{Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs}
+	rec := &storepb.Backup{Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs,
+		Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs}
 	var keys [][]byte
 	err := s.o.Store.Records(ctx, store.Backups, 0, nil, func(key, value []byte) bool {
 		keys = append(keys, bytes.Clone(key))
-		if known := (&storepb.Backup{}); b.MadeMs == 0 && known.UnmarshalVT(bytes.Clone(value)) == nil && known.Name == b.Name && known.Commit == b.Commit {
+		if known := (&storepb.Backup{}); b.MadeMs == 0 && known.UnmarshalVT(bytes.Clone(value)) == nil &&
+			known.Name == b.Name && known.Commit == b.Commit {
 			rec = known // it is verified
 		}
 		return true
@@ -61,14 +63,16 @@ func (s *Server) NoteBackup(ctx context.Context, r *petrelv1.NoteBackupRequest) 
 }
 
 // ListBackups lists the backups that were noted, newest first.
-func (s *Server) ListBackups(ctx context.Context, _ *petrelv1.ListBackupsRequest) (*petrelv1.ListBackupsResponse, error) {
+func (s *Server) ListBackups(ctx context.Context,
+	_ *petrelv1.ListBackupsRequest) (*petrelv1.ListBackupsResponse, error) {
 	res := &petrelv1.ListBackupsResponse{Kind: s.o.Console.Kind}
 	var bad error
 	err := s.o.Store.Records(ctx, store.Backups, 0, nil, func(_, value []byte) bool {
 		b := &storepb.Backup{}
 		if bad = b.UnmarshalVT(bytes.Clone(value)); bad == nil {
 			res.Backups = append(res.Backups, &petrelv1.BackupInfo{
-				Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs, Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs,
+				Name: b.Name, Folder: b.Folder, MadeMs: b.MadeMs, Commit: b.Commit, CommitMs: b.CommitMs,
+				Bytes: b.Bytes, CopiedBytes: b.CopiedBytes, TookMs: b.TookMs,
 				VerifiedMs: b.VerifiedMs, Sound: b.Sound, Fault: b.Fault,
 			})
 		}

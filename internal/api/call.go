@@ -16,7 +16,8 @@ import (
 // Call runs a method for the user of a session, through the handlers that HTTP
 // has, and so with the same answer. Request and answer are JSON or protobuf.
 // Codes: no_method, and those of the method. Spec: P-10.4.
-func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr, name string, asJSON bool, request io.Reader) ([]byte, error) {
+func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr, name string, asJSON bool,
+	request io.Reader) ([]byte, error) {
 	m, ok := table[name]
 	if !ok || m.access != aUser {
 		return nil, &im.Error{Code: im.CodeNoMethod}
@@ -35,7 +36,8 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	case c.err != nil:
 		return nil, c.err
 	case kept.status != 0 && kept.status != http.StatusOK:
-		return nil, errors.New("call " + name + " ended as " + http.StatusText(kept.status) + ": " + strings.TrimSpace(kept.body.String()))
+		return nil, errors.New("call " + name + " ended as " + http.StatusText(kept.status) + ": " +
+			strings.TrimSpace(kept.body.String()))
 	}
 	return kept.body.Bytes(), nil
 }

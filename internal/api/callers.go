@@ -109,7 +109,8 @@ func (s *Server) keyOf(ctx context.Context, credential string) (operator.Key, ti
 // Spec: P-10.6.
 func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if key := callOf(ctx).caller.key; key != nil && key.Tenant != 0 && table[procedure(req.Spec())].scope != scopeAny {
+		if key := callOf(ctx).caller.key; key != nil && key.Tenant != 0 &&
+			table[procedure(req.Spec())].scope != scopeAny {
 			msg, ok := req.Any().(proto.Message)
 			im.Assert(ok, "request %T is no message", req.Any())
 			if !withinTenant(msg, key.TenantName) {
@@ -147,7 +148,8 @@ func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		defer func() {
 			if p := recover(); p != nil {
-				s.log.ErrorContext(ctx, "call panicked", "req", callOf(ctx).id, "err", fmt.Sprintf("%s: %v", req.Spec().Procedure, p), "stack", string(debug.Stack()))
+				s.log.ErrorContext(ctx, "call panicked", "req", callOf(ctx).id, "err",
+					fmt.Sprintf("%s: %v", req.Spec().Procedure, p), "stack", string(debug.Stack()))
 				res, err = nil, &im.Error{Code: im.CodeInternal, Request: callOf(ctx).id}
 			}
 			outcome := outcomeOK
@@ -157,7 +159,8 @@ func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 			}
 			s.Calls[procedure(req.Spec())].Observe(time.Since(begun))
 			s.Logins[table[procedure(req.Spec())].login].Add(outcome)
-			s.log.DebugContext(ctx, "call", "method", procedure(req.Spec()), "req", callOf(ctx).id, "err", err, "took", time.Since(begun))
+			s.log.DebugContext(ctx, "call", "method", procedure(req.Spec()), "req", callOf(ctx).id, "err", err, "took",
+				time.Since(begun))
 		}()
 		return next(within, req)
 	}

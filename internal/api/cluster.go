@@ -37,19 +37,23 @@ func (s *Server) ResumeNode(ctx context.Context, r *petrelv1.ResumeNodeRequest) 
 }
 
 // RebalanceCluster waits until every node owns its share.
-func (s *Server) RebalanceCluster(ctx context.Context, _ *petrelv1.RebalanceClusterRequest) (*petrelv1.ClusterState, error) {
+func (s *Server) RebalanceCluster(ctx context.Context,
+	_ *petrelv1.RebalanceClusterRequest) (*petrelv1.ClusterState, error) {
 	return s.o.Cluster.Rebalance(ctx)
 }
 
 // MovePartition takes a partition to another database.
-func (s *Server) MovePartition(ctx context.Context, r *petrelv1.MovePartitionRequest) (*petrelv1.MovePartitionResponse, error) {
+func (s *Server) MovePartition(ctx context.Context,
+	r *petrelv1.MovePartitionRequest) (*petrelv1.MovePartitionResponse, error) {
 	if r.Partition >= im.Partitions || r.Database == 0 {
-		return nil, im.Errorf(im.CodeInvalid, "partitions are 0 to %d, and databases are counted from 1", im.Partitions-1)
+		return nil, im.Errorf(im.CodeInvalid, "partitions are 0 to %d, and databases are counted from 1",
+			im.Partitions-1)
 	}
 	return s.o.Cluster.Move(ctx, im.Partition(r.Partition), int(min(r.Database, 1<<30)))
 }
 
 // FinalizeCluster raises the level of the stored format.
-func (s *Server) FinalizeCluster(ctx context.Context, _ *petrelv1.FinalizeClusterRequest) (*petrelv1.FinalizeClusterResponse, error) {
+func (s *Server) FinalizeCluster(ctx context.Context,
+	_ *petrelv1.FinalizeClusterRequest) (*petrelv1.FinalizeClusterResponse, error) {
 	return s.o.Cluster.Finalize(ctx)
 }

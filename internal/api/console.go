@@ -26,10 +26,12 @@ type Console struct {
 	Preview   func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse
 	SetLimits func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse // what it has changed
 	Online    func(im.Account) bool                                                         // as far as this node knows
-	OnlineAt  func(im.Account) []im.Node                                                    // other nodes, as far as this one knows
-	LastSeen  func(context.Context, im.Account) (uint64, error)                             // Unix milliseconds; 0: not known
-	Owner     func(im.ConvID) (p im.Partition, node im.Node)                                // "": none is known
-	Kind      string                                                                        // of the store
+	// other nodes, as far as this one knows
+	OnlineAt func(im.Account) []im.Node
+	// Unix milliseconds; 0: not known
+	LastSeen func(context.Context, im.Account) (uint64, error)
+	Owner    func(im.ConvID) (p im.Partition, node im.Node) // "": none is known
+	Kind     string                                         // of the store
 }
 
 // Refusal is a call that was refused.
@@ -89,7 +91,8 @@ func (s *Server) GetOverview(ctx context.Context, r *petrelv1.GetOverviewRequest
 }
 
 // ListRefusals lists what was refused lately.
-func (s *Server) ListRefusals(ctx context.Context, r *petrelv1.ListRefusalsRequest) (*petrelv1.ListRefusalsResponse, error) {
+func (s *Server) ListRefusals(ctx context.Context,
+	r *petrelv1.ListRefusalsRequest) (*petrelv1.ListRefusalsResponse, error) {
 	q := proto.CloneOf(r)
 	if key := callOf(ctx).caller.key; key.Tenant != 0 { // "" would be all tenants
 		q.Tenant = key.TenantName
@@ -111,20 +114,23 @@ func (s *Server) PreviewLimits(ctx context.Context, r *petrelv1.ServerLimits) (*
 }
 
 // ListTenants lists the tenants by name.
-func (s *Server) ListTenants(ctx context.Context, _ *petrelv1.ListTenantsRequest) (*petrelv1.ListTenantsResponse, error) {
+func (s *Server) ListTenants(ctx context.Context,
+	_ *petrelv1.ListTenantsRequest) (*petrelv1.ListTenantsResponse, error) {
 	list, err := s.users.Tenants(ctx)
 	if err != nil {
 		return nil, err
 	}
 	res := &petrelv1.ListTenantsResponse{}
 	for _, t := range list {
-		res.Tenants = append(res.Tenants, &petrelv1.TenantSummary{Tenant: t.Name, Registration: uint32(t.Set), Effective: uint32(t.Effective), StrictIds: t.StrictIDs})
+		res.Tenants = append(res.Tenants, &petrelv1.TenantSummary{Tenant: t.Name, Registration: uint32(t.Set),
+			Effective: uint32(t.Effective), StrictIds: t.StrictIDs})
 	}
 	return res, nil
 }
 
 // ListSessions lists what a user is connected with.
-func (s *Server) ListSessions(ctx context.Context, a im.Account, r *petrelv1.ListSessionsRequest) (*petrelv1.ListSessionsResponse, error) {
+func (s *Server) ListSessions(ctx context.Context, a im.Account,
+	r *petrelv1.ListSessionsRequest) (*petrelv1.ListSessionsResponse, error) {
 	if _, err := s.users.Get(ctx, a); err != nil {
 		return nil, err
 	}
@@ -144,8 +150,10 @@ func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*
 	if err := a.User.Check(); err != nil {
 		return nil, err
 	}
-	refused := s.o.Console.Refusals(ctx, &petrelv1.ListRefusalsRequest{Tenant: cmp.Or(r.Tenant, user.DefaultTenantName), User: r.User, Limit: maxTracedRefusals})
-	t := &petrelv1.TraceUserResponse{Refusals: refused.Refusals, Silent: refused.Silent, ConnectionsLimit: s.o.Limits().ConnectionsPerUser}
+	refused := s.o.Console.Refusals(ctx, &petrelv1.ListRefusalsRequest{Tenant: cmp.Or(r.Tenant, user.DefaultTenantName),
+		User: r.User, Limit: maxTracedRefusals})
+	t := &petrelv1.TraceUserResponse{Refusals: refused.Refusals, Silent: refused.Silent,
+		ConnectionsLimit: s.o.Limits().ConnectionsPerUser}
 	i, err := s.users.Get(ctx, a)
 	if im.CodeOf(err) == im.CodeNoUser {
 		t.Outcome, t.Text = petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_NO_USER, "there is no such user"
@@ -190,16 +198,20 @@ func (s *Server) judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 	case t.Disabled:
 		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_DISABLED, "an operator has disabled the user")
 	case len(t.Silent) > 0:
-		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_SILENT_NODE, "a node does not answer, and the user may be connected there")
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_SILENT_NODE,
+			"a node does not answer, and the user may be connected there")
 	case s.triedLast(t) != nil:
 		x := s.triedLast(t)
-		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_REFUSED, "the last try, "+when(x.TimeMs)+", was refused with "+x.Code+" ("+x.What+")")
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_REFUSED,
+			"the last try, "+when(x.TimeMs)+", was refused with "+x.Code+" ("+x.What+")")
 	case t.Devices == 0 && t.RevokedDevices > 0:
 		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_LOGGED_OUT, "all devices are logged out")
 	case !loggedIn:
-		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_NEVER_LOGGED_IN, "has no password, and no device has logged in; tokens that belong to no device are not seen here")
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_NEVER_LOGGED_IN,
+			"has no password, and no device has logged in; tokens that belong to no device are not seen here")
 	default:
-		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_AWAY, "nothing is in the way: the app is closed, or does not reach the server")
+		say(petrelv1.TraceUserOutcome_TRACE_USER_OUTCOME_AWAY,
+			"nothing is in the way: the app is closed, or does not reach the server")
 	}
 }
 

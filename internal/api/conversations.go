@@ -25,7 +25,8 @@ const (
 )
 
 // AdminCreateGroup makes a group; its first entry adds the members.
-func (s *Server) AdminCreateGroup(ctx context.Context, t im.Tenant, r *petrelv1.AdminCreateGroupRequest) (*petrelv1.AdminCreateGroupResponse, error) {
+func (s *Server) AdminCreateGroup(ctx context.Context, t im.Tenant,
+	r *petrelv1.AdminCreateGroupRequest) (*petrelv1.AdminCreateGroupResponse, error) {
 	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,8 @@ func (s *Server) AdminCreateGroup(ctx context.Context, t im.Tenant, r *petrelv1.
 }
 
 // ChangeMembers adds, removes and changes roles, in one entry.
-func (s *Server) ChangeMembers(ctx context.Context, key im.Key, r *petrelv1.ChangeMembersRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) ChangeMembers(ctx context.Context, key im.Key,
+	r *petrelv1.ChangeMembersRequest) (*petrelv1.ChangeResponse, error) {
 	if r.Change == nil {
 		r.Change = &petrelv1.MemberChange{}
 	}
@@ -105,24 +107,28 @@ func copies(req any) bool {
 func checkReason(ctx context.Context, reason string) error {
 	none := reason == "" && callOf(ctx).caller.key.Operator == ""
 	if !none && (len(reason) > maxReason || !strings.ContainsFunc(reason, unicode.IsLetter)) {
-		return im.Errorf(im.CodeInvalid, "reason has 1 to %d bytes and a letter: why you read what others wrote; the audit log keeps it", maxReason)
+		return im.Errorf(im.CodeInvalid,
+			"reason has 1 to %d bytes and a letter: why you read what others wrote; the audit log keeps it", maxReason)
 	}
 	return nil
 }
 
 // AdminGetHistory reads any conversation, for the operator.
-func (s *Server) AdminGetHistory(ctx context.Context, t im.Tenant, r *petrelv1.AdminGetHistoryRequest) (*petrelv1.HistoryPage, error) {
+func (s *Server) AdminGetHistory(ctx context.Context, t im.Tenant,
+	r *petrelv1.AdminGetHistoryRequest) (*petrelv1.HistoryPage, error) {
 	if r.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
 	if err := checkReason(ctx, r.Reason); err != nil {
 		return nil, err
 	}
-	return s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.History, conv.MaxPage, conv.Extras{Refs: true, Notes: true})
+	return s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.History, conv.MaxPage,
+		conv.Extras{Refs: true, Notes: true})
 }
 
 // AdminRenameGroup gives a group a title, for the operator.
-func (s *Server) AdminRenameGroup(ctx context.Context, key im.Key, r *petrelv1.AdminRenameGroupRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) AdminRenameGroup(ctx context.Context, key im.Key,
+	r *petrelv1.AdminRenameGroupRequest) (*petrelv1.ChangeResponse, error) {
 	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
 		return nil, err
 	}
@@ -130,12 +136,14 @@ func (s *Server) AdminRenameGroup(ctx context.Context, key im.Key, r *petrelv1.A
 }
 
 // AdminDissolveGroup ends a group, for the operator.
-func (s *Server) AdminDissolveGroup(ctx context.Context, key im.Key, r *petrelv1.AdminDissolveGroupRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) AdminDissolveGroup(ctx context.Context, key im.Key,
+	r *petrelv1.AdminDissolveGroupRequest) (*petrelv1.ChangeResponse, error) {
 	return s.change(ctx, key, "", r.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
 }
 
 // ListUserConversations lists the conversations of a user, as their sync does.
-func (s *Server) ListUserConversations(ctx context.Context, a im.Account, r *petrelv1.ListUserConversationsRequest) (*petrelv1.ListUserConversationsResponse, error) {
+func (s *Server) ListUserConversations(ctx context.Context, a im.Account,
+	r *petrelv1.ListUserConversationsRequest) (*petrelv1.ListUserConversationsResponse, error) {
 	page, err := s.o.Inbox.Sync(ctx, a, r.Token, inbox.Wants{})
 	if err != nil {
 		return nil, err
@@ -148,7 +156,8 @@ func (s *Server) ListUserConversations(ctx context.Context, a im.Account, r *pet
 }
 
 // AdminListMembers lists the members of any conversation.
-func (s *Server) AdminListMembers(ctx context.Context, key im.Key, r *petrelv1.AdminListMembersRequest) (*petrelv1.ListMembersResponse, error) {
+func (s *Server) AdminListMembers(ctx context.Context, key im.Key,
+	r *petrelv1.AdminListMembersRequest) (*petrelv1.ListMembersResponse, error) {
 	return s.memberPage(ctx, key, "", r.After, r.Limit)
 }
 

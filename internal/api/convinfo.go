@@ -22,7 +22,8 @@ const (
 
 // ListConversations lists groups by title. What only the owner of a group knows is left out
 // if no node answers for it.
-func (s *Server) ListConversations(ctx context.Context, t im.Tenant, r *petrelv1.ListConversationsRequest) (*petrelv1.ListConversationsResponse, error) {
+func (s *Server) ListConversations(ctx context.Context, t im.Tenant,
+	r *petrelv1.ListConversationsRequest) (*petrelv1.ListConversationsResponse, error) {
 	limit := int(min(r.Limit, maxConvPage))
 	if limit == 0 {
 		limit = convPage
@@ -31,7 +32,8 @@ func (s *Server) ListConversations(ctx context.Context, t im.Tenant, r *petrelv1
 	if err != nil {
 		return nil, err
 	}
-	res := &petrelv1.ListConversationsResponse{Conversations: make([]*petrelv1.ConversationInfo, len(list)), Token: next}
+	res := &petrelv1.ListConversationsResponse{Conversations: make([]*petrelv1.ConversationInfo, len(list)),
+		Token: next}
 	within, cancel := context.WithTimeout(ctx, describeWait)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -43,7 +45,9 @@ func (s *Server) ListConversations(ctx context.Context, t im.Tenant, r *petrelv1
 			info, err := s.describe(within, im.Key{Tenant: t, Conv: x.Conv}, 0)
 			if err != nil {
 				p, owner := s.o.Console.Owner(x.Conv)
-				info = &petrelv1.ConversationInfo{Conv: x.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: x.Title, Partition: uint32(p), Owner: string(owner), Unknown: string(s.asCode(ctx, "describe", err).Code)}
+				info = &petrelv1.ConversationInfo{Conv: x.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP,
+					Title: x.Title, Partition: uint32(p), Owner: string(owner),
+					Unknown: string(s.asCode(ctx, "describe", err).Code)}
 			}
 			res.Conversations[i] = info
 		})
@@ -60,7 +64,8 @@ func (s *Server) describe(ctx context.Context, key im.Key, rate uint32) (*petrel
 	}
 	p, owner := s.o.Console.Owner(key.Conv)
 	info := &petrelv1.ConversationInfo{
-		Conv: key.Conv.String(), Kind: d.Kind, Title: d.Title, Key: d.Key, Users: d.Users, CreatedMs: d.CreatedMs, Head: d.Head, FirstSeq: d.FirstSeq, Members: d.Members,
+		Conv: key.Conv.String(), Kind: d.Kind, Title: d.Title, Key: d.Key, Users: d.Users, CreatedMs: d.CreatedMs,
+		Head: d.Head, FirstSeq: d.FirstSeq, Members: d.Members,
 		Dissolved: d.Dissolved, Frozen: d.Frozen, LastMs: d.LastMs, Partition: uint32(p), Owner: string(owner),
 	}
 	if rate > 0 {
@@ -70,12 +75,15 @@ func (s *Server) describe(ctx context.Context, key im.Key, rate uint32) (*petrel
 }
 
 // AdminGetConversation describes any conversation, for the operator.
-func (s *Server) AdminGetConversation(ctx context.Context, key im.Key, _ *petrelv1.AdminGetConversationRequest) (*petrelv1.ConversationInfo, error) {
+func (s *Server) AdminGetConversation(ctx context.Context, key im.Key,
+	_ *petrelv1.AdminGetConversationRequest) (*petrelv1.ConversationInfo, error) {
 	return s.describe(ctx, key, maxPerMinute)
 }
 
 // FreezeConversation lets nobody write into a group, or lets them again. Spec: P-8.12.
-func (s *Server) FreezeConversation(ctx context.Context, key im.Key, r *petrelv1.FreezeConversationRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) FreezeConversation(ctx context.Context, key im.Key,
+	r *petrelv1.FreezeConversationRequest) (*petrelv1.ChangeResponse, error) {
 	changed(ctx, "frozen", yesNo(!r.Frozen), yesNo(r.Frozen))
-	return s.change(ctx, key, "", r.RequestId, &petrelv1.Message{Body: &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Frozen: &r.Frozen}}})
+	return s.change(ctx, key, "", r.RequestId,
+		&petrelv1.Message{Body: &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Frozen: &r.Frozen}}})
 }

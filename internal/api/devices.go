@@ -13,7 +13,8 @@ import (
 )
 
 // ListDevices lists the caller's devices. Spec: P-11.5.
-func (s *Server) ListDevices(ctx context.Context, _ *petrelv1.ListDevicesRequest) (*petrelv1.ListDevicesResponse, error) {
+func (s *Server) ListDevices(ctx context.Context,
+	_ *petrelv1.ListDevicesRequest) (*petrelv1.ListDevicesResponse, error) {
 	id := identity(ctx)
 	list, _, err := s.devices(ctx, id.Account, id.Device)
 	if err != nil {
@@ -37,7 +38,8 @@ func (s *Server) RenameDevice(ctx context.Context, r *petrelv1.RenameDeviceReque
 }
 
 // RevokeDevice ends one of the caller's devices. Spec: P-11.5.
-func (s *Server) RevokeDevice(ctx context.Context, r *petrelv1.RevokeDeviceRequest) (*petrelv1.RevokeDeviceResponse, error) {
+func (s *Server) RevokeDevice(ctx context.Context,
+	r *petrelv1.RevokeDeviceRequest) (*petrelv1.RevokeDeviceResponse, error) {
 	return s.revokeDevice(ctx, identity(ctx).Account, r.Device)
 }
 
@@ -55,7 +57,8 @@ func (s *Server) Logout(ctx context.Context, _ *petrelv1.LogoutRequest) (*petrel
 }
 
 // AdminRevokeDevice ends a device of any user, for the operator.
-func (s *Server) AdminRevokeDevice(ctx context.Context, a im.Account, r *petrelv1.AdminRevokeDeviceRequest) (*petrelv1.RevokeDeviceResponse, error) {
+func (s *Server) AdminRevokeDevice(ctx context.Context, a im.Account,
+	r *petrelv1.AdminRevokeDeviceRequest) (*petrelv1.RevokeDeviceResponse, error) {
 	return s.revokeDevice(ctx, a, r.Device)
 }
 
@@ -73,7 +76,8 @@ func (s *Server) revokeDevice(ctx context.Context, a im.Account, id string) (*pe
 
 // devices lists a user's devices and counts the sessions connected now, those
 // without a device included. current is the device that asks; "": none.
-func (s *Server) devices(ctx context.Context, a im.Account, current string) (list []*petrelv1.Device, sessions int, err error) {
+func (s *Server) devices(ctx context.Context, a im.Account,
+	current string) (list []*petrelv1.Device, sessions int, err error) {
 	known, err := s.users.Devices(ctx, a)
 	if err != nil {
 		return nil, 0, err
@@ -93,8 +97,9 @@ func (s *Server) devices(ctx context.Context, a im.Account, current string) (lis
 
 func device(d user.Device, sessions int, current string) *petrelv1.Device {
 	return &petrelv1.Device{
-		Id: d.ID, Kind: d.Kind, Name: d.Name, Client: d.Client, LoginMs: uint64(d.LoggedIn.UnixMilli()), LoginNumber: d.Login,
-		Sessions: uint32(sessions), Current: d.ID == current, Revoked: d.Revoked,
+		Id: d.ID, Kind: d.Kind, Name: d.Name, Client: d.Client, LoginMs: uint64(d.LoggedIn.UnixMilli()),
+		LoginNumber: d.Login,
+		Sessions:    uint32(sessions), Current: d.ID == current, Revoked: d.Revoked,
 	}
 }
 
@@ -102,7 +107,8 @@ func device(d user.Device, sessions int, current string) *petrelv1.Device {
 // already, so none comes back.
 func (s *Server) endDevice(ctx context.Context, a im.Account, device string, code im.Code) {
 	if _, err := s.o.CloseDevice(ctx, a, device, code); err != nil {
-		s.log.WarnContext(ctx, "end sessions of a device failed", "user", string(a.User), "device", device, "req", callOf(ctx).id, "err", err)
+		s.log.WarnContext(ctx, "end sessions of a device failed", "user", string(a.User), "device", device, "req",
+			callOf(ctx).id, "err", err)
 	}
 }
 
@@ -113,7 +119,8 @@ func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
 	defer cancel()
 	known, err := s.users.Devices(ctx, a)
 	if err != nil {
-		s.log.WarnContext(ctx, "write revocation into inbox failed", "user", string(a.User), "device", id, "req", callOf(ctx).id, "err", err)
+		s.log.WarnContext(ctx, "write revocation into inbox failed", "user", string(a.User), "device", id, "req",
+			callOf(ctx).id, "err", err)
 		return
 	}
 	for _, d := range known {
@@ -133,8 +140,10 @@ func (s *Server) noteSession(ctx context.Context, a im.Account, device string, l
 	defer cancel()
 	sum := sha256.Sum256([]byte(device))
 	k := fmt.Sprintf("session:%s:%d:%t", hex.EncodeToString(sum[:8]), login, revoked)
-	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Session{Session: &petrelv1.InboxSession{Device: device, Revoked: revoked}}}
+	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Session{Session: &petrelv1.InboxSession{Device: device,
+		Revoked: revoked}}}
 	if _, err := inbox.Write(ctx, s.convs, a, e, k); err != nil {
-		s.log.WarnContext(ctx, "write login into inbox failed", "user", string(a.User), "device", device, "req", callOf(ctx).id, "err", err)
+		s.log.WarnContext(ctx, "write login into inbox failed", "user", string(a.User), "device", device, "req",
+			callOf(ctx).id, "err", err)
 	}
 }

@@ -52,7 +52,9 @@ func serveDocs(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(
+			sum[:])+"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	_, _ = w.Write(page) // the reader is gone otherwise
@@ -120,7 +122,9 @@ func renderDocs() ([]byte, error) {
 	p := docPage{Style: template.CSS(docsStyle)} //nolint:gosec // ours
 	seen := map[protoreflect.FullName]bool{}
 	for _, t := range o.Tags {
-		for _, f := range []protoreflect.FileDescriptor{petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto, petrelv1.File_petrel_v1_operator_proto} {
+		for _, f := range []protoreflect.FileDescriptor{petrelv1.File_petrel_v1_account_proto,
+			petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto,
+			petrelv1.File_petrel_v1_operator_proto} {
 			if s := f.Services().ByName(protoreflect.Name(t.Name)); s != nil {
 				p.Services = append(p.Services, o.service(s, t.Description, &p, seen))
 			}
@@ -139,7 +143,8 @@ func renderDocs() ([]byte, error) {
 	return w.Bytes(), err
 }
 
-func (o *openapi) service(s protoreflect.ServiceDescriptor, text string, p *docPage, seen map[protoreflect.FullName]bool) docService {
+func (o *openapi) service(s protoreflect.ServiceDescriptor, text string, p *docPage,
+	seen map[protoreflect.FullName]bool) docService {
 	d := docService{Name: string(s.Name()), Text: text}
 	for i := range s.Methods().Len() {
 		m := s.Methods().Get(i)
@@ -147,7 +152,8 @@ func (o *openapi) service(s protoreflect.ServiceDescriptor, text string, p *docP
 		kind, scope := Credential(path[1:])
 		op := o.Paths[path].Post
 		d.Methods = append(d.Methods, docMethod{
-			Service: d.Name, Name: string(m.Name()), Path: path, Text: strings.TrimSuffix(op.Description, " Scope: "+scope+"."), Credential: kind, Scope: scope,
+			Service: d.Name, Name: string(m.Name()), Path: path,
+			Text: strings.TrimSuffix(op.Description, " Scope: "+scope+"."), Credential: kind, Scope: scope,
 			Curl:    curl(path, kind, inOrder(m.Input(), op.RequestBody.Content["application/json"].Example)),
 			Request: o.typ(m.Input()), Response: o.typ(m.Output()),
 		})
@@ -259,5 +265,6 @@ func curl(path, kind, body string) string {
 	if m := table[path[1:]]; m.forOperators() {
 		server = "$PETREL_ADMIN"
 	}
-	return fmt.Sprintf("curl %s%s%s \\\n  -H 'content-type: application/json' \\\n  -d '%s'", server, path, auth, strings.ReplaceAll(body, "'", `'\''`))
+	return fmt.Sprintf("curl %s%s%s \\\n  -H 'content-type: application/json' \\\n  -d '%s'", server, path, auth,
+		strings.ReplaceAll(body, "'", `'\''`))
 }

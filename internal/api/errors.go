@@ -42,9 +42,12 @@ func (s *Server) asCode(ctx context.Context, procedure string, err error) *im.Er
 
 // connectCodes are the codes of Connect that come nearest to an HTTP status.
 var connectCodes = map[int]connect.Code{
-	400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 403: connect.CodePermissionDenied, 404: connect.CodeNotFound,
-	408: connect.CodeDeadlineExceeded, 409: connect.CodeAborted, 410: connect.CodeOutOfRange, 413: connect.CodeInvalidArgument,
-	429: connect.CodeResourceExhausted, 501: connect.CodeUnimplemented, 503: connect.CodeUnavailable, 507: connect.CodeResourceExhausted,
+	400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 403: connect.CodePermissionDenied,
+	404: connect.CodeNotFound,
+	408: connect.CodeDeadlineExceeded, 409: connect.CodeAborted, 410: connect.CodeOutOfRange,
+	413: connect.CodeInvalidArgument,
+	429: connect.CodeResourceExhausted, 501: connect.CodeUnimplemented, 503: connect.CodeUnavailable,
+	507: connect.CodeResourceExhausted,
 }
 
 // asConnect keeps all of e: the catalogue's code as a header, the rest as the
@@ -92,7 +95,8 @@ func (a *answer) complete(e *im.Error) {
 	body := a.body.Bytes()
 	var p problem
 	if e != nil && json.Unmarshal(body, &p) == nil {
-		p.PetrelCode, p.Hint, p.RetryAfterMs, p.Docs = e.Code, e.Code.Info().Hint, e.RetryAfter.Milliseconds(), errorPage(e.Code)
+		p.PetrelCode, p.Hint, p.RetryAfterMs, p.Docs = e.Code, e.Code.Info().Hint, e.RetryAfter.Milliseconds(),
+			errorPage(e.Code)
 		var w bytes.Buffer
 		enc := json.NewEncoder(&w)
 		enc.SetEscapeHTML(false)

@@ -54,7 +54,8 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
-		_ = control.SetWriteDeadline(time.Now().Add(followStall)) // that of the listener is for a whole answer; an error means that there is none
+		// that of the listener is for a whole answer; an error means that there is none
+		_ = control.SetWriteDeadline(time.Now().Add(followStall))
 		_, err := w.Write(append(bytes.TrimSpace(line.body.Bytes()), '\n'))
 		if err != nil || line.status != http.StatusOK || control.Flush() != nil {
 			return
@@ -62,7 +63,8 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 		select {
 		case <-tick.C:
 			next := r.WithContext(r.Context())
-			next.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"afterMs":"%d","stepS":1}`, gjson.GetBytes(line.body.Bytes(), "timeMs").Uint())))
+			next.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"afterMs":"%d","stepS":1}`,
+				gjson.GetBytes(line.body.Bytes(), "timeMs").Uint())))
 			line = s.keep(next)
 		case <-s.ending:
 			line = s.keepRefusal(r, &im.Error{Code: im.CodeDraining})

@@ -19,7 +19,8 @@ import (
 const maxGroupUsers = 1000
 
 // CreateGroup makes a group that the caller owns. Spec: P-8.8.
-func (s *Server) CreateGroup(ctx context.Context, r *petrelv1.CreateGroupRequest) (*petrelv1.CreateGroupResponse, error) {
+func (s *Server) CreateGroup(ctx context.Context,
+	r *petrelv1.CreateGroupRequest) (*petrelv1.CreateGroupResponse, error) {
 	a, m := identity(ctx).Account, r
 	if len(m.Users) > maxGroupUsers {
 		return nil, tooManyUsers()
@@ -27,7 +28,8 @@ func (s *Server) CreateGroup(ctx context.Context, r *petrelv1.CreateGroupRequest
 	if err := im.CheckShown("title", m.Title, maxTitle); err != nil {
 		return nil, err
 	}
-	if err := s.rates.Take(s.o.Now(), rateKey{rateGroup, a}, rate.Per(s.o.GroupsPerHour, time.Hour, s.o.GroupsPerHour)); err != nil {
+	if err := s.rates.Take(s.o.Now(), rateKey{rateGroup, a},
+		rate.Per(s.o.GroupsPerHour, time.Hour, s.o.GroupsPerHour)); err != nil {
 		return nil, err
 	}
 	if err := s.payNames(a, len(m.Users)); err != nil {
@@ -37,7 +39,8 @@ func (s *Server) CreateGroup(ctx context.Context, r *petrelv1.CreateGroupRequest
 	if m.RequestId != "" {
 		id = s.convs.IDs().RequestedGroup(a, m.RequestId)
 	}
-	change := &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: string(a.User), Role: petrelv1.Role_ROLE_OWNER}}}
+	change := &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: string(a.User),
+		Role: petrelv1.Role_ROLE_OWNER}}}
 	for _, u := range m.Users {
 		change.Added = append(change.Added, &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER})
 	}
@@ -98,7 +101,8 @@ func (s *Server) AddMembers(ctx context.Context, r *petrelv1.AddMembersRequest) 
 }
 
 // RemoveMembers removes members from a group.
-func (s *Server) RemoveMembers(ctx context.Context, r *petrelv1.RemoveMembersRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) RemoveMembers(ctx context.Context,
+	r *petrelv1.RemoveMembersRequest) (*petrelv1.ChangeResponse, error) {
 	if n := len(r.Users); n == 0 || n > maxGroupUsers {
 		return nil, tooManyUsers()
 	}
@@ -107,50 +111,61 @@ func (s *Server) RemoveMembers(ctx context.Context, r *petrelv1.RemoveMembersReq
 
 // LeaveGroup ends the caller's membership.
 func (s *Server) LeaveGroup(ctx context.Context, r *petrelv1.LeaveGroupRequest) (*petrelv1.ChangeResponse, error) {
-	return s.userChange(ctx, r.Conv, r.RequestId, membership(&petrelv1.MemberChange{Left: []string{string(identity(ctx).Account.User)}}))
+	return s.userChange(ctx, r.Conv, r.RequestId,
+		membership(&petrelv1.MemberChange{Left: []string{string(identity(ctx).Account.User)}}))
 }
 
 // SetRole makes members admins and admins members.
 func (s *Server) SetRole(ctx context.Context, r *petrelv1.SetRoleRequest) (*petrelv1.ChangeResponse, error) {
 	if r.Role != petrelv1.Role_ROLE_MEMBER && r.Role != petrelv1.Role_ROLE_ADMIN {
-		return nil, im.Errorf(im.CodeInvalid, "role is ROLE_MEMBER or ROLE_ADMIN; call TransferOwnership to change the owner")
+		return nil, im.Errorf(im.CodeInvalid,
+			"role is ROLE_MEMBER or ROLE_ADMIN; call TransferOwnership to change the owner")
 	}
 	return s.roleChange(ctx, r.Conv, r.RequestId, r.User, r.Role)
 }
 
 // TransferOwnership makes a member the owner; the owner becomes an admin.
-func (s *Server) TransferOwnership(ctx context.Context, r *petrelv1.TransferOwnershipRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) TransferOwnership(ctx context.Context,
+	r *petrelv1.TransferOwnershipRequest) (*petrelv1.ChangeResponse, error) {
 	return s.roleChange(ctx, r.Conv, r.RequestId, r.User, petrelv1.Role_ROLE_OWNER)
 }
 
-func (s *Server) roleChange(ctx context.Context, conv, request, u string, role petrelv1.Role) (*petrelv1.ChangeResponse, error) {
-	return s.userChange(ctx, conv, request, membership(&petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: u, Role: role}}}))
+func (s *Server) roleChange(ctx context.Context, conv, request, u string,
+	role petrelv1.Role) (*petrelv1.ChangeResponse, error) {
+	return s.userChange(ctx, conv, request,
+		membership(&petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: u, Role: role}}}))
 }
 
 // DissolveGroup ends a group.
-func (s *Server) DissolveGroup(ctx context.Context, r *petrelv1.DissolveGroupRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) DissolveGroup(ctx context.Context,
+	r *petrelv1.DissolveGroupRequest) (*petrelv1.ChangeResponse, error) {
 	return s.userChange(ctx, r.Conv, r.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
 }
 
 // GetConversation tells what a sync tells of one conversation.
-func (s *Server) GetConversation(ctx context.Context, a im.Account, key im.Key, _ *petrelv1.GetConversationRequest) (*petrelv1.ConvState, error) {
+func (s *Server) GetConversation(ctx context.Context, a im.Account, key im.Key,
+	_ *petrelv1.GetConversationRequest) (*petrelv1.ConvState, error) {
 	st, err := s.o.Inbox.Conversation(ctx, a, key.Conv)
 	return st, err
 }
 
 // ListMembers lists the members of a conversation to a member. Spec: P-8.2.
-func (s *Server) ListMembers(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListMembersRequest) (*petrelv1.ListMembersResponse, error) {
+func (s *Server) ListMembers(ctx context.Context, a im.Account, key im.Key,
+	r *petrelv1.ListMembersRequest) (*petrelv1.ListMembersResponse, error) {
 	return s.memberPage(ctx, key, a.User, r.After, r.Limit)
 }
 
 // memberPage lists members; user "" is the operator.
-func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after string, limit uint32) (*petrelv1.ListMembersResponse, error) {
-	page, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: user}, (*conv.Owner).Members, &convpb.ListMembers{After: after, Limit: limit})
+func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after string,
+	limit uint32) (*petrelv1.ListMembersResponse, error) {
+	page, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: user}, (*conv.Owner).Members,
+		&convpb.ListMembers{After: after, Limit: limit})
 	return &petrelv1.ListMembersResponse{Members: page.GetMembers(), More: page.GetMore()}, err
 }
 
 // userChange is a change of a conversation by the caller.
-func (s *Server) userChange(ctx context.Context, conv, request string, m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
+func (s *Server) userChange(ctx context.Context, conv, request string,
+	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	a, key, err := keyOf(ctx, conv)
 	if ch := m.GetMembers(); err == nil && ch != nil {
 		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // to leave costs nothing
@@ -175,7 +190,8 @@ func (s *Server) payNames(a im.Account, names int) error {
 }
 
 // change makes one entry of a conversation; from "" is the operator.
-func (s *Server) change(ctx context.Context, key im.Key, from im.User, request string, m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
+func (s *Server) change(ctx context.Context, key im.Key, from im.User, request string,
+	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	send := &conv.Send{Conv: key, Keyed: true}
 	send.Entry.From, send.Entry.ClientMsgId, send.Entry.Body = string(from), entryID(request), m.Body
 	res, err := s.submit(ctx, send)

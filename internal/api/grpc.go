@@ -15,7 +15,8 @@ import (
 // servicesOn are the names of the services that a listener has.
 func servicesOn(on Listener) []string {
 	if on == Inside {
-		return []string{petrelv1connect.AdminServiceName, petrelv1connect.OperatorServiceName, petrelv1connect.SetupServiceName}
+		return []string{petrelv1connect.AdminServiceName, petrelv1connect.OperatorServiceName,
+			petrelv1connect.SetupServiceName}
 	}
 	return []string{
 		petrelv1connect.AuthServiceName, petrelv1connect.AccountServiceName, petrelv1connect.ConversationServiceName,
@@ -27,7 +28,8 @@ func servicesOn(on Listener) []string {
 // is public, and whether it is ready. Spec: P-12.1.
 func (s *Server) toolsOfGRPC(on Listener, rest *http.ServeMux) {
 	names := servicesOn(on)
-	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxStrangerBytes), connect.WithCompression("gzip", nil, nil)}
+	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxStrangerBytes),
+		connect.WithCompression("gzip", nil, nil)}
 	reflector := grpcreflect.NewStaticReflector(names...)
 	rest.Handle(grpcreflect.NewHandlerV1(reflector, opts...))
 	rest.Handle(grpcreflect.NewHandlerV1Alpha(reflector, opts...))

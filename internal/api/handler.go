@@ -27,7 +27,8 @@ func unary[Q, A any](f func(*Server, context.Context, *Q) (*A, error)) handler {
 			}
 			return f(s, ctx, q)
 		}
-		return connect.NewUnaryHandler(procedure, func(ctx context.Context, r *connect.Request[Q]) (*connect.Response[A], error) {
+		return connect.NewUnaryHandler(procedure, func(ctx context.Context,
+			r *connect.Request[Q]) (*connect.Response[A], error) {
 			a, err := answer(ctx, r.Msg)
 			if err != nil {
 				return nil, err
@@ -44,7 +45,8 @@ type request[Q any] interface {
 }
 
 // inTenant finds the tenant that the request of an admin key names. Codes: invalid.
-func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant, *Q) (*A, error)) func(*Server, context.Context, *Q) (*A, error) {
+func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant, *Q) (*A,
+	error)) func(*Server, context.Context, *Q) (*A, error) {
 	return func(s *Server, ctx context.Context, q *Q) (*A, error) {
 		t, err := s.users.Tenant(ctx, P(q).GetTenant())
 		if err != nil {
@@ -86,7 +88,8 @@ func ofConv[Q, A any, P interface {
 func inConv[Q, A any, P interface {
 	*Q
 	GetConv() string
-}](f func(*Server, context.Context, im.Account, im.Key, *Q) (*A, error)) func(*Server, context.Context, *Q) (*A, error) {
+}](f func(*Server, context.Context, im.Account, im.Key, *Q) (*A, error)) func(*Server, context.Context, *Q) (*A,
+	error) {
 	return func(s *Server, ctx context.Context, q *Q) (*A, error) {
 		a, key, err := keyOf(ctx, P(q).GetConv())
 		if err != nil {

@@ -214,7 +214,8 @@ func (r *repeat) take(ctx context.Context) error {
 			return err
 		}
 	}
-	value, err := (&storepb.Request{Digest: []byte(randomID()), ExpiresMs: uint64(r.s.o.Now().Add(claimTime).UnixMilli())}).MarshalVT()
+	value, err := (&storepb.Request{Digest: []byte(randomID()),
+		ExpiresMs: uint64(r.s.o.Now().Add(claimTime).UnixMilli())}).MarshalVT()
 	if err != nil {
 		return err
 	}
@@ -282,7 +283,8 @@ func (r *repeat) open(ctx context.Context, rec *storepb.Request) ([]byte, error)
 	if callOf(ctx).caller.anonymous() {
 		// Whoever guesses a password here gets one try only, and then meets the
 		// limits of a login.
-		if err := r.put(ctx, store.RecordPut{Check: true, Was: r.was}); err != nil && !errors.Is(err, store.ErrChanged) {
+		if err := r.put(ctx, store.RecordPut{Check: true, Was: r.was}); err != nil &&
+			!errors.Is(err, store.ErrChanged) {
 			return nil, err
 		}
 	}
@@ -306,7 +308,8 @@ func (r *repeat) keep(ctx context.Context, res any) error {
 	}
 	digest := r.digest()
 	value, err := (&storepb.Request{
-		Digest: digest[:], Answer: aead.Seal(nil, nil, plain, r.key[:]), ExpiresMs: uint64(r.s.o.Now().Add(repeatTime).UnixMilli()),
+		Digest: digest[:], Answer: aead.Seal(nil, nil, plain, r.key[:]),
+		ExpiresMs: uint64(r.s.o.Now().Add(repeatTime).UnixMilli()),
 	}).MarshalVT()
 	if err != nil {
 		return err
@@ -326,7 +329,8 @@ func (s *Server) sweep(ctx context.Context) error {
 	err := s.o.Store.Records(ctx, store.Requests, 0, nil, func(key, value []byte) bool {
 		rec := &storepb.Request{}
 		if rec.UnmarshalVT(value) != nil || rec.ExpiresMs <= now {
-			old = append(old, store.RecordPut{Table: store.Requests, Key: bytes.Clone(key), Check: true, Was: append([]byte{}, value...)})
+			old = append(old, store.RecordPut{Table: store.Requests, Key: bytes.Clone(key), Check: true,
+				Was: append([]byte{}, value...)})
 		}
 		return ctx.Err() == nil
 	})
@@ -423,5 +427,6 @@ func callerName(ctx context.Context, msg proto.Message) string {
 	case *petrelv1.ExchangeRequest:
 		device = m.Device
 	}
-	return strings.Join([]string{fieldOf(msg, "tenant"), fieldOf(msg, "user"), fieldOf(msg, "token"), device.GetId()}, "\x00")
+	return strings.Join([]string{fieldOf(msg, "tenant"), fieldOf(msg, "user"), fieldOf(msg, "token"), device.GetId()},
+		"\x00")
 }

@@ -38,5 +38,6 @@ func (s *Server) RevokeKey(ctx context.Context, r *petrelv1.RevokeKeyRequest) (*
 }
 
 func keyInfo(k operator.Key) *petrelv1.KeyInfo {
-	return &petrelv1.KeyInfo{Id: k.ID, Name: k.Name, Tenant: k.TenantName, Scopes: k.Scopes, CreatedMs: uint64(k.Created.UnixMilli())}
+	return &petrelv1.KeyInfo{Id: k.ID, Name: k.Name, Tenant: k.TenantName, Scopes: k.Scopes,
+		CreatedMs: uint64(k.Created.UnixMilli())}
 }

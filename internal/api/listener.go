@@ -32,13 +32,16 @@ func (s *Server) turnedAway(on Listener, m *method) *im.Error {
 	case on == Inside && (m.access == aKey || m.inside):
 		return nil
 	case on == Inside:
-		return im.Errorf(im.CodeNoMethod, "this is the address of operators; the methods of users are served on listen.http")
+		return im.Errorf(im.CodeNoMethod,
+			"this is the address of operators; the methods of users are served on listen.http")
 	case m.forOperators():
-		return im.Errorf(im.CodeNoMethod, "operators call this method on listen.admin, by default http://127.0.0.1:8082 on the host of the server")
+		return im.Errorf(im.CodeNoMethod,
+			"operators call this method on listen.admin, by default http://127.0.0.1:8082 on the host of the server")
 	case s.o.CallsOnly:
 		return im.Errorf(im.CodeNoMethod, "this node does not serve the API: it does not have the role api")
 	case m.access == aKey && !s.o.BackEnds():
-		return im.Errorf(im.CodeNoMethod, "the server serves this method on listen.admin only, as listen.back_ends says")
+		return im.Errorf(im.CodeNoMethod,
+			"the server serves this method on listen.admin only, as listen.back_ends says")
 	}
 	return nil
 }
@@ -52,10 +55,14 @@ func (s *Server) Handler(on Listener, rest *http.ServeMux) http.Handler {
 	s.toolsOfGRPC(on, rest)
 	rest.HandleFunc("GET /openapi.json", serveDescription)
 	rest.HandleFunc("GET /docs", serveDocs)
-	if _, taken := rest.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}}); taken != "" { // by the web chat
+	// by the web chat
+	if _, taken := rest.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}}); taken != "" {
 		return s.handle(on, rest)
 	}
-	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
+	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter,
+		r *http.Request) {
+		http.Redirect(w, r, "/docs", http.StatusFound)
+	})
 	return s.handle(on, rest)
 }
 

@@ -62,20 +62,26 @@ func (s *Server) GetHistory(ctx context.Context, r *petrelv1.GetHistory) (*petre
 // affair of the session that has it. Spec: P-6.2.
 func (s *Server) Sync(ctx context.Context, r *petrelv1.Sync) (*petrelv1.SyncPage, error) {
 	a := identity(ctx).Account
-	return s.o.Inbox.Sync(ctx, a, r.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Newest, conv.MaxPage)), Refs: true, Notes: true, Mentions: true}, Personal: true})
+	return s.o.Inbox.Sync(ctx, a, r.Token,
+		inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Newest, conv.MaxPage)), Refs: true, Notes: true,
+			Mentions: true}, Personal: true})
 }
 
 // MoveCursor moves the caller's cursors. Spec: P-8.6.
-func (s *Server) MoveCursor(ctx context.Context, a im.Account, key im.Key, r *petrelv1.MoveCursor) (*petrelv1.CursorMoved, error) {
-	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: r.Delivered, Read: r.Read, Mentions: true})
+func (s *Server) MoveCursor(ctx context.Context, a im.Account, key im.Key,
+	r *petrelv1.MoveCursor) (*petrelv1.CursorMoved, error) {
+	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor,
+		&convpb.MoveCursor{Delivered: r.Delivered, Read: r.Read, Mentions: true})
 	return moved, err
 }
 
 // ListReceipts tells how far the members of a conversation are. Spec: P-8.6.
-func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListReceiptsRequest) (*petrelv1.ListReceiptsResponse, error) {
+func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key,
+	r *petrelv1.ListReceiptsRequest) (*petrelv1.ListReceiptsResponse, error) {
 	q := &convpb.ListReceipts{After: r.After, Limit: r.Limit}
 	list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, q)
-	return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts(), More: list.GetNext() != "", Next: list.GetNext()}, err
+	return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts(), More: list.GetNext() != "",
+		Next: list.GetNext()}, err
 }
 
 // reactRate is how often a user may change notes: beside what they send, which they
@@ -83,7 +89,8 @@ func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key, r *
 func reactRate() rate.Limit { return rate.Per(5, time.Second, 20) }
 
 // React adds a reaction of the caller to a message, or takes it away. Spec: P-5.11.
-func (s *Server) React(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ReactRequest) (*petrelv1.NoteResponse, error) {
+func (s *Server) React(ctx context.Context, a im.Account, key im.Key,
+	r *petrelv1.ReactRequest) (*petrelv1.NoteResponse, error) {
 	if err := s.allowNote(a); err != nil {
 		return nil, err
 	}
@@ -92,7 +99,8 @@ func (s *Server) React(ctx context.Context, a im.Account, key im.Key, r *petrelv
 }
 
 // Pin pins a message for all members, or unpins it. Spec: P-5.11.
-func (s *Server) Pin(ctx context.Context, a im.Account, key im.Key, r *petrelv1.PinRequest) (*petrelv1.NoteResponse, error) {
+func (s *Server) Pin(ctx context.Context, a im.Account, key im.Key,
+	r *petrelv1.PinRequest) (*petrelv1.NoteResponse, error) {
 	if err := s.allowNote(a); err != nil {
 		return nil, err
 	}
@@ -106,14 +114,17 @@ func (s *Server) allowNote(a im.Account) error {
 }
 
 // ListReactions tells who reacted to a message. Spec: P-5.11.
-func (s *Server) ListReactions(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListReactionsRequest) (*petrelv1.ListReactionsResponse, error) {
+func (s *Server) ListReactions(ctx context.Context, a im.Account, key im.Key,
+	r *petrelv1.ListReactionsRequest) (*petrelv1.ListReactionsResponse, error) {
 	q := &convpb.ListReactions{Seq: r.Seq, Emoji: r.Emoji, After: r.After, Limit: r.Limit}
 	return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Reactions, q)
 }
 
 // ListPins lists the pinned messages of a conversation, in pages. Spec: P-5.11.
-func (s *Server) ListPins(ctx context.Context, a im.Account, key im.Key, r *petrelv1.ListPinsRequest) (*petrelv1.ListPinsResponse, error) {
-	return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Pins, &convpb.ListPins{Before: r.Before})
+func (s *Server) ListPins(ctx context.Context, a im.Account, key im.Key,
+	r *petrelv1.ListPinsRequest) (*petrelv1.ListPinsResponse, error) {
+	return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Pins,
+		&convpb.ListPins{Before: r.Before})
 }
 
 // read runs f when it is the turn of the caller, as all that reads a lot, whichever way

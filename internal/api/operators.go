@@ -13,7 +13,8 @@ import (
 )
 
 // BeginEnrollment says what a code is for. Spec: P-10.10.
-func (s *Server) BeginEnrollment(ctx context.Context, r *petrelv1.BeginEnrollmentRequest) (*petrelv1.BeginEnrollmentResponse, error) {
+func (s *Server) BeginEnrollment(ctx context.Context,
+	r *petrelv1.BeginEnrollmentRequest) (*petrelv1.BeginEnrollmentResponse, error) {
 	e, err := s.o.Operators.BeginEnrollment(ctx, r.Code)
 	if err != nil {
 		return nil, err
@@ -25,7 +26,8 @@ func (s *Server) BeginEnrollment(ctx context.Context, r *petrelv1.BeginEnrollmen
 	}
 	code.Scale = 4
 	return &petrelv1.BeginEnrollmentResponse{
-		Name: e.Name, Scopes: e.Scopes, Tenant: e.TenantName, Secret: operator.SecretText(e.Secret), SecretUri: uri, SecretPng: code.PNG(), ExpiresMs: uint64(e.Expires.UnixMilli()),
+		Name: e.Name, Scopes: e.Scopes, Tenant: e.TenantName, Secret: operator.SecretText(e.Secret), SecretUri: uri,
+		SecretPng: code.PNG(), ExpiresMs: uint64(e.Expires.UnixMilli()),
 	}, nil
 }
 
@@ -49,7 +51,8 @@ func (s *Server) LogIn(ctx context.Context, r *petrelv1.OperatorLogInRequest) (*
 	if r.Key != "" {
 		session, err = s.o.Operators.LogInKey(ctx, r.Key, callOf(ctx).remote)
 	} else {
-		session, err = s.o.Operators.LogInOperator(ctx, r.Name, r.Password, strings.TrimSpace(r.Digits), callOf(ctx).remote)
+		session, err = s.o.Operators.LogInOperator(ctx, r.Name, r.Password, strings.TrimSpace(r.Digits),
+			callOf(ctx).remote)
 	}
 	if err != nil {
 		return nil, err
@@ -68,7 +71,8 @@ func (s *Server) begun(ctx context.Context, o *operator.Session) *petrelv1.Opera
 }
 
 func (s *Server) session(c *caller) *petrelv1.OperatorSession {
-	m := &petrelv1.OperatorSession{Name: c.key.Name, Key: c.key.Operator == "", Scopes: c.key.Scopes, Tenant: c.key.TenantName, Node: s.o.Node, Version: s.o.Version}
+	m := &petrelv1.OperatorSession{Name: c.key.Name, Key: c.key.Operator == "", Scopes: c.key.Scopes,
+		Tenant: c.key.TenantName, Node: s.o.Node, Version: s.o.Version}
 	if !c.expires.IsZero() {
 		m.ExpiresMs, m.IdleMs = uint64(c.expires.UnixMilli()), uint64(operator.SessionIdle.Milliseconds())
 	}
@@ -76,17 +80,20 @@ func (s *Server) session(c *caller) *petrelv1.OperatorSession {
 }
 
 // GetSession says who calls.
-func (s *Server) GetSession(ctx context.Context, _ *petrelv1.GetOperatorSessionRequest) (*petrelv1.OperatorSession, error) {
+func (s *Server) GetSession(ctx context.Context,
+	_ *petrelv1.GetOperatorSessionRequest) (*petrelv1.OperatorSession, error) {
 	return s.session(callOf(ctx).caller), nil
 }
 
 // LogOut ends the session that calls.
-func (s *Server) LogOut(ctx context.Context, _ *petrelv1.OperatorLogOutRequest) (*petrelv1.OperatorLogOutResponse, error) {
+func (s *Server) LogOut(ctx context.Context,
+	_ *petrelv1.OperatorLogOutRequest) (*petrelv1.OperatorLogOutResponse, error) {
 	return &petrelv1.OperatorLogOutResponse{}, s.o.Operators.EndSession(ctx, callOf(ctx).caller.credential)
 }
 
 // ListOperators lists the operators by name.
-func (s *Server) ListOperators(ctx context.Context, _ *petrelv1.ListOperatorsRequest) (*petrelv1.ListOperatorsResponse, error) {
+func (s *Server) ListOperators(ctx context.Context,
+	_ *petrelv1.ListOperatorsRequest) (*petrelv1.ListOperatorsResponse, error) {
 	list, err := s.o.Operators.Operators(ctx)
 	if err != nil {
 		return nil, err
@@ -99,13 +106,15 @@ func (s *Server) ListOperators(ctx context.Context, _ *petrelv1.ListOperatorsReq
 }
 
 // CreateOperator makes a code for an operator.
-func (s *Server) CreateOperator(ctx context.Context, r *petrelv1.CreateOperatorRequest) (*petrelv1.EnrollmentCode, error) {
+func (s *Server) CreateOperator(ctx context.Context,
+	r *petrelv1.CreateOperatorRequest) (*petrelv1.EnrollmentCode, error) {
 	code, o, err := s.o.Operators.CreateOperator(ctx, r.Name, r.TenantName, r.Scopes)
 	return enrollmentCode(code, &o, err)
 }
 
 // ChangeOperator changes what an operator may do.
-func (s *Server) ChangeOperator(ctx context.Context, r *petrelv1.ChangeOperatorRequest) (*petrelv1.OperatorInfo, error) {
+func (s *Server) ChangeOperator(ctx context.Context,
+	r *petrelv1.ChangeOperatorRequest) (*petrelv1.OperatorInfo, error) {
 	was, now, err := s.o.Operators.ChangeOperator(ctx, r.Name, r.Scopes, r.Disabled)
 	if err != nil {
 		return nil, err
@@ -123,13 +132,15 @@ func yesNo(b bool) string {
 }
 
 // ResetOperator makes a code for an operator who has lost their password or second factor.
-func (s *Server) ResetOperator(ctx context.Context, r *petrelv1.ResetOperatorRequest) (*petrelv1.EnrollmentCode, error) {
+func (s *Server) ResetOperator(ctx context.Context,
+	r *petrelv1.ResetOperatorRequest) (*petrelv1.EnrollmentCode, error) {
 	code, o, err := s.o.Operators.ResetOperator(ctx, r.Name)
 	return enrollmentCode(code, &o, err)
 }
 
 // RemoveOperator removes an operator.
-func (s *Server) RemoveOperator(ctx context.Context, r *petrelv1.RemoveOperatorRequest) (*petrelv1.RemoveOperatorResponse, error) {
+func (s *Server) RemoveOperator(ctx context.Context,
+	r *petrelv1.RemoveOperatorRequest) (*petrelv1.RemoveOperatorResponse, error) {
 	return &petrelv1.RemoveOperatorResponse{}, s.o.Operators.RemoveOperator(ctx, r.Name)
 }
 
@@ -146,7 +157,8 @@ func enrollmentCode(code string, o *operator.Operator, err error) (*petrelv1.Enr
 
 func operatorInfo(o *operator.Operator) *petrelv1.OperatorInfo {
 	m := &petrelv1.OperatorInfo{
-		Name: o.Name, Scopes: o.Scopes, Tenant: o.TenantName, CreatedMs: uint64(o.Created.UnixMilli()), Enrolled: o.Enrolled, Disabled: o.Disabled, Sessions: uint32(o.Sessions),
+		Name: o.Name, Scopes: o.Scopes, Tenant: o.TenantName, CreatedMs: uint64(o.Created.UnixMilli()),
+		Enrolled: o.Enrolled, Disabled: o.Disabled, Sessions: uint32(o.Sessions),
 	}
 	if !o.LoggedIn.IsZero() {
 		m.LoggedInMs = uint64(o.LoggedIn.UnixMilli())

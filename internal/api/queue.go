@@ -15,7 +15,8 @@ func (c *call) ofUser() bool {
 // begin has a call of a user over HTTP wait for its turn among the calls of all users, which
 // those over connections do before they come here. It has its turn from the end of its body until
 // its answer begins: a client that writes or reads slowly takes none. A large body whose length was
-// not said before waits for the pace of its user first. nil: it has its turn, or needs none. Codes: overloaded, rate_limited.
+// not said before waits for the pace of its user first. nil: it has its turn, or needs none. Codes: overloaded,
+// rate_limited.
 func (s *Server) begin(ctx context.Context, c *call, body int) *im.Error {
 	if more := body - c.counted; c.ofUser() && more > 0 {
 		if err := s.awaitPace(ctx, c, more); err != nil {

@@ -58,7 +58,8 @@ func callOf(ctx context.Context) *call {
 func changed(ctx context.Context, name, before, after string) {
 	if before != after {
 		c := callOf(ctx)
-		c.changes = append(c.changes, audit.Detail{Name: "before." + name, Value: before}, audit.Detail{Name: "after." + name, Value: after})
+		c.changes = append(c.changes, audit.Detail{Name: "before." + name, Value: before},
+			audit.Detail{Name: "after." + name, Value: after})
 	}
 }
 
@@ -83,14 +84,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, rest
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			s.log.ErrorContext(r.Context(), "request panicked", "req", c.id, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.ErrorContext(r.Context(), "request panicked", "req", c.id, "err", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			s.refuse(a, r, &im.Error{Code: im.CodeInternal, Request: c.id})
 		}
 	}()
 	m, known := table[strings.TrimPrefix(r.URL.Path, "/")]
 	switch {
 	case wire.SecretInQuery(r.URL.RawQuery):
-		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "the URL has a token in it, which would end up in logs; send it in the header Authorization"))
+		s.refuse(a, r, im.Errorf(im.CodeTokenInURL,
+			"the URL has a token in it, which would end up in logs; send it in the header Authorization"))
 	case known && s.turnedAway(on, &m) != nil:
 		s.refuse(a, r, s.turnedAway(on, &m))
 	case known && !m.forOperators() && s.o.Stopping():
@@ -241,7 +244,8 @@ func (a *answer) drop() {
 	a.held, a.inJSON, a.ours = false, false, false
 	a.body.Reset()
 	for k := range a.Header() {
-		if strings.HasPrefix(k, http.TrailerPrefix) || strings.HasPrefix(k, "Grpc-") || k == "Content-Type" || k == "Content-Encoding" || k == "Trailer" {
+		if strings.HasPrefix(k, http.TrailerPrefix) || strings.HasPrefix(k, "Grpc-") || k == "Content-Type" ||
+			k == "Content-Encoding" || k == "Trailer" {
 			a.Header().Del(k)
 		}
 	}
@@ -261,7 +265,8 @@ func (s *Server) finish(a *answer, r *http.Request) {
 	case a.kept == http.StatusMethodNotAllowed:
 		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call must be a POST")
 	case a.kept == http.StatusUnsupportedMediaType:
-		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not known here; for JSON send application/json", r.Header.Get("Content-Type"))
+		a.status, e = a.kept, im.Errorf(im.CodeInvalid,
+			"the content type %.100q is not known here; for JSON send application/json", r.Header.Get("Content-Type"))
 	default:
 		if code == connect.CodeResourceExhausted {
 			e = tooLarge(bodyLimit(table[strings.TrimPrefix(r.URL.Path, "/")]))

@@ -1,8 +1,10 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: router.go → admission.go (what its body may cost) → callers.go (who may) → idempotency.go (repeats) →
-// trace.go (the audit log) → handler.go → the method, in the file of its subject. methods.go is the table of all of them.
+// The way of a call: router.go → admission.go (what its body may cost) → callers.go (who may) → idempotency.go
+// (repeats) →
+// trace.go (the audit log) → handler.go → the method, in the file of its subject. methods.go is the table of all of
+// them.
 // listener.go says which listener has which methods. follow.go
 // answers a call each second.
 // Spec: P-10, P-12.
@@ -53,18 +55,21 @@ type Options struct {
 	// costs one write more then, which tells them that it is under way.
 	Shared bool
 
-	CloseUser       func(context.Context, im.Account, im.Code) (int, error)         // ends a user's sessions
-	PresenceChanged func(im.Account)                                                // a user has changed who may see when they are online
-	CloseDevice     func(context.Context, im.Account, string, im.Code) (int, error) // ends a device's; "": those without a device
-	Sessions        func(context.Context, im.Account) (map[string]int, error)       // connected now, by device
-	Settle          func(context.Context, im.Key) error                             // waits until the members' lists have what was changed
-	Limits          func() *petrelv1.ServerLimits                                   // of this node
-	Stats           func() *petrelv1.Stats
-	CompactStore    func(context.Context) error
-	Checkpoint      func(context.Context) (name string, err error) // for a backup
-	Redeemed        func()                                         // the setup code was used
-	BodyBytes       func() int
-	PageSize        func() int // messages in a page of history
+	CloseUser func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions
+	// a user has changed who may see when they are online
+	PresenceChanged func(im.Account)
+	// ends a device's; "": those without a device
+	CloseDevice func(context.Context, im.Account, string, im.Code) (int, error)
+	Sessions    func(context.Context, im.Account) (map[string]int, error) // connected now, by device
+	// waits until the members' lists have what was changed
+	Settle       func(context.Context, im.Key) error
+	Limits       func() *petrelv1.ServerLimits // of this node
+	Stats        func() *petrelv1.Stats
+	CompactStore func(context.Context) error
+	Checkpoint   func(context.Context) (name string, err error) // for a backup
+	Redeemed     func()                                         // the setup code was used
+	BodyBytes    func() int
+	PageSize     func() int // messages in a page of history
 
 	GroupsPerHour      int // that one user may make; negative: no limit
 	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit
@@ -176,9 +181,12 @@ func New(o Options) *Server {
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
-		connect.WithCodec(protoCodec{turns, bounded}), connect.WithCodec(jsonCodec{"json", turns, bounded}), connect.WithCodec(jsonCodec{"json; charset=utf-8", turns, bounded}),
+		connect.WithCodec(protoCodec{turns, bounded}), connect.WithCodec(jsonCodec{"json", turns, bounded}),
+		connect.WithCodec(jsonCodec{"json; charset=utf-8", turns, bounded}),
 		connect.WithRequestGate(s.gate),
-		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.idempotent), connect.UnaryInterceptorFunc(s.trace)),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer),
+			connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.idempotent),
+			connect.UnaryInterceptorFunc(s.trace)),
 	}
 	s.errors = connect.NewErrorWriter(opts...)
 	mux := http.NewServeMux()

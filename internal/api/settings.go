@@ -26,7 +26,8 @@ const (
 )
 
 // GetSettings tells a page of what the caller has set.
-func (s *Server) GetSettings(ctx context.Context, r *petrelv1.GetSettingsRequest) (*petrelv1.GetSettingsResponse, error) {
+func (s *Server) GetSettings(ctx context.Context,
+	r *petrelv1.GetSettingsRequest) (*petrelv1.GetSettingsResponse, error) {
 	a := identity(ctx).Account
 	res, err := read(ctx, s, func() (*petrelv1.GetSettingsResponse, error) {
 		page, next, err := s.o.Inbox.Settings(ctx, a, im.Seq(r.After))
@@ -40,7 +41,8 @@ func (s *Server) GetSettings(ctx context.Context, r *petrelv1.GetSettingsRequest
 
 // ChangeSettings merges values into the caller's settings. One that blocks a user is in
 // force when it is answered. Spec: P-5.4, P-8.10.
-func (s *Server) ChangeSettings(ctx context.Context, r *petrelv1.ChangeSettingsRequest) (*petrelv1.ChangeResponse, error) {
+func (s *Server) ChangeSettings(ctx context.Context,
+	r *petrelv1.ChangeSettingsRequest) (*petrelv1.ChangeResponse, error) {
 	a, m := identity(ctx).Account, r
 	if err := checkSettings(m); err != nil {
 		return nil, err
@@ -56,7 +58,8 @@ func (s *Server) ChangeSettings(ctx context.Context, r *petrelv1.ChangeSettingsR
 	if err := s.store(ctx, changeBytes(m)); err != nil {
 		return nil, err
 	}
-	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv, User: m.User, Values: m.Values}}}
+	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv,
+		User: m.User, Values: m.Values}}}
 	q, err := inbox.Write(ctx, s.convs, a, e, entryID(m.RequestId))
 	if _, blocks := m.Values[conv.Blocked]; err == nil && blocks && m.User != "" {
 		err = s.route.AwaitInboxes(ctx, im.Key{Tenant: a.Tenant, Conv: s.convs.IDs().Inbox(a.Tenant, a.User)})
@@ -77,7 +80,8 @@ func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
 	}
 	for name, v := range m.Values {
 		if name == "" || len(name) > maxSettingName || len(v) > maxSettingValue || !utf8.ValidString(name+v) {
-			return im.Errorf(im.CodeInvalid, "the name of a setting has 1 to %d bytes, its value at most %d", maxSettingName, maxSettingValue)
+			return im.Errorf(im.CodeInvalid, "the name of a setting has 1 to %d bytes, its value at most %d",
+				maxSettingName, maxSettingValue)
 		}
 		if err := checkKnown(m, name, v); err != nil {
 			return err
@@ -93,13 +97,14 @@ var known = map[string]struct {
 	says  string
 }{
 	"muted_until": {valid: isNumber, says: "a time in milliseconds"},
-	"notify":      {valid: func(v string) bool { return v == "all" || v == "mentions" || v == "nothing" }, says: "all, mentions or nothing"},
-	"pinned":      {valid: isNumber, says: "a number, by which pinned conversations are ordered"},
-	"archived":    {valid: isOne, says: "1"},
-	"unread":      {valid: isOne, says: "1"},
-	"cleared_to":  {valid: isNumber, says: "a seq"},
-	"hidden":      {valid: areSeqs, says: "seqs and ranges of them, ascending, like 3,7-9"},
-	"blocked":     {user: true, valid: isOne, says: "1"},
+	"notify": {valid: func(v string) bool { return v == "all" || v == "mentions" || v == "nothing" },
+		says: "all, mentions or nothing"},
+	"pinned":     {valid: isNumber, says: "a number, by which pinned conversations are ordered"},
+	"archived":   {valid: isOne, says: "1"},
+	"unread":     {valid: isOne, says: "1"},
+	"cleared_to": {valid: isNumber, says: "a seq"},
+	"hidden":     {valid: areSeqs, says: "seqs and ranges of them, ascending, like 3,7-9"},
+	"blocked":    {user: true, valid: isOne, says: "1"},
 }
 
 func isOne(v string) bool { return v == "1" }

@@ -44,7 +44,8 @@ func (c *changing) leave(a im.Account, m *petrelv1.ChangeSettingsRequest) {
 // user's others under way had been stored, until leave is called, so that changes at one
 // moment do not pass the bounds together. Codes: invalid, overloaded (the others decide).
 // Spec: P-8.10.
-func (s *Server) takeRoom(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) (leave func(), err error) {
+func (s *Server) takeRoom(ctx context.Context, a im.Account,
+	m *petrelv1.ChangeSettingsRequest) (leave func(), err error) {
 	others := s.changing.enter(a, m)
 	leave = func() { s.changing.leave(a, m) }
 	room, err := read(ctx, s, func() (*inbox.Room, error) { return s.o.Inbox.SettingsRoom(ctx, a, m.Conv, m.User) })
@@ -94,11 +95,13 @@ func checkRoom(m *petrelv1.ChangeSettingsRequest, room *inbox.Room, others []*pe
 	}
 	switch {
 	case adds && names > maxSettings:
-		return im.Errorf(im.CodeInvalid, "there are at most %d settings of the account, of each conversation and of each user", maxSettings)
+		return im.Errorf(im.CodeInvalid,
+			"there are at most %d settings of the account, of each conversation and of each user", maxSettings)
 	case m.User != "" && room.Names() == 0 && adds && users > maxSettingUsers:
 		return im.Errorf(im.CodeInvalid, "there are settings of at most %d other users", maxSettingUsers)
 	case grows && bytes > maxAllSettings:
-		return im.Errorf(im.CodeInvalid, "all settings of a user take at most %d bytes, with 100 for each", maxAllSettings)
+		return im.Errorf(im.CodeInvalid, "all settings of a user take at most %d bytes, with 100 for each",
+			maxAllSettings)
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ func (s *Server) GetTenant(ctx context.Context, r *petrelv1.GetTenantRequest) (*
 }
 
 // SetRegistration says who may register in a tenant. Spec: P-11.1.
-func (s *Server) SetRegistration(ctx context.Context, r *petrelv1.SetRegistrationRequest) (*petrelv1.TenantInfo, error) {
+func (s *Server) SetRegistration(ctx context.Context,
+	r *petrelv1.SetRegistrationRequest) (*petrelv1.TenantInfo, error) {
 	was, before := user.TenantInfo{}, ""
 	if t, err := s.users.DescribeTenant(ctx, r.Tenant); err == nil {
 		was, before = t, petrelv1.Registration(t.Set).String()
@@ -29,7 +30,8 @@ func (s *Server) SetRegistration(ctx context.Context, r *petrelv1.SetRegistratio
 }
 
 // CreateInvitation makes a code with which people register. Spec: P-11.1.
-func (s *Server) CreateInvitation(ctx context.Context, r *petrelv1.CreateInvitationRequest) (*petrelv1.CreateInvitationResponse, error) {
+func (s *Server) CreateInvitation(ctx context.Context,
+	r *petrelv1.CreateInvitationRequest) (*petrelv1.CreateInvitationResponse, error) {
 	const day = 24 * 60 * 60 // seconds
 	code, expires, err := s.users.Invite(ctx, r.Tenant, int(r.Uses), time.Duration(min(r.TtlS, 1000*day))*time.Second)
 	return &petrelv1.CreateInvitationResponse{Code: code, ExpiresMs: uint64(expires.UnixMilli())}, err
@@ -37,6 +39,7 @@ func (s *Server) CreateInvitation(ctx context.Context, r *petrelv1.CreateInvitat
 
 func tenantInfo(i user.TenantInfo, err error) (*petrelv1.TenantInfo, error) {
 	return &petrelv1.TenantInfo{
-		Tenant: i.Name, Registration: petrelv1.Registration(i.Set), Effective: petrelv1.Registration(i.Effective), StrictIds: i.StrictIDs,
+		Tenant: i.Name, Registration: petrelv1.Registration(i.Set), Effective: petrelv1.Registration(i.Effective),
+		StrictIds: i.StrictIDs,
 	}, err
 }

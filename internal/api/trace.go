@@ -110,7 +110,10 @@ func (s *Server) withoutUnknown(ctx context.Context, list []audit.Detail, req co
 	if known && err == nil {
 		return list
 	}
-	return slices.DeleteFunc(list, func(d audit.Detail) bool { return d.Name == "user" || d.Name == "tenant" || d.Name == "name" })
+	return slices.DeleteFunc(list, func(d audit.Detail) bool {
+		return d.Name == "user" || d.Name == "tenant" ||
+			d.Name == "name"
+	})
 }
 
 // record is what the audit log says of a call.
@@ -165,8 +168,10 @@ var told = []protoreflect.Name{
 // named are texts that are told of some requests only: elsewhere a field of this name
 // is what a user calls something.
 var named = []protoreflect.FullName{
-	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name", "petrel.v1.ResetOperatorRequest.name",
-	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name", "petrel.v1.AdminGetHistoryRequest.reason", "petrel.v1.SendAsRequest.reason",
+	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name",
+	"petrel.v1.ResetOperatorRequest.name",
+	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name",
+	"petrel.v1.AdminGetHistoryRequest.reason", "petrel.v1.SendAsRequest.reason",
 	"petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name", "petrel.v1.BackupInfo.name",
 }
 
@@ -185,7 +190,8 @@ func addDetails(list *[]audit.Detail, before string, m protoreflect.Message) {
 		switch {
 		case !m.Has(f) || f.IsMap():
 		case f.Kind() == protoreflect.MessageKind && f.IsList():
-			add(list, name, elements(m.Get(f).List(), func(v protoreflect.Value) string { return strings.Join(values(v.Message()), ":") }))
+			add(list, name, elements(m.Get(f).List(),
+				func(v protoreflect.Value) string { return strings.Join(values(v.Message()), ":") }))
 		case f.Kind() == protoreflect.MessageKind:
 			addDetails(list, name+".", m.Get(f).Message())
 		case !mayTell(f):

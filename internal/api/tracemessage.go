@@ -19,17 +19,19 @@ import (
 )
 
 const (
-	traceWait    = 2 * time.Second // for the owner of a conversation
-	traceScan    = 5000            // entries of a known conversation that are searched for one without a dedupe key
-	traceGuess   = 200             // conversations of the sender that are searched, when none is named, and entries of each
-	traceDefault = 50              // recipients of a page
-	traceAtOnce  = 16              // questions under way
+	traceWait = 2 * time.Second // for the owner of a conversation
+	traceScan = 5000            // entries of a known conversation that are searched for one without a dedupe key
+	// conversations of the sender that are searched, when none is named, and entries of each
+	traceGuess   = 200
+	traceDefault = 50 // recipients of a page
+	traceAtOnce  = 16 // questions under way
 )
 
 // TraceMessage says how far a message has come, and why it did not arrive. Nothing is kept for
 // it when a message passes: it asks the conversation where the message and the cursors are,
 // and all nodes what they refused and which sessions they have.
-func (s *Server) TraceMessage(ctx context.Context, r *petrelv1.TraceMessageRequest) (*petrelv1.TraceMessageResponse, error) {
+func (s *Server) TraceMessage(ctx context.Context,
+	r *petrelv1.TraceMessageRequest) (*petrelv1.TraceMessageResponse, error) {
 	q := r
 	t, err := s.users.Tenant(ctx, q.Tenant)
 	if err != nil {
@@ -44,7 +46,8 @@ func (s *Server) TraceMessage(ctx context.Context, r *petrelv1.TraceMessageReque
 	tr := &messageTrace{s: s, tenant: t, q: q, res: &petrelv1.TraceMessageResponse{}}
 	if q.ClientMsgId != "" {
 		refused := s.o.Console.Refusals(ctx, &petrelv1.ListRefusalsRequest{
-			Tenant: cmp.Or(q.Tenant, user.DefaultTenantName), User: q.User, ClientMsgId: q.ClientMsgId, Limit: maxTracedRefusals,
+			Tenant: cmp.Or(q.Tenant, user.DefaultTenantName), User: q.User, ClientMsgId: q.ClientMsgId,
+			Limit: maxTracedRefusals,
 		})
 		tr.res.Refusals = refused.Refusals
 		tr.silent(refused.Silent)
@@ -83,7 +86,8 @@ func (tr *messageTrace) silent(nodes []string) {
 
 // find looks for the message. Codes: invalid, no_conversation.
 func (tr *messageTrace) find(ctx context.Context) error {
-	q := &convpb.Trace{Seq: tr.q.Seq, User: tr.q.User, ClientMsgId: tr.q.ClientMsgId, Scan: traceScan, After: tr.q.After, Limit: min(cmp.Or(tr.q.Limit, traceDefault), conv.MaxTraced), Only: tr.q.Recipient}
+	q := &convpb.Trace{Seq: tr.q.Seq, User: tr.q.User, ClientMsgId: tr.q.ClientMsgId, Scan: traceScan,
+		After: tr.q.After, Limit: min(cmp.Or(tr.q.Limit, traceDefault), conv.MaxTraced), Only: tr.q.Recipient}
 	if tr.q.Conv != "" {
 		id, err := im.ParseConvID(tr.q.Conv)
 		if err != nil {
@@ -119,7 +123,8 @@ func (tr *messageTrace) ask(ctx context.Context, id im.ConvID, q *convpb.Trace) 
 // unanswered tells whether an error says that nobody answers for a conversation.
 func (tr *messageTrace) unanswered(err error) bool {
 	code := im.CodeOf(err)
-	if err == nil || code != im.CodeStoreStalled && code != im.CodeOverloaded && code != im.CodeDraining && !errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || code != im.CodeStoreStalled && code != im.CodeOverloaded && code != im.CodeDraining &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	tr.stalled = true
@@ -187,7 +192,8 @@ func (tr *messageTrace) recipients(ctx context.Context) error {
 	t := tr.traced
 	p, owner := tr.s.o.Console.Owner(tr.key.Conv)
 	tr.res.Entry = &petrelv1.TracedEntry{
-		Conv: tr.key.Conv.String(), Seq: t.Seq, User: t.User, ClientMsgId: t.ClientMsgId, AcceptedMs: t.TimeMs, Bytes: t.Bytes, Recalled: t.Recalled, Edited: t.Edited,
+		Conv: tr.key.Conv.String(), Seq: t.Seq, User: t.User, ClientMsgId: t.ClientMsgId, AcceptedMs: t.TimeMs,
+		Bytes: t.Bytes, Recalled: t.Recalled, Edited: t.Edited,
 		Head: t.Head, Partition: uint32(p), Owner: string(owner),
 	}
 	tr.res.More = t.More
@@ -211,7 +217,8 @@ func (tr *messageTrace) recipients(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (tr *messageTrace) recipient(ctx context.Context, x *convpb.Traced_Place) (*petrelv1.TracedRecipient, []string, error) {
+func (tr *messageTrace) recipient(ctx context.Context,
+	x *convpb.Traced_Place) (*petrelv1.TracedRecipient, []string, error) {
 	r := &petrelv1.TracedRecipient{User: x.User, Role: x.Role, Delivered: x.Delivered, Read: x.Read}
 	say := func(s petrelv1.TraceState, text string) { r.State, r.Text = s, text }
 	seq := tr.traced.Seq
@@ -224,7 +231,8 @@ func (tr *messageTrace) recipient(ctx context.Context, x *convpb.Traced_Place) (
 		return r, nil, nil
 	}
 	a := im.Account{Tenant: tr.tenant, User: im.User(x.User)}
-	at := tr.s.o.Console.Sessions(ctx, &petrelv1.ListSessionsRequest{Tenant: tr.q.Tenant, User: x.User, Conv: tr.key.Conv.String()})
+	at := tr.s.o.Console.Sessions(ctx, &petrelv1.ListSessionsRequest{Tenant: tr.q.Tenant, User: x.User,
+		Conv: tr.key.Conv.String()})
 	connected := map[string]bool{}
 	for _, o := range at.Sessions {
 		r.Sessions = append(r.Sessions, &petrelv1.TracedSession{Session: o, State: stateOf(o)})
@@ -246,7 +254,10 @@ func (tr *messageTrace) recipient(ctx context.Context, x *convpb.Traced_Place) (
 		say(petrelv1.TraceState_TRACE_STATE_DELIVERED, "a device has it")
 	case len(r.Sessions) > 0:
 		r.Inferred = true
-		best := slices.MinFunc(r.Sessions, func(p, q *petrelv1.TracedSession) int { return cmp.Compare(p.State, q.State) })
+		best := slices.MinFunc(r.Sessions, func(p,
+			q *petrelv1.TracedSession) int {
+			return cmp.Compare(p.State, q.State)
+		})
 		say(best.State, stateTexts[best.State])
 	default:
 		return r, at.Silent, tr.away(ctx, a, r, at.Silent)

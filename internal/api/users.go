@@ -13,7 +13,8 @@ import (
 const maxUsers = 1000
 
 // CreateUsers makes users and tokens.
-func (s *Server) CreateUsers(ctx context.Context, r *petrelv1.CreateUsersRequest) (*petrelv1.CreateUsersResponse, error) {
+func (s *Server) CreateUsers(ctx context.Context,
+	r *petrelv1.CreateUsersRequest) (*petrelv1.CreateUsersResponse, error) {
 	if n := len(r.Users); n == 0 || n > maxUsers {
 		return nil, im.Errorf(im.CodeInvalid, "users has 1 to %d entries", maxUsers)
 	}
@@ -33,7 +34,8 @@ func (s *Server) CreateUsers(ctx context.Context, r *petrelv1.CreateUsersRequest
 }
 
 // RevokeTokens ends a user's tokens, then their sessions.
-func (s *Server) RevokeTokens(ctx context.Context, t im.Tenant, r *petrelv1.RevokeTokensRequest) (*petrelv1.RevokeTokensResponse, error) {
+func (s *Server) RevokeTokens(ctx context.Context, t im.Tenant,
+	r *petrelv1.RevokeTokensRequest) (*petrelv1.RevokeTokensResponse, error) {
 	a := im.Account{Tenant: t, User: im.User(r.User)}
 	if err := s.users.Revoke(ctx, a); err != nil {
 		return nil, err
@@ -52,7 +54,8 @@ func (s *Server) MintToken(ctx context.Context, r *petrelv1.MintTokenRequest) (*
 }
 
 // ListUsers lists the users of a tenant, without their devices.
-func (s *Server) ListUsers(ctx context.Context, t im.Tenant, r *petrelv1.ListUsersRequest) (*petrelv1.ListUsersResponse, error) {
+func (s *Server) ListUsers(ctx context.Context, t im.Tenant,
+	r *petrelv1.ListUsersRequest) (*petrelv1.ListUsersResponse, error) {
 	limit := int(min(r.Limit, user.MaxUsersPage))
 	if r.ByName || r.NamePrefix != "" {
 		list, next, err := s.users.ListNamed(ctx, t, r.NamePrefix, r.Token, r.Descending, limit)
@@ -74,23 +77,27 @@ func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserI
 }
 
 // AdminGetUser describes a user with their devices.
-func (s *Server) AdminGetUser(ctx context.Context, a im.Account, _ *petrelv1.AdminGetUserRequest) (*petrelv1.UserInfo, error) {
+func (s *Server) AdminGetUser(ctx context.Context, a im.Account,
+	_ *petrelv1.AdminGetUserRequest) (*petrelv1.UserInfo, error) {
 	i, err := s.users.Get(ctx, a)
 	return s.withDevices(ctx, a, i, err)
 }
 
 // DisableUser lets nobody log in as a user and ends what they have.
-func (s *Server) DisableUser(ctx context.Context, a im.Account, _ *petrelv1.DisableUserRequest) (*petrelv1.UserInfo, error) {
+func (s *Server) DisableUser(ctx context.Context, a im.Account,
+	_ *petrelv1.DisableUserRequest) (*petrelv1.UserInfo, error) {
 	return s.changeUser(ctx, a, im.CodeUserDisabled, func() (user.Info, error) { return s.users.Disable(ctx, a) })
 }
 
 // EnableUser lets a disabled user log in again.
-func (s *Server) EnableUser(ctx context.Context, a im.Account, _ *petrelv1.EnableUserRequest) (*petrelv1.UserInfo, error) {
+func (s *Server) EnableUser(ctx context.Context, a im.Account,
+	_ *petrelv1.EnableUserRequest) (*petrelv1.UserInfo, error) {
 	return s.changeUser(ctx, a, "", func() (user.Info, error) { return s.users.Enable(ctx, a) })
 }
 
 // changeUser changes a user for the operator, then ends their sessions with a code; "": they go on.
-func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code, change func() (user.Info, error)) (*petrelv1.UserInfo, error) {
+func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code,
+	change func() (user.Info, error)) (*petrelv1.UserInfo, error) {
 	was, err := s.users.Get(ctx, a)
 	if err != nil {
 		return nil, err
@@ -106,8 +113,12 @@ func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code, cha
 }
 
 // SetPassword sets a user's password and voids all their tokens.
-func (s *Server) SetPassword(ctx context.Context, a im.Account, r *petrelv1.SetPasswordRequest) (*petrelv1.UserInfo, error) {
-	return s.changeUser(ctx, a, im.CodeRevoked, func() (user.Info, error) { return s.users.SetPassword(ctx, a, r.Password) })
+func (s *Server) SetPassword(ctx context.Context, a im.Account,
+	r *petrelv1.SetPasswordRequest) (*petrelv1.UserInfo, error) {
+	return s.changeUser(ctx, a, im.CodeRevoked, func() (user.Info,
+		error) {
+		return s.users.SetPassword(ctx, a, r.Password)
+	})
 }
 
 // LinkUser lets the identity provider log a user in. Spec: P-11.6.
@@ -140,5 +151,7 @@ func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err
 }
 
 func userInfo(i user.Info) *petrelv1.UserInfo {
-	return &petrelv1.UserInfo{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli()), Disabled: i.Disabled, HasPassword: i.HasPassword, Source: i.Source, Linked: i.Linked}
+	return &petrelv1.UserInfo{User: string(i.User), DisplayName: i.DisplayName,
+		CreatedMs: uint64(i.Created.UnixMilli()), Disabled: i.Disabled, HasPassword: i.HasPassword, Source: i.Source,
+		Linked: i.Linked}
 }

@@ -52,7 +52,8 @@ func (a *App) announce() {
 		return
 	}
 	w := a.o.Banner
-	fmt.Fprintf(w, "\n  petrel %s   %s   data %s   pid %d   ready in %d ms\n", a.o.Version, a.node.title(), a.cfg.Store.Dir, os.Getpid(), time.Since(a.begun).Milliseconds())
+	fmt.Fprintf(w, "\n  petrel %s   %s   data %s   pid %d   ready in %d ms\n", a.o.Version, a.node.title(),
+		a.cfg.Store.Dir, os.Getpid(), time.Since(a.begun).Milliseconds())
 	var lines [][2]string
 	if a.HTTPAddr() != nil {
 		url := a.httpURL()
@@ -102,7 +103,8 @@ func (a *App) announce() {
 }
 
 func (a *App) announceJSON() {
-	line := map[string]any{"ready": true, "version": a.o.Version, "data": a.cfg.Store.Dir, "pid": os.Getpid(), "tls": a.cfg.TLS.On()}
+	line := map[string]any{"ready": true, "version": a.o.Version, "data": a.cfg.Store.Dir, "pid": os.Getpid(),
+		"tls": a.cfg.TLS.On()}
 	if a.HTTPAddr() != nil {
 		line["http"] = reachable(a.HTTPAddr())
 		if a.site != nil {

@@ -77,7 +77,8 @@ type Options struct {
 	Terminal   bool          // Banner is one
 	LogDropped func() uint64 // how many lines Log has dropped; nil: it drops none
 
-	PasswordWork password.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
+	// tests have many users, and nobody guesses their passwords; zero: the default of package user
+	PasswordWork password.Work
 
 	// DiskStall is how long a commit to the embedded store may take before the server takes no
 	// more; 0: the default of package pebblestore. The disk of a test is as slow as its machine.
@@ -138,8 +139,9 @@ type App struct {
 	certificate    atomic.Pointer[tls.Certificate] // nil: no TLS
 	busCertificate atomic.Pointer[tls.Certificate] // nil: none is shown to other nodes
 	jwtKey         []byte                          // content of jwt.key_file; after the start for reload only
-	busRoots       *x509.CertPool                  // of cluster.bus_ca_file, nil: there is none; after the start for reload only
-	setBusRoots    func(*x509.CertPool) error
+	// of cluster.bus_ca_file, nil: there is none; after the start for reload only
+	busRoots    *x509.CertPool
+	setBusRoots func(*x509.CertPool) error
 
 	addresses *os.File // addressesFile, with a lock; nil: not yet written
 
@@ -202,7 +204,8 @@ func (a *App) open(ctx context.Context) error {
 	if a.users, err = user.New(ctx, accounts, a.store.Store); err != nil {
 		return err
 	}
-	a.staff = operator.New(operator.Options{Logins: accounts.Rates.Logins, LoginsPerIP: accounts.Rates.LoginsPerIP, Shared: a.shared()}, a.store.Store, a.users)
+	a.staff = operator.New(operator.Options{Logins: accounts.Rates.Logins, LoginsPerIP: accounts.Rates.LoginsPerIP,
+		Shared: a.shared()}, a.store.Store, a.users)
 	a.table = fanout.NewTable()
 	a.inboxes = &inbox.Consumers{Log: a.log, Store: a.store.Store}
 	if err := a.openNode(ctx); err != nil {
@@ -219,7 +222,8 @@ func (a *App) open(ctx context.Context) error {
 	if a.convs, err = conv.New(ctx, o, a.store.Store, a.table); err != nil {
 		return err
 	}
-	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await, IsNamed: a.users.IsNamed}), a.convs, a.store.Store)
+	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await,
+		IsNamed: a.users.IsNamed}), a.convs, a.store.Store)
 	a.inboxes.Convs = a.convs
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
@@ -234,22 +238,28 @@ func (a *App) open(ctx context.Context) error {
 	a.stored = rate.NewBytes[im.Account](l.StoredPerS, l.StoredBurst).Within(l.TenantStoredPerS, im.Account.OfTenant)
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
-		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-		Gateways: a.gateways, Reads: a.reads, Calls: a.calls, Pace: a.pace, Stored: a.stored, Refused: a.noteRefusal, Pressed: a.pressed.Load,
+		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence,
+		Misses:   int(a.cfg.Heartbeat.Misses),
+		Gateways: a.gateways, Reads: a.reads, Calls: a.calls, Pace: a.pace, Stored: a.stored, Refused: a.noteRefusal,
+		Pressed: a.pressed.Load,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{
-		Log: a.log, Store: a.store.Store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan, Policy: a.users.PresencePolicy,
+		Log: a.log, Store: a.store.Store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan,
+		Policy: a.users.PresencePolicy,
 	})
 	a.hub.AttachPresence(a.presence)
-	a.inboxes.Hooks = inbox.Hooks{Blocked: a.presence.BlockChanged, Wrote: a.presence.Wrote, LastSeen: a.presence.LastSeen} // no feed is followed before Run
+	// no feed is followed before Run
+	a.inboxes.Hooks = inbox.Hooks{Blocked: a.presence.BlockChanged, Wrote: a.presence.Wrote,
+		LastSeen: a.presence.LastSeen}
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
 	}
 	a.console = a.newConsole()
 	if a.node.cluster != nil {
 		a.maintenance = maintenance.New(maintenance.Options{
-			Log: a.log, Cluster: a.node.cluster, Bus: a.node.bus, Databases: a.store.databases, Drain: a.drainHere, Resume: a.resumeHere,
+			Log: a.log, Cluster: a.node.cluster, Bus: a.node.bus, Databases: a.store.databases, Drain: a.drainHere,
+			Resume: a.resumeHere,
 		})
 	}
 	a.setup, err = a.staff.OpenSetup(ctx)
@@ -295,9 +305,12 @@ func (a *App) probe() error {
 func (a *App) listen() (err error) {
 	l := &a.cfg.Limits
 	a.gateway, err = gateway.New(gateway.Options{
-		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: a.tls(), Handler: a.publicHandler(),
-		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), ProxyHeader: a.cfg.Listen.ProxyHeader, ProxyProtocol: a.cfg.Listen.ProxyProtocol,
-		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout, Pressed: a.pressed.Load,
+		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: a.tls(),
+		Handler: a.publicHandler(),
+		Names:   a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), ProxyHeader: a.cfg.Listen.ProxyHeader,
+		ProxyProtocol: a.cfg.Listen.ProxyProtocol,
+		Heartbeat:     a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout,
+		WriteStall: l.SlowTimeout, Pressed: a.pressed.Load,
 		MaxUpgrades: a.files.HandOvers, MaxHTTP: min(a.files.HTTP, a.budgets.HTTP()), MaxRefusals: a.files.Refusals,
 		Log: a.log,
 	}, a.hub)
@@ -305,7 +318,8 @@ func (a *App) listen() (err error) {
 		return err
 	}
 	a.admin, err = gateway.NewAdmin(gateway.AdminOptions{
-		Addr: a.cfg.Listen.Admin, TLS: a.tls(), Handler: a.adminHandler(), Access: a.gateway.Access, MaxHTTP: a.files.Admin, Log: a.log,
+		Addr: a.cfg.Listen.Admin, TLS: a.tls(), Handler: a.adminHandler(), Access: a.gateway.Access,
+		MaxHTTP: a.files.Admin, Log: a.log,
 	})
 	return err
 }
@@ -413,7 +427,8 @@ func (a *App) writeAddresses() error {
 		return err
 	}
 	if err := syscall.Flock(int(a.addresses.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		a.log.Warn("no file in the data folder can be locked: commands go by the addresses of the configuration", "err", err)
+		a.log.Warn("no file in the data folder can be locked: commands go by the addresses of the configuration", "err",
+			err)
 		return errors.Join(removeFile(begun), removeFile(path))
 	}
 	return os.Rename(begun, path)
@@ -591,7 +606,9 @@ func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, e
 		case <-a.store.Failed():
 			return inFlight, store.ErrFailed
 		case <-limit:
-			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders got no answer and will send them again", a.waiting(), a.cfg.Drain.Timeout)
+			err = fmt.Errorf(
+				"drain: %d messages were not stored within %s; their senders got no answer and will send them again",
+				a.waiting(), a.cfg.Drain.Timeout)
 		}
 	}
 	stopServing()

@@ -14,8 +14,12 @@ func (a *App) openAudit() {
 // auditValues are the figures of the audit log.
 func (a *App) auditValues() []metrics.Value {
 	return []metrics.Value{
-		{Name: "petrel_audit_records_total", Help: "Records that this node wrote to the audit log.", Counter: true, Read: func() float64 { return float64(a.audit.Written.Load()) }},
-		{Name: "petrel_audit_dropped_total", Help: "Records of the audit log that were lost, because too many were waiting.", Counter: true, Read: func() float64 { return float64(a.audit.Dropped.Load()) }},
-		{Name: "petrel_audit_failures_total", Help: "Times that the audit log could not be written.", Counter: true, Read: func() float64 { return float64(a.audit.Failed.Load()) }},
+		{Name: "petrel_audit_records_total", Help: "Records that this node wrote to the audit log.", Counter: true,
+			Read: func() float64 { return float64(a.audit.Written.Load()) }},
+		{Name: "petrel_audit_dropped_total",
+			Help: "Records of the audit log that were lost, because too many were waiting.", Counter: true,
+			Read: func() float64 { return float64(a.audit.Dropped.Load()) }},
+		{Name: "petrel_audit_failures_total", Help: "Times that the audit log could not be written.", Counter: true,
+			Read: func() float64 { return float64(a.audit.Failed.Load()) }},
 	}
 }

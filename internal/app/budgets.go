@@ -70,9 +70,11 @@ func (b *Budgets) Sum() int64 { return b.Store + b.Conversations + b.Sends + 2*b
 func (b *Budgets) Short() string {
 	switch {
 	case b.Total < leastMemory:
-		return fmt.Sprintf("%s to reckon with is less than %s: the server refuses work with overloaded when it is busy", config.FormatSize(b.Total), config.FormatSize(leastMemory))
+		return fmt.Sprintf("%s to reckon with is less than %s: the server refuses work with overloaded when it is busy",
+			config.FormatSize(b.Total), config.FormatSize(leastMemory))
 	case b.Sum() > b.Total/2:
-		return fmt.Sprintf("the budgets sum up to %s, more than half of the %s to reckon with: the server refuses work with overloaded when they are full; lower store.cache, memory.conversations and limits.admitted",
+		return fmt.Sprintf(
+			"the budgets sum up to %s, more than half of the %s to reckon with: the server refuses work with overloaded when they are full; lower store.cache, memory.conversations and limits.admitted",
 			config.FormatSize(b.Sum()), config.FormatSize(b.Total))
 	}
 	return ""
@@ -101,14 +103,16 @@ func (a *App) memoryValues() []metrics.Value {
 	part := func(name string, read func() (bytes, budget int64)) {
 		labels := map[string]string{"part": name}
 		values = append(values,
-			metrics.Value{Name: "petrel_memory_bytes", Help: "Memory that a part of the server takes, about.", Labels: labels, Read: func() float64 {
-				n, _ := read()
-				return float64(n)
-			}},
-			metrics.Value{Name: "petrel_memory_budget_bytes", Help: "Memory that a part of the server may take.", Labels: labels, Read: func() float64 {
-				_, n := read()
-				return float64(n)
-			}})
+			metrics.Value{Name: "petrel_memory_bytes", Help: "Memory that a part of the server takes, about.",
+				Labels: labels, Read: func() float64 {
+					n, _ := read()
+					return float64(n)
+				}},
+			metrics.Value{Name: "petrel_memory_budget_bytes", Help: "Memory that a part of the server may take.",
+				Labels: labels, Read: func() float64 {
+					_, n := read()
+					return float64(n)
+				}})
 	}
 	part("process", func() (int64, int64) { return int64(residentBytes()), a.budgets.Total })
 	part("conversations", a.convs.MemoryBytes)

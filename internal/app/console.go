@@ -17,16 +17,19 @@ import (
 // newConsole makes the console of this node.
 func (a *App) newConsole() *console.Console {
 	return console.New(console.Options{
-		Log: a.log, Lines: a.o.Lines, Version: a.o.Version, Begun: a.begun, Bus: a.node.bus, Cluster: a.node.cluster, Store: a.store.Store, Users: a.users, Table: a.table,
+		Log: a.log, Lines: a.o.Lines, Version: a.o.Version, Begun: a.begun, Bus: a.node.bus, Cluster: a.node.cluster,
+		Store: a.store.Store, Users: a.users, Table: a.table,
 		Acks: &a.hub.Meter.Acks, Commits: a.convs.CommitTimes(),
 		Counters: func() console.Counters {
 			return console.Counters{
-				Accepted: a.convs.Accepted(), Repeated: a.convs.Repeats(), Delivered: a.convs.Fanned().Delivered, CPU: cpuTime(),
+				Accepted: a.convs.Accepted(), Repeated: a.convs.Repeats(), Delivered: a.convs.Fanned().Delivered,
+				CPU:         cpuTime(),
 				Connections: int(a.gateway.Stats().Connections), Waiting: a.waiting(),
 			}
 		},
 		Queues: a.queues, Budgets: a.parts, Databases: a.store.reports,
-		FrameRefusals: a.hub.Meter.Refusals, CallRefusals: func() *measure.Counts { return a.api.Refusals }, Logins: func() map[string]*measure.Counts { return a.api.Logins },
+		FrameRefusals: a.hub.Meter.Refusals, CallRefusals: func() *measure.Counts { return a.api.Refusals },
+		Logins:   func() map[string]*measure.Counts { return a.api.Logins },
 		InboxLag: a.convs.InboxLag, Partitions: func() int { return len(a.convs.Owners()) },
 		Draining:  func() bool { return a.draining.Load() || a.away.Load() },
 		Failing:   a.refusing.red.Load,
@@ -40,7 +43,8 @@ func (a *App) newConsole() *console.Console {
 		},
 		FreeBytes: func() uint64 { return a.disk().AvailBytes }, RSSBytes: residentBytes, Taken: a.stored.TakenBy,
 		Kind: a.store.kind, MinFreeBytes: a.store.minFree,
-		Limits: func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) }, PreviewLimits: a.previewLimits, SetLimits: a.changeLimits,
+		Limits: func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) }, PreviewLimits: a.previewLimits,
+		SetLimits: a.changeLimits,
 	})
 }
 
@@ -65,7 +69,8 @@ func (a *App) parts() []*petrelv1.Gauge {
 	bytes, budget := a.convs.MemoryBytes()
 	sends, most := a.convs.AdmittedBytes()
 	list := []*petrelv1.Gauge{
-		gauge("memory/process", residentBytes(), a.budgets.Total), gauge("memory/conversations", bytes, budget), gauge("memory/sends", sends, most),
+		gauge("memory/process", residentBytes(), a.budgets.Total), gauge("memory/conversations", bytes, budget),
+		gauge("memory/sends", sends, most),
 		gauge("connections", a.gateway.Stats().Connections, a.hub.Limits().Connections),
 	}
 	if a.store.cache > 0 {
@@ -77,7 +82,8 @@ func (a *App) parts() []*petrelv1.Gauge {
 // noteRefusal keeps what a session was refused, and records what it was refused for want of
 // a right.
 func (a *App) noteRefusal(r session.Refusal) {
-	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account, Device: r.Who.Device, Address: r.Remote}
+	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account,
+		Device: r.Who.Device, Address: r.Remote}
 	if r.Send != nil {
 		x.Conv, x.ClientMsgID = r.Send.Conv, r.Send.ClientMsgId
 		a.console.NoteSend(x)
@@ -89,7 +95,8 @@ func (a *App) noteRefusal(r session.Refusal) {
 	}
 	rec := &audit.Record{Event: r.What, Code: r.Code, Address: r.Remote, User: r.Who.Account.User, Device: r.Who.Device}
 	if rec.User != "" {
-		rec.Tenant, _ = a.users.TenantName(context.Background(), r.Who.Account.Tenant) // of a user who was let in: it is in memory
+		// of a user who was let in: it is in memory
+		rec.Tenant, _ = a.users.TenantName(context.Background(), r.Who.Account.Tenant)
 	}
 	a.audit.Summed(rec)
 }
@@ -100,7 +107,8 @@ func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 		return // the server itself tries again
 	}
 	x := &console.Refusal{
-		At: time.Now(), What: "send", Code: e.Code, Text: e.Message, Account: im.Account{Tenant: s.Conv.Tenant, User: im.User(s.Entry.From)}, ClientMsgID: s.Entry.ClientMsgId,
+		At: time.Now(), What: "send", Code: e.Code, Text: e.Message,
+		Account: im.Account{Tenant: s.Conv.Tenant, User: im.User(s.Entry.From)}, ClientMsgID: s.Entry.ClientMsgId,
 	}
 	if s.Conv.Conv != (im.ConvID{}) {
 		x.Conv = s.Conv.Conv.String()
@@ -114,7 +122,8 @@ func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 
 // noteCallRefused keeps what a call was refused.
 func (a *App) noteCallRefused(r api.Refusal) {
-	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account, Device: r.Who.Device, Address: r.Address, Named: r.Named}
+	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account,
+		Device: r.Who.Device, Address: r.Address, Named: r.Named}
 	if r.Send != nil {
 		x.Conv, x.ClientMsgID = r.Send.Conv, r.Send.ClientMsgId
 	}
@@ -136,7 +145,8 @@ func (a *App) ownerOf(id im.ConvID) (im.Partition, im.Node) {
 func (a *App) consoleOf() api.Console {
 	c := a.console
 	return api.Console{
-		Overview: c.Overview, Refusals: c.ListRefusals, Log: c.ReadLog, Sessions: c.ListSessions, LastSeen: c.LastSeen, Owner: a.ownerOf, Kind: a.store.kind,
+		Overview: c.Overview, Refusals: c.ListRefusals, Log: c.ReadLog, Sessions: c.ListSessions, LastSeen: c.LastSeen,
+		Owner: a.ownerOf, Kind: a.store.kind,
 		Limits: c.GetLimits, Preview: c.PreviewLimits, SetLimits: c.SetLimits,
 		Online: func(who im.Account) bool { return a.table.Online(a.table.Hash(who)) },
 		OnlineAt: func(who im.Account) []im.Node {

@@ -45,13 +45,15 @@ func ShareFiles(limit uint64, c *config.Config) (Files, error) {
 	for shares(need, c).Connections < minConnections {
 		need++
 	}
-	return f, fmt.Errorf("the limit of open files is %d, and the server needs at least %d; ulimit -n %d, or LimitNOFILE=%d in the systemd unit", limit, need, need, need)
+	return f, fmt.Errorf(
+		"the limit of open files is %d, and the server needs at least %d; ulimit -n %d, or LimitNOFILE=%d in the systemd unit", limit, need, need, need)
 }
 
 func shares(limit uint64, c *config.Config) Files {
 	limit = min(limit, 1<<30) // "unlimited" is more than anybody opens
 	share := func(part uint64, low, high int) int { return min(max(int(limit/part), low), high) }
-	f := Files{Limit: limit, HTTP: share(10, 16, 8192), Admin: share(32, 8, 256), HandOvers: share(16, 8, 1024), Refusals: share(32, 8, 256)}
+	f := Files{Limit: limit, HTTP: share(10, 16, 8192), Admin: share(32, 8, 256), HandOvers: share(16, 8, 1024),
+		Refusals: share(32, 8, 256)}
 	others := 24 + 2*runtime.GOMAXPROCS(0) // listeners, log, the folder's lock, certificates; event loops
 	if len(c.Store.Postgres) == 0 {
 		f.Store = share(8, 64, maxStoreFiles)
@@ -76,7 +78,8 @@ func (a *App) shareFiles() (err error) {
 		return err
 	}
 	if n := a.cfg.Limits.Connections; n > int64(a.files.Connections) {
-		a.log.Warn("limits.connections is more than the limit of open files allows: the smaller one counts", "want", n, "files", lim.Cur, "connections", a.files.Connections)
+		a.log.Warn("limits.connections is more than the limit of open files allows: the smaller one counts", "want", n,
+			"files", lim.Cur, "connections", a.files.Connections)
 	}
 	return nil
 }

@@ -18,18 +18,23 @@ import (
 // operations are those that the API offers; most need a cluster.
 func (a *App) operations() api.Cluster {
 	if a.node.cluster == nil {
-		alone := im.Errorf(im.CodeNotNow, "this server has an embedded store, so it has no other nodes; set store.postgres for a cluster")
+		alone := im.Errorf(im.CodeNotNow,
+			"this server has an embedded store, so it has no other nodes; set store.postgres for a cluster")
 		return api.Cluster{
 			State:     func(context.Context) *petrelv1.ClusterState { return a.stateAlone() },
 			Drain:     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error) { return nil, alone },
 			Resume:    func(context.Context, im.Node) error { return alone },
 			Rebalance: func(context.Context) (*petrelv1.ClusterState, error) { return nil, alone },
-			Move:      func(context.Context, im.Partition, int) (*petrelv1.MovePartitionResponse, error) { return nil, alone },
-			Finalize:  func(context.Context) (*petrelv1.FinalizeClusterResponse, error) { return nil, alone },
+			Move: func(context.Context, im.Partition, int) (*petrelv1.MovePartitionResponse, error) {
+				return nil,
+					alone
+			},
+			Finalize: func(context.Context) (*petrelv1.FinalizeClusterResponse, error) { return nil, alone },
 		}
 	}
 	m := a.maintenance
-	return api.Cluster{State: m.State, Drain: m.Drain, Resume: m.Resume, Rebalance: m.Rebalance, Move: m.Move, Finalize: m.Finalize, Gateways: a.gateways}
+	return api.Cluster{State: m.State, Drain: m.Drain, Resume: m.Resume, Rebalance: m.Rebalance, Move: m.Move,
+		Finalize: m.Finalize, Gateways: a.gateways}
 }
 
 // gateways lists where a user should connect, best first. Spec: P-3.7.
@@ -46,10 +51,13 @@ func (a *App) gateways(who im.Account) []string {
 
 func (a *App) stateAlone() *petrelv1.ClusterState {
 	level := a.store.Info().Level
-	return &petrelv1.ClusterState{AnsweredBy: string(a.node.bus.Self()), Partitions: im.Partitions, Level: level, Nodes: []*petrelv1.ClusterNode{{
-		Node: string(a.node.bus.Self()), Roles: strings.Split(cluster.AllRoles.String(), ","), Version: a.o.Version, Level: store.FormatLevel,
-		StartedMs: uint64(a.begun.UnixMilli()), Alive: true, Reachable: true, Owned: im.Partitions, Share: im.Partitions,
-	}}}
+	return &petrelv1.ClusterState{AnsweredBy: string(a.node.bus.Self()), Partitions: im.Partitions, Level: level,
+		Nodes: []*petrelv1.ClusterNode{{
+			Node: string(a.node.bus.Self()), Roles: strings.Split(cluster.AllRoles.String(), ","), Version: a.o.Version,
+			Level:     store.FormatLevel,
+			StartedMs: uint64(a.begun.UnixMilli()), Alive: true, Reachable: true, Owned: im.Partitions,
+			Share: im.Partitions,
+		}}}
 }
 
 // drainHere hands all partitions over, then sends the clients away, if they
@@ -62,7 +70,8 @@ func (a *App) drainHere(ctx context.Context) (*clusterpb.Drained, error) {
 		a.away.Store(false)
 		a.takeClients()
 		if errors.Is(err, cluster.ErrNobody) {
-			return nil, im.Errorf(im.CodeNotNow, "no other node takes partitions: start one first; if you stop this one instead, sends wait until it is back")
+			return nil, im.Errorf(im.CodeNotNow,
+				"no other node takes partitions: start one first; if you stop this one instead, sends wait until it is back")
 		}
 		return nil, im.Errorf(im.CodeNotNow, "%v; the node goes on as before", err)
 	}
@@ -110,7 +119,8 @@ func (a *App) settle(ctx context.Context) {
 
 func (a *App) otherGateway() bool {
 	for _, n := range a.node.cluster.Status().Nodes {
-		if n.Node != a.node.cluster.Self() && n.Alive && n.Reachable && !n.Draining && !n.Apart && n.Roles&cluster.Gateway != 0 {
+		if n.Node != a.node.cluster.Self() && n.Alive && n.Reachable && !n.Draining && !n.Apart &&
+			n.Roles&cluster.Gateway != 0 {
 			return true
 		}
 	}

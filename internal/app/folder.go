@@ -12,7 +12,8 @@ import (
 
 // ourFiles are what Petrel keeps in the data folder, the folders among them with
 // all that is in them. What else is there belongs to somebody else.
-var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile, addressesFile, nodeFile, "tokens"}
+var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile,
+	addressesFile, nodeFile, "tokens"}
 
 // isAlone refuses a data folder on which another server runs, whose addresses and setup link would be
 // replaced: the embedded store has a lock of its own, and with store.postgres nothing else has one. It warns of a store
@@ -26,7 +27,8 @@ func (a *App) isAlone() error {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "store")); err == nil {
-		a.log.Warn("the data folder holds an embedded store, which store.postgres does not use: its accounts and messages are not in the databases", "dir", dir)
+		a.log.Warn(
+			"the data folder holds an embedded store, which store.postgres does not use: its accounts and messages are not in the databases", "dir", dir)
 	}
 	return nil
 }

@@ -31,8 +31,11 @@ import (
 func (a *App) newAPI() *api.Server {
 	return api.New(api.Options{
 		Shared: a.shared(),
-		Log:    a.log, Store: a.store.Store, Users: a.users, Operators: a.staff, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored, Audit: a.audit,
-		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, PresenceChanged: a.presence.PolicyChanged, Settle: a.router.AwaitInboxes,
+		Log:    a.log, Store: a.store.Store, Users: a.users, Operators: a.staff, Convs: a.convs, Route: a.router,
+		Inbox: a.sync, Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored,
+		Audit:     a.audit,
+		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf,
+		PresenceChanged: a.presence.PolicyChanged, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		Stats:        a.stats,
 		CompactStore: a.store.compact,
@@ -45,8 +48,9 @@ func (a *App) newAPI() *api.Server {
 		},
 		BodyBytes:     func() int { return a.hub.Limits().BodyBytes },
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
-		GroupsPerHour: int(a.cfg.Limits.GroupsPerH), MembersPerMinute: int(a.cfg.Limits.MembersPerMin), StrangersPerSecond: int(a.cfg.Limits.AnonymousCallsPerIPPerS),
-		UnderWayBytes: int(a.budgets.Calls), Pressed: a.pressed.Load,
+		GroupsPerHour: int(a.cfg.Limits.GroupsPerH), MembersPerMinute: int(a.cfg.Limits.MembersPerMin),
+		StrangersPerSecond: int(a.cfg.Limits.AnonymousCallsPerIPPerS),
+		UnderWayBytes:      int(a.budgets.Calls), Pressed: a.pressed.Load,
 		Followers: min(32, a.files.Admin/2), // other calls need connections too
 		Cluster:   a.operations(),
 		Console:   a.consoleOf(),
@@ -62,12 +66,16 @@ func (a *App) newAPI() *api.Server {
 // pages are those that both HTTP listeners have.
 func (a *App) pages() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter,
+		_ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"ok": true})
+	})
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, r *http.Request) {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr) // as the proxies on the way have named it
 		reply(w, http.StatusOK, map[string]any{
-			"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}, "nodes": a.nodeVersions(),
+			"version": a.o.Version, "go": runtime.Version(),
+			"protocol": map[string]int{"min": session.Version, "max": session.Version}, "nodes": a.nodeVersions(),
 			"client": client, "host": r.Host,
 		})
 	})
@@ -77,8 +85,10 @@ func (a *App) pages() *http.ServeMux {
 // publicHandler is everything on listen.http but the WebSocket.
 func (a *App) publicHandler() http.Handler {
 	mux := a.pages()
-	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, _ *http.Request) { // it comes here when the gateway leaves it
-		reply(w, http.StatusNotFound, map[string]any{"code": im.CodeNoMethod, "message": "this node takes no connections of clients: it has not the role gateway"})
+	// it comes here when the gateway leaves it
+	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusNotFound, map[string]any{"code": im.CodeNoMethod,
+			"message": "this node takes no connections of clients: it has not the role gateway"})
 	})
 	if a.site != nil {
 		a.site.Register(mux)
@@ -95,10 +105,12 @@ func (a *App) adminHandler() http.Handler {
 	a.operators.Register(mux)
 	if a.cfg.Metrics.Enabled {
 		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(metrics.Set{
-			Values: slices.Concat(a.values(), a.clusterValues(), a.reloadValues()), Times: a.times(), Counts: a.counts(),
+			Values: slices.Concat(a.values(), a.clusterValues(), a.reloadValues()), Times: a.times(),
+			Counts: a.counts(),
 		})))
 	}
-	for path, h := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "trace": pprof.Trace, "symbol": pprof.Symbol} {
+	for path, h := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "trace": pprof.Trace,
+		"symbol": pprof.Symbol} {
 		mux.Handle("GET /debug/pprof/"+path, a.api.RequireKey(h))
 	}
 	return a.api.Handler(api.Inside, mux)
@@ -113,7 +125,8 @@ func reply(w http.ResponseWriter, status int, v any) {
 func (a *App) guardMetrics(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := a.live.Load().Metrics.Token
-		if token != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+token)) != 1 {
+		if token != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")),
+			[]byte("Bearer "+token)) != 1 {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -127,8 +140,9 @@ func (a *App) stats() *petrelv1.Stats {
 	runtime.ReadMemStats(&mem)
 	st, fanned := a.store.Stats(), a.convs.Fanned()
 	return &petrelv1.Stats{
-		CpuS: cpuTime().Seconds(), RssBytes: residentBytes(), HeapBytes: mem.HeapInuse, Connections: uint64(max(0, a.hub.Sessions.Load())),
-		Accepted: a.convs.Accepted(), Delivered: fanned.Delivered, Lagged: fanned.Lagged,
+		CpuS: cpuTime().Seconds(), RssBytes: residentBytes(), HeapBytes: mem.HeapInuse,
+		Connections: uint64(max(0, a.hub.Sessions.Load())),
+		Accepted:    a.convs.Accepted(), Delivered: fanned.Delivered, Lagged: fanned.Lagged,
 		Commits: st.Commits, DiskBytes: st.DiskBytes, TableBytes: st.TableBytes,
 	}
 }

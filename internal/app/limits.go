@@ -13,19 +13,26 @@ import (
 // limits maps the configuration to the hub's limits.
 func limits(l *config.Limits, f *Files) session.Limits {
 	return session.Limits{
-		Connections: f.connections(l.Connections), ConnectionsPerUser: int(l.ConnectionsPerUser), ConnectionsPerIP: int(l.ConnectionsPerIP),
-		NewPerIPPerSecond: int(l.NewConnectionsPerIPPerS), Unauthenticated: int(l.Unauthenticated), UnauthenticatedPerIP: int(l.UnauthenticatedPerIP),
-		SendsPerSecond: int(l.SendsPerS), SendBurst: int(l.SendBurst), WindowSends: int(l.WindowSends), WindowBytes: int(l.WindowBytes), OutboxBytes: int(l.OutboxBytes),
-		FrameBytesBeforeHello: int(l.HelloFrameBytes), BodyBytes: int(l.BodyBytes), HistoryMessages: int(l.HistoryMessages),
+		Connections: f.connections(l.Connections), ConnectionsPerUser: int(l.ConnectionsPerUser),
+		ConnectionsPerIP:  int(l.ConnectionsPerIP),
+		NewPerIPPerSecond: int(l.NewConnectionsPerIPPerS), Unauthenticated: int(l.Unauthenticated),
+		UnauthenticatedPerIP: int(l.UnauthenticatedPerIP),
+		SendsPerSecond:       int(l.SendsPerS), SendBurst: int(l.SendBurst), WindowSends: int(l.WindowSends),
+		WindowBytes: int(l.WindowBytes), OutboxBytes: int(l.OutboxBytes),
+		FrameBytesBeforeHello: int(l.HelloFrameBytes), BodyBytes: int(l.BodyBytes),
+		HistoryMessages: int(l.HistoryMessages),
 	}
 }
 
 // fields are the limits that operators change, by their names in ServerLimits.
 func fields(l *session.Limits) map[protoreflect.Name]*int {
 	return map[protoreflect.Name]*int{
-		"connections": &l.Connections, "connections_per_user": &l.ConnectionsPerUser, "connections_per_ip": &l.ConnectionsPerIP,
-		"new_connections_per_ip_per_s": &l.NewPerIPPerSecond, "unauthenticated": &l.Unauthenticated, "unauthenticated_per_ip": &l.UnauthenticatedPerIP,
-		"sends_per_s": &l.SendsPerSecond, "send_burst": &l.SendBurst, "window_sends": &l.WindowSends, "window_bytes": &l.WindowBytes, "outbox_bytes": &l.OutboxBytes,
+		"connections": &l.Connections, "connections_per_user": &l.ConnectionsPerUser,
+		"connections_per_ip":           &l.ConnectionsPerIP,
+		"new_connections_per_ip_per_s": &l.NewPerIPPerSecond, "unauthenticated": &l.Unauthenticated,
+		"unauthenticated_per_ip": &l.UnauthenticatedPerIP,
+		"sends_per_s":            &l.SendsPerSecond, "send_burst": &l.SendBurst, "window_sends": &l.WindowSends,
+		"window_bytes": &l.WindowBytes, "outbox_bytes": &l.OutboxBytes,
 	}
 }
 
@@ -61,7 +68,8 @@ func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsRes
 		}
 		text := "for new connections and requests, from now until the next start"
 		if f.Name() == "connections" && to >= 0 && int64(a.gateway.Stats().Connections) > to {
-			text = fmt.Sprintf("%d connections are open: they stay, and no new one gets in until there are fewer", a.gateway.Stats().Connections)
+			text = fmt.Sprintf("%d connections are open: they stay, and no new one gets in until there are fewer",
+				a.gateway.Stats().Connections)
 		}
 		r.Changes = append(r.Changes, &petrelv1.LimitChange{Name: string(f.Name()), From: from, To: to, Text: text})
 	}

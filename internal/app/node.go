@@ -75,8 +75,10 @@ func (a *App) openNode(ctx context.Context) (err error) {
 	n.streams = stream.New(n.bus, incarnation, stream.Options{})
 	n.fan = fanout.NewNodes(a.table, n.streams, a.store.Info().Secret, a.log)
 	n.cluster = cluster.New(cluster.Options{
-		Log: a.log, Incarnation: incarnation, Roles: roles, Addresses: c.Addresses, Release: a.o.Version, Patient: c.Patient,
-		Databases: &cluster.Databases{Seen: a.store.databases.Seen, Hear: a.store.databases.Hear, Behind: a.store.databases.Behind},
+		Log: a.log, Incarnation: incarnation, Roles: roles, Addresses: c.Addresses, Release: a.o.Version,
+		Patient: c.Patient,
+		Databases: &cluster.Databases{Seen: a.store.databases.Seen, Hear: a.store.databases.Hear,
+			Behind: a.store.databases.Behind},
 	}, a.store.Store, n.bus)
 	return nil
 }
@@ -92,8 +94,10 @@ func (a *App) joinBus(ctx context.Context, id im.Node, incarnation uint64) (bus.
 	}
 	host, _ := os.Hostname()
 	b, err := natsbus.Join(ctx, id, natsbus.Options{
-		Cluster: fmt.Sprintf("%016x", a.store.Info().StoreID), Incarnation: incarnation, Process: fmt.Sprintf("%s, process %d", host, os.Getpid()), Log: a.log,
-		URL: strings.Join(c.NATS, ","), Credentials: c.Credentials, Listen: c.Listen, Advertise: c.Advertise, Routes: c.Join, Secret: c.Secret, TLS: tlsConfig,
+		Cluster: fmt.Sprintf("%016x", a.store.Info().StoreID), Incarnation: incarnation,
+		Process: fmt.Sprintf("%s, process %d", host, os.Getpid()), Log: a.log,
+		URL: strings.Join(c.NATS, ","), Credentials: c.Credentials, Listen: c.Listen, Advertise: c.Advertise,
+		Routes: c.Join, Secret: c.Secret, TLS: tlsConfig,
 	})
 	if err != nil {
 		return nil, err
@@ -133,7 +137,8 @@ func (a *App) joinNodes(ctx context.Context, r *running) error {
 	if err := n.cluster.Join(ctx); err != nil {
 		return err
 	}
-	if err := a.store.databases.Readable(ctx); err != nil { // the level may have been raised before the others saw this node
+	// the level may have been raised before the others saw this node
+	if err := a.store.databases.Readable(ctx); err != nil {
 		a.leaveNodes()
 		return err
 	}
@@ -234,7 +239,10 @@ func (a *App) busTLS() (*tls.Config, error) {
 		}
 		a.busCertificate.Store(cert)
 		t.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }
-		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+			error) {
+			return a.busCertificate.Load(), nil
+		}
 	}
 	if c.CAFile != "" {
 		var err error

@@ -49,7 +49,8 @@ func (a *App) watchMemory(ctx context.Context) error {
 		case !pressed && used > a.o.MemoryLimit:
 			a.convs.Hold(int(budget)) // no send is admitted
 			a.pressed.Store(true)
-			a.log.Error("memory is full: sends, calls and logins are refused until some of it is free", "bytes", used, "limit", a.o.MemoryLimit)
+			a.log.Error("memory is full: sends, calls and logins are refused until some of it is free", "bytes", used,
+				"limit", a.o.MemoryLimit)
 		case pressed && used <= a.o.MemoryLimit-a.o.MemoryLimit/16:
 			a.convs.Release(int(budget))
 			a.pressed.Store(false)

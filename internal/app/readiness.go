@@ -103,7 +103,8 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	// One damaged block concerns a few conversations: the server stays in service.
 	if d := a.store.Stats().Damage; len(d) > 0 {
-		reply(w, http.StatusOK, map[string]any{"ready": true, "degraded": true, "damage": d, "fix": "stop the server and run petrel repair"})
+		reply(w, http.StatusOK, map[string]any{"ready": true, "degraded": true, "damage": d,
+			"fix": "stop the server and run petrel repair"})
 		return
 	}
 	if lag, limit := a.convs.InboxLag(); lag > limit {

@@ -132,7 +132,8 @@ func (a *App) reload(ctx context.Context) {
 	if len(waiting) > 0 {
 		a.log.Warn("options have changed that wait for a restart", "options", waiting)
 	}
-	a.audit.Note(&audit.Record{Event: "reload", Details: []audit.Detail{{Name: "changed", Value: strings.Join(changed, ",")}}})
+	a.audit.Note(&audit.Record{Event: "reload",
+		Details: []audit.Detail{{Name: "changed", Value: strings.Join(changed, ",")}}})
 	a.log.Info("configuration is taken over", "changed", changed)
 	a.reloads.done.Add(1)
 }
@@ -172,12 +173,14 @@ type keyFiles struct {
 func (a *App) readKeyFiles(ctx context.Context, c *config.Config) (f *keyFiles, err error) {
 	f = &keyFiles{}
 	if c.TLS.On() {
-		if f.cert, err = a.renewal(c.TLS.CertFile, c.TLS.KeyFile, "tls.cert_file and tls.key_file", &a.certificate); err != nil {
+		if f.cert, err = a.renewal(c.TLS.CertFile, c.TLS.KeyFile, "tls.cert_file and tls.key_file",
+			&a.certificate); err != nil {
 			return nil, err
 		}
 	}
 	if c.Cluster.CertFile != "" && a.busCertificate.Load() != nil {
-		if f.busCert, err = a.renewal(c.Cluster.CertFile, c.Cluster.KeyFile, "cluster.bus_cert_file and cluster.bus_key_file", &a.busCertificate); err != nil {
+		if f.busCert, err = a.renewal(c.Cluster.CertFile, c.Cluster.KeyFile,
+			"cluster.bus_cert_file and cluster.bus_key_file", &a.busCertificate); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +210,8 @@ func (a *App) readKeyFiles(ctx context.Context, c *config.Config) (f *keyFiles, 
 }
 
 // renewal is the certificate in the files, unless it has ended and the one in use has not.
-func (a *App) renewal(certFile, keyFile, options string, inUse *atomic.Pointer[tls.Certificate]) (*tls.Certificate, error) {
+func (a *App) renewal(certFile, keyFile, options string,
+	inUse *atomic.Pointer[tls.Certificate]) (*tls.Certificate, error) {
 	cert, err := loadCertificate(certFile, keyFile, options)
 	if err == nil && time.Now().After(cert.Leaf.NotAfter) && time.Now().Before(inUse.Load().Leaf.NotAfter) {
 		err = fmt.Errorf("the certificate in %s ended at %s", certFile, cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
@@ -279,7 +283,8 @@ func (a *App) readCertificate() error {
 		return err
 	}
 	if time.Now().After(cert.Leaf.NotAfter) {
-		a.log.Warn("the certificate has ended: clients refuse it", "err", fmt.Sprintf("%s ended at %s", a.cfg.TLS.CertFile, cert.Leaf.NotAfter.UTC().Format(time.RFC3339)))
+		a.log.Warn("the certificate has ended: clients refuse it", "err",
+			fmt.Sprintf("%s ended at %s", a.cfg.TLS.CertFile, cert.Leaf.NotAfter.UTC().Format(time.RFC3339)))
 	}
 	a.certificate.Store(cert)
 	return nil
@@ -334,11 +339,16 @@ func (a *App) access(c *config.Config) gateway.Access {
 // reloadValues are the figures of the configuration.
 func (a *App) reloadValues() []metrics.Value {
 	all := []metrics.Value{
-		{Name: "petrel_reloads_total", Help: "Times that the configuration was read again and taken over.", Counter: true, Read: func() float64 { return float64(a.reloads.done.Load()) }},
-		{Name: "petrel_reloads_refused_total", Help: "Times that the configuration was read again and not taken over, because something in it is wrong.", Counter: true, Read: func() float64 { return float64(a.reloads.refused.Load()) }},
+		{Name: "petrel_reloads_total", Help: "Times that the configuration was read again and taken over.",
+			Counter: true, Read: func() float64 { return float64(a.reloads.done.Load()) }},
+		{Name: "petrel_reloads_refused_total",
+			Help:    "Times that the configuration was read again and not taken over, because something in it is wrong.",
+			Counter: true, Read: func() float64 { return float64(a.reloads.refused.Load()) }},
 	}
 	if a.certificate.Load() != nil {
-		all = append(all, metrics.Value{Name: "petrel_certificate_end_time_seconds", Help: "When the certificate of tls.cert_file ends, Unix time.", Read: func() float64 { return float64(a.certificate.Load().Leaf.NotAfter.Unix()) }})
+		all = append(all, metrics.Value{Name: "petrel_certificate_end_time_seconds",
+			Help: "When the certificate of tls.cert_file ends, Unix time.",
+			Read: func() float64 { return float64(a.certificate.Load().Leaf.NotAfter.Unix()) }})
 	}
 	return all
 }

@@ -30,7 +30,8 @@ var refutations = bus.Request[*wrapperspb.StringValue, *emptypb.Empty]{Subject: 
 
 // refute stops this node and all others. Spec: P-6.8.
 func (a *App) refute(proof string) {
-	for _, r := range refutations.AskAll(context.Background(), a.node.bus, a.node.bus.Peers(), wrapperspb.String(proof)) {
+	for _, r := range refutations.AskAll(context.Background(), a.node.bus, a.node.bus.Peers(),
+		wrapperspb.String(proof)) {
 		if r.Err != nil {
 			a.log.Warn("tell a node that the store is an earlier state failed", "node", string(r.Node), "err", r.Err)
 		}

@@ -49,7 +49,8 @@ func (a *App) openStore(ctx context.Context) error {
 	}
 	if err == nil {
 		i := a.store.Info()
-		a.log.Info("store is open", "store", fmt.Sprintf("%016x", i.StoreID), "history", fmt.Sprintf("%016x", i.HistoryID))
+		a.log.Info("store is open", "store", fmt.Sprintf("%016x", i.StoreID), "history",
+			fmt.Sprintf("%016x", i.HistoryID))
 	}
 	return err
 }
@@ -57,11 +58,13 @@ func (a *App) openStore(ctx context.Context) error {
 func (a *App) openEmbedded(id uint64) (storage, error) {
 	c := &a.cfg.Store
 	if a.cfg.Cluster.On() {
-		return storage{}, fmt.Errorf("open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)
+		return storage{}, fmt.Errorf(
+			"open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)
 	}
 	st, err := pebblestore.Open(pebblestore.Options{
-		Dir: c.Dir, Log: a.log, CacheBytes: a.budgets.Store, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
-		OpenTables: a.files.Store, StallAfter: a.o.DiskStall,
+		Dir: c.Dir, Log: a.log, CacheBytes: a.budgets.Store, MinFreeBytes: orNone(c.MinFreeBytes),
+		BallastBytes: orNone(c.BallastBytes),
+		OpenTables:   a.files.Store, StallAfter: a.o.DiskStall,
 		StoreID: id, Mark: c.Mark, AcceptCopies: !c.RefuseCopies,
 		ScrubEvery: orNone(c.ScrubEvery), ScrubRate: c.ScrubRate,
 	})
@@ -69,7 +72,8 @@ func (a *App) openEmbedded(id uint64) (storage, error) {
 		return storage{}, err
 	}
 	return storage{
-		Store: st, kind: "embedded", cache: a.budgets.Store, minFree: c.MinFreeBytes, markFailures: st.MarkFailures, compact: st.Compact,
+		Store: st, kind: "embedded", cache: a.budgets.Store, minFree: c.MinFreeBytes, markFailures: st.MarkFailures,
+		compact: st.Compact,
 		checkpoint: func(ctx context.Context) (string, error) {
 			began := time.Now()
 			name, err := st.Checkpoint(ctx)
@@ -94,20 +98,24 @@ func (a *App) openDatabases(ctx context.Context, id uint64) (storage, error) {
 	if err := a.isAlone(); err != nil {
 		return storage{}, err
 	}
-	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby, StoreID: id, Mark: c.Mark})
+	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby,
+		StoreID: id, Mark: c.Mark})
 	if err != nil {
 		return storage{}, err
 	}
 	return storage{
-		Store: st, kind: "postgres", databases: st, markFailures: st.MarkFailures, compact: func(context.Context) error { return nil },
+		Store: st, kind: "postgres", databases: st, markFailures: st.MarkFailures,
+		compact: func(context.Context) error { return nil },
 		checkpoint: func(context.Context) (string, error) {
-			return "", im.Errorf(im.CodeNotNow, "the messages are in PostgreSQL: back up the databases of store.postgres with their own tools")
+			return "", im.Errorf(im.CodeNotNow,
+				"the messages are in PostgreSQL: back up the databases of store.postgres with their own tools")
 		},
 		behind: st.Behind,
 		reports: func() (all []*petrelv1.DatabaseReport) {
 			for i := range st.Databases() {
 				f := st.Figures(i)
-				all = append(all, &petrelv1.DatabaseReport{Number: uint32(i + 1), Up: f.Up, Partitions: uint32(f.Partitions)})
+				all = append(all, &petrelv1.DatabaseReport{Number: uint32(i + 1), Up: f.Up,
+					Partitions: uint32(f.Partitions)})
 			}
 			return all
 		},

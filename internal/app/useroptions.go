@@ -11,7 +11,8 @@ import (
 )
 
 // registrations are the values of accounts.registration.
-var registrations = map[string]user.Registration{"auto": user.AsConfigured, "open": user.Open, "invitation": user.ByInvitation, "closed": user.Closed}
+var registrations = map[string]user.Registration{"auto": user.AsConfigured, "open": user.Open,
+	"invitation": user.ByInvitation, "closed": user.Closed}
 
 // loopbackOnly tells whether no other host reaches the listeners for clients, directly or
 // through a proxy on this one: names, proxies and addresses for clients are set for others.
@@ -33,15 +34,18 @@ func (a *App) accounts() (user.Options, error) {
 	c := &a.cfg.Accounts
 	o := user.Options{
 		Changed: func(x im.Account) { a.hub.Changed(x) }, // no account changes before there is a hub
-		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, Registration: registrations[c.Registration], Loopback: a.loopbackOnly, ManyPerKind: !c.OnePerKind,
+		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, Registration: registrations[c.Registration],
+		Loopback: a.loopbackOnly, ManyPerKind: !c.OnePerKind,
 		PasswordWork: a.o.PasswordWork, StolenPasswords: c.StolenPasswordsFile,
 		Rates: user.Rates{
-			Logins: int(c.LoginsPerMin), LoginsPerIP: int(c.LoginsPerIPPerMin), Registrations: int(c.RegistrationsPerIPPerH),
-			LookUps: int(c.LookUpsPerMin), Refreshes: int(c.RefreshesPerMin),
+			Logins: int(c.LoginsPerMin), LoginsPerIP: int(c.LoginsPerIPPerMin),
+			Registrations: int(c.RegistrationsPerIPPerH),
+			LookUps:       int(c.LookUpsPerMin), Refreshes: int(c.RefreshesPerMin),
 		},
 	}
 	if o.Registration == user.AsConfigured && a.loopbackOnly() {
-		a.log.Info("everybody on this host may register in the default tenant, because no other host reaches the server; accounts.registration says otherwise")
+		a.log.Info(
+			"everybody on this host may register in the default tenant, because no other host reaches the server; accounts.registration says otherwise")
 	}
 	j := &a.cfg.JWT
 	if j.KeyFile == "" && j.KeysURL == "" {

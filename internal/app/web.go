@@ -13,7 +13,8 @@ import (
 // connections and logs people in.
 func (a *App) webChat() (*web.Site, error) {
 	if c := &a.cfg.Web; c.Enabled && a.cfg.Listen.HTTP != "" && a.node.has(cluster.Gateway) && a.node.has(cluster.API) {
-		return web.New(web.Options{Name: c.Name, FrameAncestors: c.FrameAncestors, Gateways: a.allGateways, Registration: a.webRegistration, BodyBytes: func() int { return a.hub.Limits().BodyBytes }})
+		return web.New(web.Options{Name: c.Name, FrameAncestors: c.FrameAncestors, Gateways: a.allGateways,
+			Registration: a.webRegistration, BodyBytes: func() int { return a.hub.Limits().BodyBytes }})
 	}
 	return nil, nil
 }

@@ -53,7 +53,8 @@ type Record struct {
 // must not know whether it is there.
 func WantsRight(c im.Code) bool {
 	switch c {
-	case im.CodeUnauthenticated, im.CodeForbidden, im.CodeNotMember, im.CodeNoConversation, im.CodeNoKey, im.CodeRevoked, im.CodeReplaced, im.CodeUserDisabled, im.CodeRefreshReused, im.CodeBadCredentials:
+	case im.CodeUnauthenticated, im.CodeForbidden, im.CodeNotMember, im.CodeNoConversation, im.CodeNoKey,
+		im.CodeRevoked, im.CodeReplaced, im.CodeUserDisabled, im.CodeRefreshReused, im.CodeBadCredentials:
 		return true
 	}
 	return false
@@ -63,9 +64,10 @@ func WantsRight(c im.Code) bool {
 type Detail struct{ Name, Value string }
 
 const (
-	maxQueue  = 4096            // records that wait to be written
-	maxBatch  = 256             // records in one write
-	maxSums   = 128             // sums of one minute, by who and from where; what is beyond them is summed by its code alone
+	maxQueue = 4096 // records that wait to be written
+	maxBatch = 256  // records in one write
+	// sums of one minute, by who and from where; what is beyond them is summed by its code alone
+	maxSums   = 128
 	lazy      = time.Second     // in which what nobody waits for is written
 	sumTime   = time.Minute     // in which refusals are one record
 	headEvery = time.Hour       // in which the head is logged, if it has moved, and old records are forgotten
@@ -133,7 +135,8 @@ func New(o Options, st store.Store, node im.Node) *Log {
 	secret := st.Info().Secret
 	h := hmac.New(sha256.New, secret[:])
 	h.Write([]byte("petrel audit log"))
-	return &Log{o: o, store: st, node: node, key: h.Sum(nil), wake: make(chan struct{}, 1), sums: map[sumKey]*sum{}, window: o.Now()}
+	return &Log{o: o, store: st, node: node, key: h.Sum(nil), wake: make(chan struct{}, 1), sums: map[sumKey]*sum{},
+		window: o.Now()}
 }
 
 // Append writes a record and returns when it is durable. Codes: overloaded,
@@ -200,8 +203,9 @@ const (
 
 func (l *Log) encode(r *Record) *storepb.AuditRecord {
 	rec := &storepb.AuditRecord{
-		TimeMs: uint64(l.o.Now().UnixMilli()), Event: r.Event, Code: string(r.Code), Key: r.Key, KeyName: r.KeyName, Operator: r.Operator,
-		Tenant: r.Tenant, User: string(r.User), Device: r.Device,
+		TimeMs: uint64(l.o.Now().UnixMilli()), Event: r.Event, Code: string(r.Code), Key: r.Key, KeyName: r.KeyName,
+		Operator: r.Operator,
+		Tenant:   r.Tenant, User: string(r.User), Device: r.Device,
 	}
 	if r.Address.IsValid() {
 		rec.Address = r.Address.String()

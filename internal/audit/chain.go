@@ -100,7 +100,9 @@ func (l *Log) writeAll(ctx context.Context) {
 	for {
 		l.mu.Lock()
 		if l.dropped > 0 && len(l.queue) < maxQueue {
-			l.queue = append(l.queue, &item{rec: &storepb.AuditRecord{TimeMs: uint64(l.o.Now().UnixMilli()), Event: droppedEvent, Count: l.dropped}})
+			l.queue = append(l.queue,
+				&item{rec: &storepb.AuditRecord{TimeMs: uint64(l.o.Now().UnixMilli()), Event: droppedEvent,
+					Count: l.dropped}})
 			l.dropped = 0
 		}
 		batch := l.queue[:min(len(l.queue), maxBatch)]
@@ -156,7 +158,8 @@ func (l *Log) present(ctx context.Context) (*head, error) {
 		return nil, err
 	}
 	if !sound || h.rec.Number < l.known {
-		l.o.Log.Error("the end of the audit log is not as it was written: run petrel audit verify", "node", string(l.node))
+		l.o.Log.Error("the end of the audit log is not as it was written: run petrel audit verify", "node",
+			string(l.node))
 		h.broken = true
 		h.rec.Number = max(h.rec.Number, l.known)
 	}
@@ -205,9 +208,11 @@ func (l *Log) write(ctx context.Context, batch []*item) (err error) {
 func (l *Log) chain(last *head, batch []*item) (*head, []store.RecordPut, error) {
 	next := &head{}
 	h := &next.rec
-	h.Number, h.TimeMs, h.Hash, h.Oldest, h.Before = last.rec.Number, last.rec.TimeMs, last.rec.Hash, max(last.rec.Oldest, 1), last.rec.Before
+	h.Number, h.TimeMs, h.Hash, h.Oldest, h.Before = last.rec.Number, last.rec.TimeMs, last.rec.Hash,
+		max(last.rec.Oldest, 1), last.rec.Before
 	if last.broken {
-		batch = append([]*item{{rec: &storepb.AuditRecord{TimeMs: uint64(l.o.Now().UnixMilli()), Event: brokenEvent}}}, batch...)
+		batch = append([]*item{{rec: &storepb.AuditRecord{TimeMs: uint64(l.o.Now().UnixMilli()), Event: brokenEvent}}},
+			batch...)
 	}
 	puts := make([]store.RecordPut, 0, len(batch)+1)
 	for _, it := range batch {
@@ -224,7 +229,8 @@ func (l *Log) chain(last *head, batch []*item) (*head, []store.RecordPut, error)
 			return nil, nil, err
 		}
 		h.Hash = link.Hash
-		puts = append(puts, store.RecordPut{Table: store.Audit, Key: recordKey(l.node, h.TimeMs, h.Number), Value: value, Check: true})
+		puts = append(puts, store.RecordPut{Table: store.Audit, Key: recordKey(l.node, h.TimeMs, h.Number),
+			Value: value, Check: true})
 	}
 	p, err := l.put(l.node, h, last.was)
 	next.was = p.Value
@@ -285,7 +291,8 @@ func (l *Log) forgetOf(ctx context.Context, node im.Node, last forgotten, puts [
 			return err
 		}
 		if !sound || h.was == nil { // what is here shows what was done to it
-			return fmt.Errorf("the end of the records of node %s is not as it was written: run petrel audit verify", node)
+			return fmt.Errorf("the end of the records of node %s is not as it was written: run petrel audit verify",
+				node)
 		}
 		if h.rec.Oldest <= last.number {
 			h.rec.Oldest, h.rec.Before = last.number+1, last.hash

@@ -262,7 +262,8 @@ func (l *Log) follow(v *Verification, c *chainReader, node im.Node, timeMs, numb
 	case rec.Number != number || rec.TimeMs != timeMs:
 		v.fault(node, number, Moved, "record %d of node %s stands where record %d belongs", rec.Number, node, number)
 	case rec.Event == brokenEvent:
-		v.fault(node, number, Changed, "at record %d node %s found that the end of its chain had been changed", number, node)
+		v.fault(node, number, Changed, "at record %d node %s found that the end of its chain had been changed", number,
+			node)
 	}
 	switch next := c.number + 1; {
 	case number == next+1:
@@ -294,11 +295,13 @@ func (c *chainReader) compare(v *Verification, node im.Node) {
 // end checks how a chain ends.
 func (c *chainReader) end(v *Verification, node im.Node) {
 	if c.number < c.head.Number {
-		v.fault(node, c.number+1, Cut, "the records of node %s end at %d, and there were %d", node, c.number, c.head.Number)
+		v.fault(node, c.number+1, Cut, "the records of node %s end at %d, and there were %d", node, c.number,
+			c.head.Number)
 	}
 	for number := range c.want {
 		if number > c.number {
-			v.fault(node, number, Cut, "the records of node %s end at %d, and there was a record %d", node, c.number, number)
+			v.fault(node, number, Cut, "the records of node %s end at %d, and there was a record %d", node, c.number,
+				number)
 		}
 	}
 }

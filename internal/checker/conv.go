@@ -113,8 +113,10 @@ type cursorBook struct {
 
 func newConversation(p *part, id string) *conversation {
 	return &conversation{
-		part: p, id: id, index: map[uint64]uint32{}, streams: map[string]*follower{}, sessions: map[string]*sent{}, others: map[uint32][]attempts{},
-		foreign: map[uint64]foreignRow{}, rewrites: map[uint64][]rewrite{}, targets: map[uint32]uint64{}, cursors: map[string]*cursorBook{}, notes: map[[2]uint64]uint64{},
+		part: p, id: id, index: map[uint64]uint32{}, streams: map[string]*follower{}, sessions: map[string]*sent{},
+		others:  map[uint32][]attempts{},
+		foreign: map[uint64]foreignRow{}, rewrites: map[uint64][]rewrite{}, targets: map[uint32]uint64{},
+		cursors: map[string]*cursorBook{}, notes: map[[2]uint64]uint64{},
 	}
 }
 
@@ -228,7 +230,8 @@ func (c *conversation) answer(op *Op) {
 	case Note:
 		k := [2]uint64{op.Seq, op.Version}
 		if was, ok := c.notes[k]; ok && was != op.Body {
-			c.convict(Altered, 1, op.Seq, op, "%s: two clients were told two notes of seq %d as version %d", c.id, op.Seq, op.Version)
+			c.convict(Altered, 1, op.Seq, op, "%s: two clients were told two notes of seq %d as version %d", c.id,
+				op.Seq, op.Version)
 		}
 		c.notes[k] = op.Body
 	}
@@ -242,7 +245,8 @@ func (c *conversation) ok(op *Op) {
 	}
 	m := c.messages.At(uint64(i))
 	if op.Body != 0 && op.Body != m.body {
-		c.convict(Altered, 1, op.Seq, op, "%s: %s is acked at seq %d with another body than it had first", c.id, c.name(i), op.Seq)
+		c.convict(Altered, 1, op.Seq, op, "%s: %s is acked at seq %d with another body than it had first", c.id,
+			c.name(i), op.Seq)
 	}
 	had := m.seq
 	c.placed(c.places.Place(op.Seq, uint64(i), ByAck, &m.seq), i, op.Seq, uint64(had), op)
@@ -252,8 +256,10 @@ func (c *conversation) ok(op *Op) {
 	// What a connection sends is stored in that order, but for what is stored already.
 	is := sent{m.last, op.Seq, m.tries == 1}
 	was := c.sessions[op.Session]
-	if was != nil && (is.last > was.last && is.once && is.seq < was.seq || is.last < was.last && was.once && is.seq > was.seq) {
-		c.convict(Reordered, 1, op.Seq, op, "%s: %s is acked at seq %d, and one that its connection sent %s at seq %d", c.id, c.name(i), op.Seq, earlier(was.last < is.last), was.seq)
+	if was != nil && (is.last > was.last && is.once && is.seq < was.seq ||
+		is.last < was.last && was.once && is.seq > was.seq) {
+		c.convict(Reordered, 1, op.Seq, op, "%s: %s is acked at seq %d, and one that its connection sent %s at seq %d",
+			c.id, c.name(i), op.Seq, earlier(was.last < is.last), was.seq)
 	}
 	if was == nil {
 		c.sessions[op.Session] = &is
@@ -334,7 +340,8 @@ func (c *conversation) identify(op *Op, how uint64) (i uint32, sent bool) {
 		}
 	}
 	if c.places.Foreign(op.Seq, how) {
-		c.convict(Altered, 1, op.Seq, op, "%s: at seq %d stands a message that a client sent, and here an entry of %q", c.id, op.Seq, op.From)
+		c.convict(Altered, 1, op.Seq, op, "%s: at seq %d stands a message that a client sent, and here an entry of %q",
+			c.id, op.Seq, op.From)
 		return 0, false
 	}
 	is := foreignRow{keyOf(op.From, op.ID), op.Body, op.Rewritten, how == ByHistory}
@@ -388,12 +395,14 @@ func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 	m := c.messages.At(uint64(i))
 	if op.Hidden {
 		if op.Body != 0 {
-			c.convict(Leaked, 1, op.Seq, op, "%s: %s is shown the body of %s, which is said to be hidden", c.id, op.User, c.name(i))
+			c.convict(Leaked, 1, op.Seq, op, "%s: %s is shown the body of %s, which is said to be hidden", c.id,
+				op.User, c.name(i))
 		}
 		return
 	}
 	if t := c.targets[i]; t > 0 && op.Body != 0 && op.User != "" && !c.may(op.User, t, t) {
-		c.convict(Leaked, 1, op.Seq, op, "%s: %s is shown what the edit %s says of seq %d, and may not read that", c.id, op.User, c.name(i), t)
+		c.convict(Leaked, 1, op.Seq, op, "%s: %s is shown what the edit %s says of seq %d, and may not read that", c.id,
+			op.User, c.name(i), t)
 		return
 	}
 	rewrites := c.rewrites[op.Seq]
@@ -404,23 +413,30 @@ func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 	want := m.body
 	if shown >= 0 {
 		want = rewrites[shown].body
-		if op.Body != want && (op.Body == m.body || slices.ContainsFunc(rewrites[:shown], func(r rewrite) bool { return r.body == op.Body })) {
-			c.convict(Recalled, 1, op.Seq, op, "%s: %s is shown with a former body, and with the mark of the entry at seq %d that rewrote it", c.id, c.name(i), op.Rewritten)
+		if op.Body != want && (op.Body == m.body ||
+			slices.ContainsFunc(rewrites[:shown], func(r rewrite) bool { return r.body == op.Body })) {
+			c.convict(Recalled, 1, op.Seq, op,
+				"%s: %s is shown with a former body, and with the mark of the entry at seq %d that rewrote it", c.id,
+				c.name(i), op.Rewritten)
 			return
 		}
 	}
 	switch {
 	case op.Rewritten > 0 && c.targets[i] > 0 && op.Body == 0: // a former edit, which was emptied
 	case op.Rewritten > 0 && shown < 0 && op.Body != m.body: // by somebody who is in no log
-	case op.Body != want && !slices.ContainsFunc(c.others[i], func(a attempts) bool { return a.body == op.Body && a.rejected < a.tries }):
-		c.convict(Altered, 1, op.Seq, op, "%s: %s is shown with the digest %016x, and has %016x", c.id, c.name(i), op.Body, want)
+	case op.Body != want && !slices.ContainsFunc(c.others[i],
+		func(a attempts) bool { return a.body == op.Body && a.rejected < a.tries }):
+		c.convict(Altered, 1, op.Seq, op, "%s: %s is shown with the digest %016x, and has %016x", c.id, c.name(i),
+			op.Body, want)
 	}
 	for _, r := range rewrites {
 		if r.seq <= op.Rewritten || op.Body == 0 || op.Body == r.body {
 			continue
 		}
 		if r.acked != 0 && began > r.acked || by != nil && op.Kind == Deliver && by.Has(r.seq) {
-			c.convict(Recalled, 1, op.Seq, op, "%s: the former body of %s is shown to %s after the entry at seq %d had rewritten it", c.id, c.name(i), cmp.Or(op.User, "the operator"), r.seq)
+			c.convict(Recalled, 1, op.Seq, op,
+				"%s: the former body of %s is shown to %s after the entry at seq %d had rewritten it", c.id, c.name(i),
+				cmp.Or(op.User, "the operator"), r.seq)
 			return
 		}
 	}
@@ -449,7 +465,8 @@ func (c *conversation) arrive(op *Op) {
 		had := m.seq
 		c.placed(c.places.Place(op.Seq, uint64(i), ByClient, &m.seq), i, op.Seq, uint64(had), op)
 		if m.definite() && !c.otherStands(i) {
-			c.convict(Refused, 1, op.Seq, op, "%s: every attempt of %s was rejected, and %s is shown it at seq %d", c.id, c.name(i), op.User, op.Seq)
+			c.convict(Refused, 1, op.Seq, op, "%s: every attempt of %s was rejected, and %s is shown it at seq %d",
+				c.id, c.name(i), op.User, op.Seq)
 		}
 		c.content(i, op, op.Began, f)
 		if op.At != 0 && m.seq == uint32(op.Seq) && (m.acked == 0 || op.At < m.acked) {
@@ -458,7 +475,9 @@ func (c *conversation) arrive(op *Op) {
 	}
 	if op.Kind == Read {
 		if from := op.Since; from > 0 && from < op.Seq && c.may(op.User, from, op.Seq-1) {
-			c.convict(Gap, 1, op.Seq, op, "%s: %s asked for entries from seq %d on and is shown %d, as if there were none between", c.id, op.User, from, op.Seq)
+			c.convict(Gap, 1, op.Seq, op,
+				"%s: %s asked for entries from seq %d on and is shown %d, as if there were none between", c.id, op.User,
+				from, op.Seq)
 		}
 		f.Read(op.Seq)
 		return
@@ -536,7 +555,8 @@ func (c *conversation) lost() {
 		case how&ByHistory != 0:
 		case isMessage && how&ByAck != 0:
 			m := c.messages.At(what)
-			c.convict(Lost, 1, seq, &Op{where: m.where}, "%s: %s was acked at seq %d and is not in the history", c.id, c.part.name(m), seq)
+			c.convict(Lost, 1, seq, &Op{where: m.where}, "%s: %s was acked at seq %d and is not in the history", c.id,
+				c.part.name(m), seq)
 		case how&ByClient != 0:
 			c.convict(Ghost, 1, seq, nil, "%s: a client was shown seq %d, which is not in the history", c.id, seq)
 		}
@@ -563,6 +583,8 @@ func (c *conversation) undelivered(f *follower) {
 		}
 	}
 	if n > 0 {
-		c.convict(Lost, n, first, &Op{where: f.where}, "%s: a device of %s never got %d entries that its user may read, the first at seq %d", c.id, f.user, n, first)
+		c.convict(Lost, n, first, &Op{where: f.where},
+			"%s: a device of %s never got %d entries that its user may read, the first at seq %d", c.id, f.user, n,
+			first)
 	}
 }

@@ -11,21 +11,25 @@ type Class uint8
 
 // The classes, and the promises that they break.
 const (
-	Lost      Class = iota // an acked message is not in the history, or somebody who had to get it did not (I1, I6, I11)
-	Duplicate              // a message is stored twice, acked at two seqs, or taken as new twice by one device (I2)
-	Ghost                  // something is there that nobody sent, or is stored though it was rejected (I3)
-	Refused                // somebody was shown a message whose every attempt was rejected (I3)
-	Reordered              // an entry stands before one that was acked before it began, or came after a later one, or two stand at one seq (I4, I5)
-	Altered                // somebody was shown another body or sender than was sent (I1, I4)
-	Gap                    // a seq is missing in the history, or in the middle of a page (I4)
-	Leaked                 // somebody was shown what they may not read (I9)
-	Stale                  // somebody was told a lower head than was acked or told before they asked (I7)
-	Cursor                 // a cursor went back, or delivered is below read, or above the head (I8)
-	Recalled               // a body was shown after its recall or edit was acked (I12)
+	// an acked message is not in the history, or somebody who had to get it did not (I1, I6, I11)
+	Lost      Class = iota
+	Duplicate       // a message is stored twice, acked at two seqs, or taken as new twice by one device (I2)
+	Ghost           // something is there that nobody sent, or is stored though it was rejected (I3)
+	Refused         // somebody was shown a message whose every attempt was rejected (I3)
+	// an entry stands before one that was acked before it began, or came after a later one, or two stand at one seq
+	// (I4, I5)
+	Reordered
+	Altered  // somebody was shown another body or sender than was sent (I1, I4)
+	Gap      // a seq is missing in the history, or in the middle of a page (I4)
+	Leaked   // somebody was shown what they may not read (I9)
+	Stale    // somebody was told a lower head than was acked or told before they asked (I7)
+	Cursor   // a cursor went back, or delivered is below read, or above the head (I8)
+	Recalled // a body was shown after its recall or edit was acked (I12)
 	classes
 )
 
-var classNames = [classes]string{"lost", "duplicate", "ghost", "refused", "reordered", "altered", "gap", "leaked", "stale", "cursor", "recalled"}
+var classNames = [classes]string{"lost", "duplicate", "ghost", "refused", "reordered", "altered", "gap", "leaked",
+	"stale", "cursor", "recalled"}
 
 func (c Class) String() string { return classNames[c] }
 

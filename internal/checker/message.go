@@ -5,7 +5,8 @@ import "github.com/petrel-im/petrel/sdk/go/petrelv1"
 // Shown is the part of an op that says what an entry is, as a client or the operator was
 // shown it.
 func Shown(kind Kind, m *petrelv1.Message) Op {
-	op := Op{Kind: kind, Conv: m.Conv, Seq: m.Seq, From: m.From, ID: m.ClientMsgId, Rewritten: max(m.EditedBy, m.RecalledBy)}
+	op := Op{Kind: kind, Conv: m.Conv, Seq: m.Seq, From: m.From, ID: m.ClientMsgId,
+		Rewritten: max(m.EditedBy, m.RecalledBy)}
 	bare := false // an edit of what the client may not read
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text:

@@ -36,7 +36,8 @@ const (
 )
 
 var kindNames = [lastKind]string{
-	Invoke: "invoke", OK: "ok", Rejected: "rejected", Unknown: "unknown", Deliver: "deliver", Read: "read", Head: "head", Receipt: "receipt",
+	Invoke: "invoke", OK: "ok", Rejected: "rejected", Unknown: "unknown", Deliver: "deliver", Read: "read",
+	Head: "head", Receipt: "receipt",
 	Note: "note", Follow: "follow", End: "end", Conv: "conv", Entry: "entry", History: "history",
 }
 
@@ -50,8 +51,9 @@ func (k Kind) String() string {
 // Op is one line of a log. Which fields a kind needs is in need; the others may be
 // zero, which means that the log does not say.
 type Op struct {
-	Kind  Kind
-	At    int64 // ns of a clock that all logs share: of an Invoke before it left, of all others after it came. 0: not known
+	Kind Kind
+	// ns of a clock that all logs share: of an Invoke before it left, of all others after it came. 0: not known
+	At    int64
 	Began int64 // of a Read, a Head, or a Receipt that answers a request: At of the request. 0: nobody asked
 
 	User    string // whose client it is

@@ -23,7 +23,8 @@ func (c *conversation) realTime() {
 			continue
 		}
 		if m.acked != 0 && last > m.acked {
-			c.convict(Reordered, 1, seq, &Op{where: m.where}, "%s: %s was acked at seq %d before that at seq %d was sent", c.id, c.part.name(m), seq, by)
+			c.convict(Reordered, 1, seq, &Op{where: m.where},
+				"%s: %s was acked at seq %d before that at seq %d was sent", c.id, c.part.name(m), seq, by)
 		}
 		if m.invoked > last {
 			last, by = m.invoked, seq
@@ -60,14 +61,17 @@ func (c *conversation) staleHeads() {
 			all = append(all, told{at: m.acked, value: uint64(m.seq)})
 		}
 		if was := head(m.invoked); was >= uint64(m.seq) {
-			c.convict(Stale, 1, uint64(m.seq), &Op{where: m.where}, "%s: %s was sent after the head %d was told, and stands at seq %d", c.id, c.part.name(m), was, m.seq)
+			c.convict(Stale, 1, uint64(m.seq), &Op{where: m.where},
+				"%s: %s was sent after the head %d was told, and stands at seq %d", c.id, c.part.name(m), was, m.seq)
 		}
 	}
 	known := highest(all)
 	for i := range c.heads {
 		h := &c.heads[i]
 		if want := known(h.began); h.began > 0 && h.value < want && c.may(h.user, math.MaxUint64, math.MaxUint64) {
-			c.convict(Stale, 1, h.value, &Op{where: h.where}, "%s: %s is told the head %d, and seq %d was acked or told before they asked", c.id, h.user, h.value, want)
+			c.convict(Stale, 1, h.value, &Op{where: h.where},
+				"%s: %s is told the head %d, and seq %d was acked or told before they asked", c.id, h.user, h.value,
+				want)
 		}
 	}
 }
@@ -80,12 +84,15 @@ func (c *conversation) receipt(op *Op) {
 		c.cursors[op.About] = b
 	}
 	if op.Seq > 0 && op.ReadUpTo > op.Seq {
-		c.convict(Cursor, 1, op.Seq, op, "%s: %s has read up to %d, and only %d is delivered to them", c.id, op.About, op.ReadUpTo, op.Seq)
+		c.convict(Cursor, 1, op.Seq, op, "%s: %s has read up to %d, and only %d is delivered to them", c.id, op.About,
+			op.ReadUpTo, op.Seq)
 	}
 	if op.Began == 0 {
 		was := b.pushed[op.Session]
 		if op.ReadUpTo < was[0] || op.Seq != 0 && op.Seq < was[1] {
-			c.convict(Cursor, 1, op.Seq, op, "%s: the cursors of %s go back from read %d, delivered %d to read %d, delivered %d", c.id, op.About, was[0], was[1], op.ReadUpTo, op.Seq)
+			c.convict(Cursor, 1, op.Seq, op,
+				"%s: the cursors of %s go back from read %d, delivered %d to read %d, delivered %d", c.id, op.About,
+				was[0], was[1], op.ReadUpTo, op.Seq)
 		}
 		b.pushed[op.Session] = [2]uint64{max(was[0], op.ReadUpTo), max(was[1], op.Seq)}
 	}
@@ -105,10 +112,13 @@ func (c *conversation) closeCursors() {
 			known := highest(timed)
 			for _, t := range list {
 				if head := c.head(); head > 0 && t.value > head {
-					c.convict(Cursor, 1, t.value, &Op{where: t.where}, "%s: the %s cursor of %s is %d, above the head %d", c.id, name, about, t.value, head)
+					c.convict(Cursor, 1, t.value, &Op{where: t.where},
+						"%s: the %s cursor of %s is %d, above the head %d", c.id, name, about, t.value, head)
 				}
 				if want := known(t.began); t.began > 0 && t.value < want && (i == 0 || t.value > 0) {
-					c.convict(Cursor, 1, t.value, &Op{where: t.where}, "%s: the %s cursor of %s is told as %d, and was told as %d before that was asked", c.id, name, about, t.value, want)
+					c.convict(Cursor, 1, t.value, &Op{where: t.where},
+						"%s: the %s cursor of %s is told as %d, and was told as %d before that was asked", c.id, name,
+						about, t.value, want)
 				}
 			}
 		}

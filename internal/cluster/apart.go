@@ -48,7 +48,8 @@ func hears(rec *storepb.Node, n im.Node) bool {
 
 // noteApartLocked finds who is apart now.
 func (c *Cluster) noteApartLocked(now time.Time) {
-	all := map[im.Node]*storepb.Node{c.self: {Taking: c.takingLocked(now), Draining: c.draining, Hearing: c.hearingLocked(now)}}
+	all := map[im.Node]*storepb.Node{c.self: {Taking: c.takingLocked(now), Draining: c.draining,
+		Hearing: c.hearingLocked(now)}}
 	fresh := !c.deaf.write && now.Sub(c.lastLook) < freshFor
 	for _, p := range c.peers {
 		if p.alive() && p.node != c.self {

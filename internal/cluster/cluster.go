@@ -225,9 +225,12 @@ func New(o Options, st store.Store, b bus.Bus) *Cluster {
 		o.Incarnation = binary.BigEndian.Uint64(b[:])
 	}
 	c := &Cluster{
-		o: o, log: o.Log, store: st, bus: b, self: b.Self(), incarnation: o.Incarnation, began: o.Now(), feeds: st.Feeds(),
-		opening: make(chan struct{}, maxOpening), tell: make(chan struct{}, 1), seek: make(chan struct{}, 1), note: make(chan struct{}, 1),
-		own: map[store.Feed]*feed{}, changed: make(chan struct{}), peers: map[uint64]*peer{}, flaps: map[im.Node]flap{},
+		o: o, log: o.Log, store: st, bus: b, self: b.Self(), incarnation: o.Incarnation, began: o.Now(),
+		feeds:   st.Feeds(),
+		opening: make(chan struct{}, maxOpening), tell: make(chan struct{}, 1), seek: make(chan struct{}, 1),
+		note: make(chan struct{}, 1),
+		own:  map[store.Feed]*feed{}, changed: make(chan struct{}), peers: map[uint64]*peer{},
+		flaps:   map[im.Node]flap{},
 		outside: map[im.Node]time.Time{}, apart: map[im.Node]bool{},
 	}
 	c.reads.asked = make(chan struct{}, 1)

@@ -41,9 +41,10 @@ const (
 	// everything is released: whatever the store says that this process holds.
 	everything = ^im.Epoch(0)
 
-	reopenWait  = 500 * time.Millisecond // between two times that one feed is opened here
-	callWait    = 5 * time.Second        // for a call of Owners
-	slowClose   = time.Second            // for the closing of a feed by a slow node: its next owner is quicker, and refuses what comes late
+	reopenWait = 500 * time.Millisecond // between two times that one feed is opened here
+	callWait   = 5 * time.Second        // for a call of Owners
+	// for the closing of a feed by a slow node: its next owner is quicker, and refuses what comes late
+	slowClose   = time.Second
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
 )
@@ -85,8 +86,10 @@ func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 			if c.routes[id].Load().epoch > f.epoch {
 				c.closeLocked(f, false)
 			} else if to := should[id]; to != c.self && (c.apart[c.self] || c.slow && to != "") {
-				c.closeLocked(f, false) // apart, only the own row tells of it; slow, each hand-over would wait for the others
-			} else if to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) && c.presentLocked(to, now) {
+				// apart, only the own row tells of it; slow, each hand-over would wait for the others
+				c.closeLocked(f, false)
+			} else if to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) &&
+				c.presentLocked(to, now) {
 				c.closeLocked(f, true)
 			}
 		}

@@ -17,8 +17,9 @@ func (c *Cluster) recordLocked() *storepb.Node {
 	c.version++
 	now := time.Now()
 	rec := &storepb.Node{
-		Incarnation: c.incarnation, Version: c.version, Roles: uint32(c.o.Roles), Addresses: c.o.Addresses, Release: c.o.Release,
-		Level: store.FormatLevel, StartedMs: uint64(c.began.UnixMilli()), TimeMs: uint64(c.o.Now().UnixMilli()),
+		Incarnation: c.incarnation, Version: c.version, Roles: uint32(c.o.Roles), Addresses: c.o.Addresses,
+		Release: c.o.Release,
+		Level:   store.FormatLevel, StartedMs: uint64(c.began.UnixMilli()), TimeMs: uint64(c.o.Now().UnixMilli()),
 		Taking: c.takingLocked(now), Draining: c.draining, Hearing: c.hearingLocked(now),
 		Slow: c.slow,
 	}
@@ -126,7 +127,8 @@ func (c *Cluster) beat(ctx context.Context) error {
 	defer cancel()
 	for {
 		value := c.record(false)
-		err := c.store.Update(ctx, []store.RecordPut{{Table: store.Nodes, Key: []byte(c.self), Value: value, Check: true, Was: c.row}})
+		err := c.store.Update(ctx,
+			[]store.RecordPut{{Table: store.Nodes, Key: []byte(c.self), Value: value, Check: true, Was: c.row}})
 		if err == nil {
 			c.row = value
 			return nil
@@ -148,8 +150,10 @@ func (c *Cluster) beat(ctx context.Context) error {
 
 // twin is the error of a node that finds another process under its id.
 func (c *Cluster) twin(rec *storepb.Node) error {
-	return fmt.Errorf("%w: %q is used by process %x, started %s, at %v: stop that process, or give this node another id",
-		ErrTwin, c.self, rec.Incarnation, time.UnixMilli(int64(rec.StartedMs)).UTC().Format(time.RFC3339), rec.Addresses)
+	return fmt.Errorf(
+		"%w: %q is used by process %x, started %s, at %v: stop that process, or give this node another id",
+		ErrTwin, c.self, rec.Incarnation, time.UnixMilli(int64(rec.StartedMs)).UTC().Format(time.RFC3339),
+		rec.Addresses)
 }
 
 // noteStore says once when the rows cannot be read, or written, and once when
@@ -229,7 +233,8 @@ func (c *Cluster) look(ctx context.Context) {
 		if h, ok := holders[id]; ok && h.Epoch < heard[i].epoch && heard[i] == c.routes[id].Load() {
 			c.routeLocked(id, &route{epoch: h.Epoch}) // what was heard before is of a past that the store has lost
 		}
-		if h, ok := holders[id]; ok && rowsErr == nil && f.phase == none && c.freeLocked(id, h) && c.wantsLocked(f, should, time.Now()) {
+		if h, ok := holders[id]; ok && rowsErr == nil && f.phase == none && c.freeLocked(id, h) &&
+			c.wantsLocked(f, should, time.Now()) {
 			c.openLocked(f)
 		}
 	}

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	joinWait  = 5 * time.Second  // how long Join looks for the others on the bus
-	slowStore = 30 * time.Second // how long it asks a database that does not answer: that of a busy machine answers late
+	joinWait = 5 * time.Second // how long Join looks for the others on the bus
+	// how long it asks a database that does not answer: that of a busy machine answers late
+	slowStore = 30 * time.Second
 )
 
 // Join makes this node known, before any client is served and while the bus
@@ -49,8 +50,10 @@ func (c *Cluster) Join(ctx context.Context) error {
 			}
 			continue
 		}
-		if (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrStalled)) && ctx.Err() == nil && waited < slowStore {
-			c.log.Warn("the database does not answer in time; the node waits for it", "waited", waited.Round(time.Millisecond), "err", err)
+		if (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrStalled)) && ctx.Err() == nil &&
+			waited < slowStore {
+			c.log.Warn("the database does not answer in time; the node waits for it", "waited",
+				waited.Round(time.Millisecond), "err", err)
 			if err := c.nextLook(ctx, tick); err != nil {
 				return err
 			}
@@ -69,7 +72,8 @@ func (c *Cluster) Join(ctx context.Context) error {
 		case twin == nil && (reachable || len(others) == 0) && (!silent || waited >= joinWait):
 			return c.enter(ctx, rows[c.self], len(others) == 0)
 		case twin == nil && waited >= joinWait && !c.o.Patient:
-			return fmt.Errorf("join as %s: %w: %s are alive in this database, and none of them answered on the bus for %s: check that this node uses the same bus and can reach them, or stop them if they belong to another cluster",
+			return fmt.Errorf(
+				"join as %s: %w: %s are alive in this database, and none of them answered on the bus for %s: check that this node uses the same bus and can reach them, or stop them if they belong to another cluster",
 				c.self, ErrUnreachable, strings.Join(others, ", "), waited.Round(time.Second))
 		}
 		if err := c.nextLook(ctx, tick); err != nil {

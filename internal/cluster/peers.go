@@ -233,7 +233,8 @@ func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 	for incarnation, p := range c.peers {
 		switch {
 		case seen[incarnation]:
-			if !p.expired && (p.silent >= expiry || p.silent >= expirySoon && p.missed >= missedSoon && !p.present(now)) {
+			if !p.expired && (p.silent >= expiry ||
+				p.silent >= expirySoon && p.missed >= missedSoon && !p.present(now)) {
 				p.expired = true
 				c.lostLocked(p.node, now)
 				c.goneLocked(p)
@@ -270,7 +271,8 @@ func (c *Cluster) unreachableLocked(now time.Time) []im.Node {
 			list = append(list, p.node)
 			if !p.warned.unheard {
 				p.warned.unheard = true
-				c.log.Warn("node is alive in the store but cannot be reached on the bus: check the network to it, and that both use the same bus", "node", p.node)
+				c.log.Warn(
+					"node is alive in the store but cannot be reached on the bus: check the network to it, and that both use the same bus", "node", p.node)
 			}
 		} else {
 			p.warned.unheard = false

@@ -68,7 +68,8 @@ func (c *Cluster) noteSlowLocked(took time.Duration, now time.Time) {
 	}
 	c.slow = slow
 	if slow {
-		c.log.Warn("node is slow: the store answers it late, and the others soon; it owns no feeds until that is over", "took", l.least)
+		c.log.Warn("node is slow: the store answers it late, and the others soon; it owns no feeds until that is over",
+			"took", l.least)
 	} else {
 		c.log.Info("node is not slow any more", "took", took)
 		c.restLocked(now)

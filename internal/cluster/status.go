@@ -47,7 +47,8 @@ func (c *Cluster) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Apart: c.apart[c.self], Unreachable: c.unreachableLocked(now)}
+	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Apart: c.apart[c.self],
+		Unreachable: c.unreachableLocked(now)}
 	by := map[im.Node][]store.Feed{}
 	should, shares := c.shouldLocked(now), map[im.Node]int{}
 	for _, f := range c.feeds {
@@ -62,16 +63,20 @@ func (c *Cluster) Status() Status {
 		}
 	}
 	s.Nodes = append(s.Nodes, NodeStatus{
-		Node: c.self, Incarnation: c.incarnation, Roles: c.o.Roles, Addresses: c.o.Addresses, Release: c.o.Release, Level: store.FormatLevel,
-		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Apart: c.apart[c.self], Slow: c.slow, Feeds: by[c.self], Share: shares[c.self],
+		Node: c.self, Incarnation: c.incarnation, Roles: c.o.Roles, Addresses: c.o.Addresses, Release: c.o.Release,
+		Level:   store.FormatLevel,
+		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Apart: c.apart[c.self],
+		Slow: c.slow, Feeds: by[c.self], Share: shares[c.self],
 	})
 	for incarnation, p := range c.peers {
 		if p.row == nil {
 			continue
 		}
 		n := NodeStatus{
-			Node: p.node, Incarnation: incarnation, Roles: Roles(p.rec.Roles), Addresses: p.rec.Addresses, Release: p.rec.Release, Level: p.rec.Level,
-			Started: time.UnixMilli(int64(p.rec.StartedMs)), Alive: p.alive(), Reachable: p.present(now), Taking: p.rec.Taking, Draining: p.rec.Draining, Apart: c.apart[p.node], Slow: p.rec.Slow,
+			Node: p.node, Incarnation: incarnation, Roles: Roles(p.rec.Roles), Addresses: p.rec.Addresses,
+			Release: p.rec.Release, Level: p.rec.Level,
+			Started: time.UnixMilli(int64(p.rec.StartedMs)), Alive: p.alive(), Reachable: p.present(now),
+			Taking: p.rec.Taking, Draining: p.rec.Draining, Apart: c.apart[p.node], Slow: p.rec.Slow,
 			Silent: p.silent, Skew: p.skew,
 		}
 		if n.Alive {

@@ -22,18 +22,24 @@ func (c *Config) check() Problems {
 	l := &c.Limits
 	fits := func(inner string, n int64, outer string, room int64, why string) {
 		if room < n {
-			fail(outer, FormatSize(room), fmt.Sprintf("%s (%s, from %s)", why, inner, c.Origin(inner)), "allowed: at least "+FormatSize(n))
+			fail(outer, FormatSize(room), fmt.Sprintf("%s (%s, from %s)", why, inner, c.Origin(inner)),
+				"allowed: at least "+FormatSize(n))
 		}
 	}
-	fits("limits.body", l.BodyBytes+envelope, "limits.window_bytes", l.WindowBytes, "it would not hold the largest body and what stands around it")
-	fits("limits.body", 2*(l.BodyBytes+envelope), "limits.outbox", l.OutboxBytes, "it would not hold two messages of the largest size")
-	fits("limits.window_bytes", l.WindowBytes, "limits.conv_queue", l.ConvQueueBytes, "it would not hold the window of one connection")
+	fits("limits.body", l.BodyBytes+envelope, "limits.window_bytes", l.WindowBytes,
+		"it would not hold the largest body and what stands around it")
+	fits("limits.body", 2*(l.BodyBytes+envelope), "limits.outbox", l.OutboxBytes,
+		"it would not hold two messages of the largest size")
+	fits("limits.window_bytes", l.WindowBytes, "limits.conv_queue", l.ConvQueueBytes,
+		"it would not hold the window of one connection")
 	if l.AdmittedBytes > 0 {
-		fits("limits.conv_queue", l.ConvQueueBytes, "limits.admitted", l.AdmittedBytes, "it would not hold the queue of one conversation")
+		fits("limits.conv_queue", l.ConvQueueBytes, "limits.admitted", l.AdmittedBytes,
+			"it would not hold the queue of one conversation")
 	}
 
 	if _, err := c.Store.StoreID(); err != nil || c.Store.ID != "" && len(c.Store.ID) != 16 {
-		fail("store.id", c.Store.ID, "it is not the id of a store", "allowed: 16 hex digits, as the log says them at the start")
+		fail("store.id", c.Store.ID, "it is not the id of a store",
+			"allowed: 16 hex digits, as the log says them at the start")
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		set, missing := "tls.cert_file", "tls.key_file"
@@ -49,45 +55,56 @@ func (c *Config) check() Problems {
 		case c.JWT.KeyFile != "":
 			fail("jwt.keys_url", c.JWT.KeysURL, "jwt.key_file is set too", "set one of them")
 		case c.JWT.Algorithm == "HS256":
-			fail("jwt.keys_url", c.JWT.KeysURL, "jwt.algorithm is HS256, whose key is a secret and not published", "set jwt.algorithm to EdDSA, ES256 or RS256")
-		case err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !Loopback(net.JoinHostPort(u.Hostname(), "80"))):
-			fail("jwt.keys_url", c.JWT.KeysURL, "somebody on the way could put keys of their own into it", "allowed: https://…, and http:// on the loopback")
+			fail("jwt.keys_url", c.JWT.KeysURL, "jwt.algorithm is HS256, whose key is a secret and not published",
+				"set jwt.algorithm to EdDSA, ES256 or RS256")
+		case err != nil || u.Host == "" ||
+			u.Scheme != "https" && (u.Scheme != "http" || !Loopback(net.JoinHostPort(u.Hostname(), "80"))):
+			fail("jwt.keys_url", c.JWT.KeysURL, "somebody on the way could put keys of their own into it",
+				"allowed: https://…, and http:// on the loopback")
 		}
 	}
 	for _, o := range []struct{ key, value string }{{"jwt.issuer", c.JWT.Issuer}, {"jwt.audience", c.JWT.Audience}} {
 		if o.value == "" && provider != "" {
-			fail(from, provider, o.key+" is not set: a JWT that the provider made for somebody else would log in here", "set "+o.key)
+			fail(from, provider, o.key+" is not set: a JWT that the provider made for somebody else would log in here",
+				"set "+o.key)
 		}
 		if o.value != "" && provider == "" {
-			fail(o.key, o.value, "jwt.key_file is not set: no JWT is taken", "set jwt.key_file or jwt.keys_url, or leave this out")
+			fail(o.key, o.value, "jwt.key_file is not set: no JWT is taken",
+				"set jwt.key_file or jwt.keys_url, or leave this out")
 		}
 	}
 	if c.Listen.HTTP == "" && c.Listen.TCP == "" {
 		fail("listen.http", `""`, "listen.tcp is empty too: nobody could connect", "allowed: host:port for one of them")
 	}
 	for _, origin := range c.Web.FrameAncestors {
-		if scheme, ok := originScheme(origin); !ok || scheme != "https" && scheme != "http" || strings.ContainsAny(origin, "; '\"") {
-			fail("web.frame_ancestors", origin, "it is not the origin of a page", "allowed: https://host or https://host:port")
+		if scheme, ok := originScheme(origin); !ok || scheme != "https" && scheme != "http" ||
+			strings.ContainsAny(origin, "; '\"") {
+			fail("web.frame_ancestors", origin, "it is not the origin of a page",
+				"allowed: https://host or https://host:port")
 		}
 	}
 	for _, origin := range c.Listen.Origins {
 		if why := strangeOrigin(origin); why != "" {
-			fail("listen.origins", origin, why, `allowed: https://host or https://host:port, without a path, or "*" alone`)
+			fail("listen.origins", origin, why,
+				`allowed: https://host or https://host:port, without a path, or "*" alone`)
 		}
 	}
 	for _, name := range c.Listen.Hosts {
 		if !isHostName(name) {
-			fail("listen.hosts", name, "it is not the name of a host: no request would have it", "allowed: a name without scheme and port, like chat.example.org or *.example.org")
+			fail("listen.hosts", name, "it is not the name of a host: no request would have it",
+				"allowed: a name without scheme and port, like chat.example.org or *.example.org")
 		}
 	}
-	for _, a := range []struct{ key, addr string }{{"listen.http", c.Listen.HTTP}, {"listen.tcp", c.Listen.TCP}, {"listen.admin", c.Listen.Admin}} {
+	for _, a := range []struct{ key, addr string }{{"listen.http", c.Listen.HTTP}, {"listen.tcp", c.Listen.TCP},
+		{"listen.admin", c.Listen.Admin}} {
 		if a.addr != "" && !c.TLS.On() && !c.Listen.InsecurePlaintext && !Loopback(a.addr) {
 			fail(a.key, a.addr, "other hosts can reach this address, and tokens and messages would cross the network in clear",
 				"set tls.cert_file and tls.key_file; behind a proxy that ends TLS set listen.insecure_plaintext = true")
 		}
 	}
 	if k := &c.Cluster; k.Listen != "" && k.CertFile == "" && !k.Insecure && !Loopback(k.Listen) {
-		fail("cluster.listen", k.Listen, "other hosts can reach this address, and cluster.secret and messages would cross the network in clear",
+		fail("cluster.listen", k.Listen,
+			"other hosts can reach this address, and cluster.secret and messages would cross the network in clear",
 			"set cluster.bus_cert_file, cluster.bus_key_file and cluster.bus_ca_file; in a network of the nodes alone set cluster.insecure = true")
 	}
 	return ps

@@ -43,7 +43,8 @@ func (c *Config) File() string { return c.file }
 // were read for the configuration, and those of the certificates and of the key for JWTs.
 func (c *Config) Files() []string {
 	var all []string
-	for _, name := range append([]string{c.file, c.TLS.CertFile, c.TLS.KeyFile, c.Cluster.CertFile, c.Cluster.KeyFile, c.Cluster.CAFile, c.JWT.KeyFile}, c.secrets...) {
+	for _, name := range append([]string{c.file, c.TLS.CertFile, c.TLS.KeyFile, c.Cluster.CertFile, c.Cluster.KeyFile,
+		c.Cluster.CAFile, c.JWT.KeyFile}, c.secrets...) {
 		if name != "" {
 			all = append(all, name)
 		}

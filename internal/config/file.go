@@ -22,7 +22,8 @@ func parseFile(name string, b []byte) ([]entry, *Problem) {
 	// below knows the lines.
 	var whole map[string]any
 	if err := toml.Unmarshal(b, &whole); err != nil {
-		p := &Problem{Origin: Origin{Place: name}, Why: strings.TrimPrefix(err.Error(), "toml: "), Fix: "write TOML: [section], then key = value"}
+		p := &Problem{Origin: Origin{Place: name}, Why: strings.TrimPrefix(err.Error(), "toml: "),
+			Fix: "write TOML: [section], then key = value"}
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 			p.Origin.Line, _ = at.Position()
 		}

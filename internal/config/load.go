@@ -186,7 +186,8 @@ func (l *loader) set(key string, v raw, from Origin) {
 		from.Via = strings.TrimSpace(from.Via + " " + v.text)
 		l.c.secrets = append(l.c.secrets, v.text)
 		if v = (raw{text: strings.TrimRight(string(b), "\r\n")}); v.text == "" {
-			fail(Problem{Value: name, Why: "the file is empty", Fix: "write the value into it, or leave " + key + " out"})
+			fail(Problem{Value: name, Why: "the file is empty", Fix: "write the value into it, or leave " + key +
+				" out"})
 			return
 		}
 	}

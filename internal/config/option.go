@@ -135,7 +135,8 @@ func list(name string, p *[]string, def []string, doc string) option {
 
 // listOf is a list that is written as an array in the file, or anywhere as one
 // text, which split takes apart at its commas.
-func listOf(name string, p *[]string, def []string, allowed string, split func(string) ([]string, error), doc string) option {
+func listOf(name string, p *[]string, def []string, allowed string, split func(string) ([]string, error),
+	doc string) option {
 	*p = def
 	return option{
 		name: name, doc: doc, def: formatList(def), allowed: allowed, literal: true,
@@ -175,7 +176,9 @@ func formatList(list []string) string {
 // urls is a list of URLs that have passwords in them, so it is a secret. like is
 // one of them.
 func urls(name string, p *[]string, like, holds, doc string) option {
-	o := listOf(name, p, nil, `a list of URLs like ["`+like+`"]; in the environment and in the file of a secret with commas between them`, splitURLs, doc)
+	o := listOf(name, p, nil,
+		`a list of URLs like ["`+like+`"]; in the environment and in the file of a secret with commas between them`,
+		splitURLs, doc)
 	o.secret, o.holds = true, holds
 	return o
 }
@@ -379,7 +382,8 @@ func duration(name string, p *time.Duration, def, low, high time.Duration, doc s
 	*p = def
 	return option{
 		name: name, doc: doc, def: formatDuration(def),
-		allowed: fmt.Sprintf("a time from %s to %s, such as \"2s\" or \"500ms\"", formatDuration(low), formatDuration(high)),
+		allowed: fmt.Sprintf("a time from %s to %s, such as \"2s\" or \"500ms\"", formatDuration(low),
+			formatDuration(high)),
 		set: func(r raw) error {
 			if err := r.must("a time with its unit, in quotes", formString); err != nil {
 				return err

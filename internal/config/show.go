@@ -18,9 +18,10 @@ type Value struct {
 	Origin  string `json:"origin"`
 	Doc     string `json:"doc"`
 	Allowed string `json:"allowed"`
-	Live    bool   `json:"live,omitempty"`   // a server that runs takes it over
-	Secret  bool   `json:"secret,omitempty"` // the flag names its file: a command line is seen by every user of the host
-	Flag    string `json:"-"`                // what --help says of the flag, without a full stop
+	Live    bool   `json:"live,omitempty"` // a server that runs takes it over
+	// the flag names its file: a command line is seen by every user of the host
+	Secret bool   `json:"secret,omitempty"`
+	Flag   string `json:"-"` // what --help says of the flag, without a full stop
 }
 
 // Values are all options in the order of the table.
@@ -34,7 +35,8 @@ func (c *Config) Values() []Value {
 		if o.secret && v != o.def {
 			v = hidden
 		}
-		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc, Allowed: o.allowed, Live: o.live, Secret: o.secret, Flag: o.flag()}
+		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc,
+			Allowed: o.allowed, Live: o.live, Secret: o.secret, Flag: o.flag()}
 	}
 	return vs
 }
@@ -121,7 +123,9 @@ func WriteReference(w io.Writer) error {
 	for _, o := range options(&Config{}) {
 		s, _, _ := strings.Cut(o.name, ".")
 		if s != section {
-			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| option | default | allowed | reload | what it does |\n|---|---|---|---|---|\n", s, sectionDocs[s])
+			fmt.Fprintf(
+				&b, "\n## %s\n\n%s\n\n| option | default | allowed | reload | what it does |\n|---|---|---|---|---|\n",
+				s, sectionDocs[s])
 			section = s
 		}
 		name := "`" + o.name + "`"

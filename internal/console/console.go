@@ -66,14 +66,21 @@ const answerTime = time.Second
 
 // What the console asks of every node. Questions and answers are the messages of the API.
 var (
-	overviews = bus.Request[*petrelv1.GetOverviewRequest, *petrelv1.Overview]{Subject: "console.overview", Timeout: answerTime}
-	refused   = bus.Request[*petrelv1.ListRefusalsRequest, *petrelv1.ListRefusalsResponse]{Subject: "console.refusals", Timeout: answerTime}
-	logLines  = bus.Request[*petrelv1.ReadLogRequest, *petrelv1.ReadLogResponse]{Subject: "console.log", Timeout: answerTime}
-	sessions  = bus.Request[*petrelv1.ListSessionsRequest, *petrelv1.ListSessionsResponse]{Subject: "console.sessions", Timeout: answerTime}
+	overviews = bus.Request[*petrelv1.GetOverviewRequest, *petrelv1.Overview]{Subject: "console.overview",
+		Timeout: answerTime}
+	refused = bus.Request[*petrelv1.ListRefusalsRequest, *petrelv1.ListRefusalsResponse]{Subject: "console.refusals",
+		Timeout: answerTime}
+	logLines = bus.Request[*petrelv1.ReadLogRequest, *petrelv1.ReadLogResponse]{Subject: "console.log",
+		Timeout: answerTime}
+	sessions = bus.Request[*petrelv1.ListSessionsRequest, *petrelv1.ListSessionsResponse]{Subject: "console.sessions",
+		Timeout: answerTime}
 
-	limits        = bus.Request[*petrelv1.GetLimitsRequest, *petrelv1.ServerLimits]{Subject: "console.limits", Timeout: answerTime}
-	previewLimits = bus.Request[*petrelv1.ServerLimits, *petrelv1.PreviewLimitsResponse]{Subject: "console.preview_limits", Timeout: answerTime}
-	setLimits     = bus.Request[*petrelv1.ServerLimits, *petrelv1.PreviewLimitsResponse]{Subject: "console.set_limits", Timeout: answerTime}
+	limits = bus.Request[*petrelv1.GetLimitsRequest, *petrelv1.ServerLimits]{Subject: "console.limits",
+		Timeout: answerTime}
+	previewLimits = bus.Request[*petrelv1.ServerLimits,
+		*petrelv1.PreviewLimitsResponse]{Subject: "console.preview_limits", Timeout: answerTime}
+	setLimits = bus.Request[*petrelv1.ServerLimits, *petrelv1.PreviewLimitsResponse]{Subject: "console.set_limits",
+		Timeout: answerTime}
 )
 
 // Console keeps what operators are shown of this node, and asks the other nodes for theirs.
@@ -114,7 +121,8 @@ func serve[Q, A proto.Message](b bus.Bus, r bus.Request[Q, A], f func(Q) A) {
 
 // askNodes asks all nodes at once, this one included, and returns the answers in the order of the nodes.
 // silent are the nodes that should be there and do not answer in time.
-func askNodes[Q, A proto.Message](ctx context.Context, c *Console, r bus.Request[Q, A], q Q) (answers []bus.Reply[A], silent []string) {
+func askNodes[Q, A proto.Message](ctx context.Context, c *Console, r bus.Request[Q, A],
+	q Q) (answers []bus.Reply[A], silent []string) {
 	replies := r.AskAll(ctx, c.o.Bus, c.expected(), q)
 	now := time.Now()
 	c.mu.Lock()
@@ -161,7 +169,8 @@ func (c *Console) Run(ctx context.Context) error {
 
 func (c *Console) takeSample(now time.Time) {
 	n := c.o.Counters()
-	n.RefusedFrames, n.RefusedCalls, n.RefusedSends = total(c.o.FrameRefusals), total(c.o.CallRefusals()), c.refusedSends.Load()
+	n.RefusedFrames, n.RefusedCalls, n.RefusedSends = total(c.o.FrameRefusals), total(c.o.CallRefusals()),
+		c.refusedSends.Load()
 	counted := c.count(n.Accepted)
 	c.mu.Lock()
 	c.minute.take(c, now, counted)

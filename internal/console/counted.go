@@ -42,7 +42,8 @@ func tooMany(outcome string) bool {
 
 // since is what came to an earlier counted.
 func (t *counted) since(was *counted) counted {
-	d := counted{t.accepted - was.accepted, t.right - was.right, t.wrong - was.wrong, t.refused - was.refused, map[im.Code]uint64{}}
+	d := counted{t.accepted - was.accepted, t.right - was.right, t.wrong - was.wrong, t.refused - was.refused,
+		map[im.Code]uint64{}}
 	for code, n := range t.refusedWith {
 		d.refusedWith[code] = n - was.refusedWith[code]
 	}

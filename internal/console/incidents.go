@@ -89,7 +89,8 @@ func (i *Incidents) Past(afterMs uint64) []*petrelv1.Incident {
 // Worst orders incidents, the worst first, and returns the verdict on all of them.
 func Worst(list []*petrelv1.Incident) petrelv1.Verdict {
 	slices.SortStableFunc(list, func(a, b *petrelv1.Incident) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.SinceMs, b.SinceMs), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.SinceMs, b.SinceMs),
+			cmp.Compare(a.Code, b.Code), cmp.Compare(a.Node, b.Node))
 	})
 	if len(list) == 0 {
 		return petrelv1.Verdict_VERDICT_WELL

@@ -16,11 +16,12 @@ import (
 
 // From when something is an incident. docs/guide/console.md has these numbers too.
 const (
-	lowDisk     = 2                   // times store.min_free
-	filling     = 15 * time.Minute    // until no more than store.min_free is free, at the pace of the last minutes
-	filledPart  = 20                  // that pace counts when one part of so many of what is free was taken,
-	filledLeast = 128 << 20           // and so many bytes: stores take as much for a ballast, logs and tables,
-	filledFalls = 3                   // and none of the falls took more than one part of so many: a large file is no pace
+	lowDisk     = 2                // times store.min_free
+	filling     = 15 * time.Minute // until no more than store.min_free is free, at the pace of the last minutes
+	filledPart  = 20               // that pace counts when one part of so many of what is free was taken,
+	filledLeast = 128 << 20        // and so many bytes: stores take as much for a ballast, logs and tables,
+	// and none of the falls took more than one part of so many: a large file is no pace
+	filledFalls = 3
 	slowCommit  = 100                 // ms, the mean of 10 s
 	greedy      = 300                 // refusals of one user or address in a minute
 	turnedDown  = 10                  // refusals in a minute because the server has too much to do
@@ -146,14 +147,17 @@ func (c *Console) ownIncidents(now time.Time) []*petrelv1.Incident {
 	c.loadIncidents(l, &inMinute)
 	backupIncidents(l, now, &backups)
 	if c.o.Draining() {
-		l.add(degraded, "node_draining", "the node is drained: it takes no clients and owns no partitions until somebody resumes or restarts it")
+		l.add(degraded, "node_draining",
+			"the node is drained: it takes no clients and owns no partitions until somebody resumes or restarts it")
 	}
 	if c.o.Failing() && c.o.Store.Writable() == nil {
 		l.add(critical, "not_ready", "the store refuses most commits")
 	}
 	if !lost.IsZero() && now.Sub(lost) < auditTime {
 		n, _ := c.o.AuditLost()
-		l.add(degraded, "audit_lost", fmt.Sprintf("records of the audit log were lost or could not be written; %d are lost since the start", n), strconv.FormatUint(n, 10))
+		l.add(degraded, "audit_lost",
+			fmt.Sprintf("records of the audit log were lost or could not be written; %d are lost since the start", n),
+			strconv.FormatUint(n, 10))
 	}
 	if end, ok := c.o.Certificate(); ok {
 		if left := end.Sub(now); left < certificate {
@@ -174,24 +178,32 @@ func (c *Console) storeIncidents(l *incidentList) {
 	switch err := c.o.Store.Writable(); {
 	case errors.Is(err, store.ErrFull):
 		free := c.o.FreeBytes()
-		l.add(critical, "disk_full", fmt.Sprintf("%d MiB are free on the disk of store.dir, less than store.min_free: sends are refused", free>>20), strconv.FormatUint(free, 10))
+		l.add(critical, "disk_full",
+			fmt.Sprintf("%d MiB are free on the disk of store.dir, less than store.min_free: sends are refused",
+				free>>20), strconv.FormatUint(free, 10))
 	case err != nil && c.embedded():
 		l.add(critical, "store_stopped", "the store takes no writes: "+err.Error(), err.Error())
 	}
 	for _, d := range c.o.Databases() {
 		if !d.Up {
-			l.add(critical, "database_down", fmt.Sprintf("database %d does not answer; %d partitions are in it", d.Number, d.Partitions), fmt.Sprint(d.Number), fmt.Sprint(d.Partitions))
+			l.add(critical, "database_down", fmt.Sprintf("database %d does not answer; %d partitions are in it",
+				d.Number, d.Partitions), fmt.Sprint(d.Number), fmt.Sprint(d.Partitions))
 		}
 	}
-	if free, least := c.o.FreeBytes(), max(0, c.o.MinFreeBytes); c.embedded() && free > 0 && c.o.Store.Writable() == nil {
+	if free, least := c.o.FreeBytes(), max(0, c.o.MinFreeBytes); c.embedded() && free > 0 &&
+		c.o.Store.Writable() == nil {
 		c.mu.Lock()
 		left, soon := c.minute.fills(uint64(least))
 		c.mu.Unlock()
 		switch {
 		case free < uint64(lowDisk*least):
-			l.add(degraded, "disk_low", fmt.Sprintf("%d MiB are free on the disk of store.dir; below %d MiB sends are refused", free>>20, least>>20), strconv.FormatUint(free, 10), strconv.FormatInt(least, 10))
+			l.add(degraded, "disk_low",
+				fmt.Sprintf("%d MiB are free on the disk of store.dir; below %d MiB sends are refused", free>>20,
+					least>>20), strconv.FormatUint(free, 10), strconv.FormatInt(least, 10))
 		case soon:
-			l.add(degraded, "disk_filling", fmt.Sprintf("%d MiB are free on the disk of store.dir, and it fills up: sends are refused in %s", free>>20, left), strconv.FormatUint(free, 10), strconv.FormatFloat(left.Seconds(), 'f', 0, 64))
+			l.add(degraded, "disk_filling",
+				fmt.Sprintf("%d MiB are free on the disk of store.dir, and it fills up: sends are refused in %s",
+					free>>20, left), strconv.FormatUint(free, 10), strconv.FormatFloat(left.Seconds(), 'f', 0, 64))
 		}
 	}
 	if mean := c.Samples.CommitMean(10); mean > slowCommit {
@@ -199,10 +211,12 @@ func (c *Console) storeIncidents(l *incidentList) {
 		if !c.embedded() {
 			code, what = "database_slow", "database"
 		}
-		l.add(degraded, code, fmt.Sprintf("a commit takes %.0f ms: the %s is slow", mean, what), fmt.Sprintf("%.0f", mean))
+		l.add(degraded, code, fmt.Sprintf("a commit takes %.0f ms: the %s is slow", mean, what),
+			fmt.Sprintf("%.0f", mean))
 	}
 	if d := c.o.Store.Stats().Damage; len(d) > 0 {
-		l.add(critical, "store_damaged", fmt.Sprintf("%d places of the store cannot be read: %s", len(d), d[0]), strconv.Itoa(len(d)), d[0])
+		l.add(critical, "store_damaged", fmt.Sprintf("%d places of the store cannot be read: %s", len(d), d[0]),
+			strconv.Itoa(len(d)), d[0])
 	}
 }
 
@@ -222,7 +236,9 @@ func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 				from, most = x.Address.String(), n
 			}
 		}
-		l.add(degraded, "logins_wrong", fmt.Sprintf("%s of %s logins of a minute were wrong or too many; the most of one address: %d, of %s", wrong, all, most, from), wrong, all, strconv.FormatUint(most, 10), from)
+		l.add(degraded, "logins_wrong",
+			fmt.Sprintf("%s of %s logins of a minute were wrong or too many; the most of one address: %d, of %s", wrong,
+				all, most, from), wrong, all, strconv.FormatUint(most, 10), from)
 	}
 	blamed := im.Code("")
 	for _, x := range loudest[:min(len(loudest), 1)] {
@@ -234,10 +250,12 @@ func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 			break // it guesses passwords: one incident says so
 		}
 		who := cmp.Or(string(x.Account.User), address(x.Address))
-		l.add(degraded, "greedy_user", fmt.Sprintf("%s was refused %d times in a minute with %s", who, x.Count, x.Code), who, strconv.FormatUint(x.Count, 10), string(x.Code))
+		l.add(degraded, "greedy_user", fmt.Sprintf("%s was refused %d times in a minute with %s", who, x.Count, x.Code),
+			who, strconv.FormatUint(x.Count, 10), string(x.Code))
 	}
 	if code, n := t.spike(); n > 0 && code != blamed {
-		l.add(degraded, "refusals_many", fmt.Sprintf("%d frames and calls were refused in a minute with %s", n, code), strconv.FormatUint(n, 10), string(code))
+		l.add(degraded, "refusals_many", fmt.Sprintf("%d frames and calls were refused in a minute with %s", n, code),
+			strconv.FormatUint(n, 10), string(code))
 	}
 }
 
@@ -265,7 +283,9 @@ func backupIncidents(l *incidentList, now time.Time, b *backups) {
 
 func (c *Console) loadIncidents(l *incidentList, t *counted) {
 	if n := t.turnedDown(); n >= turnedDown {
-		l.add(degraded, "overloaded", fmt.Sprintf("%d frames and calls were refused in a minute because the server cannot keep up", n), strconv.FormatUint(n, 10))
+		l.add(degraded, "overloaded",
+			fmt.Sprintf("%d frames and calls were refused in a minute because the server cannot keep up", n),
+			strconv.FormatUint(n, 10))
 	}
 	for _, p := range c.o.Budgets() {
 		code := "memory_full"
@@ -289,9 +309,13 @@ func (c *Console) loadIncidents(l *incidentList, t *counted) {
 	}
 	switch lag, limit := c.o.InboxLag(); {
 	case lag > limit:
-		l.add(degraded, "inboxes_behind", fmt.Sprintf("the lists of conversations are %.0f s behind, so no conversation begins", lag.Seconds()), fmt.Sprintf("%.0f", lag.Seconds()))
+		l.add(degraded, "inboxes_behind",
+			fmt.Sprintf("the lists of conversations are %.0f s behind, so no conversation begins", lag.Seconds()),
+			fmt.Sprintf("%.0f", lag.Seconds()))
 	case lag > min(inboxesLate, limit/2):
-		l.add(degraded, "inboxes_late", fmt.Sprintf("the lists of conversations are %.0f s behind: new conversations show late", lag.Seconds()), fmt.Sprintf("%.0f", lag.Seconds()))
+		l.add(degraded, "inboxes_late",
+			fmt.Sprintf("the lists of conversations are %.0f s behind: new conversations show late", lag.Seconds()),
+			fmt.Sprintf("%.0f", lag.Seconds()))
 	}
 }
 
@@ -308,7 +332,8 @@ func (c *Console) clusterIncidents(now time.Time, st *cluster.Status, silent []s
 	for _, n := range silent {
 		quiet[n] = true
 		l.node = n
-		x := l.add(critical, "node_silent", "node "+n+" does not answer, and may be gone: its clients and partitions go to the others when it is")
+		x := l.add(critical, "node_silent",
+			"node "+n+" does not answer, and may be gone: its clients and partitions go to the others when it is")
 		if at := answered(n); !at.IsZero() {
 			x.SinceMs = uint64(at.UnixMilli())
 		}
@@ -324,20 +349,25 @@ func (c *Console) clusterIncidents(now time.Time, st *cluster.Status, silent []s
 		case n.Apart && !quiet[l.node]:
 			l.add(degraded, "node_apart", "node "+l.node+" does not hear most of the others, so it serves nobody")
 		case n.Slow && !quiet[l.node]:
-			l.add(degraded, "node_slow", "the database answers node "+l.node+" much later than the others, so it owns no partitions")
+			l.add(degraded, "node_slow",
+				"the database answers node "+l.node+" much later than the others, so it owns no partitions")
 		}
 		if n.Alive && n.Node != c.o.Cluster.Self() && n.Skew.Abs() > skewed {
-			l.add(degraded, "clock_skew", fmt.Sprintf("the clock of node %s is %.1f s ahead of that of %s", n.Node, n.Skew.Seconds(), c.o.Cluster.Self()), fmt.Sprintf("%.1f", n.Skew.Seconds()), string(c.o.Cluster.Self()))
+			l.add(degraded, "clock_skew", fmt.Sprintf("the clock of node %s is %.1f s ahead of that of %s", n.Node,
+				n.Skew.Seconds(), c.o.Cluster.Self()), fmt.Sprintf("%.1f", n.Skew.Seconds()),
+				string(c.o.Cluster.Self()))
 		}
 		if n.Alive && version != "" && n.Release != version {
-			l.add(degraded, "versions_differ", "node "+l.node+" runs "+n.Release+", others run "+version, n.Release, version)
+			l.add(degraded, "versions_differ", "node "+l.node+" runs "+n.Release+", others run "+version, n.Release,
+				version)
 		} else if n.Alive {
 			version = n.Release
 		}
 	}
 	l.node = ""
 	if k := len(st.Unowned); k > 0 {
-		l.add(critical, "partitions_unowned", fmt.Sprintf("%d partitions have no owner: sends to their conversations wait", k), strconv.Itoa(k))
+		l.add(critical, "partitions_unowned",
+			fmt.Sprintf("%d partitions have no owner: sends to their conversations wait", k), strconv.Itoa(k))
 	}
 	return l.all
 }

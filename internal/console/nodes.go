@@ -31,7 +31,8 @@ func (c *Console) refusalsHere(q *petrelv1.ListRefusalsRequest) *petrelv1.ListRe
 		most = math.MaxInt
 	}
 	list := c.Refusals.List(time.Now(), most, func(x *Refusal) bool {
-		return (q.User == "" || string(x.Account.User) == q.User) && (q.Code == "" || string(x.Code) == q.Code) && (q.ClientMsgId == "" || x.ClientMsgID == q.ClientMsgId) &&
+		return (q.User == "" || string(x.Account.User) == q.User) && (q.Code == "" || string(x.Code) == q.Code) &&
+			(q.ClientMsgId == "" || x.ClientMsgID == q.ClientMsgId) &&
 			uint64(x.At.UnixMilli()) > q.SinceMs && (tenant == 0 || x.Account.Tenant == tenant)
 	})
 	if q.Grouped {
@@ -42,8 +43,10 @@ func (c *Console) refusalsHere(q *petrelv1.ListRefusalsRequest) *petrelv1.ListRe
 	for i := range list {
 		x := &list[i]
 		m := &petrelv1.Refusal{
-			Node: string(c.o.Bus.Self()), TimeMs: uint64(x.At.UnixMilli()), What: x.What, Code: string(x.Code), Text: x.Text, Tenant: c.tenantName(x.Account.Tenant),
-			User: string(x.Account.User), Device: x.Device, Address: address(x.Address), Conv: x.Conv, ClientMsgId: x.ClientMsgID, Count: x.Count,
+			Node: string(c.o.Bus.Self()), TimeMs: uint64(x.At.UnixMilli()), What: x.What, Code: string(x.Code),
+			Text: x.Text, Tenant: c.tenantName(x.Account.Tenant),
+			User: string(x.Account.User), Device: x.Device, Address: address(x.Address), Conv: x.Conv,
+			ClientMsgId: x.ClientMsgID, Count: x.Count,
 		}
 		if q.Grouped {
 			m.FirstMs = uint64(x.First.UnixMilli())
@@ -84,13 +87,15 @@ func (c *Console) linesHere(q *petrelv1.ReadLogRequest) *petrelv1.ReadLogRespons
 		least = slog.LevelDebug
 	}
 	list := c.o.Lines.List(lineLimit(q), func(x *Line) bool {
-		return x.Level >= least && uint64(x.At.UnixMilli()) > q.AfterMs && (q.Contains == "" || strings.Contains(x.Text, q.Contains) || strings.Contains(x.Attrs, q.Contains))
+		return x.Level >= least && uint64(x.At.UnixMilli()) > q.AfterMs &&
+			(q.Contains == "" || strings.Contains(x.Text, q.Contains) || strings.Contains(x.Attrs, q.Contains))
 	})
 	r := &petrelv1.ReadLogResponse{}
 	for i := range list {
 		x := &list[i]
 		r.Lines = append(r.Lines, &petrelv1.LogLine{
-			Node: string(c.o.Bus.Self()), TimeMs: uint64(x.At.UnixMilli()), Level: x.Level.String(), Text: strings.ToValidUTF8(x.Text, "?"), Attrs: strings.ToValidUTF8(x.Attrs, "?"),
+			Node: string(c.o.Bus.Self()), TimeMs: uint64(x.At.UnixMilli()), Level: x.Level.String(),
+			Text: strings.ToValidUTF8(x.Text, "?"), Attrs: strings.ToValidUTF8(x.Attrs, "?"),
 		})
 	}
 	return r
@@ -135,7 +140,9 @@ func (c *Console) sessionsHere(q *petrelv1.ListSessionsRequest) *petrelv1.ListSe
 	id, _ := im.ParseConvID(q.Conv) // none is in no focus
 	for _, o := range c.o.Table.Of(im.Account{Tenant: t, User: im.User(q.User)}) {
 		l := o.Look(id)
-		x := &petrelv1.SessionInfo{Node: string(c.o.Bus.Self()), Device: o.Device, PendingBytes: uint64(l.Pending), Lagged: l.Lagged, Held: l.Held, Focused: l.Focused, InFocus: q.Conv != "" && l.InFocus, Address: address(o.Conn.ClientAddr())}
+		x := &petrelv1.SessionInfo{Node: string(c.o.Bus.Self()), Device: o.Device, PendingBytes: uint64(l.Pending),
+			Lagged: l.Lagged, Held: l.Held, Focused: l.Focused, InFocus: q.Conv != "" && l.InFocus,
+			Address: address(o.Conn.ClientAddr())}
 		r.Sessions = append(r.Sessions, x)
 	}
 	return r

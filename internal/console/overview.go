@@ -15,9 +15,11 @@ import (
 func (c *Console) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	now := time.Now()
 	r := &petrelv1.NodeReport{
-		Node: string(c.o.Bus.Self()), Answered: true, Alive: true, Version: c.o.Version, StartedMs: uint64(c.o.Begun.UnixMilli()),
-		Draining: c.o.Draining(), Partitions: uint32(c.o.Partitions()), Now: c.Samples.Last(),
-		RssBytes: c.o.RSSBytes(), Storage: c.storageHere(), Accepted: c.o.Counters().Accepted, Online: uint32(c.o.Table.Users()), Past: c.own.Past(q.AfterMs),
+		Node: string(c.o.Bus.Self()), Answered: true, Alive: true, Version: c.o.Version,
+		StartedMs: uint64(c.o.Begun.UnixMilli()),
+		Draining:  c.o.Draining(), Partitions: uint32(c.o.Partitions()), Now: c.Samples.Last(),
+		RssBytes: c.o.RSSBytes(), Storage: c.storageHere(), Accepted: c.o.Counters().Accepted,
+		Online: uint32(c.o.Table.Users()), Past: c.own.Past(q.AfterMs),
 	}
 	if c.o.Cluster == nil {
 		r.Partitions = im.Partitions
@@ -25,7 +27,8 @@ func (c *Console) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overvie
 	r.Cpu = float64(r.Now.GetCpu())
 	r.Queues, r.Budgets, r.Refused = c.o.Queues(), c.o.Budgets(), c.refusedByCode()
 	for _, l := range c.Refusals.Loudest(now, 5) {
-		x := &petrelv1.Loud{Tenant: c.tenantName(l.Account.Tenant), User: string(l.Account.User), Code: string(l.Code), Count: l.Count}
+		x := &petrelv1.Loud{Tenant: c.tenantName(l.Account.Tenant), User: string(l.Account.User), Code: string(l.Code),
+			Count: l.Count}
 		if x.User == "" {
 			x.Address = address(l.Address)
 		}
@@ -34,7 +37,8 @@ func (c *Console) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overvie
 	c.mu.Lock()
 	r.Incidents = c.mine
 	c.mu.Unlock()
-	return &petrelv1.Overview{Nodes: []*petrelv1.NodeReport{r}, Samples: c.Samples.Since(q.AfterMs, int(q.StepS)), TimeMs: uint64(now.UnixMilli())}
+	return &petrelv1.Overview{Nodes: []*petrelv1.NodeReport{r}, Samples: c.Samples.Since(q.AfterMs, int(q.StepS)),
+		TimeMs: uint64(now.UnixMilli())}
 }
 
 // refusedByCode is what was refused since the start.
@@ -57,7 +61,8 @@ func (c *Console) refusedByCode() (list []*petrelv1.Refused) {
 func (c *Console) storageHere() *petrelv1.Storage {
 	st := c.o.Store.Stats()
 	s := &petrelv1.Storage{
-		Kind: c.o.Kind, Writable: true, DiskBytes: st.DiskBytes, FreeBytes: c.o.FreeBytes(), SyncMs: c.Samples.CommitMean(10),
+		Kind: c.o.Kind, Writable: true, DiskBytes: st.DiskBytes, FreeBytes: c.o.FreeBytes(),
+		SyncMs: c.Samples.CommitMean(10),
 		Damage: st.Damage, DamageMet: st.DamageMet, ScrubMs: st.ScrubMs,
 	}
 	if err := c.o.Store.Writable(); err != nil {
@@ -78,7 +83,8 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 	answers, silent := askNodes(ctx, c, overviews, q)
 	st := c.o.Cluster.Status()
 	now := time.Now()
-	o := &petrelv1.Overview{AnsweredBy: string(c.o.Cluster.Self()), Partitions: uint32(st.Feeds), Misplaced: uint32(st.Misplaced), Totals: c.wantTotals(now)}
+	o := &petrelv1.Overview{AnsweredBy: string(c.o.Cluster.Self()), Partitions: uint32(st.Feeds),
+		Misplaced: uint32(st.Misplaced), Totals: c.wantTotals(now)}
 	for _, f := range st.Unowned {
 		o.Unowned = append(o.Unowned, uint32(f))
 	}
@@ -112,7 +118,8 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 	o.Past = append(o.Past, c.all.Past(q.AfterMs)...)
 	c.mu.Lock()
 	for _, n := range silent {
-		r := &petrelv1.NodeReport{Node: n, Alive: slices.ContainsFunc(st.Nodes, func(x cluster.NodeStatus) bool { return string(x.Node) == n && x.Alive })}
+		r := &petrelv1.NodeReport{Node: n, Alive: slices.ContainsFunc(st.Nodes,
+			func(x cluster.NodeStatus) bool { return string(x.Node) == n && x.Alive })}
 		if at := c.answered[im.Node(n)]; !at.IsZero() {
 			r.SilentSinceMs = uint64(at.UnixMilli())
 		}
@@ -121,8 +128,10 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 	c.mu.Unlock()
 	for i := range st.Nodes {
 		n := &st.Nodes[i]
-		if !n.Alive && !slices.ContainsFunc(o.Nodes, func(r *petrelv1.NodeReport) bool { return r.Node == string(n.Node) }) {
-			o.Nodes = append(o.Nodes, &petrelv1.NodeReport{Node: string(n.Node), Version: n.Release, StartedMs: uint64(n.Started.UnixMilli()), SilentSinceMs: uint64(now.Add(-n.Silent).UnixMilli())})
+		if !n.Alive && !slices.ContainsFunc(o.Nodes,
+			func(r *petrelv1.NodeReport) bool { return r.Node == string(n.Node) }) {
+			o.Nodes = append(o.Nodes, &petrelv1.NodeReport{Node: string(n.Node), Version: n.Release,
+				StartedMs: uint64(n.Started.UnixMilli()), SilentSinceMs: uint64(now.Add(-n.Silent).UnixMilli())})
 		}
 	}
 	slices.SortFunc(o.Nodes, func(x, y *petrelv1.NodeReport) int { return strings.Compare(x.Node, y.Node) })

@@ -43,7 +43,8 @@ func (x *Refusal) loud() who {
 	if x.Account.User == "" || x.Named {
 		return who{host: x.Address, code: x.Code}
 	}
-	return who{account: im.Account{Tenant: x.Account.Tenant, User: im.User(strings.Clone(string(x.Account.User)))}, code: x.Code}
+	return who{account: im.Account{Tenant: x.Account.Tenant, User: im.User(strings.Clone(string(x.Account.User)))},
+		code: x.Code}
 }
 
 // Refusals are the refusals of a node in the last hour. The zero value is empty; any
@@ -88,7 +89,8 @@ func (r *Refusals) Note(x *Refusal) {
 	b := r.burst[k]
 	if b != nil && b.second == x.At.Unix() {
 		if b.n++; b.n > apart {
-			if last := &r.ring[b.last]; last.Code == x.Code && last.Account == x.Account && last.At.Unix() == b.second { // nobody has taken its place
+			// nobody has taken its place
+			if last := &r.ring[b.last]; last.Code == x.Code && last.Account == x.Account && last.At.Unix() == b.second {
 				last.Count = max(last.Count, 1) + 1
 				return
 			}
@@ -207,7 +209,8 @@ func (r *Refusals) Loudest(now time.Time, n int) []Loud {
 	}
 	r.mu.Unlock()
 	slices.SortFunc(all, func(a, b Loud) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Account.User, b.Account.User), cmp.Compare(a.Code, b.Code), a.Address.Compare(b.Address))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Account.User, b.Account.User),
+			cmp.Compare(a.Code, b.Code), a.Address.Compare(b.Address))
 	})
 	return all[:min(n, len(all))]
 }

@@ -83,7 +83,8 @@ func (s *Samples) Take(now time.Time, c *Counters) {
 		refused:      per(c.RefusedFrames+c.RefusedCalls, was.RefusedFrames+was.RefusedCalls),
 		offered:      per(c.Accepted+c.Repeated+c.RefusedSends, was.Accepted+was.Repeated+was.RefusedSends),
 		refusedSends: per(c.RefusedSends, was.RefusedSends), refusedLogins: per(c.RefusedLogins, was.RefusedLogins),
-		ack50: ack50, ack99: ack99, commit50: commit50, commit99: commit99, commit: commit, cpus: float32((c.CPU - was.CPU).Seconds()) / took,
+		ack50: ack50, ack99: ack99, commit50: commit50, commit99: commit99, commit: commit,
+		cpus:        float32((c.CPU - was.CPU).Seconds()) / took,
 		connections: uint32(c.Connections), waiting: uint32(c.Waiting),
 	}
 	s.mu.Lock()
@@ -141,7 +142,8 @@ func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 	n, newest := float32(0), int64(0)
 	end := func() {
 		if sum != nil && sum.TimeMs <= uint64(newest)*1000 {
-			sum.Offered, sum.Accepted, sum.Delivered, sum.Refused, sum.Cpu = sum.Offered/n, sum.Accepted/n, sum.Delivered/n, sum.Refused/n, sum.Cpu/n
+			sum.Offered, sum.Accepted, sum.Delivered, sum.Refused, sum.Cpu = sum.Offered/n, sum.Accepted/n,
+				sum.Delivered/n, sum.Refused/n, sum.Cpu/n
 			sum.RefusedSends, sum.RefusedLogins = sum.RefusedSends/n, sum.RefusedLogins/n
 			all = append(all, sum)
 		}
@@ -196,9 +198,11 @@ func (s *Samples) CommitMean(seconds int) float32 {
 
 func (x *second) sample() *petrelv1.Sample {
 	return &petrelv1.Sample{
-		TimeMs: uint64(x.end) * 1000, Offered: x.offered, Accepted: x.accepted, Delivered: x.delivered, Refused: x.refused, Connections: x.connections,
+		TimeMs: uint64(x.end) * 1000, Offered: x.offered, Accepted: x.accepted, Delivered: x.delivered,
+		Refused: x.refused, Connections: x.connections,
 		RefusedSends: x.refusedSends, RefusedLogins: x.refusedLogins,
-		AckP50Ms: x.ack50, AckP99Ms: x.ack99, CommitP50Ms: x.commit50, CommitP99Ms: x.commit99, Waiting: float32(x.waiting), Cpu: x.cpus, Nodes: 1,
+		AckP50Ms: x.ack50, AckP99Ms: x.ack99, CommitP50Ms: x.commit50, CommitP99Ms: x.commit99,
+		Waiting: float32(x.waiting), Cpu: x.cpus, Nodes: 1,
 	}
 }
 

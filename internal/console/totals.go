@@ -46,7 +46,8 @@ func (c *Console) wantTotals(now time.Time) *petrelv1.Totals {
 	}
 	t := &petrelv1.Totals{CountedMs: last.CountedMs, Largest: last.Largest}
 	for _, x := range last.Tenants {
-		y := &petrelv1.TenantTotals{Tenant: x.Tenant, Users: x.Users, Groups: x.Groups, Messages: x.Messages, StoredBytes: x.StoredBytes}
+		y := &petrelv1.TenantTotals{Tenant: x.Tenant, Users: x.Users, Groups: x.Groups, Messages: x.Messages,
+			StoredBytes: x.StoredBytes}
 		if id, err := c.o.Users.Tenant(context.Background(), x.Tenant); err == nil { // it is in memory
 			taken, bound := c.o.Taken(now, im.Account{Tenant: id})
 			y.TakenBytes, y.BoundBytes = uint64(taken), uint64(bound)
@@ -118,7 +119,8 @@ func (c *Console) countAll(ctx context.Context) (*petrelv1.Totals, error) {
 
 // countMessages says of tenants how many messages they have, and what these take. It returns the
 // largest conversations. On an error no tenant is changed.
-func (c *Console) countMessages(ctx context.Context, tenants map[im.Tenant]*petrelv1.TenantTotals) (largest []*petrelv1.LargeConversation, err error) {
+func (c *Console) countMessages(ctx context.Context,
+	tenants map[im.Tenant]*petrelv1.TenantTotals) (largest []*petrelv1.LargeConversation, err error) {
 	sums := map[im.Tenant]store.Size{}
 	n := 0
 	err = c.o.Store.Sizes(ctx, func(key im.Key, x store.Size) bool {
@@ -126,8 +128,13 @@ func (c *Console) countMessages(ctx context.Context, tenants map[im.Tenant]*petr
 			sum := sums[key.Tenant]
 			sums[key.Tenant] = store.Size{Rows: sum.Rows + x.Rows, Bytes: sum.Bytes + x.Bytes}
 			if len(largest) < largestKept || x.Bytes > largest[largestKept-1].StoredBytes {
-				largest = append(largest[:min(len(largest), largestKept-1)], &petrelv1.LargeConversation{Tenant: of.Tenant, Conv: key.Conv.String(), Messages: x.Rows, StoredBytes: x.Bytes})
-				slices.SortStableFunc(largest, func(x, y *petrelv1.LargeConversation) int { return cmp.Compare(y.StoredBytes, x.StoredBytes) })
+				largest = append(largest[:min(len(largest), largestKept-1)],
+					&petrelv1.LargeConversation{Tenant: of.Tenant, Conv: key.Conv.String(), Messages: x.Rows,
+						StoredBytes: x.Bytes})
+				slices.SortStableFunc(largest, func(x,
+					y *petrelv1.LargeConversation) int {
+					return cmp.Compare(y.StoredBytes, x.StoredBytes)
+				})
 			}
 		}
 		n++
@@ -147,7 +154,8 @@ func (c *Console) countMessages(ctx context.Context, tenants map[im.Tenant]*petr
 }
 
 // countRecords counts the records of a tenant whose key begins with prefix.
-func (c *Console) countRecords(ctx context.Context, table store.Table, t im.Tenant, prefix []byte) (n uint64, err error) {
+func (c *Console) countRecords(ctx context.Context, table store.Table, t im.Tenant,
+	prefix []byte) (n uint64, err error) {
 	err = c.o.Store.Records(ctx, table, t, prefix, func(_, _ []byte) bool {
 		n++
 		return n%totalsPage != 0 || ctx.Err() == nil

@@ -32,7 +32,8 @@ type admission struct {
 // refusal is an *im.Error, settled; or overloaded, which is not. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
-	if c.log.head == 0 && (in.record == nil || len(in.members.all) == 0) { // it may have a record that says who blocks whom
+	// it may have a record that says who blocks whom
+	if c.log.head == 0 && (in.record == nil || len(in.members.all) == 0) {
 		if q, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
 		}
@@ -331,7 +332,8 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 func direct(a, b im.User) *info {
 	low, high := strings.Clone(string(min(a, b))), strings.Clone(string(max(a, b)))
 	return &info{
-		record:  &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{low, high}},
+		record: &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT),
+			Participants: []string{low, high}},
 		members: first(&petrelv1.MemberRef{User: low}, &petrelv1.MemberRef{User: high}),
 	}
 }

@@ -41,22 +41,23 @@ type batch struct {
 	commit    store.Batch
 	feedEntry storepb.FeedEntry
 	feedItems []storepb.FeedItem
-	arena     []byte // the encoded rows. Fan-out copies them, so it is used again after the batch is published; a full one is replaced
-	work      []work
-	staged    []staged // rows of the conversation at hand
-	items     []fanout.Item
-	spans     []span
-	answers   []answer // of the sends that wait outside a connection
-	heads     []headMove
-	scans     []scan
-	later     []work // sends that wait for the next batch
-	cursors   []cursorWrite
-	notes     []note.Write
-	bytes     int // of all sends taken and not put back
-	rows      int // new ones
-	answered  int // sends, with what items and answers say
-	repeats   int
-	appended  time.Duration // of measure.Now, when it went to the store
+	// the encoded rows. Fan-out copies them, so it is used again after the batch is published; a full one is replaced
+	arena    []byte
+	work     []work
+	staged   []staged // rows of the conversation at hand
+	items    []fanout.Item
+	spans    []span
+	answers  []answer // of the sends that wait outside a connection
+	heads    []headMove
+	scans    []scan
+	later    []work // sends that wait for the next batch
+	cursors  []cursorWrite
+	notes    []note.Write
+	bytes    int // of all sends taken and not put back
+	rows     int // new ones
+	answered int // sends, with what items and answers say
+	repeats  int
+	appended time.Duration // of measure.Now, when it went to the store
 }
 
 type answer struct {
@@ -98,8 +99,10 @@ func (b *batch) reset() {
 	clear(b.commit.Marks)
 	*b = batch{
 		work: b.work[:0], arena: b.arena[:0], items: b.items[:0], answers: b.answers[:0],
-		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], later: b.later[:0], cursors: b.cursors[:0], notes: b.notes[:0], staged: b.staged[:0],
-		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0], Marks: b.commit.Marks[:0]},
+		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], later: b.later[:0],
+		cursors: b.cursors[:0], notes: b.notes[:0], staged: b.staged[:0],
+		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0],
+			Marks: b.commit.Marks[:0]},
 	}
 }
 

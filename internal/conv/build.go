@@ -35,8 +35,9 @@ type builder struct {
 	special bool   // its users do not see the same rows
 	bare    []byte // the edit at hand, as those get it who may not read its target; nil: all may
 	work    *work
-	place   int            // of the send at hand in work
-	stored  map[string]int // by user: the last place of a send that was tried before and is stored; nil: nobody has asked
+	place   int // of the send at hand in work
+	// by user: the last place of a send that was tried before and is stored; nil: nobody has asked
+	stored map[string]int
 }
 
 // conversation settles, admits and numbers the sends of one conversation, each
@@ -73,7 +74,8 @@ func (bu *builder) conversation(w *work) {
 		kinds |= kind
 		if after := c.log.info; after.members != before.members {
 			b.endSpan(c.key.Tenant, before.members.current, from, at)
-			b.endSpan(c.key.Tenant, union(before.members, after.members), at, len(b.items)) // both see the change itself
+			// both see the change itself
+			b.endSpan(c.key.Tenant, union(before.members, after.members), at, len(b.items))
 			from = len(b.items)
 			bu.rewriter.span = from
 		} else if bu.bare != nil {
@@ -95,7 +97,8 @@ func (bu *builder) conversation(w *work) {
 		return
 	}
 	b.feedItems = append(b.feedItems, storepb.FeedItem{
-		Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:], From: uint64(first), Count: uint64(c.log.head - first + 1), Kinds: kinds,
+		Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:], From: uint64(first), Count: uint64(c.log.head - first + 1),
+		Kinds: kinds,
 	})
 }
 
@@ -164,7 +167,8 @@ func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
 func (bu *builder) block(c *conv, s *Send) {
 	in := c.log.info
 	one, other := im.User(s.Block.User), s.Peer
-	im.Assert(bu.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other, "block in a conversation of others")
+	im.Assert(bu.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other,
+		"block in a conversation of others")
 	users := []string{strings.Clone(string(min(one, other))), strings.Clone(string(max(one, other)))}
 	if rec, changed := withBlock(in.record, users, s.Block, bu.cursors.newestOf(c, one)); changed {
 		bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
@@ -447,6 +451,7 @@ func (bu *builder) write(c *conv, s *Send, next *info) {
 		changed = before.members.changed(s.Entry.GetMembers())
 	}
 	for _, u := range changed {
-		b.commit.Members = append(b.commit.Members, store.MemberPut{Conv: c.key, User: u, Record: next.members.record(u, c.log.head, b.pos())})
+		b.commit.Members = append(b.commit.Members, store.MemberPut{Conv: c.key, User: u,
+			Record: next.members.record(u, c.log.head, b.pos())})
 	}
 }

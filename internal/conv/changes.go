@@ -67,7 +67,8 @@ const slotPos = 1<<48 - 1
 // to a position.
 func NewChangeIndex(feeds int, unknown im.Pos) *ChangeIndex {
 	pages := max(1, changeLines/linesPerPage/max(1, feeds))
-	x := &ChangeIndex{pages: make([]atomic.Pointer[changePage], pages), newest: make([]atomic.Uint64, pages), newestOfBlock: make([]atomic.Uint64, pages*blocksPerPage)}
+	x := &ChangeIndex{pages: make([]atomic.Pointer[changePage], pages), newest: make([]atomic.Uint64, pages),
+		newestOfBlock: make([]atomic.Uint64, pages*blocksPerPage)}
 	x.unknown.Store(uint64(unknown))
 	return x
 }
@@ -147,7 +148,8 @@ func (x *ChangeIndex) MayHaveChanged(key im.Key, since im.Pos) bool {
 		return true
 	}
 	page, line, print := x.place(key)
-	if x.newest[page].Load() <= uint64(since) || x.newestOfBlock[page*blocksPerPage+line/linesPerBlock].Load() <= uint64(since) {
+	if x.newest[page].Load() <= uint64(since) ||
+		x.newestOfBlock[page*blocksPerPage+line/linesPerBlock].Load() <= uint64(since) {
 		return false
 	}
 	l := &x.pages[page].Load()[line]

@@ -186,10 +186,12 @@ func (cm *committer) alone(f func()) error {
 
 // build makes the commit of what b has taken.
 func (cm *committer) build(b *batch) {
-	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, lost: cm.tenure.Lost, now: uint64(cm.o.Now().UnixMilli())}
+	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, lost: cm.tenure.Lost,
+		now: uint64(cm.o.Now().UnixMilli())}
 	bu.cursors, bu.dedupe = cm.cursors, deduper{store: cm.store, batch: b}
 	bu.rewriter = rewriter{
-		editWindow: cm.o.EditWindow, recallWindow: cm.o.RecallWindow, store: cm.store, formers: cm.formers, batch: b, now: bu.now,
+		editWindow: cm.o.EditWindow, recallWindow: cm.o.RecallWindow, store: cm.store, formers: cm.formers, batch: b,
+		now: bu.now,
 	}
 	bu.admission = admission{find: cm.o.LookUp, ids: cm.ids, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
 	b.commit.Feed, b.commit.Epoch, b.commit.Holder, b.commit.From = cm.tenure.feed, cm.tenure.epoch, cm.holder, cm.pos
@@ -200,14 +202,16 @@ func (cm *committer) build(b *batch) {
 		f := &b.cursors[i]
 		b.commit.Cursors = append(b.commit.Cursors, f.put(b.pos()))
 		if i == 0 || b.cursors[i-1].c != f.c {
-			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(f.c.key.Tenant), Conv: f.c.key.Conv[:], Kinds: FeedCursors})
+			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(f.c.key.Tenant), Conv: f.c.key.Conv[:],
+				Kinds: FeedCursors})
 		}
 	}
 	for i := range b.notes {
 		w := &b.notes[i]
 		b.commit.Marks = w.Puts(b.commit.Marks)
 		if key := w.Conv(); i == 0 || b.notes[i-1].Conv() != key {
-			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(key.Tenant), Conv: key.Conv[:], Kinds: FeedMarks})
+			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(key.Tenant), Conv: key.Conv[:],
+				Kinds: FeedMarks})
 		}
 	}
 	b.feedEntry.TimeMs = bu.now

@@ -22,24 +22,27 @@
 // after it in this list, and nothing of those before it. A test in internal/lint finds cycles.
 //
 //   - The drivers: convs.go (all feeds of a node), trace.go (questions of an
-//     operator), sync.go (questions of a sync), owner.go (one feed), commit.go (its committer), refanout.go (a new owner pushes
-//     the newest entries once more).
-//   - The end of a commit: publish.go, tenure.go (for how long the feed is here),
-//     changes.go.
-//   - The making of a commit: build.go, admit.go, rewrite.go, dedupe.go, batch.go.
-//   - Cursors of users, and who may change notes, for which no entry is made: receipts.go,
-//     cursor.go, reactions.go (the requests; package note changes and keeps the notes).
-//   - Questions: mention.go (which entries name a user, also for the committer), state.go,
-//     history.go, pagenotes.go (the notes of a page), quotes.go, damaged.go,
-//     reader.go, formerrow.go.
-//   - Loading, and the queues: intake.go, examine.go (is
-//     the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
-//     know that a conversation exists), queue.go (sends), memory.go.
-//   - A conversation: conversation.go, withheld.go (what one user does not get of another),
-//     usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats are found).
-//   - The base of all others: inboxlag.go, node.go (what all feeds of a node share),
-//     options.go, send.go, relations.go (what messages say of others), signal.go (what users
-//     tell each other and nobody stores), refusal.go (errors for callers).
+//
+// operator), sync.go (questions of a sync), owner.go (one feed), commit.go (its committer), refanout.go (a new owner
+// pushes
+//
+//	  the newest entries once more).
+//	- The end of a commit: publish.go, tenure.go (for how long the feed is here),
+//	  changes.go.
+//	- The making of a commit: build.go, admit.go, rewrite.go, dedupe.go, batch.go.
+//	- Cursors of users, and who may change notes, for which no entry is made: receipts.go,
+//	  cursor.go, reactions.go (the requests; package note changes and keeps the notes).
+//	- Questions: mention.go (which entries name a user, also for the committer), state.go,
+//	  history.go, pagenotes.go (the notes of a page), quotes.go, damaged.go,
+//	  reader.go, formerrow.go.
+//	- Loading, and the queues: intake.go, examine.go (is
+//	  the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
+//	  know that a conversation exists), queue.go (sends), memory.go.
+//	- A conversation: conversation.go, withheld.go (what one user does not get of another),
+//	  usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats are found).
+//	- The base of all others: inboxlag.go, node.go (what all feeds of a node share),
+//	  options.go, send.go, relations.go (what messages say of others), signal.go (what users
+//	  tell each other and nobody stores), refusal.go (errors for callers).
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and
@@ -119,7 +122,8 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 		owners: make([]atomic.Pointer[Owner], int(last)+1), fans: make([]*fanout.Fan, int(last)+1),
 	}
 	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
-	cs.node.sendBudget, cs.node.convBudget, cs.node.moveBudget = int64(o.InFlightBytes), int64(o.MemoryBytes), int64(o.WaitingMoves)
+	cs.node.sendBudget, cs.node.convBudget, cs.node.moveBudget = int64(o.InFlightBytes), int64(o.MemoryBytes),
+		int64(o.WaitingMoves)
 	cs.memories.node, cs.memories.of = &cs.node, make([]atomic.Pointer[memory], len(cs.owners))
 	cs.node.signals.ready = make(chan struct{}, 1)
 	cs.node.onRefused = o.Refused
@@ -327,7 +331,8 @@ func (cs *Convs) left(ow *Owner) {
 	k.Flush()
 }
 
-// Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it. The budget is kept about: several callers
+// Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it. The budget is kept
+// about: several callers
 // at the same time may exceed it a little. Whoever has the bytes gives them back by
 // Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }

@@ -70,7 +70,8 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 	}
 	ch := make(chan answer, 1)
 	m := &CursorMove{
-		Conv: by.Conv, User: by.User, Delivered: im.Seq(q.Delivered), Read: im.Seq(q.Read), Origin: fanout.Asker{Node: by.Node, ID: q.Session},
+		Conv: by.Conv, User: by.User, Delivered: im.Seq(q.Delivered), Read: im.Seq(q.Read),
+		Origin:       fanout.Asker{Node: by.Node, ID: q.Session},
 		Done:         func(c Cursor, err *im.Error, _ *fanout.WakeUps) { ch <- answer{c, err} },
 		WantMentions: q.Mentions,
 	}
@@ -100,7 +101,8 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 		return err
 	}
 	defer end()
-	to := Cursor{Delivered: in.members.readableUpTo(m.User, min(m.Delivered, at.head)), Read: in.members.readableUpTo(m.User, min(m.Read, at.head))}
+	to := Cursor{Delivered: in.members.readableUpTo(m.User, min(m.Delivered, at.head)),
+		Read: in.members.readableUpTo(m.User, min(m.Read, at.head))}
 	if len(in.members.current) > MaxReceipts {
 		to.Delivered = 0
 	}
@@ -340,7 +342,8 @@ func (cu *cursors) sendDirect(c *conv, in *info, moved []cursorWrite) {
 }
 
 func (f *cursorWrite) receipt(id string) fanout.Receipt {
-	r := fanout.Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: string(f.p.user), Delivered: uint64(f.to.Delivered), Read: uint64(f.to.Read)}}
+	r := fanout.Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: string(f.p.user), Delivered: uint64(f.to.Delivered),
+		Read: uint64(f.to.Read)}}
 	for _, m := range f.waiting {
 		if m.Origin.ID != 0 {
 			r.Origins = append(r.Origins, m.Origin)

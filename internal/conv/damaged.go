@@ -42,7 +42,8 @@ func (r *reader) aroundDamage(ctx context.Context, c *conv, parts []stay, p *pag
 		return err
 	}
 	from, to := min(at(0), at(n-1)), max(at(0), at(n-1))
-	e := im.Errorf(im.CodeDamaged, "the server cannot read the entries %d to %d because its disk is damaged there", from, to)
+	e := im.Errorf(im.CodeDamaged, "the server cannot read the entries %d to %d because its disk is damaged there",
+		from, to)
 	e.RetryAfter, e.From, e.To = damagedRetry, from, to
 	return e
 }

@@ -49,7 +49,8 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	}
 	if !s.Keyed {
 		if e := c.checkAfter(s.After); e != nil {
-			if last, left := l.info.members.leftAt(im.User(s.Entry.From)); left { // how many entries followed is not for them. Spec: P-8.3
+			// how many entries followed is not for them. Spec: P-8.3
+			if last, left := l.info.members.leftAt(im.User(s.Entry.From)); left {
 				if s.After >= last {
 					return Result{}, false, 0, nil // nothing of theirs is above it
 				}

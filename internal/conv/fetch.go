@@ -137,7 +137,8 @@ func (fe *fetcher) read(ctx context.Context, c *conv) error {
 			return err
 		}
 	}
-	if rec != nil || !policy.Of(c.key.Conv.Kind()).Members { // damage may have taken the record of a direct conversation or an inbox; its seqs go on
+	// damage may have taken the record of a direct conversation or an inbox; its seqs go on
+	if rec != nil || !policy.Of(c.key.Conv.Kind()).Members {
 		if at, err = readPoint(ctx, fe.store, c.key); err != nil {
 			return err
 		}

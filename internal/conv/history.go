@@ -21,7 +21,8 @@ type Extras struct {
 
 // History reads a page of entries: upwards from q.After, or, with q.Before set,
 // downwards from q.Before; both ends are exclusive. A q.Limit of 0 or above MaxPage
-// means MaxPage. With q.Around or q.AtMs it reads on both sides of a place. Entries outside of the user's stays are left out. Every read ends at
+// means MaxPage. With q.Around or q.AtMs it reads on both sides of a place. Entries outside of the user's stays are
+// left out. Every read ends at
 // the published head. Codes: no_conversation. Spec: P-5.2, P-8.3.
 func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
 	c, at, in, end, err := r.enter(ctx, by)
@@ -39,7 +40,8 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 }
 
 // historyOf is History of a conversation as it stands at a point.
-func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by Query, q *convpb.GetHistory) (*convpb.History, error) {
+func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by Query,
+	q *convpb.GetHistory) (*convpb.History, error) {
 	first, last := im.Seq(1), at.head
 	if by.User != "" {
 		first, last = in.members.reach(by.User, at.head)
@@ -90,7 +92,8 @@ func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by 
 
 // readPart reads the first or the last rows of parts, the readable ranges inside all. It
 // returns which part of all the page covers.
-func (r *reader) readPart(ctx context.Context, c *conv, parts []stay, all stay, down bool, p *page) (from, to im.Seq, err error) {
+func (r *reader) readPart(ctx context.Context, c *conv, parts []stay, all stay, down bool,
+	p *page) (from, to im.Seq, err error) {
 	read := r.readUp
 	if down {
 		read = r.readDown
@@ -118,7 +121,8 @@ func seqOfRow(row []byte) (im.Seq, error) {
 
 // readAround reads rows on both sides of a place, which q names by a seq or a time: the
 // half of them from before it, as far as there are any. Spec: P-5.2.
-func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to im.Seq) []stay, all stay, q *convpb.GetHistory, p *page) (from, to im.Seq, err error) {
+func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to im.Seq) []stay, all stay,
+	q *convpb.GetHistory, p *page) (from, to im.Seq, err error) {
 	if all.from > all.to {
 		return 1, 0, nil
 	}
@@ -223,7 +227,8 @@ func hideEdits(rows [][]byte, members *Members, u im.User) error {
 
 // HistoryPage is h as the content of a frame.
 func HistoryPage(id im.ConvID, h *convpb.History) (*petrelv1.HistoryPage, error) {
-	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Refs: h.Refs, Notes: h.Notes, NotesMissing: h.NotesMissing,
+	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Refs: h.Refs,
+		Notes: h.Notes, NotesMissing: h.NotesMissing,
 		CoveredFrom: h.CoveredFrom, CoveredTo: h.CoveredTo, Messages: make([]*petrelv1.Message, len(h.Rows))}
 	for i, row := range h.Rows {
 		m := &petrelv1.Message{}

@@ -179,7 +179,8 @@ func (m *Members) hasBeenAway(u im.User) bool {
 // reports whether it changed msg. Spec: P-8.3.
 func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	q := im.Seq(msg.EditedBy)
-	if q == 0 || u == "" || msg.GetEdit() != nil || len(m.readable(u, q, q)) > 0 { // an edit that another one has replaced has no body
+	// an edit that another one has replaced has no body
+	if q == 0 || u == "" || msg.GetEdit() != nil || len(m.readable(u, q, q)) > 0 {
 		return false
 	}
 	msg.Type, msg.Body, msg.Rel = "", nil, placeIn(msg.Rel)
@@ -203,7 +204,8 @@ func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *
 	done.Left = n.remove(ch.Left, q)
 	done.Roles = n.setRoles(ch.Roles)
 	owners := n.owners()
-	fresh := slices.DeleteFunc(slices.Clone(owners), func(u im.User) bool { return m.Role(u) == petrelv1.Role_ROLE_OWNER })
+	fresh := slices.DeleteFunc(slices.Clone(owners),
+		func(u im.User) bool { return m.Role(u) == petrelv1.Role_ROLE_OWNER })
 	if len(fresh) > 1 {
 		return nil, nil, im.Errorf(im.CodeInvalid, "a group has at most one owner")
 	}

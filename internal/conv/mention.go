@@ -53,7 +53,8 @@ func mention(c *conv, in *info, from im.User, rel *petrelv1.Relations, q im.Seq,
 	value := note.EncodeMark(&storepb.Mention{Pos: uint64(pos)})
 	for _, u := range rel.Mentions {
 		if im.User(u) != from && in.members.Role(im.User(u)) != 0 {
-			m.marks = append(m.marks, store.MarkPut{Conv: c.key, Kind: store.MarkMention, Seq: q, Name: u, Value: value})
+			m.marks = append(m.marks, store.MarkPut{Conv: c.key, Kind: store.MarkMention, Seq: q, Name: u,
+				Value: value})
 		}
 	}
 	if len(m.marks) == 0 && !rel.MentionAll {
@@ -65,7 +66,8 @@ func mention(c *conv, in *info, from im.User, rel *petrelv1.Relations, q im.Seq,
 		if n := len(record.MentionAll) + 1 - maxMentions; n > 0 {
 			record.MentionAll = slices.Delete(record.MentionAll, 0, n)
 		}
-		record.MentionAll = append(record.MentionAll, &storepb.MentionAll{Seq: uint64(q), From: strings.Clone(string(from))})
+		record.MentionAll = append(record.MentionAll, &storepb.MentionAll{Seq: uint64(q),
+			From: strings.Clone(string(from))})
 	}
 	m.next = &info{record: record, members: in.members}
 	return m
@@ -78,16 +80,19 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 	if len(rel.GetMentions()) == 0 && !rel.GetMentionAll() {
 		return nil
 	}
-	m := &mentioning{next: in, names: &fanout.Names{Seq: uint64(by), Users: rel.Mentions, All: rel.MentionAll, But: im.User(t.From)}}
+	m := &mentioning{next: in, names: &fanout.Names{Seq: uint64(by), Users: rel.Mentions, All: rel.MentionAll,
+		But: im.User(t.From)}}
 	value := note.EncodeMark(&storepb.Mention{Pos: uint64(pos), Recalled: true})
 	for _, u := range rel.Mentions {
 		if _, known := in.members.standing(im.User(u)); known && u != t.From {
-			m.marks = append(m.marks, store.MarkPut{Conv: c.key, Kind: store.MarkMention, Seq: im.Seq(t.Seq), Name: u, Value: value})
+			m.marks = append(m.marks, store.MarkPut{Conv: c.key, Kind: store.MarkMention, Seq: im.Seq(t.Seq), Name: u,
+				Value: value})
 		}
 	}
 	if rel.MentionAll {
 		record := proto.CloneOf(in.record)
-		record.MentionAll = slices.DeleteFunc(record.MentionAll, func(x *storepb.MentionAll) bool { return x.Seq == t.Seq })
+		record.MentionAll = slices.DeleteFunc(record.MentionAll,
+			func(x *storepb.MentionAll) bool { return x.Seq == t.Seq })
 		m.next = &info{record: record, members: in.members}
 	}
 	return m

@@ -69,7 +69,8 @@ const warnEvery = 10 * time.Second
 // due reports whether to write a line now, and how many were left out since the last one.
 func (w *warnings) due(now time.Time) (hidden uint64, ok bool) {
 	last := w.last.Load()
-	if since := now.UnixNano() - last; last != 0 && since >= 0 && since < int64(warnEvery) || !w.last.CompareAndSwap(last, now.UnixNano()) {
+	if since := now.UnixNano() - last; last != 0 && since >= 0 && since < int64(warnEvery) ||
+		!w.last.CompareAndSwap(last, now.UnixNano()) {
 		w.hidden.Add(1)
 		return 0, false
 	}

@@ -36,7 +36,8 @@ type Owner struct {
 
 // newOwner takes a feed over; from here on no other Owner of it writes. confirm is that of
 // Elsewhere.
-func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.Store, ids *im.IDs, fan *fanout.Fan, f store.Feed, confirm func(*Owner) error) (*Owner, error) {
+func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.Store, ids *im.IDs, fan *fanout.Fan,
+	f store.Feed, confirm func(*Owner) error) (*Owner, error) {
 	holder := max(o.Holder, 1)
 	epoch, pos, err := st.Takeover(ctx, f, holder)
 	if err != nil {
@@ -47,30 +48,37 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	hash, old := hasher{st.Info().Secret}, &formers{}
 
 	mem := newMemory(n, o.Now, o.IdleAfter)
-	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1), underExamination: map[im.Key]*examination{}}
+	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1),
+		underExamination: map[im.Key]*examination{}}
 	outs := &outsiders{mem: mem, queues: qs, store: st, confirm: owns}
 	si := &signaller{mem: mem, node: n, now: o.Now, feed: f, epoch: epoch}
-	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: outs, signaller: si, node: n, store: st, hash: hash, log: o.Log}
-	in := &intake{mem: mem, fetch: fe, queues: qs, examiner: &examiner{outsiders: outs, fetch: fe, queues: qs, node: n}, signaller: si, node: n, store: st}
+	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: outs, signaller: si, node: n, store: st, hash: hash,
+		log: o.Log}
+	in := &intake{mem: mem, fetch: fe, queues: qs, examiner: &examiner{outsiders: outs, fetch: fe, queues: qs, node: n},
+		signaller: si, node: n, store: st}
 	notes := note.New(&n.notes, st, fan, qs.wake)
 	rd := &reader{fetch: fe, outsiders: outs, store: st, formers: old, notes: notes}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
 	re := &reactions{notes: notes, reader: rd, now: o.Now}
 	te := newTenure(mem, notes, f, epoch)
 	pub := &publisher{
-		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu, notes: notes, formers: old, fan: fan,
-		changes: NewChangeIndex(len(st.Feeds()), pos), idle: make(chan struct{}, 1), carriedMoved: make(chan struct{}, 1),
+		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu,
+		notes: notes, formers: old, fan: fan,
+		changes: NewChangeIndex(len(st.Feeds()), pos), idle: make(chan struct{}, 1),
+		carriedMoved: make(chan struct{}, 1),
 	}
 	pub.idle <- struct{}{}
 	pub.published.Store(uint64(pos))
 	pub.lastCarried.Store(uint64(pos))
 	lag := &inboxLag{now: o.Now, limit: o.InboxLag}
 	com := &committer{
-		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, notes: notes, formers: old, publisher: pub, tenure: te, inboxLag: lag,
+		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, notes: notes, formers: old,
+		publisher: pub, tenure: te, inboxLag: lag,
 		confirm: owns, holder: holder, pos: pos,
 	}
 	*ow = Owner{
-		intake: in, reader: rd, cursors: cu, reactions: re, tenure: te, memory: mem, publisher: pub, inboxLag: lag, committer: com,
+		intake: in, reader: rd, cursors: cu, reactions: re, tenure: te, memory: mem, publisher: pub, inboxLag: lag,
+		committer: com,
 	}
 	return ow, nil
 }

@@ -15,7 +15,8 @@ import (
 // notesOf reads what members have made of the rows of a page, which lie between from and
 // to, as far as it is durable. A recalled row has no note. A former member gets none that
 // has changed since their last entry. Spec: P-5.11, P-8.3.
-func (r *reader) notesOf(ctx context.Context, c *conv, in *info, u im.User, last, from, to im.Seq, rows [][]byte) ([]*petrelv1.Note, error) {
+func (r *reader) notesOf(ctx context.Context, c *conv, in *info, u im.User, last, from, to im.Seq,
+	rows [][]byte) ([]*petrelv1.Note, error) {
 	found, err := r.notes.Between(ctx, c.key, from, to)
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -37,7 +38,8 @@ func (r *reader) notesOf(ctx context.Context, c *conv, in *info, u im.User, last
 }
 
 // notesFor is notes as u sees them.
-func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq, found map[im.Seq]*storepb.Note) ([]*petrelv1.Note, error) {
+func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq,
+	found map[im.Seq]*storepb.Note) ([]*petrelv1.Note, error) {
 	list := make([]*petrelv1.Note, len(seqs))
 	if u == "" {
 		for i, q := range seqs {

@@ -35,8 +35,10 @@ type publisher struct {
 	// a batch; whoever ends that batch puts it back.
 	idle chan struct{} // capacity 1
 
-	published    atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
-	lastCarried  atomic.Uint64 // im.Pos: of the newest published commit that the inbox consumer has to carry (FeedCarried); at the start that of the takeover
+	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
+	// im.Pos: of the newest published commit that the inbox consumer has to carry (FeedCarried); at the start that of
+	// the takeover
+	lastCarried  atomic.Uint64
 	carriedMoved chan struct{} // capacity 1; a token: there is a commit for the inbox consumer
 
 	// Guarded by idle.

@@ -24,7 +24,8 @@ const (
 // quotes reads what the rows of a page answer, as far as u may read it now and it is
 // not in the page. Those that more than MaxQuotes of the page's messages answer are
 // left out, the oldest answers first. What is damaged is left out as well. Spec: P-5.9.
-func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last im.Seq, p *page) ([]*petrelv1.Quote, error) {
+func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last im.Seq,
+	p *page) ([]*petrelv1.Quote, error) {
 	asked, err := p.answered(in.members, u)
 	if err != nil || len(asked) == 0 {
 		return nil, err
@@ -55,7 +56,8 @@ func (p *page) answered(members *Members, u im.User) ([]im.Seq, error) {
 		return nil, nil
 	}
 	var first, last petrelv1.Message
-	if err := errors.Join(wire.ParseMessage(p.rows[0], &first), wire.ParseMessage(p.rows[len(p.rows)-1], &last)); err != nil {
+	if err := errors.Join(wire.ParseMessage(p.rows[0], &first),
+		wire.ParseMessage(p.rows[len(p.rows)-1], &last)); err != nil {
 		return nil, err
 	}
 	type answer struct{ by, to uint64 }
@@ -86,7 +88,8 @@ func (p *page) answered(members *Members, u im.User) ([]im.Seq, error) {
 // quoteOf is as much of m as a quote shows.
 func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	q := &petrelv1.Quote{
-		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy, Lost: m.Lost, Forwarded: m.Rel.GetForwarded(),
+		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy,
+		Lost: m.Lost, Forwarded: m.Rel.GetForwarded(),
 	}
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Text:

@@ -41,7 +41,8 @@ func (re *reactions) React(ctx context.Context, by Query, q *convpb.React) (*pet
 // PinEntry pins a message for all members, or unpins it, and returns when that is durable.
 // Codes: as those of React. Spec: P-5.11.
 func (re *reactions) PinEntry(ctx context.Context, by Query, q *convpb.PinEntry) (*petrelv1.NoteResponse, error) {
-	return re.change(ctx, by, &note.Change{User: by.User, Seq: im.Seq(q.Seq), Removed: q.Removed, TimeMs: uint64(re.now().UnixMilli())})
+	return re.change(ctx, by, &note.Change{User: by.User, Seq: im.Seq(q.Seq), Removed: q.Removed,
+		TimeMs: uint64(re.now().UnixMilli())})
 }
 
 // change does x, if its user may, and returns when that is durable.
@@ -94,7 +95,8 @@ func (re *reactions) mayPin(ctx context.Context, c *conv, at point, in *info, x 
 // Reactions lists the users after q.After who reacted to an entry, ascending by user, with
 // q.Emoji only those with this one. Codes: no_conversation, not_member (was one), no_target.
 // Spec: P-5.11.
-func (re *reactions) Reactions(ctx context.Context, by Query, q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
+func (re *reactions) Reactions(ctx context.Context, by Query,
+	q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
 	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
@@ -132,7 +134,8 @@ func (re *reactions) Reactions(ctx context.Context, by Query, q *convpb.ListReac
 
 // dropWithheld takes from what was found of the reactions at an entry those that are withheld
 // from u. Spec: P-5.4.
-func (re *reactions) dropWithheld(ctx context.Context, c *conv, in *info, u im.User, q im.Seq, found map[im.User][]string) error {
+func (re *reactions) dropWithheld(ctx context.Context, c *conv, in *info, u im.User, q im.Seq,
+	found map[im.User][]string) error {
 	if len(in.record.Blocks) == 0 {
 		return nil
 	}
@@ -168,7 +171,8 @@ func (re *reactions) Pins(ctx context.Context, by Query, q *convpb.ListPins) (*p
 		if q.Before != 0 && uint64(seq) >= q.Before {
 			continue
 		}
-		if only := im.User(pins[seq].Only); !in.mayRead(by.User, seq, at.head) || only != "" && by.User != "" && only != by.User {
+		if only := im.User(pins[seq].Only); !in.mayRead(by.User, seq, at.head) ||
+			only != "" && by.User != "" && only != by.User {
 			continue
 		}
 		m, err := re.reader.readFor(ctx, c, in, by.User, seq)

@@ -68,7 +68,8 @@ func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *in
 
 // enterKnown is enter for a user who may know of the conversation by what was seen
 // before: it costs no look into the store for the user's record. Codes: no_conversation.
-func (r *reader) enterKnown(ctx context.Context, key im.Key, u im.User) (c *conv, at point, in *info, end func(), err error) {
+func (r *reader) enterKnown(ctx context.Context, key im.Key,
+	u im.User) (c *conv, at point, in *info, end func(), err error) {
 	if c, at, in, end, err = r.open(ctx, key); err != nil {
 		return nil, point{}, nil, nil, err
 	}
@@ -122,7 +123,8 @@ func (p *page) take(stored []byte, flags byte) {
 
 // readRows passes copies of the wire parts of s, as v may see them, with the flags of the
 // rows, ascending, until fn returns false.
-func (r *reader) readRows(ctx context.Context, c *conv, v viewer, s stay, fn func(stored []byte, flags byte) bool) error {
+func (r *reader) readRows(ctx context.Context, c *conv, v viewer, s stay,
+	fn func(stored []byte, flags byte) bool) error {
 	return r.readRowsBy(ctx, r.store.Rows, c, v, s, fn)
 }
 
@@ -130,7 +132,8 @@ func (r *reader) readRows(ctx context.Context, c *conv, v viewer, s stay, fn fun
 type rowsOf func(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error
 
 // readRowsBy is readRows in the order of rows.
-func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, v viewer, s stay, fn func(stored []byte, flags byte) bool) error {
+func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, v viewer, s stay,
+	fn func(stored []byte, flags byte) bool) error {
 	var bad error
 	err := rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
 		head, stored, err := store.SplitRow(row.Value)
@@ -166,7 +169,8 @@ func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (
 		}
 		// The former row was dropped, so its commit has been published meanwhile.
 		now := c.point.Load().pos
-		im.Assert(now > at, "row %d of %s is of commit %d, published is %d, and nobody kept what it said", q, c.id, pos, at)
+		im.Assert(now > at, "row %d of %s is of commit %d, published is %d, and nobody kept what it said", q, c.id, pos,
+			at)
 		at = now
 	}
 	return head, stored

@@ -92,7 +92,8 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipt
 			at.Delivered = 0
 		}
 		if at.Delivered > 0 || at.Read > 0 {
-			list.Receipts = append(list.Receipts, &petrelv1.Receipt{Conv: c.id, User: string(x.user), Delivered: uint64(at.Delivered), Read: uint64(at.Read)})
+			list.Receipts = append(list.Receipts, &petrelv1.Receipt{Conv: c.id, User: string(x.user),
+				Delivered: uint64(at.Delivered), Read: uint64(at.Read)})
 		}
 	}
 	if more {
@@ -136,7 +137,8 @@ func (cu *cursors) placesOf(ctx context.Context, c *conv, before im.User, users 
 
 // ChangedAt returns two positions. pos is that of the newest change of a conversation that a
 // sync of u tells of: its newest row, or a move of u's own cursor. theirs is that of the
-// newest move of peer's cursor; without a peer it is 0. Both changes may be not durable yet. It loads nothing: of a conversation
+// newest move of peer's cursor; without a peer it is 0. Both changes may be not durable yet. It loads nothing: of a
+// conversation
 // that is not in memory only the newest row is read, which is what makes a sync
 // of thousands of them cheap.
 //

@@ -193,7 +193,8 @@ func namesIn(stored []byte) *fanout.Names {
 	if wire.ParseMessage(stored, &m) != nil {
 		return nil // whoever reads it gets the error
 	}
-	n := &fanout.Names{Seq: m.Seq, Users: m.Rel.GetMentions(), All: m.Rel.GetMentionAll() || m.GetRecall() != nil, But: im.User(m.From)}
+	n := &fanout.Names{Seq: m.Seq, Users: m.Rel.GetMentions(), All: m.Rel.GetMentionAll() || m.GetRecall() != nil,
+		But: im.User(m.From)}
 	if len(n.Users) == 0 && !n.All {
 		return nil
 	}
@@ -202,7 +203,8 @@ func namesIn(stored []byte) *fanout.Names {
 
 // readers are the users who may read any of a range of entries, with their stays. Nobody
 // joins or leaves a direct conversation or an inbox.
-func (r *refanout) readers(ctx context.Context, key im.Key, rec *storepb.Conversation, of stay) (all []member, err error) {
+func (r *refanout) readers(ctx context.Context, key im.Key, rec *storepb.Conversation,
+	of stay) (all []member, err error) {
 	if !policy.Of(key.Conv.Kind()).Members {
 		for _, u := range rec.Participants {
 			all = append(all, member{user: im.User(u), stays: []stay{{}}})

@@ -51,7 +51,8 @@ func known(rel *petrelv1.Relations) *petrelv1.Relations {
 		return nil
 	}
 	n := &petrelv1.Relations{
-		ReplyTo: rel.ReplyTo, Thread: rel.Thread, AlsoMain: rel.AlsoMain, Mentions: rel.Mentions, MentionAll: rel.MentionAll, Silent: rel.Silent,
+		ReplyTo: rel.ReplyTo, Thread: rel.Thread, AlsoMain: rel.AlsoMain, Mentions: rel.Mentions,
+		MentionAll: rel.MentionAll, Silent: rel.Silent,
 	}
 	if r := rel.ForwardOf; r != nil {
 		n.ForwardOf = &petrelv1.Ref{Conv: r.Conv, Seq: r.Seq}

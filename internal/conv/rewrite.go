@@ -178,7 +178,8 @@ func (t *target) relate(by *petrelv1.Relations) {
 	}
 	was := t.m.Rel
 	rel := &petrelv1.Relations{
-		ReplyTo: by.ReplyTo, Silent: was.GetSilent(), Thread: was.GetThread(), AlsoMain: was.GetAlsoMain(), Mentions: was.GetMentions(), MentionAll: was.GetMentionAll(),
+		ReplyTo: by.ReplyTo, Silent: was.GetSilent(), Thread: was.GetThread(), AlsoMain: was.GetAlsoMain(),
+		Mentions: was.GetMentions(), MentionAll: was.GetMentionAll(),
 	}
 	if t.m.Rel = rel; rel.SizeVT() == 0 {
 		t.m.Rel = nil

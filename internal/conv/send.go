@@ -18,8 +18,9 @@ const maxType = 64
 
 // Send asks for one entry. It belongs to Convs from Submit until its answer.
 type Send struct {
-	Conv  im.Key
-	Peer  im.User // of a direct conversation the other user, of an inbox its user; the first entry creates the conversation
+	Conv im.Key
+	// of a direct conversation the other user, of an inbox its user; the first entry creates the conversation
+	Peer  im.User
 	After im.Seq
 	Keyed bool // sent without after: looked up by a dedupe key
 
@@ -52,10 +53,11 @@ type Send struct {
 	Origin fanout.Origin // who waits for the answer on a connection
 	Done   func(Result)  // or whom to call; it must not block
 
-	asked    *petrelv1.MemberChange // the change of members as it was asked for, once it was cut to what takes effect; else nil
-	forward  *petrelv1.Relations    // the rel as it was asked for, once the forward is the copy; else nil
-	bytes    int                    // what it counts against the queue's bound
-	ofMember bool                   // the store has said that its sender is or was a member
+	// the change of members as it was asked for, once it was cut to what takes effect; else nil
+	asked    *petrelv1.MemberChange
+	forward  *petrelv1.Relations // the rel as it was asked for, once the forward is the copy; else nil
+	bytes    int                 // what it counts against the queue's bound
+	ofMember bool                // the store has said that its sender is or was a member
 }
 
 // Result is the answer to a Send. Err nil: the entry is durable at Seq.
@@ -212,8 +214,9 @@ func (s *Send) copySource() {
 	from := s.Source
 	s.forward = s.Entry.Rel
 	s.Entry.Rel = &petrelv1.Relations{
-		ReplyTo: s.forward.ReplyTo, Silent: s.forward.Silent, Thread: s.forward.Thread, AlsoMain: s.forward.AlsoMain, Forwarded: from.Forwarded,
-		Mentions: s.forward.Mentions, MentionAll: s.forward.MentionAll,
+		ReplyTo: s.forward.ReplyTo, Silent: s.forward.Silent, Thread: s.forward.Thread, AlsoMain: s.forward.AlsoMain,
+		Forwarded: from.Forwarded,
+		Mentions:  s.forward.Mentions, MentionAll: s.forward.MentionAll,
 	}
 	s.Entry.Type = from.Type
 	switch body := from.Body.(type) {
@@ -286,7 +289,8 @@ func (s *Send) outcome(r Result) Result {
 
 // ack names the conversation to a sender who named a user.
 func (s *Send) ack(r Result) wire.Ack {
-	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, ThreadN: r.ThreadN, Message: r.Message}
+	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs,
+		Counted: r.Counted, ThreadN: r.ThreadN, Message: r.Message}
 	if s.Peer != "" {
 		a.Conv = s.Entry.Conv
 	}

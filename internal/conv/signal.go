@@ -29,8 +29,9 @@ const (
 // Signal is what a user tells the others in a conversation. Nothing of it is stored, and
 // nobody waits for an answer.
 type Signal struct {
-	Key    im.Key
-	Signal *petrelv1.Signal // its head is set by the Owner; its id and its time by the node that the sender is connected to
+	Key im.Key
+	// its head is set by the Owner; its id and its time by the node that the sender is connected to
+	Signal *petrelv1.Signal
 	Sender fanout.Asker
 }
 
@@ -101,7 +102,8 @@ func (g *signals) take() []outgoing {
 // A node that stood still may have lost the feed meanwhile, with members who were removed
 // by its next owner. So the store is asked before the recipients are chosen, once for all
 // signals that wait. While the store does not answer, signals reach nobody. Spec: P-8.3.
-func (g *signals) run(ctx context.Context, by *fanout.Signals, owned func(map[store.Feed]bool) (map[store.Feed]im.Epoch, error)) {
+func (g *signals) run(ctx context.Context, by *fanout.Signals,
+	owned func(map[store.Feed]bool) (map[store.Feed]im.Epoch, error)) {
 	for {
 		list := g.take()
 		if len(list) == 0 {

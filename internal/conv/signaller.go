@@ -53,7 +53,8 @@ func (si *signaller) signalLocked(c *conv, s *Signal) {
 		return
 	}
 	s.Signal.Head = uint64(at.head)
-	si.node.signals.add(s.matter(), outgoing{si.feed, si.epoch, func() (*fanout.Signal, []im.User) { return si.recipients(c, s) }})
+	si.node.signals.add(s.matter(), outgoing{si.feed, si.epoch,
+		func() (*fanout.Signal, []im.User) { return si.recipients(c, s) }})
 }
 
 // recipients are who gets a signal of c, by what is published now: nobody, if its sender

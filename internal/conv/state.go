@@ -37,7 +37,8 @@ func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.Sta
 func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im.User) (*convpb.State, error) {
 	first, last := in.members.reach(u, at.head)
 	st := &convpb.State{
-		Head: uint64(min(last, at.head)), Counted: at.countedFor(in.viewer(u)), FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
+		Head: uint64(min(last, at.head)), Counted: at.countedFor(in.viewer(u)), FirstSeq: uint64(in.firstSeq()),
+		Joined: uint64(first), Pos: uint64(at.pos),
 		Role: in.members.Role(u), Title: in.record.Title, Frozen: in.record.Frozen,
 	}
 	if st.Role != 0 {
@@ -62,7 +63,8 @@ func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*co
 		return nil, err
 	}
 	defer end()
-	return &convpb.Record{Kind: petrelv1.ConvKind(in.record.Kind), Title: in.record.Title, Users: in.record.Participants, Wrote: in.record.Wrote}, nil
+	return &convpb.Record{Kind: petrelv1.ConvKind(in.record.Kind), Title: in.record.Title,
+		Users: in.record.Participants, Wrote: in.record.Wrote}, nil
 }
 
 // maxFormerTitles bounds the titles of before that a group remembers: the inbox consumer

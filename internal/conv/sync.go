@@ -50,7 +50,9 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		}
 	}
 	if newest.Messages > 0 {
-		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest.Messages), Refs: newest.Refs, Notes: newest.Notes})
+		h, err := ow.History(ctx, Query{Conv: key, User: a.User},
+			&convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest.Messages), Refs: newest.Refs,
+				Notes: newest.Notes})
 		if errors.Is(err, store.ErrCorrupt) {
 			return state, nil // who asks for the history gets the error
 		}
@@ -61,7 +63,8 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		if err != nil {
 			return nil, err
 		}
-		state.Newest, state.Refs, state.Notes, state.NotesMissing = page.Messages, page.Refs, page.Notes, page.NotesMissing
+		state.Newest, state.Refs, state.Notes, state.NotesMissing = page.Messages, page.Refs, page.Notes,
+			page.NotesMissing
 	}
 	return state, nil
 }
@@ -89,7 +92,8 @@ func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, er
 
 // changedSince tells whether there is anything new after the position that q
 // names: of the conversation or of u's own, and of the cursors of the other user.
-func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (changed, peer bool, err error) {
+func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User,
+	q *convpb.Ask) (changed, peer bool, err error) {
 	if q.Always {
 		return true, false, nil
 	}
@@ -111,7 +115,8 @@ func peerOf(q *convpb.Ask, u im.User) im.User {
 
 // syncState is the state of a conversation for u. hidden: u does not learn of moves of the
 // other user's cursors (info.receipt).
-func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (state *petrelv1.ConvState, hidden bool, err error) {
+func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User,
+	q *convpb.Ask) (state *petrelv1.ConvState, hidden bool, err error) {
 	// The cursors before the head: so none of them is above the head.
 	own, err := ow.CursorOf(ctx, key, u)
 	if err != nil {
@@ -137,12 +142,14 @@ func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb
 	}
 	id := key.Conv.String()
 	c := &petrelv1.ConvState{
-		Conv: id, Kind: q.Kind, Title: st.Title, Peer: q.Peer, Head: st.Head, Counted: st.Counted, Frozen: st.Frozen && st.Role != 0,
+		Conv: id, Kind: q.Kind, Title: st.Title, Peer: q.Peer, Head: st.Head, Counted: st.Counted, Frozen: st.Frozen &&
+			st.Role != 0,
 		FirstSeq: st.FirstSeq, Role: st.Role, Left: st.Role == 0, Joined: st.Joined,
 		Delivered: uint64(own.Delivered), Read: uint64(own.Read), ReadCounted: read,
 	}
 	if peer.Delivered > 0 {
-		c.PeerReceipt = &petrelv1.Receipt{Conv: id, User: q.Peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
+		c.PeerReceipt = &petrelv1.Receipt{Conv: id, User: q.Peer, Delivered: uint64(peer.Delivered),
+			Read: uint64(peer.Read)}
 	}
 	return c, hidden, nil
 }

@@ -25,7 +25,8 @@ type tenure struct {
 }
 
 func newTenure(m *memory, notes *note.Notes, f store.Feed, epoch im.Epoch) *tenure {
-	return &tenure{mem: m, notes: notes, feed: f, epoch: epoch, sealed: make(chan struct{}), lost: make(chan struct{}), ended: make(chan struct{})}
+	return &tenure{mem: m, notes: notes, feed: f, epoch: epoch, sealed: make(chan struct{}), lost: make(chan struct{}),
+		ended: make(chan struct{})}
 }
 
 // Feed is the feed that this Owner holds.

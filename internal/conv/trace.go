@@ -22,8 +22,10 @@ func (ow *Owner) Describe(ctx context.Context, by Query, q *convpb.Describe) (*c
 	}
 	defer end()
 	d := &convpb.Description{
-		Kind: petrelv1.ConvKind(in.record.Kind), Title: in.record.Title, Key: in.record.Key, Users: in.record.Participants, CreatedMs: in.record.CreatedMs,
-		Head: uint64(at.head), FirstSeq: uint64(in.firstSeq()), Members: uint32(len(in.members.current)), Dissolved: in.record.Dissolved, Frozen: in.record.Frozen,
+		Kind: petrelv1.ConvKind(in.record.Kind), Title: in.record.Title, Key: in.record.Key,
+		Users: in.record.Participants, CreatedMs: in.record.CreatedMs,
+		Head: uint64(at.head), FirstSeq: uint64(in.firstSeq()), Members: uint32(len(in.members.current)),
+		Dissolved: in.record.Dissolved, Frozen: in.record.Frozen,
 	}
 	if at.head < in.firstSeq() {
 		return d, nil
@@ -123,7 +125,8 @@ func (ow *Owner) findSent(ctx context.Context, key im.Key, first, head im.Seq, q
 }
 
 // places adds how far members are.
-func (ow *Owner) places(ctx context.Context, key im.Key, in *info, head, seq im.Seq, q *convpb.Trace, t *convpb.Traced) error {
+func (ow *Owner) places(ctx context.Context, key im.Key, in *info, head, seq im.Seq, q *convpb.Trace,
+	t *convpb.Traced) error {
 	limit := int(q.Limit)
 	if limit == 0 || limit > MaxTraced {
 		limit = MaxTraced
@@ -160,7 +163,8 @@ func (ow *Owner) places(ctx context.Context, key im.Key, in *info, head, seq im.
 				return err
 			}
 		}
-		t.Places = append(t.Places, &convpb.Traced_Place{User: string(x.user), Role: x.role, Delivered: uint64(at.Delivered), Read: uint64(at.Read), MayNot: !in.mayRead(x.user, seq, head)})
+		t.Places = append(t.Places, &convpb.Traced_Place{User: string(x.user), Role: x.role,
+			Delivered: uint64(at.Delivered), Read: uint64(at.Read), MayNot: !in.mayRead(x.user, seq, head)})
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func (m Mentions) seqsAbove(read im.Seq) []uint64 {
 // Frame is the answer to m, after which the cursor is c.
 func (m *CursorMove) Frame(c Cursor) *petrelv1.CursorMoved {
 	return &petrelv1.CursorMoved{
-		Conv: m.Conv.Conv.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read), Mentions: m.Mentions.seqsAbove(c.Read), Head: uint64(m.Mentions.Head),
+		Conv: m.Conv.Conv.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read),
+		Mentions: m.Mentions.seqsAbove(c.Read), Head: uint64(m.Mentions.Head),
 	}
 }
 

@@ -66,7 +66,8 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 // withBlock is the record of a direct conversation in which b is true; false: it says so
 // already, or something newer. rec may be nil. newest is the cursor of who blocks; zero: it has not
 // moved lately, and b says how far it is.
-func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, newest Cursor) (*storepb.Conversation, bool) {
+func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
+	newest Cursor) (*storepb.Conversation, bool) {
 	if rec == nil {
 		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
 	}

@@ -85,7 +85,8 @@ func (g Origin) Reply(ack wire.Ack, err *im.Error, k *WakeUps) {
 	m := g.Out.flusher.Meter
 	if err != nil {
 		m.refused(err.Code)
-		g.Out.answerSend(&petrelv1.ServerFrame{Id: g.ID, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(err)}}, wire.Ack{}, g.Bytes, k)
+		g.Out.answerSend(&petrelv1.ServerFrame{Id: g.ID,
+			Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(err)}}, wire.Ack{}, g.Bytes, k)
 		return
 	}
 	m.acked(k.Now() - g.At)
@@ -180,7 +181,8 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
 			}
 			b := f.encoded[i]
-			if o.Large && len(b) > wire.LargeFrame { // else each of the outboxes would make a copy with the announcement
+			// else each of the outboxes would make a copy with the announcement
+			if o.Large && len(b) > wire.LargeFrame {
 				if f.announced[i] == nil {
 					f.announced[i] = wire.AnnounceLarge(b, o.enc.Codec)
 				}

@@ -27,7 +27,8 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.Con
 // out of focus, or the entries do not fit, it adds a hint instead. Out of focus it adds
 // those that name the user as well. An entry of an inbox never becomes a hint: if there is
 // no room for it, the client has to sync.
-func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows, shared bool, k *WakeUps) (pushed, hinted bool) {
+func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows, shared bool,
+	k *WakeUps) (pushed, hinted bool) {
 	h := newest.hint()
 	inbox := policy.Of(h.conv.Kind()).List
 	switch {

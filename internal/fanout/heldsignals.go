@@ -57,7 +57,8 @@ func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was boo
 		h.sweepLocked(now)
 	}
 	if !full() {
-		h.setLocked(a, append(roomFor(s, slices.Clone(list)), heldSignal{s, now.Add(time.Duration(s.HoldMs) * time.Millisecond)}))
+		h.setLocked(a, append(roomFor(s, slices.Clone(list)),
+			heldSignal{s, now.Add(time.Duration(s.HoldMs) * time.Millisecond)}))
 	}
 	return was
 }

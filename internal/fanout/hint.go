@@ -44,7 +44,8 @@ func (n *newestRow) hint() hint {
 type focus struct {
 	request uint64             // number of the newest request that was applied
 	convs   map[im.ConvID]bool // nil: all
-	owed    map[im.ConvID]hint // hints that are not encoded yet: a later one replaces an earlier one, but for its mention
+	// hints that are not encoded yet: a later one replaces an earlier one, but for its mention
+	owed map[im.ConvID]hint
 }
 
 // has reports whether a client wants a conversation whole.
@@ -87,7 +88,8 @@ func (f *focus) owe(h hint) bool {
 func (f *focus) takeOwed() *petrelv1.ServerFrame {
 	e := &petrelv1.Events{Hints: make([]*petrelv1.Hint, 0, len(f.owed))}
 	for _, h := range f.owed {
-		e.Hints = append(e.Hints, &petrelv1.Hint{Conv: h.conv.String(), Head: h.head, Counted: h.counted, MentionSeq: h.mention})
+		e.Hints = append(e.Hints, &petrelv1.Hint{Conv: h.conv.String(), Head: h.head, Counted: h.counted,
+			MentionSeq: h.mention})
 	}
 	f.owed = nil
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}}

@@ -95,7 +95,8 @@ func (n *named) newestOf(u im.User) (seq uint64) {
 func (n *named) frames() []*clusterpb.Names {
 	var all []*clusterpb.Names
 	for _, x := range n.all {
-		all = append(all, &clusterpb.Names{Seq: x.Seq, Row: uint32(x.at), Users: x.Users, All: x.All, But: string(x.But)})
+		all = append(all, &clusterpb.Names{Seq: x.Seq, Row: uint32(x.at), Users: x.Users, All: x.All,
+			But: string(x.But)})
 	}
 	return all
 }

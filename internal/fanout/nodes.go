@@ -113,7 +113,8 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	n.tenure.Store(rand.Uint64() >> 1) // grows, and does not overflow
 	n.online.init()
 	for i := range n.partHints {
-		n.partHints[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encodeOnline(&clusterpb.Online{Dropped: 1 << i})}
+		n.partHints[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}),
+			Payload: encodeOnline(&clusterpb.Online{Dropped: 1 << i})}
 	}
 	t.setKey(secret)
 	t.announce, t.remote = n.announce, &n.online
@@ -286,14 +287,16 @@ func (n *Nodes) sendPart(p *node, part int) {
 	defer t.mu.RUnlock()
 	users := slices.Collect(maps.Keys(t.online))
 	n.announceTo(p, n.partHints[part], func() *clusterpb.Online {
-		return &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(part), Users: users}, Tenure: n.tenure.Load()}
+		return &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(part), Users: users},
+			Tenure: n.tenure.Load()}
 	})
 }
 
 // ask asks a node who is online there, in parts of the table. If the question is
 // not kept in the stream, its hint asks for all parts.
 func (n *Nodes) ask(p *node, which uint64) {
-	n.send(p, &clusterpb.Online{Ask: which}, stream.Hint{Kind: cluster.KindOnline, Key: "ask", Payload: encodeOnline(&clusterpb.Online{Ask: allParts})})
+	n.send(p, &clusterpb.Online{Ask: which}, stream.Hint{Kind: cluster.KindOnline, Key: "ask",
+		Payload: encodeOnline(&clusterpb.Online{Ask: allParts})})
 }
 
 func encodeOnline(m *clusterpb.Online) []byte {
@@ -303,7 +306,8 @@ func encodeOnline(m *clusterpb.Online) []byte {
 }
 
 func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
-	if _, err := n.streams.Send(p.id, cluster.KindOnline, encodeOnline(m), hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
+	if _, err := n.streams.Send(p.id, cluster.KindOnline, encodeOnline(m), hint); err != nil &&
+		!errors.Is(err, bus.ErrNoNode) {
 		n.log.Error("send online users failed", "node", p.id, "err", err)
 	}
 }
@@ -335,7 +339,8 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		n.online.add(h, bit)
 		n.table.changed(im.Account{}, h, true)
 	}
-	if m.KnownTenure != nil && *m.KnownTenure != n.tenure.Load() { // after they were added: a tenure that begins later finds them
+	// after they were added: a tenure that begins later finds them
+	if m.KnownTenure != nil && *m.KnownTenure != n.tenure.Load() {
 		n.haveSync(p, m.Came)
 	}
 	for _, h := range m.Gone {
@@ -372,7 +377,8 @@ func (p *node) noteTenure(tenure uint64) {
 
 func (n *Nodes) garbled(from im.Node, what string, err error) {
 	n.Garbled.Add(1)
-	n.log.Error("read frame of another node failed: the releases of the two nodes differ by more than one", "node", from, "frame", what, "err", err)
+	n.log.Error("read frame of another node failed: the releases of the two nodes differ by more than one", "node",
+		from, "frame", what, "err", err)
 }
 
 // join gives a node a bit.

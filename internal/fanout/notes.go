@@ -34,7 +34,8 @@ func (f *Fan) Notes(key im.Key, to []im.User, notes []*petrelv1.Note) {
 			i := o.enc.Index()
 			if encoded[i] == nil {
 				e := &petrelv1.Events{Notes: notes}
-				encoded[i] = wire.AppendFrame(nil, o.enc, &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}})
+				encoded[i] = wire.AppendFrame(nil, o.enc,
+					&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}})
 			}
 			o.pushNotes(encoded[i], key.Conv, &f.wakeUps)
 		}

@@ -24,8 +24,9 @@ type Outbox struct {
 	Conn    conn       // the gateway's connection, which sets it before the outbox is used
 	Account im.Account // set before the outbox enters the online table
 	Device  string     // set with Account; empty: the token is bound to no device
-	Login   uint64     // set with Account; number of the device's login; without a device the epoch of the user's tokens
-	ID      uint64     // set by Table.Enter; no other outbox of the table has it
+	// set with Account; number of the device's login; without a device the epoch of the user's tokens
+	Login uint64
+	ID    uint64 // set by Table.Enter; no other outbox of the table has it
 
 	// The capabilities in the client's hello. Set with Account. Spec: P-2.6.
 	Receipts  bool // capability cursor
@@ -42,14 +43,15 @@ type Outbox struct {
 	borrowed bool // guarded by mu, here for its size: other outboxes have pending too, so nobody may change it
 	flusher  *Flusher
 
-	mu         sync.Mutex // tier 1; guards the fields below
-	pending    []byte     // from bufPool, unless borrowed
-	limit      int32      // bytes; negative: no limit; never changes
-	backlog    int32      // bytes that the transport still holds, because the socket is full
-	end        *im.Error  // set once: the writer closes the connection with it after what is pending
-	dirty      bool       // is in the flusher's list
-	lagged     bool       // the client was told that it lags, and has not synced yet
-	unwelcomed bool       // the welcome is not sent yet: events are dropped, since the client reads everything after the welcome
+	mu      sync.Mutex // tier 1; guards the fields below
+	pending []byte     // from bufPool, unless borrowed
+	limit   int32      // bytes; negative: no limit; never changes
+	backlog int32      // bytes that the transport still holds, because the socket is full
+	end     *im.Error  // set once: the writer closes the connection with it after what is pending
+	dirty   bool       // is in the flusher's list
+	lagged  bool       // the client was told that it lags, and has not synced yet
+	// the welcome is not sent yet: events are dropped, since the client reads everything after the welcome
+	unwelcomed bool
 	closed     bool
 
 	// The send window: the sends of this connection that have no answer yet. Only
@@ -143,7 +145,8 @@ func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *W
 func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || maxSends >= 0 && int(o.unansweredSends) >= maxSends || maxBytes >= 0 && o.unansweredSends > 0 && o.unansweredBytes+bytes > maxBytes {
+	if o.closed || o.end != nil || maxSends >= 0 && int(o.unansweredSends) >= maxSends ||
+		maxBytes >= 0 && o.unansweredSends > 0 && o.unansweredBytes+bytes > maxBytes {
 		return false
 	}
 	o.unansweredSends++
@@ -306,7 +309,8 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 	}
 	p = Piece{o.pending, o.pending != nil && !o.borrowed}
 	o.pending, o.borrowed = nil, false
-	if len(p.Bytes) > wire.LargeFrame && o.Large { // len first: Large is set without a lock during the hello, before any large frame
+	// len first: Large is set without a lock during the hello, before any large frame
+	if len(p.Bytes) > wire.LargeFrame && o.Large {
 		p = p.announced(o.enc.Codec)
 	}
 	o.backlog += int32(len(p.Bytes)) // until Wrote says how much of it the transport still holds

@@ -36,14 +36,16 @@ func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bo
 // see a user's presence in another way than before. peer: the user has written to the
 // watcher; else who blocks whom has changed.
 func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User, peer bool) {
-	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher), Peer: peer}).MarshalVT()
+	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher),
+		Peer: peer}).MarshalVT()
 	im.Assert(err == nil, "encode a presence policy: %v", err)
 	key := string(binary.BigEndian.AppendUint32(nil, uint32(a.Tenant))) + string(a.User) + "\x00" + string(watcher)
 	if peer {
 		key += "\x00"
 	}
 	for id := range *n.nodes.Load() {
-		_, err := n.streams.Send(id, cluster.KindPresencePolicy, payload, stream.Hint{Kind: cluster.KindPresencePolicy, Key: key, Payload: payload})
+		_, err := n.streams.Send(id, cluster.KindPresencePolicy, payload,
+			stream.Hint{Kind: cluster.KindPresencePolicy, Key: key, Payload: payload})
 		if err != nil && !errors.Is(err, bus.ErrNoNode) { // who is not there asks when it comes
 			n.log.Error("tell another node of a presence policy failed", "node", id, "err", err)
 		}

@@ -114,12 +114,16 @@ func (b *remoteBatch) packDelivery(tenant im.Tenant, rows [][]byte, newest *newe
 		if n.userBytes > maxUserBytes {
 			// The senders go into the first frame, which has the answers. A sender
 			// in another frame would get its answers before the rows around them.
-			slices.SortStableFunc(n.users, func(a, b string) int { return senderFirst(n.senders, a) - senderFirst(n.senders, b) })
+			slices.SortStableFunc(n.users, func(a,
+				b string) int {
+				return senderFirst(n.senders, a) - senderFirst(n.senders, b)
+			})
 		}
 		for users := n.users; ; {
 			fit := usersInOneFrame(users)
 			head.Users = users[:fit]
-			b.frames = append(b.frames, deliveryFrame(to.id, &head, &rest, n.hashSum+uint64(len(n.users)-len(users))+named.hash()))
+			b.frames = append(b.frames, deliveryFrame(to.id, &head, &rest,
+				n.hashSum+uint64(len(n.users)-len(users))+named.hash()))
 			if users = users[fit:]; len(users) == 0 {
 				return
 			}
@@ -164,27 +168,32 @@ func deliveryFrame(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame
 	binary.BigEndian.PutUint32(key[:], head.Tenant)
 	copy(key[4:], head.Conv)
 	binary.BigEndian.PutUint64(key[len(key)-8:], set)
-	return frame{to, cluster.KindDelivery, payload, stream.Hint{Kind: cluster.KindDelivery, Key: string(key[:]), Payload: payload[:n:n]}}
+	return frame{to, cluster.KindDelivery, payload, stream.Hint{Kind: cluster.KindDelivery, Key: string(key[:]),
+		Payload: payload[:n:n]}}
 }
 
 func encodeAnswer(ticket uint64, a Answer) *clusterpb.Answer {
 	if err := a.Err; err != nil {
 		return &clusterpb.Answer{Ticket: ticket, Failure: &clusterpb.Answer_Failure{
-			Code: string(err.Code), Message: err.Message, RetryAfterMs: uint64(err.RetryAfter.Milliseconds()), Head: uint64(err.Head), Request: err.Request,
+			Code: string(err.Code), Message: err.Message, RetryAfterMs: uint64(err.RetryAfter.Milliseconds()),
+			Head: uint64(err.Head), Request: err.Request,
 		}}
 	}
 	return &clusterpb.Answer{
-		Ticket: ticket, Seq: a.Ack.Seq, TimeMs: a.Ack.TimeMs, Conv: a.Ack.Conv, Repeat: a.Repeat, Counted: a.Ack.Counted, ThreadN: a.Ack.ThreadN, Message: a.Ack.Message,
+		Ticket: ticket, Seq: a.Ack.Seq, TimeMs: a.Ack.TimeMs, Conv: a.Ack.Conv, Repeat: a.Repeat,
+		Counted: a.Ack.Counted, ThreadN: a.Ack.ThreadN, Message: a.Ack.Message,
 	}
 }
 
 func decodeAnswer(a *clusterpb.Answer) Answer {
 	if e := a.Failure; e != nil {
 		return Answer{Err: &im.Error{
-			Code: im.Code(e.Code), Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond, Head: im.Seq(e.Head), Request: e.Request,
+			Code: im.Code(e.Code), Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond,
+			Head: im.Seq(e.Head), Request: e.Request,
 		}}
 	}
-	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN, Message: a.Message}, Repeat: a.Repeat}
+	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN,
+		Message: a.Message}, Repeat: a.Repeat}
 }
 
 // reply answers a send that is not part of a delivery.

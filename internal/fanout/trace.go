@@ -18,7 +18,8 @@ func (o *Outbox) Look(c im.ConvID) Look {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := Look{
-		Pending: o.waitingLocked(), Lagged: o.lagged, Held: o.unconfirmedLocked(), Focused: o.focus != nil && o.focus.convs != nil,
+		Pending: o.waitingLocked(), Lagged: o.lagged, Held: o.unconfirmedLocked(), Focused: o.focus != nil &&
+			o.focus.convs != nil,
 		InFocus: o.focus.has(c),
 	}
 	if o.focus != nil {

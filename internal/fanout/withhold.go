@@ -26,9 +26,10 @@ func (o *Outbox) withholdLocked() {
 		case err == nil && !meantForTheUser(f):
 			o.pending = append(o.pending, frame...)
 		case f.Id != 0:
-			o.pending = wire.AppendFrame(o.pending, o.enc, &petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Error{
-				Error: wire.ErrorFrame(&im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}),
-			}})
+			o.pending = wire.AppendFrame(o.pending, o.enc, &petrelv1.ServerFrame{Id: f.Id,
+				Body: &petrelv1.ServerFrame_Error{
+					Error: wire.ErrorFrame(&im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}),
+				}})
 		default:
 			lost = lost || f.GetLarge() == nil // Take announces again what is large
 		}
@@ -51,8 +52,10 @@ func meantForTheUser(f *petrelv1.ServerFrame) bool {
 	switch b := f.Body.(type) {
 	case *petrelv1.ServerFrame_Ack:
 		return b.Ack.Message != nil
-	case *petrelv1.ServerFrame_Welcome, *petrelv1.ServerFrame_Error, *petrelv1.ServerFrame_Kick, *petrelv1.ServerFrame_Lagged,
-		*petrelv1.ServerFrame_Ping, *petrelv1.ServerFrame_Pong, *petrelv1.ServerFrame_Signal, *petrelv1.ServerFrame_Watch:
+	case *petrelv1.ServerFrame_Welcome, *petrelv1.ServerFrame_Error, *petrelv1.ServerFrame_Kick,
+		*petrelv1.ServerFrame_Lagged,
+		*petrelv1.ServerFrame_Ping, *petrelv1.ServerFrame_Pong, *petrelv1.ServerFrame_Signal,
+		*petrelv1.ServerFrame_Watch:
 		return false
 	}
 	return true

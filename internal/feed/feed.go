@@ -84,7 +84,8 @@ type waiter struct {
 }
 
 const (
-	saveEvery = 5 * time.Second        // interval at which the position is stored while it moves; what a crash repeats is bounded by it
+	// interval at which the position is stored while it moves; what a crash repeats is bounded by it
+	saveEvery = 5 * time.Second
 	tryAgain  = 200 * time.Millisecond // until a consumer takes again what it could not take
 )
 
@@ -143,7 +144,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
 				return nil // whoever watches the store ends the process
 			}
-			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled { // others pass: consumers of many feeds write into one conversation
+			// others pass: consumers of many feeds write into one conversation
+			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled {
 				c.o.Log.Error("consume feed failed", "consumer", c.o.Name, "feed", c.o.Feed, "err", err)
 			}
 			again = time.After(tryAgain)

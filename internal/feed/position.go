@@ -71,7 +71,8 @@ func (c *Consumer) Save(ctx context.Context) error {
 	}
 	state, puts := c.o.State()
 	record := encode(c.done, state)
-	puts = append(puts, store.RecordPut{Table: store.Consumers, Key: key(c.o.Feed, c.o.Name), Value: record, Check: true, Was: c.was})
+	puts = append(puts, store.RecordPut{Table: store.Consumers, Key: key(c.o.Feed, c.o.Name), Value: record,
+		Check: true, Was: c.was})
 	err := c.o.Store.Update(ctx, puts)
 	if errors.Is(err, store.ErrChanged) {
 		return c.Reread(ctx)
@@ -99,7 +100,8 @@ func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
 		return err
 	}
 	c.resets.Add(1)
-	c.o.Log.ErrorContext(ctx, "feed was trimmed or damaged before a consumer had read it: it does not know of what happened in conversations that nobody has used since",
+	c.o.Log.ErrorContext(ctx,
+		"feed was trimmed or damaged before a consumer had read it: it does not know of what happened in conversations that nobody has used since",
 		"consumer", c.o.Name, "feed", c.o.Feed, "from", uint64(c.done), "to", uint64(first), "rebuild", uint64(upTo))
 	c.done, c.rebuild = first, upTo
 	return nil

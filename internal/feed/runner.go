@@ -32,7 +32,8 @@ const (
 
 // Follow runs the consumer that start makes until ctx ends. tenure is the time for which this
 // node owns the feed.
-func (r *Runner) Follow(ctx context.Context, log *slog.Logger, tenure any, start func(context.Context) (*Consumer, error)) {
+func (r *Runner) Follow(ctx context.Context, log *slog.Logger, tenure any,
+	start func(context.Context) (*Consumer, error)) {
 	for ctx.Err() == nil {
 		c, err := start(ctx)
 		if err == nil {

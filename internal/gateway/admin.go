@@ -16,11 +16,13 @@ import (
 
 // AdminOptions say where and how an Admin listens.
 type AdminOptions struct {
-	Addr    string      // host:port
-	TLS     *tls.Config // nil: plaintext. It is not used where only this machine reaches the address: no certificate is for that
+	Addr string // host:port
+	// nil: plaintext. It is not used where only this machine reaches the address: no certificate is for that
+	TLS     *tls.Config
 	Handler http.Handler
 	Access  func() *Access // its Origins do not count: only pages of the listener itself may call it
-	MaxHTTP int            // connections at once. If a new one comes, a silent one is closed; if all serve operators, the new one waits
+	// connections at once. If a new one comes, a silent one is closed; if all serve operators, the new one waits
+	MaxHTTP int
 	Log     *slog.Logger
 }
 

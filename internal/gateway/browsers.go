@@ -52,13 +52,17 @@ func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
 	_, host, _ := strings.Cut(origin, "://")
 	access := g.access.Load()
 	if name := hostName(host); name != "" && access.named(name) && !slices.Contains(access.Hosts, "*") {
-		g.logOnce(slog.LevelWarn, "pages of the server are refused, because the Host header of their requests has another name "+
-			"or port: a proxy on the way has to pass on what the client sent", "origin", origin, "host", r.Host)
-		return im.Errorf(im.CodeForbidden, "pages of %q may not connect to %.100q; a proxy on the way has to pass on the Host header of the client, with its port, or the operator adds the origin to listen.origins", origin, r.Host)
+		g.logOnce(slog.LevelWarn,
+			"pages of the server are refused, because the Host header of their requests has another name "+
+				"or port: a proxy on the way has to pass on what the client sent", "origin", origin, "host", r.Host)
+		return im.Errorf(im.CodeForbidden,
+			"pages of %q may not connect to %.100q; a proxy on the way has to pass on the Host header of the client, with its port, or the operator adds the origin to listen.origins", origin, r.Host)
 	}
-	g.logOnce(slog.LevelWarn, "pages of an origin that is not in listen.origins are refused; if they are yours, add it there",
+	g.logOnce(slog.LevelWarn,
+		"pages of an origin that is not in listen.origins are refused; if they are yours, add it there",
 		"origin", origin)
-	return im.Errorf(im.CodeForbidden, "pages of %q may not connect; the operator can add the origin to listen.origins", origin)
+	return im.Errorf(im.CodeForbidden, "pages of %q may not connect; the operator can add the origin to listen.origins",
+		origin)
 }
 
 // preflightSeconds is how long a browser remembers that it may call.
@@ -69,11 +73,14 @@ const preflightSeconds = 7200 // longer is cut by browsers
 // Spec: P-12.6.
 func (g *Gateway) allowOrigins(api http.Handler) http.Handler {
 	return cors.New(cors.Options{
-		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.checkOrigin(r) == nil, nil },
-		AllowedMethods:             []string{http.MethodGet, http.MethodPost},
-		AllowedHeaders:             append(connectcors.AllowedHeaders(), "Authorization"),
-		ExposedHeaders:             append(connectcors.ExposedHeaders(), g.o.ExposedHeaders...),
-		MaxAge:                     preflightSeconds,
+		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) {
+			return g.checkOrigin(r) == nil,
+				nil
+		},
+		AllowedMethods: []string{http.MethodGet, http.MethodPost},
+		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization"),
+		ExposedHeaders: append(connectcors.ExposedHeaders(), g.o.ExposedHeaders...),
+		MaxAge:         preflightSeconds,
 	}).Handler(api)
 }
 
@@ -89,7 +96,8 @@ func setSecurityHeaders(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		if r.TLS != nil && !isLoopback(hostName(r.Host)) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}

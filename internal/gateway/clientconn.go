@@ -20,9 +20,10 @@ type clientConn struct {
 	place  *place        // of a connection of the HTTP server; else nil
 	stall  time.Duration // of a stream: how long its peer may take nothing of what is written; 0: the deadline counts
 
-	turns  share.Turns          // while the handshake is under way
-	await  func(time.Time) bool // notes since when the peer has to say something, zero: we have to; false: the connection has to end
-	budget time.Duration        // for the peer, of the handshake
+	turns share.Turns // while the handshake is under way
+	// notes since when the peer has to say something, zero: we have to; false: the connection has to end
+	await  func(time.Time) bool
+	budget time.Duration // for the peer, of the handshake
 }
 
 // RemoteAddr is the address of the client.

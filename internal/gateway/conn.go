@@ -60,8 +60,9 @@ type reader struct {
 const (
 	closeInternal = 1011
 
-	maxUnread  = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
-	maxAnswers = 4 << 20  // bytes of answers that may wait beyond the outbox's limit for events, for a connection and for all of its user
+	maxUnread = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
+	// bytes of answers that may wait beyond the outbox's limit for events, for a connection and for all of its user
+	maxAnswers = 4 << 20
 	maxExcess  = 16 << 20 // bytes read and thrown away after the end, before the socket is closed on the peer
 
 	// maxEarlyExcess is how many reads that is of a connection that was not welcomed: each packet
@@ -170,7 +171,8 @@ func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 // readsNoAnswers returns whether so many answers wait that the client may ask nothing more. Those
 // of all connections of its user count together: one user may have many.
 func (c *conn) readsNoAnswers(limit int, l link) bool {
-	return limit >= 0 && c.sess.Out.Pending() > limit && (l.busy(limit+maxAnswers) || c.sess.Unread() > limit+maxAnswers)
+	return limit >= 0 && c.sess.Out.Pending() > limit &&
+		(l.busy(limit+maxAnswers) || c.sess.Unread() > limit+maxAnswers)
 }
 
 // frameLimit is the largest message that is taken in this read. A client waits

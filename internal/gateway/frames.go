@@ -75,7 +75,8 @@ func (f *framer) tooLarge(n uint64) *fault {
 	if n > math.MaxInt64 {
 		n = math.MaxInt64
 	}
-	return &fault{err: im.Errorf(im.CodeFrameTooLarge, "a frame of at least %d bytes is larger than the limit of %d", n, limit)}
+	return &fault{err: im.Errorf(im.CodeFrameTooLarge, "a frame of at least %d bytes is larger than the limit of %d", n,
+		limit)}
 }
 
 // cut passes every frame that b completes to emit, in order, and keeps what is

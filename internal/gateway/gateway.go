@@ -69,8 +69,9 @@ type Options struct {
 	WriteStall   time.Duration // how long a socket may take nothing of what waits; 10 s
 	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
 
-	Loops       int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
-	MaxUpgrades int // WebSocket handshakes under way at once, and connections whose proxy has not named the client yet; 1,024
+	Loops int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
+	// WebSocket handshakes under way at once, and connections whose proxy has not named the client yet; 1,024
+	MaxUpgrades int
 	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and 512
 	MaxRefusals int // connections that get the reason why there is no room; 64
 
@@ -136,11 +137,15 @@ type Gateway struct {
 	helloTicks, beatTicks, stallTicks, graceTicks uint32
 	grace                                         time.Duration // for a peer to close after our end
 
-	refusals   refusals
-	gone       context.Context // done when nothing that arrives is taken any more
-	goAway     context.CancelFunc
-	announcing chan struct{} // capacity MaxUpgrades: connections whose proxy has not said yet for whom it speaks; full: the next TCP connection waits in the queue of the kernel
-	enrolling  chan struct{} // capacity maxEnrolling for each loop: connections that are given to the event loops; full: the next one waits, a TCP connection in the queue of the kernel
+	refusals refusals
+	gone     context.Context // done when nothing that arrives is taken any more
+	goAway   context.CancelFunc
+	// capacity MaxUpgrades: connections whose proxy has not said yet for whom it speaks; full: the next TCP
+	// connection waits in the queue of the kernel
+	announcing chan struct{}
+	// capacity maxEnrolling for each loop: connections that are given to the event loops; full: the next one waits, a
+	// TCP connection in the queue of the kernel
+	enrolling chan struct{}
 
 	loops    []*loop     // set by Run before it serves
 	deaf     atomic.Bool // nothing that is read counts any more
@@ -229,7 +234,8 @@ func listen(addr, flag string) (net.Listener, error) {
 		return ln, nil
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen %s: the address is in use; stop the program that uses it, or choose another %s", addr, flag)
+		return nil, fmt.Errorf("listen %s: the address is in use; stop the program that uses it, or choose another %s",
+			addr, flag)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -404,7 +410,8 @@ func (g *Gateway) allStreams() []*stream {
 // that grows with their number, 1,000 a second.
 func (g *Gateway) draining() *im.Error {
 	n, _ := g.limits.counts()
-	return &im.Error{Code: im.CodeDraining, RetryAfter: spread(time.Second + time.Duration(min(n, 30_000))*time.Millisecond)}
+	return &im.Error{Code: im.CodeDraining, RetryAfter: spread(time.Second +
+		time.Duration(min(n, 30_000))*time.Millisecond)}
 }
 
 // begin counts a hand-over, stream or refusal, unless the gateway has stopped

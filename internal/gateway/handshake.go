@@ -24,14 +24,15 @@ const Path = "/v1/ws"
 // server is the HTTP server of everything on the HTTP address.
 func (g *Gateway) server(base context.Context) *http.Server {
 	rest := g.allowOrigins(g.o.Handler)
-	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), g.log, "listen.http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g.setClient(r)
-		if r.URL.Path == Path && !g.o.HTTPOnly {
-			g.Upgrade(w, r)
-			return
-		}
-		rest.ServeHTTP(w, r)
-	}))
+	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), g.log, "listen.http",
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			g.setClient(r)
+			if r.URL.Path == Path && !g.o.HTTPOnly {
+				g.Upgrade(w, r)
+				return
+			}
+			rest.ServeHTTP(w, r)
+		}))
 	srv := newServer(base, g.o.TLS, g.log, ours)
 	srv.ConnState = func(nc net.Conn, state http.ConnState) {
 		placeOf(nc).note(state, state == http.StateNew || state == http.StateIdle)
@@ -79,8 +80,9 @@ const idleTimeout = 620 * time.Second
 // library bounds streams that are reset at once, and headers that do not end.
 func boundHTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
-		MaxConcurrentStreams:          100,
-		MaxReadFrameSize:              16 << 10, // the least that RFC 9113 allows: a frame is read whole, and its buffer kept with the connection
+		MaxConcurrentStreams: 100,
+		// the least that RFC 9113 allows: a frame is read whole, and its buffer kept with the connection
+		MaxReadFrameSize:              16 << 10,
 		MaxReceiveBufferPerStream:     64 << 10,
 		MaxReceiveBufferPerConnection: 256 << 10,
 		MaxDecoderHeaderTableSize:     4 << 10,
@@ -187,7 +189,8 @@ func (g *Gateway) checkUpgrade(r *http.Request) *im.Error {
 // isUpgrade tells whether a request asks for WebSocket, which HTTP/1.0 does not have (RFC 6455, 4.1).
 // Both headers are lists, which may take several lines (RFC 9110, 5.3).
 func isUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ProtoMinor > 0 && httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket") &&
+	return r.ProtoMajor == 1 && r.ProtoMinor > 0 && httpguts.HeaderValuesContainsToken(r.Header["Upgrade"],
+		"websocket") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
 }
 

@@ -83,12 +83,14 @@ func onLoopback(addr net.Addr) bool {
 }
 
 // checkHost refuses requests for names that are not ours, and logs the first.
-func checkHost(access func() *Access, loopback bool, log *slog.Logger, listener string, next http.Handler) http.Handler {
+func checkHost(access func() *Access, loopback bool, log *slog.Logger, listener string,
+	next http.Handler) http.Handler {
 	var once sync.Once
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !access().isOwnName(r.Host, loopback) {
 			once.Do(func() { logStrangeHost(log, listener, r.Host) })
-			e := im.Errorf(im.CodeForbidden, "%.100q is none of the server's names; the operator can add it to listen.hosts, or a proxy on the way has to pass on the Host header of the client", hostName(r.Host))
+			e := im.Errorf(im.CodeForbidden,
+				"%.100q is none of the server's names; the operator can add it to listen.hosts, or a proxy on the way has to pass on the Host header of the client", hostName(r.Host))
 			writeError(w, e.Code.Info().HTTP, e)
 			return
 		}

@@ -65,15 +65,18 @@ func (g *Gateway) setClient(r *http.Request) {
 // names itself, or nobody is named and the request is for a name of the loopback. A person or
 // a program there is limited by the address of the host, which is right.
 func (g *Gateway) logProxyHost(proxy netip.Addr) {
-	g.logOnce(slog.LevelInfo, "a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, "+
-		"a proxy on its way passes neither the name nor the address of the client on", "proxy", proxy, "header", g.o.ProxyHeader)
+	g.logOnce(slog.LevelInfo,
+		"a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, "+
+			"a proxy on its way passes neither the name nor the address of the client on", "proxy", proxy, "header",
+		g.o.ProxyHeader)
 }
 
 // warnNoClient logs the first time that a trusted proxy does not say for whom it speaks: the header
 // in which it has to, and another one in which it may have done so.
 func (g *Gateway) warnNoClient(proxy netip.Addr, header, unread string) {
-	g.logOnce(slog.LevelWarn, "a trusted proxy names no client: the limits for an IP address hold for all that come through it "+
-		"together, until it does so in this header", "proxy", proxy, "header", header, "unread", unread)
+	g.logOnce(slog.LevelWarn,
+		"a trusted proxy names no client: the limits for an IP address hold for all that come through it "+
+			"together, until it does so in this header", "proxy", proxy, "header", header, "unread", unread)
 }
 
 // unread is another header with addresses that came in place of the one that is read; "": none.
@@ -92,8 +95,9 @@ func (g *Gateway) warnUntrusted(peer netip.Addr, r *http.Request) {
 	if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {
 		return
 	}
-	g.logOnce(slog.LevelWarn, "requests name a client, but come from an address that is not in listen.trusted_proxies: if it is "+
-		"a proxy of yours, add it there, else the limits for an IP address hold for all that come through it together",
+	g.logOnce(slog.LevelWarn,
+		"requests name a client, but come from an address that is not in listen.trusted_proxies: if it is "+
+			"a proxy of yours, add it there, else the limits for an IP address hold for all that come through it together",
 		"header", g.o.ProxyHeader, "proxy", peer)
 }
 
@@ -104,13 +108,16 @@ func (g *Gateway) lostUpgrade(r *http.Request) *im.Error {
 	if r.ProtoMajor != 1 || r.Header.Get("Sec-Websocket-Key") == "" {
 		return nil
 	}
-	g.logOnce(slog.LevelWarn, "a request for WebSocket came without its headers Upgrade and Connection, or over HTTP/1.0: "+
-		"a proxy on the way has to pass them on, over HTTP/1.1",
+	g.logOnce(slog.LevelWarn,
+		"a request for WebSocket came without its headers Upgrade and Connection, or over HTTP/1.0: "+
+			"a proxy on the way has to pass them on, over HTTP/1.1",
 		"client", r.RemoteAddr, "protocol", r.Proto, "upgrade", r.Header.Get("Upgrade"))
 	if r.ProtoMinor == 0 {
-		return im.Errorf(im.CodeInvalid, "this request for WebSocket came over HTTP/1.0; a proxy on the way has to speak HTTP/1.1, and to pass on the headers Upgrade and Connection")
+		return im.Errorf(im.CodeInvalid,
+			"this request for WebSocket came over HTTP/1.0; a proxy on the way has to speak HTTP/1.1, and to pass on the headers Upgrade and Connection")
 	}
-	return im.Errorf(im.CodeInvalid, "this is a request for WebSocket without the headers Upgrade and Connection; a proxy on the way has to pass them on")
+	return im.Errorf(im.CodeInvalid,
+		"this is a request for WebSocket without the headers Upgrade and Connection; a proxy on the way has to pass them on")
 }
 
 // probes are paths that balancers ask for on their own behalf.

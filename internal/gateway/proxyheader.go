@@ -34,7 +34,8 @@ func readProxyHeader(r io.Reader) (client netip.AddrPort, ok bool, err error) {
 	}
 	command, family := b[len(proxySignature)], b[len(proxySignature)+1]
 	n := int(binary.BigEndian.Uint16(b[proxyFixed-2:]))
-	if string(b[:len(proxySignature)]) != proxySignature || command != proxyLocal && command != proxyForClient || n > maxProxyHeader {
+	if string(b[:len(proxySignature)]) != proxySignature || command != proxyLocal && command != proxyForClient ||
+		n > maxProxyHeader {
 		return client, false, errNoProxyHeader
 	}
 	if _, err := io.ReadFull(r, b[:n]); err != nil {

@@ -108,7 +108,8 @@ func kickOverTCP(e *im.Error) []byte {
 // for. Spec: P-9.1.
 func responseOverHTTP(e *im.Error) []byte {
 	body := errorJSON(e)
-	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nRetry-After: %d\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+	return fmt.Appendf(nil,
+		"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nRetry-After: %d\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
 		e.Code.Info().HTTP, http.StatusText(e.Code.Info().HTTP), retryAfter(e), len(body), body)
 }
 

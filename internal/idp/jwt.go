@@ -57,10 +57,11 @@ func New(ctx context.Context, log *slog.Logger, o *Options) (*Provider, error) {
 	if o.Issuer == "" || o.Audience == "" {
 		return nil, fmt.Errorf("open identity provider: issuer and audience must be set")
 	}
-	v := &Provider{Tenant: o.Tenant, Issuer: o.Issuer, strong: strength{o.Classes, o.Methods, o.MaxAuthAge}, with: []jwt.ParserOption{
-		jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
-		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
-	}}
+	v := &Provider{Tenant: o.Tenant, Issuer: o.Issuer, strong: strength{o.Classes, o.Methods, o.MaxAuthAge},
+		with: []jwt.ParserOption{
+			jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
+			jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
+		}}
 	var err error
 	if o.KeysURL != "" {
 		if v.keys, err = openKeySet(ctx, log, o); err != nil {
@@ -168,7 +169,8 @@ func (v *Provider) Read(token string, now time.Time) (*Statement, error) {
 // IsSigned tells of an error of Read whether the signature of the JWT holds all the same: then it is no
 // stranger's, and the operator learns why it was refused.
 func IsSigned(err error) bool {
-	return !errors.Is(err, jwt.ErrTokenMalformed) && !errors.Is(err, jwt.ErrTokenUnverifiable) && !errors.Is(err, jwt.ErrTokenSignatureInvalid) && !errors.Is(err, errTooLong)
+	return !errors.Is(err, jwt.ErrTokenMalformed) && !errors.Is(err, jwt.ErrTokenUnverifiable) &&
+		!errors.Is(err, jwt.ErrTokenSignatureInvalid) && !errors.Is(err, errTooLong)
 }
 
 var errTooLong = errors.New("the JWT is too long")

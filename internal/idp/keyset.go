@@ -43,8 +43,9 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *Options) (*keySet, err
 		return nil, fmt.Errorf("a set of keys is for EdDSA, ES256 and RS256, not for %q", o.Algorithm)
 	}
 	set, err := jwkset.NewStorageFromHTTP(o.KeysURL, jwkset.HTTPClientStorageOptions{
-		Ctx:                       ctx,
-		Client:                    &http.Client{Timeout: keySetTimeout, CheckRedirect: stay, Transport: briefly{http.DefaultTransport}},
+		Ctx: ctx,
+		Client: &http.Client{Timeout: keySetTimeout, CheckRedirect: stay,
+			Transport: briefly{http.DefaultTransport}},
 		HTTPTimeout:               keySetTimeout,
 		RefreshInterval:           keySetEvery,
 		NoErrorReturnFirstHTTPReq: true,

@@ -22,7 +22,8 @@ func CheckShown(field, text string, limit int) error {
 		switch {
 		case unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control):
 			return Errorf(CodeInvalid, "%s has no control characters, as %U is one", field, r)
-		case unicode.IsGraphic(r) && !unicode.In(r, unicode.Zs, unicode.Mn, unicode.Me) && !strings.ContainsRune(blank, r):
+		case unicode.IsGraphic(r) && !unicode.In(r, unicode.Zs, unicode.Mn, unicode.Me) &&
+			!strings.ContainsRune(blank, r):
 			visible = true
 		}
 	}

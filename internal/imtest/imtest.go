@@ -131,7 +131,8 @@ func (s *Server) launch() error {
 	if s.o.Postgres != "" {
 		// The default of 16 would be used to the full at the start, and each one
 		// costs PostgreSQL some 10 ms.
-		flags["store.postgres"] = strings.ReplaceAll(s.o.Postgres, "?sslmode=disable", "?sslmode=disable&pool_max_conns=5")
+		flags["store.postgres"] = strings.ReplaceAll(s.o.Postgres, "?sslmode=disable",
+			"?sslmode=disable&pool_max_conns=5")
 	}
 	if s.cert != nil {
 		flags["tls.cert_file"], flags["tls.key_file"] = s.cert.certFile, s.cert.keyFile
@@ -162,7 +163,8 @@ func (s *Server) serve(flags map[string]string) error {
 		stop()
 		return err
 	}
-	s.http, s.tcp, s.admin, s.stop, s.kill = a.HTTPAddr().String(), a.TCPAddr().String(), a.AdminAddr().String(), stop, nil
+	s.http, s.tcp, s.admin, s.stop, s.kill = a.HTTPAddr().String(), a.TCPAddr().String(), a.AdminAddr().String(), stop,
+		nil
 	ended := s.ended
 	go func() { ended <- a.Run(ctx) }()
 	return nil
@@ -205,7 +207,8 @@ func (s *Server) setUp() {
 		}
 		setup := petrelv1connect.NewSetupServiceClient(s.HTTP(), s.AdminURL())
 		r, err := patiently(func() (*connect.Response[petrelv1.RedeemResponse], error) {
-			return setup.Redeem(s.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code, RequestId: "setup"}))
+			return setup.Redeem(s.t.Context(),
+				connect.NewRequest(&petrelv1.RedeemRequest{Code: code, RequestId: "setup"}))
 		})
 		if err != nil {
 			s.t.Fatalf("redeem the setup code: %v", err)
@@ -214,7 +217,8 @@ func (s *Server) setUp() {
 	}
 	calls := &http.Transport{TLSClientConfig: s.TLS()}
 	s.t.Cleanup(calls.CloseIdleConnections)
-	s.Admin = petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: eventually.Limit, Transport: calls}, s.AdminURL(), connect.WithInterceptors(bearer(s.key)))
+	s.Admin = petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: eventually.Limit, Transport: calls},
+		s.AdminURL(), connect.WithInterceptors(bearer(s.key)))
 }
 
 // patiently asks again while the store of a server does not answer in time.
@@ -323,7 +327,8 @@ func (s *Server) AdminURL() string { return "http://" + s.admin }
 
 // MethodURL is the address at which a method, "petrel.v1.Service/Method", is served.
 func (s *Server) MethodURL(method string) string {
-	if strings.HasPrefix(method, "petrel.v1.AdminService/") || strings.HasPrefix(method, "petrel.v1.SetupService/") || strings.HasPrefix(method, "petrel.v1.OperatorService/") {
+	if strings.HasPrefix(method, "petrel.v1.AdminService/") || strings.HasPrefix(method, "petrel.v1.SetupService/") ||
+		strings.HasPrefix(method, "petrel.v1.OperatorService/") {
 		return s.AdminURL()
 	}
 	return s.BaseURL()
@@ -352,7 +357,8 @@ func (s *Server) TLS() *tls.Config {
 
 // HTTP is a client that trusts this server and keeps no connections.
 func (s *Server) HTTP() *http.Client {
-	return &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.TLS()}}
+	return &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: s.TLS()}}
 }
 
 // Users makes users of a tenant ("": the default one) and returns a token for
@@ -360,7 +366,8 @@ func (s *Server) HTTP() *http.Client {
 func (s *Server) Users(tenant string, users ...string) []string {
 	s.t.Helper()
 	r, err := patiently(func() (*connect.Response[petrelv1.CreateUsersResponse], error) {
-		return s.Admin.CreateUsers(s.t.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Tenant: tenant, Users: users}))
+		return s.Admin.CreateUsers(s.t.Context(),
+			connect.NewRequest(&petrelv1.CreateUsersRequest{Tenant: tenant, Users: users}))
 	})
 	if err != nil {
 		s.t.Fatalf("make users %v of tenant %q: %v", users, tenant, err)
@@ -398,7 +405,8 @@ func (s *Server) Group(tenant, key string, members ...string) string {
 // Dial connects a client, which is closed with the test.
 func (s *Server) Dial(f wire.Framing, c wire.Codec, token, device string) *wiretest.Conn {
 	s.t.Helper()
-	conn, err := wiretest.Dial(eventually.Context(s.t), wiretest.Options{URL: s.URL(f), Codec: c, Token: token, Device: device, TLS: s.TLS()})
+	conn, err := wiretest.Dial(eventually.Context(s.t), wiretest.Options{URL: s.URL(f), Codec: c, Token: token,
+		Device: device, TLS: s.TLS()})
 	if err != nil {
 		s.t.Fatalf("connect %s: %v", device, err)
 	}

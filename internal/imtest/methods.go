@@ -21,7 +21,8 @@ import (
 func Methods() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, f := range []protoreflect.FileDescriptor{
-		petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto, petrelv1.File_petrel_v1_operator_proto,
+		petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto,
+		petrelv1.File_petrel_v1_admin_proto, petrelv1.File_petrel_v1_operator_proto,
 	} {
 		for i := range f.Services().Len() {
 			s := f.Services().Get(i)
@@ -86,7 +87,8 @@ func (s *Server) Call(ctx context.Context, way Way, name, credential string, req
 	if err != nil {
 		return nil, err
 	}
-	res, err := connect.NewClient[dynamicpb.Message, dynamicpb.Message](over, s.MethodURL(name)+"/"+name, opts...).CallUnary(ctx, connect.NewRequest(in))
+	res, err := connect.NewClient[dynamicpb.Message, dynamicpb.Message](over, s.MethodURL(name)+"/"+name,
+		opts...).CallUnary(ctx, connect.NewRequest(in))
 	if err != nil {
 		return nil, Refusal(err)
 	}
@@ -105,5 +107,6 @@ func Refusal(err error) error {
 	if e != nil || !ok || c.Meta().Get("Petrel-Error") != d.Code {
 		return err
 	}
-	return &im.Error{Code: im.Code(d.Code), Message: d.Message, RetryAfter: time.Duration(d.RetryAfterMs) * time.Millisecond, Head: im.Seq(d.Head), Request: d.RequestId}
+	return &im.Error{Code: im.Code(d.Code), Message: d.Message,
+		RetryAfter: time.Duration(d.RetryAfterMs) * time.Millisecond, Head: im.Seq(d.Head), Request: d.RequestId}
 }

@@ -43,7 +43,9 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 				continue
 			}
 			if to == 0 || uint64(to) > page.Head {
-				sends = append(sends, c.entry(key, u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: rec.Kind, Seq: uint64(from), Title: rec.Title}), from))
+				sends = append(sends, c.entry(key, u,
+					joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: rec.Kind, Seq: uint64(from),
+						Title: rec.Title}), from))
 			} else {
 				var title string
 				if title, failed = c.owner.TitleAt(ctx, key, to); failed != nil {

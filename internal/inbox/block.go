@@ -44,7 +44,8 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 				return err
 			}
 			b.Delivered, b.Read = at.GetDelivered(), at.GetRead()
-			if b.LastMs, b.OnlineMs, err = c.LastSeen(ctx, im.Account{Tenant: key.Tenant, User: one}, time.UnixMilli(int64(m.TimeMs))); err != nil {
+			if b.LastMs, b.OnlineMs, err = c.LastSeen(ctx, im.Account{Tenant: key.Tenant, User: one},
+				time.UnixMilli(int64(m.TimeMs))); err != nil {
 				return err
 			}
 		}
@@ -80,7 +81,8 @@ func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
 	var puts []store.RecordPut
 	for _, s := range blocks {
 		if s.Block.Blocked {
-			puts = append(puts, store.RecordPut{Table: store.Blocks, Tenant: s.Conv.Tenant, Key: im.PairKey(im.User(s.Block.User), s.Peer), Value: []byte{1}})
+			puts = append(puts, store.RecordPut{Table: store.Blocks, Tenant: s.Conv.Tenant,
+				Key: im.PairKey(im.User(s.Block.User), s.Peer), Value: []byte{1}})
 		}
 	}
 	if len(puts) == 0 {

@@ -38,7 +38,8 @@ func (l *list) dueToCompact(from int) bool {
 		return false
 	}
 	things, removed := l.convs()+l.sums.names, l.set-l.sums.bytes
-	return l.entries() >= max(cmp.Or(from, compactFrom), compactTimes*things) || removed >= max(maxRemoved, l.sums.bytes)
+	return l.entries() >= max(cmp.Or(from, compactFrom), compactTimes*things) ||
+		removed >= max(maxRemoved, l.sums.bytes)
 }
 
 // snapshot gathers the parts of one while they are folded.
@@ -67,7 +68,8 @@ func (f *folding) addSnapshot(p *petrelv1.InboxSnapshot, q im.Seq, bytes int) er
 		if err != nil {
 			return err
 		}
-		s.items[id] = &item{id: id, kind: c.Kind, peer: c.Peer, title: c.Title, left: c.Left, since: im.Seq(c.Since), at: im.Seq(c.At)}
+		s.items[id] = &item{id: id, kind: c.Kind, peer: c.Peer, title: c.Title, left: c.Left, since: im.Seq(c.Since),
+			at: im.Seq(c.At)}
 	}
 	parts := folding{named: s.named}
 	for _, x := range p.Personal {
@@ -98,7 +100,8 @@ func (l *list) snapshotOf(settings []setting) []*petrelv1.InboxSnapshot {
 			it := p.items.item(i)
 			grow(len(it.peer) + len(it.title) + 64)
 			part.Items = append(part.Items, &petrelv1.InboxItem{
-				Conv: it.id.String(), Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left, Since: uint64(it.since), At: uint64(it.at),
+				Conv: it.id.String(), Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left,
+				Since: uint64(it.since), At: uint64(it.at),
 			})
 		}
 	}
@@ -136,7 +139,8 @@ func (y *Syncer) compact(ctx context.Context, a im.Account, l *list) {
 	for _, part := range l.snapshotOf(settings) {
 		s := &conv.Send{Conv: key, Peer: a.User, Keyed: true}
 		s.Entry.ClientMsgId = fmt.Sprintf("snapshot:%d:%d", part.First, part.Part)
-		s.Entry.Body = &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: part}}}
+		s.Entry.Body = &petrelv1.Message_Inbox{
+			Inbox: &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: part}}}
 		if _, err := send(ctx, y.Convs, s); err != nil {
 			return
 		}

@@ -14,7 +14,8 @@ import (
 // Conversation is what a sync says of one conversation, to a user who is or was
 // a member. Codes: no_conversation.
 func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (*petrelv1.ConvState, error) {
-	rec, err := route.Ask(ctx, y.Router, conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}, (*conv.Owner).Record, &convpb.GetRecord{})
+	rec, err := route.Ask(ctx, y.Router, conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User},
+		(*conv.Owner).Record, &convpb.GetRecord{})
 	if err != nil {
 		return nil, err
 	}

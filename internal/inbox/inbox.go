@@ -69,7 +69,8 @@ func (h *Hooks) fill() {
 }
 
 // NewConsumer continues where the last one of ow's feed stopped.
-func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner, st store.Store) (*Consumer, error) {
+func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner,
+	st store.Store) (*Consumer, error) {
 	c := &Consumer{convs: cs, owner: ow, store: st, log: log, index: ow.Changes(), Now: time.Now}
 	c.fill()
 	var err error
@@ -189,7 +190,8 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 // carried is what some rows, or, anew, all of a conversation, have to say elsewhere: changes
 // of members in the inboxes of those concerned, the blocks of an inbox in the direct
 // conversations, and who has written in a direct conversation.
-func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem, anew bool) (sends []*conv.Send, written []peer, err error) {
+func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem,
+	anew bool) (sends []*conv.Send, written []peer, err error) {
 	p, from, count := policy.Of(key.Conv.Kind()), im.Seq(it.From), int(it.Count)
 	if p.Pair && (anew || it.Kinds&conv.FeedPeers != 0) {
 		if written, err = c.peers(ctx, key); err != nil {
@@ -257,7 +259,8 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 			add(u, left(key, title, q), q)
 		}
 		for _, m := range ch.Roles {
-			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv, Role: m.Role, Seq: uint64(q)}}}, q)
+			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv,
+				Role: m.Role, Seq: uint64(q)}}}, q)
 		}
 		return nil
 	})
@@ -269,13 +272,15 @@ func joined(j *petrelv1.InboxJoined) *petrelv1.InboxEntry {
 }
 
 func left(key im.Key, title string, q im.Seq) *petrelv1.InboxEntry {
-	return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: key.Conv.String(), Seq: uint64(q), Title: title}}}
+	return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: key.Conv.String(),
+		Seq: uint64(q), Title: title}}}
 }
 
 // eachRow calls f for the entries from..end-1 of a conversation, as far as retention has left them.
 func (c *Consumer) eachRow(ctx context.Context, key im.Key, from, end im.Seq, f func(*petrelv1.Message) error) error {
 	for more := true; more && from < end; {
-		p, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: uint64(from - 1), Limit: uint32(min(end-from, conv.MaxPage))})
+		p, err := c.owner.History(ctx, conv.Query{Conv: key},
+			&convpb.GetHistory{After: uint64(from - 1), Limit: uint32(min(end-from, conv.MaxPage))})
 		if err != nil {
 			return err
 		}
@@ -300,7 +305,8 @@ func (c *Consumer) eachRow(ctx context.Context, key im.Key, from, end im.Seq, f 
 // same change is never entered twice, and what it says, for a change that
 // concerns a user in more than one way.
 func (c *Consumer) entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.Seq) *conv.Send {
-	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: c.convs.IDs().Inbox(cause.Tenant, u)}, Peer: u, Keyed: true}
+	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: c.convs.IDs().Inbox(cause.Tenant, u)}, Peer: u,
+		Keyed: true}
 	what := "joined"
 	switch e.Entry.(type) {
 	case *petrelv1.InboxEntry_Left:

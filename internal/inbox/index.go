@@ -48,7 +48,8 @@ func (c *Consumer) newsKey(step uint64) []byte { return fmt.Appendf(c.indexKey()
 func (c *Consumer) loadIndex(ctx context.Context) {
 	takenOver := c.index.Unknown()
 	err := c.readIndex(ctx, takenOver)
-	if errors.Is(err, store.ErrTrimmed) { // by the consumer before, on another node, after this one had read its position
+	// by the consumer before, on another node, after this one had read its position
+	if errors.Is(err, store.ErrTrimmed) {
 		if err = c.Reread(ctx); err == nil {
 			err = c.readIndex(ctx, takenOver)
 		}
@@ -57,7 +58,8 @@ func (c *Consumer) loadIndex(ctx context.Context) {
 	case err == nil:
 		c.index.Know(c.stored.unknown)
 	case ctx.Err() == nil:
-		c.log.Warn("load index of changes failed: syncs are slow for users who were away since", "feed", c.owner.Feed(), "err", err)
+		c.log.Warn("load index of changes failed: syncs are slow for users who were away since", "feed", c.owner.Feed(),
+			"err", err)
 	}
 }
 

@@ -190,7 +190,8 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 		}
 	}
 	if anew {
-		old = &list{stored: header{record: old.stored.record, name: old.stored.name, parts: old.stored.parts, sets: old.stored.sets, index: old.stored.index}}
+		old = &list{stored: header{record: old.stored.record, name: old.stored.name, parts: old.stored.parts,
+			sets: old.stored.sets, index: old.stored.index}}
 	}
 	var f *folding
 	var failed error

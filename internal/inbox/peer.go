@@ -43,7 +43,8 @@ func (c *Consumer) notePeers(ctx context.Context, peers []peer) error {
 	}
 	puts := make([]store.RecordPut, len(peers))
 	for i, x := range peers {
-		puts[i] = store.RecordPut{Table: store.Peers, Tenant: x.from.Tenant, Key: im.PairKey(x.to, x.from.User), Value: []byte{1}}
+		puts[i] = store.RecordPut{Table: store.Peers, Tenant: x.from.Tenant, Key: im.PairKey(x.to, x.from.User),
+			Value: []byte{1}}
 	}
 	if err := c.store.Update(ctx, puts); err != nil {
 		return err

@@ -100,7 +100,8 @@ func (y *Syncer) mergeSettings(ctx context.Context, a im.Account, l *list, news 
 // bySeq is the order in which settings are told. Those of one entry have an order too: a
 // page may end between them only if the next one begins there.
 func bySeq(a, b setting) int {
-	return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.conv, b.conv), cmp.Compare(a.user, b.user), cmp.Compare(a.name, b.name))
+	return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.conv, b.conv), cmp.Compare(a.user, b.user),
+		cmp.Compare(a.name, b.name))
 }
 
 // pagePersonal is about how many bytes of settings one page of a sync has.
@@ -147,7 +148,8 @@ func (s *setting) personal() *petrelv1.Personal {
 // Settings is a page of what a user has set by entries of the inbox above after: the
 // oldest first, grouped by what it is of. What was removed is told from the second page on
 // only, as an empty value. next is the after of the next page; 0: there is none.
-func (y *Syncer) Settings(ctx context.Context, a im.Account, after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
+func (y *Syncer) Settings(ctx context.Context, a im.Account,
+	after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
 		page, next, err = y.settingsAfter(ctx, a, l, after)
 		return err
@@ -155,7 +157,8 @@ func (y *Syncer) Settings(ctx context.Context, a im.Account, after im.Seq) (page
 	return page, next, err
 }
 
-func (y *Syncer) settingsAfter(ctx context.Context, a im.Account, l *list, after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
+func (y *Syncer) settingsAfter(ctx context.Context, a im.Account, l *list,
+	after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
 	of := map[subject]*petrelv1.Settings{}
 	told, bytes := after, 0
 	err = y.eachSetting(ctx, a, l, after, func(s *setting) bool {

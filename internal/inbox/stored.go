@@ -113,7 +113,8 @@ func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 	if b == nil || m.UnmarshalVT(b) != nil {
 		return l, nil
 	}
-	l.stored.name, l.stored.parts, l.stored.sets, l.stored.index = m.Name, len(m.Parts), len(m.SettingsFirst), len(m.IndexFirst)
+	l.stored.name, l.stored.parts, l.stored.sets, l.stored.index = m.Name, len(m.Parts), len(m.SettingsFirst),
+		len(m.IndexFirst)
 	if m.HistoryId != y.Store.Info().HistoryID || m.SettingsBytes > 0 && len(m.SettingsFirst) == 0 {
 		return l, nil
 	}
@@ -175,7 +176,8 @@ func putSettings(settings []setting) (parts [][]byte, first []uint64, err error)
 		first = append(first, uint64(settings[0].seq))
 		for len(settings) > 0 && bytes < settingsPart {
 			s := &settings[0]
-			m.Settings = append(m.Settings, &storepb.ListSetting{Conv: s.conv, User: s.user, Name: s.name, Value: s.value, Seq: uint64(s.seq)})
+			m.Settings = append(m.Settings, &storepb.ListSetting{Conv: s.conv, User: s.user, Name: s.name,
+				Value: s.value, Seq: uint64(s.seq)})
 			bytes += s.bytes()
 			settings = settings[1:]
 		}
@@ -220,7 +222,8 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) error {
 		return nil
 	}
 	m := &storepb.List{
-		Head: uint64(l.head), HistoryId: y.Store.Info().HistoryID, Name: rand.Uint64() | 1, First: uint64(l.first), Newest: uint64(l.newest),
+		Head: uint64(l.head), HistoryId: y.Store.Info().HistoryID, Name: rand.Uint64() | 1, First: uint64(l.first),
+		Newest:    uint64(l.newest),
 		ReadBytes: uint64(l.read), SettingsBytes: uint64(set), SettingsFirst: first,
 		SetNames: uint64(l.sums.names), SetBytes: uint64(l.sums.bytes), SetUsers: uint64(l.sums.users),
 	}
@@ -258,7 +261,8 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) error {
 		}
 		return nil
 	}
-	l.stored = header{record: b, name: m.Name, head: l.head, read: l.read, first: l.first, parts: len(m.Parts), sets: len(sets), index: len(index)}
+	l.stored = header{record: b, name: m.Name, head: l.head, read: l.read, first: l.first, parts: len(m.Parts),
+		sets: len(sets), index: len(index)}
 	l.base = base{name: m.Name, last: l.newest, index: subjects}
 	for _, q := range first {
 		l.base.parts = append(l.base.parts, im.Seq(q))

@@ -55,7 +55,8 @@ type Wants struct {
 // A page costs what it lists. Which conversations there are is known from the user's
 // list, which is kept, and which of them may have changed from the owners' indexes of
 // changes. Only these are read.
-func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, wants Wants) (page *petrelv1.SyncPage, err error) {
+func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
+	wants Wants) (page *petrelv1.SyncPage, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
 		t, err := y.open(a, token)
 		if err != nil {
@@ -188,7 +189,8 @@ func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, e
 			}
 		}
 	}
-	maybe, places, err := p.y.Router.Candidates(ctx, p.account, ids, func(f store.Feed) im.Pos { return posOf(known, f) })
+	maybe, places, err := p.y.Router.Candidates(ctx, p.account, ids,
+		func(f store.Feed) im.Pos { return posOf(known, f) })
 	if err != nil {
 		return nil, err
 	}

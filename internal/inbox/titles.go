@@ -48,10 +48,12 @@ func (c *Consumer) noteTitles(ctx context.Context, groups []im.Key) error {
 		}
 		now := user.Searched(rec.Title)
 		if was != nil && string(was[1:]) != now {
-			puts = append(puts, store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: titleKey(string(was[1:]), key.Conv)})
+			puts = append(puts, store.RecordPut{Table: store.Titles, Tenant: key.Tenant,
+				Key: titleKey(string(was[1:]), key.Conv)})
 		}
 		puts = append(puts,
-			store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: titleKey(now, key.Conv), Value: append([]byte{byTitle}, rec.Title...)},
+			store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: titleKey(now, key.Conv),
+				Value: append([]byte{byTitle}, rec.Title...)},
 			store.RecordPut{Table: store.Titles, Tenant: key.Tenant, Key: at, Value: append([]byte{byConv}, now...)})
 	}
 	if len(puts) == 0 {
@@ -69,7 +71,8 @@ type Titled struct {
 // Titles lists the groups of a tenant whose title begins with a prefix, by title, behind the
 // token of another page, at most limit. down begins with the greatest title. next is the token
 // of the next page; empty: there is none. Codes: invalid.
-func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, down bool, limit int) (list []Titled, next []byte, err error) {
+func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, down bool,
+	limit int) (list []Titled, next []byte, err error) {
 	begins := append([]byte{byTitle}, user.Searched(prefix)...)
 	if !bytes.HasPrefix(token, begins) && len(token) > 0 {
 		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these conversations")

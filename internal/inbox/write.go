@@ -26,10 +26,12 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 // eachEntry calls f for the entries of a user's inbox above last, oldest first,
 // with their seqs and sizes, and returns the seq of the newest one; 0: the inbox
 // is empty. What f gets is valid during the call.
-func eachEntry(ctx context.Context, r *route.Router, a im.Account, last im.Seq, f func(*petrelv1.InboxEntry, im.Seq, int)) (im.Seq, error) {
+func eachEntry(ctx context.Context, r *route.Router, a im.Account, last im.Seq,
+	f func(*petrelv1.InboxEntry, im.Seq, int)) (im.Seq, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: r.IDs().Inbox(a.Tenant, a.User)}
 	for more := true; more; {
-		p, err := route.Ask(ctx, r, conv.Query{Conv: key}, (*conv.Owner).History, &convpb.GetHistory{After: uint64(last)})
+		p, err := route.Ask(ctx, r, conv.Query{Conv: key}, (*conv.Owner).History,
+			&convpb.GetHistory{After: uint64(last)})
 		if err != nil && im.CodeOf(err) == im.CodeNoConversation {
 			return 0, nil // nothing was ever written
 		}

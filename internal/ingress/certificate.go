@@ -16,7 +16,8 @@ const renewBefore = 14 * 24 * time.Hour
 // checkCertificate shakes hands over c and judges the certificate as a client does. It tells whether
 // there is TLS at all.
 func (v *visit) checkCertificate(ctx context.Context, c net.Conn) bool {
-	t := tls.Client(c, &tls.Config{ServerName: v.base.Hostname(), InsecureSkipVerify: true}) //nolint:gosec // it is verified below, and each fault named
+	// nolint:gosec // it is verified below, and each fault named
+	t := tls.Client(c, &tls.Config{ServerName: v.base.Hostname(), InsecureSkipVerify: true})
 	if err := t.HandshakeContext(ctx); err != nil {
 		fix := "look at the log of the proxy"
 		if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
@@ -29,7 +30,8 @@ func (v *visit) checkCertificate(ctx context.Context, c net.Conn) bool {
 	}
 	chain := t.ConnectionState().PeerCertificates
 	leaf := chain[0]
-	of := x509.VerifyOptions{DNSName: v.base.Hostname(), Roots: v.o.Roots, CurrentTime: v.o.Now(), Intermediates: x509.NewCertPool()}
+	of := x509.VerifyOptions{DNSName: v.base.Hostname(), Roots: v.o.Roots, CurrentTime: v.o.Now(),
+		Intermediates: x509.NewCertPool()}
 	for _, c := range chain[1:] {
 		of.Intermediates.AddCert(c)
 	}
@@ -39,7 +41,8 @@ func (v *visit) checkCertificate(ctx context.Context, c net.Conn) bool {
 	case err != nil:
 		v.note("TLS", Fail, fix, "clients refuse the certificate: %v", err)
 	case leaf.NotAfter.Sub(v.o.Now()) < renewBefore:
-		v.note("TLS", Warn, "renew it, and have the proxy read it again; look why that did not happen by itself", "the certificate ends on %s, in %d days", until, int(leaf.NotAfter.Sub(v.o.Now()).Hours()/24))
+		v.note("TLS", Warn, "renew it, and have the proxy read it again; look why that did not happen by itself",
+			"the certificate ends on %s, in %d days", until, int(leaf.NotAfter.Sub(v.o.Now()).Hours()/24))
 	default:
 		v.note("TLS", OK, "", "the certificate for %s is good until %s", strings.Join(leaf.DNSNames, ", "), until)
 	}

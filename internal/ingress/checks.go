@@ -29,7 +29,8 @@ func (v *visit) connect(ctx context.Context) bool {
 	defer cancel()
 	c, err := v.o.Dial(ctx, "tcp", v.addr())
 	if err != nil {
-		v.note("connection", Fail, "look whether the name stands for the proxy, whether the proxy runs, and whether a firewall lets its port through", "%v", err)
+		v.note("connection", Fail,
+			"look whether the name stands for the proxy, whether the proxy runs, and whether a firewall lets its port through", "%v", err)
 		return false
 	}
 	defer func() { _ = c.Close() }() // nothing was written
@@ -39,7 +40,8 @@ func (v *visit) connect(ctx context.Context) bool {
 	if v.base.Scheme == "https" {
 		return v.checkCertificate(ctx, c)
 	}
-	if a, err := netip.ParseAddr(v.base.Hostname()); v.base.Hostname() != "localhost" && (err != nil || !a.IsLoopback()) {
+	if a, err := netip.ParseAddr(v.base.Hostname()); v.base.Hostname() != "localhost" &&
+		(err != nil || !a.IsLoopback()) {
 		v.note("TLS", Warn, "have the proxy, or tls.cert_file and tls.key_file of the server, speak TLS, and use https://", "there is none: tokens and messages cross the network unencrypted")
 	}
 	return true

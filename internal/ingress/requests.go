@@ -63,7 +63,8 @@ func read(res *http.Response) (*answered, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &answered{status: res.StatusCode, proto: res.ProtoMajor, header: res.Header, body: body, code: im.Code(res.Header.Get("Petrel-Error"))}
+	a := &answered{status: res.StatusCode, proto: res.ProtoMajor, header: res.Header, body: body,
+		code: im.Code(res.Header.Get("Petrel-Error"))}
 	var e struct{ Code, PetrelCode, Message string }
 	if json.Unmarshal(body, &e) == nil && e.Code != "" {
 		a.text = e.Message
@@ -86,7 +87,8 @@ type seen struct {
 // has answered.
 func (v *visit) version(ctx context.Context) (*seen, bool) {
 	const check = "server"
-	a, err := v.ask(ctx, http.MethodGet, "/version", http.Header{"X-Forwarded-For": {forged}, "Forwarded": {"for=" + forged}, "X-Real-Ip": {forged}}, nil)
+	a, err := v.ask(ctx, http.MethodGet, "/version", http.Header{"X-Forwarded-For": {forged},
+		"Forwarded": {"for=" + forged}, "X-Real-Ip": {forged}}, nil)
 	if err != nil {
 		v.note(check, Fail, "look whether the proxy runs and reaches the server", "%v", err)
 		return nil, false
@@ -101,13 +103,18 @@ func (v *visit) version(ctx context.Context) (*seen, bool) {
 		v.checkReadiness(ctx)
 		return &s, true
 	case a.code == im.CodeForbidden:
-		v.note("host name", Fail, "add the name to listen.hosts, or have the proxy pass Host on as the client sent it; "+recipes, "%s", a.text)
+		v.note("host name", Fail,
+			"add the name to listen.hosts, or have the proxy pass Host on as the client sent it; "+recipes, "%s",
+			a.text)
 	case a.status/100 == 3:
-		v.note(check, Fail, "give --through the address that clients have in the end", "requests are sent on to %s", a.header.Get("Location"))
-	case a.status == http.StatusBadGateway, a.status == http.StatusGatewayTimeout, a.status == http.StatusServiceUnavailable:
+		v.note(check, Fail, "give --through the address that clients have in the end", "requests are sent on to %s",
+			a.header.Get("Location"))
+	case a.status == http.StatusBadGateway, a.status == http.StatusGatewayTimeout,
+		a.status == http.StatusServiceUnavailable:
 		v.note(check, Fail, "look whether the server runs (`petrel doctor` on its host), and whether the proxy has the address of listen.http", "the proxy does not reach the server: it answers %s", a.from())
 	default:
-		v.note(check, Fail, "have the proxy pass everything on to listen.http of the server; "+recipes, "/version is answered with %s, and not by Petrel", a.from())
+		v.note(check, Fail, "have the proxy pass everything on to listen.http of the server; "+recipes,
+			"/version is answered with %s, and not by Petrel", a.from())
 	}
 	return nil, false
 }
@@ -118,7 +125,8 @@ func (v *visit) checkReadiness(ctx context.Context) {
 	if err != nil || a.status == http.StatusOK {
 		return // what is wrong with the way shows in the other checks
 	}
-	v.note("readiness", Warn, "the console and the log of the server say what to do", "the server is not ready: %s", bytes.TrimSpace(a.body))
+	v.note("readiness", Warn, "the console and the log of the server say what to do", "the server is not ready: %s",
+		bytes.TrimSpace(a.body))
 }
 
 // checkHost compares the host that the server got with that of the URL.
@@ -154,16 +162,19 @@ func (v *visit) checkClient(s *seen) {
 func (v *visit) checkBodies(ctx context.Context) {
 	const check = "large requests"
 	body := `{"requestId":"` + strings.Repeat("x", largest-len(`{"requestId":""}`)) + `"}`
-	a, err := v.ask(ctx, http.MethodPost, "/petrel.v1.AccountService/GetAccount", http.Header{"Content-Type": {"application/json"}, "Expect": {"100-continue"}}, strings.NewReader(body))
+	a, err := v.ask(ctx, http.MethodPost, "/petrel.v1.AccountService/GetAccount",
+		http.Header{"Content-Type": {"application/json"}, "Expect": {"100-continue"}}, strings.NewReader(body))
 	switch {
 	case err != nil:
 		v.note(check, Fail, "look at the log of the proxy, and at its limit for bodies", "a call of 1 MiB: %v", err)
 	case a.code != "":
 		v.note(check, OK, "", "a call of 1 MiB comes to the server")
 	case a.status == http.StatusRequestEntityTooLarge:
-		v.note(check, Fail, "let the proxy take bodies of 2 MiB (nginx: client_max_body_size 2m)", "a call of 1 MiB is too large for the proxy: it answers %s", a.from())
+		v.note(check, Fail, "let the proxy take bodies of 2 MiB (nginx: client_max_body_size 2m)",
+			"a call of 1 MiB is too large for the proxy: it answers %s", a.from())
 	default:
-		v.note(check, Fail, "have the proxy pass everything on to listen.http of the server; "+recipes, "a call is answered with %s, and not by Petrel", a.from())
+		v.note(check, Fail, "have the proxy pass everything on to listen.http of the server; "+recipes,
+			"a call is answered with %s, and not by Petrel", a.from())
 	}
 }
 
@@ -171,8 +182,10 @@ func (v *visit) checkBodies(ctx context.Context) {
 func (v *visit) checkOperators(ctx context.Context) {
 	for _, path := range []string{"/metrics", "/debug/pprof/"} {
 		a, err := v.ask(ctx, http.MethodGet, path, http.Header{}, nil)
-		if err == nil && (a.status == http.StatusUnauthorized || a.status == http.StatusOK && bytes.Contains(a.body, []byte("petrel_"))) {
-			v.note("operators", Fail, "have the proxy pass nothing on to listen.admin", "%s is answered with %s: strangers reach the address of operators", path, a.from())
+		if err == nil && (a.status == http.StatusUnauthorized ||
+			a.status == http.StatusOK && bytes.Contains(a.body, []byte("petrel_"))) {
+			v.note("operators", Fail, "have the proxy pass nothing on to listen.admin",
+				"%s is answered with %s: strangers reach the address of operators", path, a.from())
 			return
 		}
 	}
@@ -187,7 +200,9 @@ func (v *visit) checkGRPC(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, v.base.String()+"/grpc.health.v1.Health/Check", bytes.NewReader(make([]byte, 5))) // an empty message
+	// an empty message
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, v.base.String()+"/grpc.health.v1.Health/Check",
+		bytes.NewReader(make([]byte, 5)))
 	if err != nil {
 		v.note(check, Warn, "look at the URL", "%v", err)
 		return
@@ -202,7 +217,8 @@ func (v *visit) checkGRPC(ctx context.Context) {
 	a, err := read(res)
 	switch {
 	case res.ProtoMajor < 2:
-		v.note(check, Warn, "offer HTTP/2 (nginx: listen 443 ssl http2); browsers are faster by it, and gRPC needs it", "the proxy speaks HTTP/1.1 only")
+		v.note(check, Warn, "offer HTTP/2 (nginx: listen 443 ssl http2); browsers are faster by it, and gRPC needs it",
+			"the proxy speaks HTTP/1.1 only")
 	case err != nil:
 		v.note(check, Warn, "look at the log of the proxy; only back ends that use gRPC need it", "%v", err)
 	case res.Trailer.Get("Grpc-Status") == "0" || res.Header.Get("Grpc-Status") == "0":

@@ -28,8 +28,9 @@ func (v *visit) checkWebSocket(ctx context.Context) {
 		return
 	}
 	q.Header = http.Header{
-		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"cGV0cmVsIGRvY3RvciA6LSk="},
-		"Origin": {v.base.Scheme + "://" + v.base.Host},
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+		"Sec-Websocket-Key": {"cGV0cmVsIGRvY3RvciA6LSk="},
+		"Origin":            {v.base.Scheme + "://" + v.base.Host},
 	}
 	res, err := v.http1.Do(q)
 	if err != nil {
@@ -58,7 +59,8 @@ func (v *visit) checkWebSocket(ctx context.Context) {
 		_, err = ws.ReadHeader(link)
 	}
 	if err != nil {
-		v.note(check, Fail, "look at the log of the proxy: it takes the connection and passes no frames on", "a hello gets no answer: %v", err)
+		v.note(check, Fail, "look at the log of the proxy: it takes the connection and passes no frames on",
+			"a hello gets no answer: %v", err)
 		return
 	}
 	v.note(check, OK, "", "clients connect. %s", silence)
@@ -72,8 +74,10 @@ func (v *visit) refused(check string, a *answered) {
 	case a.code == im.CodeDraining, a.code == im.CodeTooManyConnections:
 		v.note(check, Warn, "look again in a minute", "the handshake is refused for now: %s", a.text)
 	case a.code != "":
-		v.note(check, Fail, "have the proxy pass Host and Origin on as the client sent them; "+recipes, "the handshake is refused with %s: %s", a.code, a.text)
+		v.note(check, Fail, "have the proxy pass Host and Origin on as the client sent them; "+recipes,
+			"the handshake is refused with %s: %s", a.code, a.text)
 	default:
-		v.note(check, Fail, "have the proxy pass /v1/ws on to the server; "+recipes, "the handshake is answered with %s, and not by Petrel", a.from())
+		v.note(check, Fail, "have the proxy pass /v1/ws on to the server; "+recipes,
+			"the handshake is answered with %s, and not by Petrel", a.from())
 	}
 }

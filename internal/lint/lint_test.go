@@ -130,6 +130,19 @@ var rules = []struct {
 		also: []file{{"internal/conv/x.go", "package conv\n"}, {"internal/wire/wiretest/x.go", "package wiretest\n"}, {"test/chaos/x.go", "package chaos\n"}},
 	},
 	{
+		name: "columns", rule: columns,
+		bad: []file{
+			{"internal/im/x.go", "package im\n\n// " + strings.Repeat("x", maxColumns-2) + "\n"},
+			{"internal/im/x.go", "package im\n\nfunc f() {\n\t" + strings.Repeat("x", maxColumns-5) + "()\n}\n"},
+			{"internal/im/x.go", "package im\n\nvar x = \"" + strings.Repeat("x", longText-3) + "\" // " + strings.Repeat("x", 70) + "\n"},
+		},
+		good: []file{
+			{"internal/im/x.go", "package im\n\n// " + strings.Repeat("é", maxColumns-3) + "\n"},
+			{"internal/im/x.go", "package im\n\nvar x = `\n" + strings.Repeat("x", maxColumns+1) + "`\n"},
+			{"internal/im/x_test.go", "package im\n\n// " + strings.Repeat("x", maxColumns) + "\n"},
+		},
+	},
+	{
 		name: "sizes", rule: sizes,
 		bad: []file{
 			{"internal/im/x.go", "package im\n" + strings.Repeat("\n", maxFileLines)},

@@ -3,15 +3,19 @@ package lint
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"path"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
 	maxFileLines     = 1000
 	maxFunctionLines = 120
 	maxReadmeLines   = 120
+	maxColumns       = 120 // a tab counts four
+	longText         = 40  // columns of a string in a line, which need not be divided
 
 	// linesPerInterface: a seam costs every reader a jump, so they are few.
 	linesPerInterface = 1500
@@ -34,6 +38,37 @@ func sizes(files []file) []string {
 			from, to := set.Position(fn.Pos()), set.Position(fn.End())
 			if n := to.Line - from.Line + 1; n > maxFunctionLines {
 				found = append(found, fmt.Sprintf("%s: func %s has %d lines, at most %d", from, fn.Name.Name, n, maxFunctionLines))
+			}
+		}
+	}
+	return found
+}
+
+// columns finds long lines. One with a long string may be longer.
+func columns(files []file) []string {
+	var found []string
+	for _, f := range goFiles(files) {
+		if f.isTest() {
+			continue
+		}
+		set, a := f.parse()
+		hasText := map[int]bool{} // by line
+		ast.Inspect(a, func(n ast.Node) bool {
+			s, ok := n.(*ast.BasicLit)
+			if !ok || s.Kind != token.STRING {
+				return true
+			}
+			for i, part := range strings.Split(s.Value, "\n") {
+				if utf8.RuneCountInString(part) >= longText {
+					hasText[set.Position(s.Pos()).Line+i] = true
+				}
+			}
+			return true
+		})
+		for i, line := range strings.Split(f.text, "\n") {
+			n := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+			if n > maxColumns && !hasText[i+1] {
+				found = append(found, fmt.Sprintf("%s:%d: %d columns, at most %d", f.path, i+1, n, maxColumns))
 			}
 		}
 	}

@@ -49,8 +49,9 @@ type Options struct {
 	Bus       bus.Bus
 	Databases *pgstore.Store
 
-	Drain  func(context.Context) (*clusterpb.Drained, error) // hands the partitions of this node over, and sends its clients away
-	Resume func() error                                      // takes partitions and clients again
+	// hands the partitions of this node over, and sends its clients away
+	Drain  func(context.Context) (*clusterpb.Drained, error)
+	Resume func() error // takes partitions and clients again
 }
 
 // Maintenance does what operators ask of this node, and passes on what they ask of others.
@@ -114,7 +115,8 @@ func (m *Maintenance) stateOf(ctx context.Context, st *cluster.Status) *petrelv1
 		level = m.o.Databases.Info().Level
 	}
 	s := &petrelv1.ClusterState{
-		AnsweredBy: string(m.o.Cluster.Self()), Partitions: uint32(st.Feeds), Misplaced: uint32(st.Misplaced), StoreGone: st.StoreGone, Level: level,
+		AnsweredBy: string(m.o.Cluster.Self()), Partitions: uint32(st.Feeds), Misplaced: uint32(st.Misplaced),
+		StoreGone: st.StoreGone, Level: level,
 		Databases: spread(m.o.Databases.Spread(ctx)),
 	}
 	for _, f := range st.Unowned {
@@ -130,9 +132,11 @@ func (m *Maintenance) stateOf(ctx context.Context, st *cluster.Status) *petrelv1
 			owned[j] = uint32(f)
 		}
 		s.Nodes = append(s.Nodes, &petrelv1.ClusterNode{
-			Node: string(n.Node), Roles: strings.Split(n.Roles.String(), ","), Addresses: n.Addresses, Version: n.Release, Level: n.Level,
+			Node: string(n.Node), Roles: strings.Split(n.Roles.String(), ","), Addresses: n.Addresses,
+			Version: n.Release, Level: n.Level,
 			StartedMs: uint64(n.Started.UnixMilli()), Alive: n.Alive, Reachable: n.Reachable, Draining: n.Draining,
-			Owned: uint32(len(n.Feeds)), Partitions: owned, Share: uint32(n.Share), SilentMs: uint32(n.Silent.Milliseconds()), SkewMs: n.Skew.Milliseconds(),
+			Owned: uint32(len(n.Feeds)), Partitions: owned, Share: uint32(n.Share),
+			SilentMs: uint32(n.Silent.Milliseconds()), SkewMs: n.Skew.Milliseconds(),
 		})
 	}
 	return s
@@ -153,7 +157,8 @@ func (m *Maintenance) Drain(ctx context.Context, n im.Node) (*petrelv1.DrainNode
 	if err != nil {
 		return nil, err
 	}
-	return &petrelv1.DrainNodeResponse{Partitions: a.Partitions, Sessions: a.Sessions, TookMs: uint32(time.Since(began).Milliseconds())}, nil
+	return &petrelv1.DrainNodeResponse{Partitions: a.Partitions, Sessions: a.Sessions,
+		TookMs: uint32(time.Since(began).Milliseconds())}, nil
 }
 
 // Resume lets a drained node, this one or another, take partitions and clients again. Codes: no_node, not_now.
@@ -163,7 +168,8 @@ func (m *Maintenance) Resume(ctx context.Context, n im.Node) error {
 }
 
 // ask asks a node that has to be there. Codes: no_node, not_now.
-func ask[Q, A proto.Message](ctx context.Context, m *Maintenance, n im.Node, r bus.Request[Q, A], q Q) (none A, err error) {
+func ask[Q, A proto.Message](ctx context.Context, m *Maintenance, n im.Node, r bus.Request[Q, A],
+	q Q) (none A, err error) {
 	names := []string{}
 	var found *cluster.NodeStatus
 	st := m.o.Cluster.Status()
@@ -231,7 +237,8 @@ func (m *Maintenance) Move(ctx context.Context, p im.Partition, to int) (*petrel
 	if err := m.o.Databases.MovePartition(ctx, p, to); err != nil {
 		return nil, im.Errorf(im.CodeNotNow, "%v", err)
 	}
-	return &petrelv1.MovePartitionResponse{Databases: spread(m.o.Databases.Spread(ctx)), TookMs: uint32(time.Since(began).Milliseconds())}, nil
+	return &petrelv1.MovePartitionResponse{Databases: spread(m.o.Databases.Spread(ctx)),
+		TookMs: uint32(time.Since(began).Milliseconds())}, nil
 }
 
 // Finalize raises the level of the stored format to that of this program, once
@@ -281,5 +288,6 @@ func tooOld(nodes []cluster.NodeStatus, to uint32) *im.Error {
 	if len(list) == 0 {
 		return nil
 	}
-	return im.Errorf(im.CodeNotNow, "these nodes cannot read level %d; stop or upgrade them first: %s", to, strings.Join(list, ", "))
+	return im.Errorf(im.CodeNotNow, "these nodes cannot read level %d; stop or upgrade them first: %s", to,
+		strings.Join(list, ", "))
 }

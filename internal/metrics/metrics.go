@@ -50,9 +50,11 @@ func Handler(s Set) http.Handler {
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, v := range s.Values {
 		if v.Counter {
-			reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: v.Name, Help: v.Help, ConstLabels: v.Labels}, v.Read))
+			reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: v.Name, Help: v.Help,
+				ConstLabels: v.Labels}, v.Read))
 		} else {
-			reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: v.Name, Help: v.Help, ConstLabels: v.Labels}, v.Read))
+			reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: v.Name, Help: v.Help,
+				ConstLabels: v.Labels}, v.Read))
 		}
 	}
 	for _, t := range s.Times {

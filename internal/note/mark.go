@@ -32,7 +32,8 @@ func readNote(ctx context.Context, st store.Store, key im.Key, q im.Seq, u im.Us
 }
 
 // readMark reads one mark; nil: there is none.
-func readMark[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key, k store.MarkKind, q im.Seq, name string) (M, error) {
+func readMark[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key, k store.MarkKind, q im.Seq,
+	name string) (M, error) {
 	of, err := st.MarksOf(ctx, key, k, name, []im.Seq{q})
 	if err != nil || of[0] == nil {
 		return nil, err
@@ -41,7 +42,8 @@ func readMark[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key,
 }
 
 // readMarks reads the marks without a name of some entries.
-func readMarks[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key, k store.MarkKind, from, to im.Seq) (map[im.Seq]M, error) {
+func readMarks[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key, k store.MarkKind, from,
+	to im.Seq) (map[im.Seq]M, error) {
 	found := map[im.Seq]M{}
 	var bad error
 	err := st.Marks(ctx, key, k, from, to, "", func(q im.Seq, _ string, v []byte) bool {

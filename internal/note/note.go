@@ -76,7 +76,8 @@ type Notes struct {
 
 // New makes the notes of one feed. A token in wake makes the committer come.
 func New(node *Node, st store.Store, fan *fanout.Fan, wake chan<- struct{}) *Notes {
-	return &Notes{node: node, store: st, wake: wake, announcer: announcer{fan: fan, timer: time.NewTimer(announceEvery)}, convs: map[im.Key]*conversation{}}
+	return &Notes{node: node, store: st, wake: wake, announcer: announcer{fan: fan,
+		timer: time.NewTimer(announceEvery)}, convs: map[im.Key]*conversation{}}
 }
 
 // Change is what a user does to the note of an entry: a reaction, or a pin.

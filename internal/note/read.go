@@ -69,7 +69,8 @@ func (n *Notes) ReactionsOf(ctx context.Context, key im.Key, u im.User, seqs []i
 
 // ReactionsTo are those of up to limit users after one to the entry q, by user, as far as they
 // are durable. next is the last of them; "": there are no others.
-func (n *Notes) ReactionsTo(ctx context.Context, key im.Key, q im.Seq, after string, limit int) (found map[im.User][]string, next string, err error) {
+func (n *Notes) ReactionsTo(ctx context.Context, key im.Key, q im.Seq, after string,
+	limit int) (found map[im.User][]string, next string, err error) {
 	found = map[im.User][]string{}
 	var bad error
 	err = n.store.Marks(ctx, key, store.MarkReactions, q, q, after, func(_ im.Seq, name string, v []byte) bool {

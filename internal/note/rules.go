@@ -50,7 +50,10 @@ func react(n *storepb.Note, mine []string, emoji string, removed bool) (*storepb
 // withholdReaction notes in n, which is new, whether a reaction of u that has changed is
 // withheld. Spec: P-5.4.
 func withholdReaction(n *storepb.Note, u im.User, emoji string, withheld bool) {
-	n.Withheld = slices.DeleteFunc(n.Withheld, func(x *storepb.WithheldReaction) bool { return x.User == string(u) && x.Emoji == emoji })
+	n.Withheld = slices.DeleteFunc(n.Withheld, func(x *storepb.WithheldReaction) bool {
+		return x.User == string(u) &&
+			x.Emoji == emoji
+	})
 	if withheld {
 		n.Withheld = append(n.Withheld, &storepb.WithheldReaction{User: string(u), Emoji: emoji})
 	}
@@ -59,7 +62,8 @@ func withholdReaction(n *storepb.Note, u im.User, emoji string, withheld bool) {
 // pin is what a note and its pin become when u pins the entry or unpins it. The same note
 // comes back if that is so already. What u does is withheld from blocker, if there is one:
 // who sees the pin is changed for u only. Spec: P-5.4, P-5.11.
-func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool, nowMs uint64) (*storepb.Note, *storepb.Pinned) {
+func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool,
+	nowMs uint64) (*storepb.Note, *storepb.Pinned) {
 	if seenBy(n, u).GetPinned() == pinned {
 		return n, p
 	}
@@ -88,7 +92,8 @@ func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool, no
 // changed is the next version of a note. Its counts are still those of n.
 func changed(n *storepb.Note) *storepb.Note {
 	return &storepb.Note{
-		Version: n.GetVersion() + 1, Reactions: slices.Clone(n.GetReactions()), Pinned: n.GetPinned(), Withheld: slices.Clone(n.GetWithheld()), PinnedFor: n.GetPinnedFor(),
+		Version: n.GetVersion() + 1, Reactions: slices.Clone(n.GetReactions()), Pinned: n.GetPinned(),
+		Withheld: slices.Clone(n.GetWithheld()), PinnedFor: n.GetPinnedFor(),
 	}
 }
 

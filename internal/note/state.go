@@ -141,7 +141,8 @@ func (s *state) apply(x *Change, u *userReactions, blocker im.User) error {
 func (n *Notes) stateLocked(c *conversation, q im.Seq, u im.User, read stored) (*state, *userReactions) {
 	s := c.states[q]
 	if s == nil { // nobody has changed it meanwhile: what was read is durable
-		s = &state{seq: q, newest: read.note, stored: read.note, pin: read.pin, storedPin: read.pin, users: map[im.User]*userReactions{}}
+		s = &state{seq: q, newest: read.note, stored: read.note, pin: read.pin, storedPin: read.pin,
+			users: map[im.User]*userReactions{}}
 		c.states[q] = s
 		n.countLocked(noteBytes)
 	}

@@ -105,7 +105,8 @@ func checkScopes(of []string) ([]string, error) {
 	}
 	for _, s := range of {
 		if !slices.Contains(scopes, s) {
-			return nil, im.Errorf(im.CodeInvalid, "there is no scope %.32q; the scopes are %s", s, strings.Join(scopes, ", "))
+			return nil, im.Errorf(im.CodeInvalid, "there is no scope %.32q; the scopes are %s", s,
+				strings.Join(scopes, ", "))
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(of))), nil
@@ -118,7 +119,8 @@ func (os *Operators) Keys(ctx context.Context) ([]Key, error) {
 		rec *storepb.Token
 	}
 	var all []found
-	err := transaction.Each(ctx, os.store, "key", store.Tokens, 0, nil, func(sum, _ []byte, rec *storepb.Token) { all = append(all, found{sum, rec}) })
+	err := transaction.Each(ctx, os.store, "key", store.Tokens, 0, nil,
+		func(sum, _ []byte, rec *storepb.Token) { all = append(all, found{sum, rec}) })
 	var keys []Key
 	for _, f := range all {
 		if err != nil {
@@ -155,7 +157,8 @@ func (os *Operators) RevokeKey(ctx context.Context, id string) error {
 		}
 		others := slices.Delete(slices.Clone(keys), i, i+1)
 		if unbound(keys[i]) && !slices.ContainsFunc(others, unbound) {
-			return im.Errorf(im.CodeInvalid, "this is the last key with the scope %s; make another one first", ScopeAdmin)
+			return im.Errorf(im.CodeInvalid, "this is the last key with the scope %s; make another one first",
+				ScopeAdmin)
 		}
 		prefix, err := hex.DecodeString(id)
 		if err != nil {
@@ -189,7 +192,8 @@ func (os *Operators) AuthenticateKey(ctx context.Context, key string) (Key, erro
 		return Key{}, err
 	}
 	if rec == nil || rec.User != "" {
-		return Key{}, im.Errorf(im.CodeUnauthenticated, "this admin key is none of this server: it was revoked, or is one of another store")
+		return Key{}, im.Errorf(im.CodeUnauthenticated,
+			"this admin key is none of this server: it was revoked, or is one of another store")
 	}
 	return os.key(ctx, sum[:], rec)
 }

@@ -1,4 +1,5 @@
-// Package operator keeps who runs the server: operators (operators.go) with a second factor (totp.go) and their sessions
+// Package operator keeps who runs the server: operators (operators.go) with a second factor (totp.go) and their
+// sessions
 // (sessions.go), admin keys (keys.go), and the one-time code of the first start (setup.go). Secrets are stored
 // as SHA-256 only.
 package operator
@@ -70,7 +71,8 @@ func (os *Operators) begin() *change { return &change{os.txs.Begin(), os} }
 
 // change makes a change. Codes: those of f, disk_full, store_stalled, overloaded.
 func (os *Operators) change(ctx context.Context, f func(*change) error) error {
-	_, err := os.txs.Do(ctx, []im.Account{transaction.Server}, func(tx *transaction.Tx) error { return f(&change{tx, os}) })
+	_, err := os.txs.Do(ctx, []im.Account{transaction.Server},
+		func(tx *transaction.Tx) error { return f(&change{tx, os}) })
 	return err
 }
 
@@ -107,7 +109,8 @@ type Operator struct {
 func checkOperatorName(name string) error {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789._-"
 	if name == "" || len(name) > maxOperatorName || strings.Trim(name, letters) != "" {
-		return im.Errorf(im.CodeInvalid, "the name of an operator has 1 to %d of a to z, 0 to 9, ., _ and -", maxOperatorName)
+		return im.Errorf(im.CodeInvalid, "the name of an operator has 1 to %d of a to z, 0 to 9, ., _ and -",
+			maxOperatorName)
 	}
 	return nil
 }
@@ -148,7 +151,8 @@ func (c *change) putOperator(name string, o *storepb.Operator) error {
 // describeOperator is o without its sessions.
 func (os *Operators) describeOperator(ctx context.Context, name string, o *storepb.Operator) (Operator, error) {
 	tenant, err := os.users.TenantName(ctx, im.Tenant(o.Tenant))
-	d := Operator{Name: name, Scopes: o.Scopes, TenantName: tenant, Created: at(o.CreatedMs), Enrolled: o.Password != "", Disabled: o.Disabled, LoggedIn: at(o.LoggedInMs)}
+	d := Operator{Name: name, Scopes: o.Scopes, TenantName: tenant, Created: at(o.CreatedMs),
+		Enrolled: o.Password != "", Disabled: o.Disabled, LoggedIn: at(o.LoggedInMs)}
 	if len(o.Code) > 0 && o.CodeExpiresMs > os.nowMs() {
 		d.CodeExpires = at(o.CodeExpiresMs)
 	}
@@ -193,15 +197,17 @@ type namedOperator struct {
 }
 
 func (os *Operators) operatorRecords(ctx context.Context) (all []namedOperator, err error) {
-	err = transaction.Each(ctx, os.store, "operator", store.Operators, 0, nil, func(key, _ []byte, o *storepb.Operator) {
-		all = append(all, namedOperator{string(key), o})
-	})
+	err = transaction.Each(ctx, os.store, "operator", store.Operators, 0, nil,
+		func(key, _ []byte, o *storepb.Operator) {
+			all = append(all, namedOperator{string(key), o})
+		})
 	return all, err
 }
 
 // CreateOperator makes a code with which somebody becomes an operator. Codes: invalid,
 // operator_exists.
-func (os *Operators) CreateOperator(ctx context.Context, name, tenantName string, of []string) (code string, made Operator, err error) {
+func (os *Operators) CreateOperator(ctx context.Context, name, tenantName string,
+	of []string) (code string, made Operator, err error) {
 	if err := checkOperatorName(name); err != nil {
 		return "", Operator{}, err
 	}
@@ -240,7 +246,8 @@ func (c *change) openCode(o *storepb.Operator, code string) {
 }
 
 // changeOperator changes an operator's record. Codes: no_operator.
-func (os *Operators) changeOperator(ctx context.Context, name string, f func(*change, *storepb.Operator) error) (now Operator, err error) {
+func (os *Operators) changeOperator(ctx context.Context, name string,
+	f func(*change, *storepb.Operator) error) (now Operator, err error) {
 	err = os.change(ctx, func(c *change) error {
 		o, err := c.mustOperator(ctx, name)
 		if err == nil {
@@ -259,7 +266,8 @@ func (os *Operators) changeOperator(ctx context.Context, name string, f func(*ch
 
 // ChangeOperator changes the scopes of an operator (nil: not) and whether they may log in,
 // and ends their sessions. was is what they were. Codes: invalid, no_operator.
-func (os *Operators) ChangeOperator(ctx context.Context, name string, of []string, disabled bool) (was, now Operator, err error) {
+func (os *Operators) ChangeOperator(ctx context.Context, name string, of []string,
+	disabled bool) (was, now Operator, err error) {
 	if len(of) > 0 {
 		if of, err = checkScopes(of); err != nil {
 			return Operator{}, Operator{}, err
@@ -335,7 +343,8 @@ func (os *Operators) BeginEnrollment(ctx context.Context, code string) (Enrollme
 
 // codeOf finds the operator of whom a code is; "" and nil: it is the setup code. Codes:
 // setup_closed.
-func (c *change) codeOf(ctx context.Context, code string) (name string, o *storepb.Operator, expires time.Time, err error) {
+func (c *change) codeOf(ctx context.Context,
+	code string) (name string, o *storepb.Operator, expires time.Time, err error) {
 	sum := sha256.Sum256([]byte(code))
 	open, closed, err := c.setups(ctx)
 	if err != nil {
@@ -388,7 +397,8 @@ func (os *Operators) Enroll(ctx context.Context, code, name, password, secretTex
 	}
 	step := checkTOTP(factor, digits, os.o.Now(), 0)
 	if step == 0 {
-		return nil, im.Errorf(im.CodeBadCredentials, "these are not the digits that the app shows now; is the clock right?")
+		return nil, im.Errorf(im.CodeBadCredentials,
+			"these are not the digits that the app shows now; is the clock right?")
 	}
 	hash, err := os.users.Passwords.Hash(ctx, true, password)
 	if err != nil {
@@ -436,7 +446,8 @@ func (os *Operators) Enroll(ctx context.Context, code, name, password, secretTex
 
 // LogInOperator logs an operator in. Whatever is wrong, the answer is the same after the
 // same work. Codes: bad_credentials, rate_limited, overloaded.
-func (os *Operators) LogInOperator(ctx context.Context, name, password, digits string, remote netip.Addr) (Session, error) {
+func (os *Operators) LogInOperator(ctx context.Context, name, password, digits string,
+	remote netip.Addr) (Session, error) {
 	if err := os.admit(ctx, name, remote); err != nil {
 		return Session{}, err
 	}

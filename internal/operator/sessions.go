@@ -38,13 +38,15 @@ func IsSession(credential string) bool { return strings.HasPrefix(credential, se
 // operatorKey is what an operator may do.
 func (os *Operators) operatorKey(ctx context.Context, name string, o *storepb.Operator) (Key, error) {
 	tenant, err := os.users.TenantName(ctx, im.Tenant(o.Tenant))
-	return Key{ID: "operator " + name, Name: name, Tenant: im.Tenant(o.Tenant), TenantName: tenant, Scopes: o.Scopes, Created: at(o.CreatedMs), Operator: name}, err
+	return Key{ID: "operator " + name, Name: name, Tenant: im.Tenant(o.Tenant), TenantName: tenant, Scopes: o.Scopes,
+		Created: at(o.CreatedMs), Operator: name}, err
 }
 
 // beginSession puts a session, and removes those that have ended.
 func (c *change) beginSession(ctx context.Context, rec *storepb.OperatorSession) (Session, error) {
 	now := c.os.o.Now()
-	rec.CreatedMs, rec.SeenMs, rec.ExpiresMs = uint64(now.UnixMilli()), uint64(now.UnixMilli()), uint64(now.Add(sessionLife).UnixMilli())
+	rec.CreatedMs, rec.SeenMs, rec.ExpiresMs = uint64(now.UnixMilli()), uint64(now.UnixMilli()),
+		uint64(now.Add(sessionLife).UnixMilli())
 	token := sessionPrefix + secret()
 	sum := sha256.Sum256([]byte(token))
 	value, err := rec.MarshalVT()
@@ -73,15 +75,17 @@ type storedSession struct {
 }
 
 func (os *Operators) operatorSessions(ctx context.Context) (all []storedSession, err error) {
-	err = transaction.Each(ctx, os.store, "session of an operator", store.OperatorSessions, 0, nil, func(key, _ []byte, s *storepb.OperatorSession) {
-		all = append(all, storedSession{key, s})
-	})
+	err = transaction.Each(ctx, os.store, "session of an operator", store.OperatorSessions, 0, nil,
+		func(key, _ []byte, s *storepb.OperatorSession) {
+			all = append(all, storedSession{key, s})
+		})
 	return all, err
 }
 
 // AuthenticateOperator is AuthenticateKey for who may have a session instead. expires is
 // the zero time for an admin key. Codes: unauthenticated. Spec: P-10.10.
-func (os *Operators) AuthenticateOperator(ctx context.Context, credential string) (k Key, expires time.Time, err error) {
+func (os *Operators) AuthenticateOperator(ctx context.Context,
+	credential string) (k Key, expires time.Time, err error) {
 	if !IsSession(credential) {
 		k, err = os.AuthenticateKey(ctx, credential)
 		return k, expires, err
@@ -150,7 +154,8 @@ func (os *Operators) noteSeen(ctx context.Context, sum, was []byte, s *storepb.O
 	}
 	s.SeenMs = now
 	if value, err := s.MarshalVT(); err == nil {
-		_ = os.txs.Update(ctx, store.RecordPut{Table: store.OperatorSessions, Key: sum, Value: value, Check: true, Was: was})
+		_ = os.txs.Update(ctx, store.RecordPut{Table: store.OperatorSessions, Key: sum, Value: value, Check: true,
+			Was: was})
 	}
 }
 

@@ -69,7 +69,10 @@ func (os *Operators) OpenSetup(ctx context.Context) (code string, err error) {
 		os.mu.Lock()
 		before := os.setup
 		os.mu.Unlock()
-		open = slices.DeleteFunc(open, func(e []byte) bool { return !os.o.Shared || bytes.Equal(e[:sha256.Size], before) })
+		open = slices.DeleteFunc(open, func(e []byte) bool {
+			return !os.o.Shared ||
+				bytes.Equal(e[:sha256.Size], before)
+		})
 		open = append(open, binary.BigEndian.AppendUint64(sum[:], uint64(os.o.Now().Add(SetupTime).UnixMilli())))
 		c.putSetups(open[max(0, len(open)-maxSetups):])
 		return nil

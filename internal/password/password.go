@@ -47,7 +47,8 @@ func (w Work) key(secret, salt []byte, n uint32) []byte {
 
 func phc(w Work, salt, hash []byte) string {
 	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, w.Memory, w.Time, w.Threads, b64.EncodeToString(salt), b64.EncodeToString(hash))
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, w.Memory, w.Time, w.Threads,
+		b64.EncodeToString(salt), b64.EncodeToString(hash))
 }
 
 func parsePHC(s string) (w Work, salt, hash []byte, err error) {

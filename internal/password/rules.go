@@ -22,14 +22,16 @@ func (p *Passwords) Check(u im.User, password string) error {
 		return im.Errorf(im.CodeWeakPassword, "a password has %d to %d bytes", minPassword, maxPassword)
 	}
 	if p.isCommon(u, password) {
-		return im.Errorf(im.CodeWeakPassword, "this password is one of the first that somebody would try; choose another one")
+		return im.Errorf(im.CodeWeakPassword,
+			"this password is one of the first that somebody would try; choose another one")
 	}
 	if p.stolen == "" {
 		return nil
 	}
 	stolen, err := isStolen(p.stolen, password)
 	if err == nil && stolen {
-		return im.Errorf(im.CodeWeakPassword, "this password was stolen elsewhere and is in public lists; choose another one")
+		return im.Errorf(im.CodeWeakPassword,
+			"this password was stolen elsewhere and is in public lists; choose another one")
 	}
 	return err
 }

@@ -53,21 +53,24 @@ const (
 
 var (
 	direct = &Policy{
-		Write: member, MentionAll: member, Pin: member, RecallOthers: Nobody, Rename: Nobody, Add: Nobody, GiveRoles: Nobody,
-		Pair: true, Signals: true, HeldSignals: true,
+		Write: member, MentionAll: member, Pin: member, RecallOthers: Nobody, Rename: Nobody, Add: Nobody,
+		GiveRoles: Nobody,
+		Pair:      true, Signals: true, HeldSignals: true,
 	}
 	group = &Policy{
 		Write: member, MentionAll: admin, Pin: admin, RecallOthers: admin, Rename: admin, Add: admin, GiveRoles: owner,
 		Members: true, Signals: true,
 	}
 	list = &Policy{
-		Write: Nobody, MentionAll: Nobody, Pin: member, RecallOthers: Nobody, Rename: Nobody, Add: Nobody, GiveRoles: Nobody,
-		Refusal: im.Error{Code: im.CodeForbidden, Message: "only the server may write to an inbox"},
-		List:    true,
+		Write: Nobody, MentionAll: Nobody, Pin: member, RecallOthers: Nobody, Rename: Nobody, Add: Nobody,
+		GiveRoles: Nobody,
+		Refusal:   im.Error{Code: im.CodeForbidden, Message: "only the server may write to an inbox"},
+		List:      true,
 	}
 	other = &Policy{
-		Write: Nobody, MentionAll: Nobody, Pin: Nobody, RecallOthers: Nobody, Rename: Nobody, Add: Nobody, GiveRoles: Nobody,
-		Refusal: im.Error{Code: im.CodeForbidden},
+		Write: Nobody, MentionAll: Nobody, Pin: Nobody, RecallOthers: Nobody, Rename: Nobody, Add: Nobody,
+		GiveRoles: Nobody,
+		Refusal:   im.Error{Code: im.CodeForbidden},
 	}
 	frozen = freeze(*group)
 )

@@ -74,7 +74,8 @@ func (s *step) stay(t *target, x *watching) {
 	a := t.away[u]
 	delete(t.away, u)
 	x.view = visible
-	same := was == visible || was == blockerOnline && t.online || was == blockerOffline && a != nil && !t.online && a.lastMs == t.lastMs
+	same := was == visible || was == blockerOnline && t.online ||
+		was == blockerOffline && a != nil && !t.online && a.lastMs == t.lastMs
 	if !same {
 		s.tell(x.w, t.as(visible))
 	}

@@ -166,7 +166,8 @@ func (p *Presence) raiseLastSeen(ctx context.Context, list []lastSeen) error {
 		}
 		if len(was) != lastSeenSize || binary.BigEndian.Uint64(was) < ms {
 			puts = append(puts, store.RecordPut{
-				Table: store.LastSeen, Tenant: a.Tenant, Key: []byte(a.User), Value: binary.BigEndian.AppendUint64(nil, ms), Check: true, Was: was,
+				Table: store.LastSeen, Tenant: a.Tenant, Key: []byte(a.User),
+				Value: binary.BigEndian.AppendUint64(nil, ms), Check: true, Was: was,
 			})
 		}
 	}

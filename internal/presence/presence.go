@@ -144,7 +144,8 @@ func New(o Options) *Presence {
 		o.Now = time.Now
 	}
 	p := &Presence{
-		o: o, wake: make(chan struct{}, 1), jobs: make(chan job, maxJobs), due: make(chan struct{}, 1), targets: map[uint64]*target{},
+		o: o, wake: make(chan struct{}, 1), jobs: make(chan job, maxJobs), due: make(chan struct{}, 1),
+		targets: map[uint64]*target{},
 	}
 	o.Table.OnChange(p.noteChange)
 	if o.Nodes != nil {

@@ -48,7 +48,8 @@ func jobFor(w *Watch, list []watching) job {
 	j := job{w: w, list: list, watcher: w.out.Account, reads: make([]reading, len(list))}
 	for i := range list {
 		t := list[i].t
-		j.reads[i] = reading{t: t, version: t.version, pairs: t.pairs, known: t.known, policy: t.policy, blocked: t.blocked, lastMs: t.lastMs}
+		j.reads[i] = reading{t: t, version: t.version, pairs: t.pairs, known: t.known, policy: t.policy,
+			blocked: t.blocked, lastMs: t.lastMs}
 	}
 	return j
 }
@@ -193,7 +194,8 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 	case x.view == untold, x.view == hidden:
 		a := t.away[u]
 		if a == nil {
-			if a = (&blockerView{goneAt: s.p.blockerOnlineSince(r.block, now), lastMs: r.block.LastMs}); !a.goneAt.IsZero() {
+			if a = (&blockerView{goneAt: s.p.blockerOnlineSince(r.block, now),
+				lastMs: r.block.LastMs}); !a.goneAt.IsZero() {
 				s.p.delayOffline(pendingOffline{t, a.goneAt, u})
 			}
 			t.setAway(u, a)

@@ -16,7 +16,8 @@ const (
 	firstWait = 10 * time.Second // after the first line, until the sum of those that follow
 	maxWait   = 10 * time.Minute // each wait is twice as long as the one before, while the line repeats
 	maxLines  = 1024             // that are told apart; others are written each time
-	withID    = 10               // lines with a request id that are written before others are counted: people look for them
+	// lines with a request id that are written before others are counted: people look for them
+	withID = 10
 )
 
 // Handler is a slog.Handler that sums up lines.

@@ -65,7 +65,8 @@ func (c *caller) nameOf(question reflect.Type) string {
 }
 
 // ofOwner is a question that a method of conv.Owner answers.
-func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error)) question {
+func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context.Context, conv.Query, PQ) (PA,
+	error)) question {
 	return ofNode(func(ctx context.Context, o *owners, by conv.Query, q PQ) (PA, error) {
 		ow, err := o.here(ctx, o.convs.FeedOf(by.Conv.Conv))
 		if err != nil {
@@ -76,8 +77,10 @@ func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context
 }
 
 // ofNode is a question that needs no single Owner.
-func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *owners, conv.Query, PQ) (PA, error)) question {
-	return question{reflect.TypeFor[Q]().Name(), func(ctx context.Context, o *owners, by conv.Query, request []byte) ([]byte, error) {
+func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *owners, conv.Query, PQ) (PA,
+	error)) question {
+	return question{reflect.TypeFor[Q]().Name(), func(ctx context.Context, o *owners, by conv.Query,
+		request []byte) ([]byte, error) {
 		q := PQ(new(Q))
 		if err := q.UnmarshalVT(request); err != nil {
 			return nil, fmt.Errorf("read question %T: %w", q, err)
@@ -92,7 +95,8 @@ func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *own
 
 // ask calls f on the Owner, or asks the node that owns the conversation, until
 // one of them answers.
-func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
+func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query,
+	f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	c.nameOf(reflect.TypeFor[Q]())
 	feed := c.convs.FeedOf(by.Conv.Conv)
 	for {
@@ -115,7 +119,8 @@ func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller,
 
 // request asks the node that owns a feed. ErrNotOwner: there is none, it does not
 // own it, or it did not answer.
-func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, f store.Feed, by conv.Query, q PQ) (PA, error) {
+func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, f store.Feed, by conv.Query,
+	q PQ) (PA, error) {
 	name := c.nameOf(reflect.TypeFor[Q]())
 	node, _, ok := c.elsewhere(f)
 	if !ok {
@@ -210,6 +215,7 @@ func (c *caller) serve(ctx context.Context, from im.Node, m *routepb.Call) ([]by
 	if !ok {
 		return nil, fmt.Errorf("serve question %s: this node does not know it", m.Question)
 	}
-	by := conv.Query{Conv: im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}, User: im.User(m.User), Node: from}
+	by := conv.Query{Conv: im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}, User: im.User(m.User),
+		Node: from}
 	return q.answer(ctx, &c.owners, by, m.Request)
 }

@@ -16,7 +16,8 @@ import (
 // no conversation. A conversation whose owner does not answer may have changed. Places has the
 // position of each feed from before its index was read, without the feeds of owners who did
 // not answer. The caller has put the session into the online table before. Spec: P-6.2.
-func (c *caller) Candidates(ctx context.Context, a im.Account, convs []im.ConvID, since func(store.Feed) im.Pos) ([]int, Places, error) {
+func (c *caller) Candidates(ctx context.Context, a im.Account, convs []im.ConvID,
+	since func(store.Feed) im.Pos) ([]int, Places, error) {
 	if len(convs) == 0 {
 		return nil, nil, nil
 	}
@@ -85,7 +86,8 @@ func (s *search) ask(ctx context.Context, list []int) {
 }
 
 // serveCandidates answers another node.
-func serveCandidates(ctx context.Context, o *owners, by conv.Query, q *convpb.FindCandidates) (*convpb.Candidates, error) {
+func serveCandidates(ctx context.Context, o *owners, by conv.Query,
+	q *convpb.FindCandidates) (*convpb.Candidates, error) {
 	const size = len(im.ConvID{})
 	if len(q.Convs)%size != 0 {
 		return nil, im.Errorf(im.CodeInvalid, "a conversation's id has %d bytes", size)
@@ -122,7 +124,8 @@ type foundHere struct {
 	places Places
 }
 
-func candidatesHere(ctx context.Context, o *owners, t im.Tenant, convs []im.ConvID, since func(store.Feed) im.Pos) (*foundHere, error) {
+func candidatesHere(ctx context.Context, o *owners, t im.Tenant, convs []im.ConvID,
+	since func(store.Feed) im.Pos) (*foundHere, error) {
 	var asked [im.Partitions]bool
 	feeds := map[store.Feed]bool{}
 	for i := range convs {

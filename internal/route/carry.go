@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	resendAfter = 2 * time.Second        // without an answer; twice as long after each time
-	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
-	giveUpAlone = 2 * time.Second        // the same, where the store is out of reach as well: this node may be cut off from all
+	resendAfter = 2 * time.Second // without an answer; twice as long after each time
+	// without an answer to any send of a conversation: nothing is known of them then
+	giveUp = 10 * time.Second
+	// the same, where the store is out of reach as well: this node may be cut off from all
+	giveUpAlone = 2 * time.Second
 	lookAgain   = 100 * time.Millisecond // between two looks at all that waits, even if nobody has woken the lanes
 	gather      = time.Millisecond       // between two rounds of packets: what comes meanwhile goes along
 )
@@ -40,7 +42,8 @@ func newCarrier(o owners, st store.Store, streams *stream.Streams, nodes *fanout
 	for _, f := range st.Feeds() {
 		last = max(last, f)
 	}
-	ca := &carrier{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), wakes: make(chan struct{}, 1)}
+	ca := &carrier{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1),
+		wakes: make(chan struct{}, 1)}
 	for i := range ca.lanes {
 		l := &ca.lanes[i]
 		l.queues, l.tickets = map[im.Key]*queue{}, map[uint64]asked{}
@@ -168,14 +171,16 @@ func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 		case ow != nil && !ow.Sealed():
 			ca.enterLocked(l, q, ow, k)
 		case ca.waitedTooLong(q):
-			ca.log.Debug("sends have waited too long for their owner", "feed", f, "sends", len(q.out)+len(q.wait), "owner", node, "epoch", epoch, "leaving", ow != nil)
+			ca.log.Debug("sends have waited too long for their owner", "feed", f, "sends", len(q.out)+len(q.wait),
+				"owner", node, "epoch", epoch, "leaving", ow != nil)
 			over = append(over, l.takeLocked(q)...)
 		case ow != nil:
 			// It is about to leave, and may have sends that come first: the lane
 			// rests.
 		default:
 			if len(q.out) > 0 && (!known || q.epoch != epoch || time.Since(q.at) > resendAfter<<q.resends) {
-				ca.log.Debug("sends go out again", "feed", f, "sends", len(q.out), "asked", q.epoch, "owner", node, "epoch", epoch)
+				ca.log.Debug("sends go out again", "feed", f, "sends", len(q.out), "asked", q.epoch, "owner", node,
+					"epoch", epoch)
 				if q.epoch == epoch {
 					q.resends++
 				}
@@ -338,7 +343,8 @@ func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fano
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {
 		a := r.Ack
-		p.s.Done(conv.Result{Seq: im.Seq(a.Seq), TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN, Message: bytes.Clone(a.Message), Repeat: r.Repeat, Err: r.Err})
+		p.s.Done(conv.Result{Seq: im.Seq(a.Seq), TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN,
+			Message: bytes.Clone(a.Message), Repeat: r.Repeat, Err: r.Err})
 	}
 	return p.s.Origin, p.s.Origin.Out != nil
 }

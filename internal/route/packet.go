@@ -26,7 +26,8 @@ type packet struct{ frames [][]byte }
 
 func (p *packet) add(s *conv.Send, ticket uint64) {
 	m := routepb.Send{
-		Ticket: ticket, Tenant: uint32(s.Conv.Tenant), Conv: s.Conv.Conv[:], Peer: string(s.Peer), After: uint64(s.After), Keyed: s.Keyed,
+		Ticket: ticket, Tenant: uint32(s.Conv.Tenant), Conv: s.Conv.Conv[:], Peer: string(s.Peer),
+		After: uint64(s.After), Keyed: s.Keyed,
 		Entry: &s.Entry, Create: s.Create, Block: s.Block, Source: s.Source, Tried: s.Tried,
 	}
 	if s.Refusal != nil {
@@ -84,7 +85,8 @@ type received struct {
 func sendOf(m *routepb.Send, from im.Node, nodes *fanout.Nodes) *conv.Send {
 	r := &received{
 		Send: conv.Send{
-			Conv: keyOf(m), Peer: im.User(strings.Clone(m.Peer)), // kept, as is From, when the send creates its conversation
+			// kept, as is From, when the send creates its conversation
+			Conv: keyOf(m), Peer: im.User(strings.Clone(m.Peer)),
 			After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create, Block: m.Block, Source: m.Source, Tried: m.Tried,
 		},
 		caller: fanout.Caller{Nodes: nodes, Node: from, Ticket: m.Ticket},
@@ -94,7 +96,8 @@ func sendOf(m *routepb.Send, from im.Node, nodes *fanout.Nodes) *conv.Send {
 	}
 	r.caller.Conv, r.Origin.Caller = r.Conv, &r.caller
 	if e := m.Entry; e != nil {
-		r.Entry = petrelv1.Message{From: strings.Clone(e.From), ClientMsgId: e.ClientMsgId, Type: e.Type, Body: e.Body, Rel: e.Rel}
+		r.Entry = petrelv1.Message{From: strings.Clone(e.From), ClientMsgId: e.ClientMsgId, Type: e.Type, Body: e.Body,
+			Rel: e.Rel}
 		r.caller.User = im.User(r.Entry.From)
 	}
 	return &r.Send

@@ -70,7 +70,8 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	}
 	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
 	r := &Router{
-		inboxes: o.AwaitInboxes, isNamed: o.IsNamed, moving: newTasks(maxMoving), caller: caller{owners: own, serving: newTasks(maxCalls)},
+		inboxes: o.AwaitInboxes, isNamed: o.IsNamed, moving: newTasks(maxMoving),
+		caller:  caller{owners: own, serving: newTasks(maxCalls)},
 		signals: signaller{owners: own, streams: o.Streams},
 	}
 	r.questions = byName(r.answers())
@@ -78,7 +79,8 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 		return r
 	}
 	r.carrier = newCarrier(own, st, o.Streams, o.Nodes)
-	cs.Attach(conv.Elsewhere{Waits: r.carrier.waits, Submit: r.carrier.submit, Left: r.carrier.takeFrom, Confirm: own.confirmOne, ConfirmAll: own.confirmAll})
+	cs.Attach(conv.Elsewhere{Waits: r.carrier.waits, Submit: r.carrier.submit, Left: r.carrier.takeFrom,
+		Confirm: own.confirmOne, ConfirmAll: own.confirmAll})
 	r.bus, r.streams, r.nodes = o.Bus, o.Streams, o.Nodes
 	calls.ServeLater(o.Bus, r.receive)
 	o.Streams.Handle(cluster.KindToSignal, r.signals.receive)
@@ -115,7 +117,8 @@ func (r *Router) answers() []question {
 // it is tried again, until ctx ends. Codes beside those of f: store_stalled (no
 // owner was found, or the store does not answer), draining (without other nodes),
 // overloaded and internal (from another node). The question must be in answers.
-func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
+func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query,
+	f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	return ask(ctx, &r.caller, by, f, q)
 }
 
@@ -163,7 +166,8 @@ func (r *Router) Carrying() int {
 // HistoryPage reads a page of history for a user as a frame's content; it has at
 // most limit entries. User "" is the
 // operator. Codes: no_conversation, invalid. Spec: P-5.2.
-func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int, with conv.Extras) (*petrelv1.HistoryPage, error) {
+func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int,
+	with conv.Extras) (*petrelv1.HistoryPage, error) {
 	id, err := im.ParseConvID(f.Conv)
 	if err != nil {
 		return nil, err
@@ -172,7 +176,8 @@ func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetH
 		limit = min(limit, int(f.Limit))
 	}
 	q := &convpb.GetHistory{
-		After: f.After, Before: f.Before, Around: f.Around, AtMs: f.AtMs, Limit: uint32(max(0, limit)), Refs: with.Refs && !f.OnlyNotes, Notes: with.Notes,
+		After: f.After, Before: f.Before, Around: f.Around, AtMs: f.AtMs, Limit: uint32(max(0, limit)),
+		Refs: with.Refs && !f.OnlyNotes, Notes: with.Notes,
 	}
 	if q.Around > 0 && q.AtMs > 0 || (q.Around > 0 || q.AtMs > 0) && (q.After > 0 || q.Before > 0) {
 		return nil, im.Errorf(im.CodeInvalid, "a page is around a seq, or around a time, or between after and before")
@@ -205,7 +210,8 @@ func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 	began := r.moving.start(moveTime, func(ctx context.Context) {
 		var k fanout.WakeUps
 		defer k.Flush()
-		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID, Mentions: m.WantMentions}
+		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID,
+			Mentions: m.WantMentions}
 		moved, err := Ask(ctx, r, conv.Query{Conv: m.Conv, User: m.User}, (*conv.Owner).MoveCursor, q)
 		if err != nil {
 			m.Done(conv.Cursor{}, &im.Error{Code: im.CodeOf(err), Message: err.Error()}, &k)
@@ -230,6 +236,7 @@ func (r *Router) AwaitInboxes(ctx context.Context, key im.Key) error {
 	return err
 }
 
-func (r *Router) awaitInboxes(ow *conv.Owner, ctx context.Context, _ conv.Query, _ *convpb.AwaitInboxes) (*convpb.Awaited, error) {
+func (r *Router) awaitInboxes(ow *conv.Owner, ctx context.Context, _ conv.Query,
+	_ *convpb.AwaitInboxes) (*convpb.Awaited, error) {
 	return &convpb.Awaited{}, r.inboxes(ctx, ow)
 }

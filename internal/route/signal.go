@@ -33,7 +33,8 @@ func (si *signaller) bring(key im.Key, s *petrelv1.Signal, session uint64) {
 		return
 	}
 	b, err := (&routepb.Signal{
-		Tenant: uint32(key.Tenant), Conv: key.Conv[:], From: s.From, Session: session, Kind: s.Kind, Data: s.Data, HoldMs: s.HoldMs, TimeMs: s.TimeMs,
+		Tenant: uint32(key.Tenant), Conv: key.Conv[:], From: s.From, Session: session, Kind: s.Kind, Data: s.Data,
+		HoldMs: s.HoldMs, TimeMs: s.TimeMs,
 	}).MarshalVT()
 	if err == nil {
 		_, err = si.streams.Send(node, cluster.KindToSignal, b, stream.Hint{Optional: true})

@@ -34,8 +34,10 @@ func (p Places) note(f store.Feed, pos im.Pos) {
 // It goes in rounds, until every conversation has an answer. Each node is asked once a
 // round. The caller has put the session into the online table before.
 // Spec: P-6.2, P-6.3.
-func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, newest conv.Newest) ([]*petrelv1.ConvState, Places, error) {
-	s := &changesCall{c: c, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)), places: Places{}}
+func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask,
+	newest conv.Newest) ([]*petrelv1.ConvState, Places, error) {
+	s := &changesCall{c: c, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)),
+		places: Places{}}
 	left := make([]int, len(asks)) // indexes of asks that nobody has answered
 	for i := range left {
 		left[i] = i
@@ -106,8 +108,10 @@ func pick(asks []*convpb.Ask, list []int) []*convpb.Ask {
 
 // ask asks the node that owns the first of some conversations.
 func (s *changesCall) ask(ctx context.Context, list []int) {
-	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: im.ConvID(s.asks[list[0]].Conv)}, User: s.account.User}
-	q := &convpb.ListChanges{Newest: uint32(s.newest.Messages), Refs: s.newest.Refs, Notes: s.newest.Notes, Mentions: s.newest.Mentions, Asks: pick(s.asks, list)}
+	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: im.ConvID(s.asks[list[0]].Conv)},
+		User: s.account.User}
+	q := &convpb.ListChanges{Newest: uint32(s.newest.Messages), Refs: s.newest.Refs, Notes: s.newest.Notes,
+		Mentions: s.newest.Mentions, Asks: pick(s.asks, list)}
 	a, err := request[convpb.ListChanges, convpb.Changes](ctx, s.c, s.feedOf(list[0]), by, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,11 +146,13 @@ func serveChanges(ctx context.Context, o *owners, by conv.Query, q *convpb.ListC
 			return nil, im.Errorf(im.CodeInvalid, "a conversation's id has 16 bytes")
 		}
 	}
-	return changesHere(ctx, o, im.Account{Tenant: by.Conv.Tenant, User: by.User}, q.Asks, conv.Newest{Messages: int(q.Newest), Refs: q.Refs, Notes: q.Notes, Mentions: q.Mentions})
+	return changesHere(ctx, o, im.Account{Tenant: by.Conv.Tenant, User: by.User}, q.Asks,
+		conv.Newest{Messages: int(q.Newest), Refs: q.Refs, Notes: q.Notes, Mentions: q.Mentions})
 }
 
 // changesHere answers for the conversations that this node owns.
-func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.Ask, newest conv.Newest) (*convpb.Changes, error) {
+func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.Ask,
+	newest conv.Newest) (*convpb.Changes, error) {
 	r := &convpb.Changes{Changes: make([]*convpb.Change, len(asks))}
 	mine, err := o.confirmAsked(ctx, asks)
 	if err != nil {

@@ -40,5 +40,6 @@ func (t *tasks) start(atMost time.Duration, f func(context.Context)) bool {
 // stop ends them, and returns when they have ended. None starts after that.
 func (t *tasks) stop() {
 	t.end()
-	_ = t.slots.Acquire(context.Background(), t.max) // fails only when its context ends; all slots are taken from here on
+	// fails only when its context ends; all slots are taken from here on
+	_ = t.slots.Acquire(context.Background(), t.max)
 }

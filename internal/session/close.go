@@ -48,7 +48,8 @@ func (h *Hub) Attach(b bus.Bus) {
 
 // askAll asks all nodes, this one included, and gives each answer to f. It does not stop when ctx is
 // cancelled: if a caller revokes a token and hangs up, the sessions must end all the same.
-func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A], what string, a im.Account, q Q, f func(A)) error {
+func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A], what string, a im.Account, q Q,
+	f func(A)) error {
 	var failed error
 	for _, reply := range r.AskAll(context.WithoutCancel(ctx), h.bus, bus.Nodes(h.bus), q) {
 		if failed = errors.Join(failed, reply.Err); reply.Err == nil {
@@ -74,7 +75,8 @@ func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 
 // close asks all nodes to end sessions, and returns how many there were.
 func (h *Hub) close(ctx context.Context, m *sessionpb.Close) (total int, err error) {
-	err = askAll(ctx, h, closeSessions, "close sessions", decodeAccount(m.Account), m, func(c *sessionpb.Closed) { total += int(c.Sessions) })
+	err = askAll(ctx, h, closeSessions, "close sessions", decodeAccount(m.Account), m,
+		func(c *sessionpb.Closed) { total += int(c.Sessions) })
 	return total, err
 }
 
@@ -103,18 +105,20 @@ func (h *Hub) CloseDevice(ctx context.Context, a im.Account, device string, code
 			return 0, err
 		}
 	}
-	return h.close(ctx, &sessionpb.Close{Account: encodeAccount(a), Code: string(code), Device: &sessionpb.Close_Device{Id: device, Below: below}})
+	return h.close(ctx, &sessionpb.Close{Account: encodeAccount(a), Code: string(code),
+		Device: &sessionpb.Close_Device{Id: device, Below: below}})
 }
 
 // SessionsOf counts the sessions of a user by device, on every node that answers. Those
 // whose tokens are bound to no device are counted under "".
 func (h *Hub) SessionsOf(ctx context.Context, a im.Account) (map[string]int, error) {
 	n := map[string]int{}
-	err := askAll(ctx, h, countSessions, "count sessions", a, &sessionpb.Count{Account: encodeAccount(a)}, func(c *sessionpb.Counts) {
-		for _, d := range c.Devices {
-			n[d.Id] += int(d.Sessions)
-		}
-	})
+	err := askAll(ctx, h, countSessions, "count sessions", a, &sessionpb.Count{Account: encodeAccount(a)},
+		func(c *sessionpb.Counts) {
+			for _, d := range c.Devices {
+				n[d.Id] += int(d.Sessions)
+			}
+		})
 	if err != nil {
 		return nil, err
 	}

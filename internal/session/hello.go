@@ -35,7 +35,8 @@ const (
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions, capLarge}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes,
+	capPersonal, capMentions, capLarge}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -90,7 +91,8 @@ func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 func (h *Hub) checkHello(f *petrelv1.Hello) *im.Error {
 	switch {
 	case f.VersionMin > Version || f.VersionMax < Version:
-		return im.Errorf(im.CodeVersionUnsupported, "the server speaks version %d, and the client offers %d to %d", Version, f.VersionMin, f.VersionMax)
+		return im.Errorf(im.CodeVersionUnsupported, "the server speaks version %d, and the client offers %d to %d",
+			Version, f.VersionMin, f.VersionMax)
 	case len(f.Device) > 64 || len(f.DeviceKind) > 32 || len(f.Client) > 128:
 		return im.Errorf(im.CodeBadFrame, "device, device_kind and client have at most 64, 32 and 128 bytes")
 	case h.draining.Load():
@@ -113,7 +115,8 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.WakeUps) {
 }
 
 // begin checks the token, enters the session into the online table and welcomes it.
-func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came time.Duration, k *fanout.WakeUps) error {
+func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came time.Duration,
+	k *fanout.WakeUps) error {
 	at := s.hub.revocations.Now() // before the check: the token was valid then
 	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {
@@ -150,7 +153,8 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 	s.hub.Requests["hello"].Observe(measure.Now() - came)
 	k.Flush() // before NoteClient writes to the store: the client need not wait for that
 	if err := s.hub.users.NoteClient(ctx, who, h.Client); err != nil {
-		s.hub.o.Log.Warn("store the client's name failed", "user", string(who.Account.User), "device", who.Device, "err", err)
+		s.hub.o.Log.Warn("store the client's name failed", "user", string(who.Account.User), "device", who.Device,
+			"err", err)
 	}
 	return nil
 }
@@ -160,12 +164,14 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 	_, _ = rand.Read(b[:]) // never fails
 	o := &s.hub.o
 	return &petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{
-		Version: Version, Session: hex.EncodeToString(b[:]), User: string(a.User), Inbox: o.IDs.Inbox(a.Tenant, a.User).String(),
+		Version: Version, Session: hex.EncodeToString(b[:]), User: string(a.User),
+		Inbox:     o.IDs.Inbox(a.Tenant, a.User).String(),
 		HistoryId: fmt.Sprintf("%016x", o.HistoryID), ServerTimeMs: uint64(o.Now().UnixMilli()),
 		HeartbeatMs: uint32(o.Heartbeat.Milliseconds()), HeartbeatMisses: uint32(o.Misses),
 		Window: &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
 		Limits: &petrelv1.Limits{
-			FrameBytes: announced(wire.FrameLimit(l.BodyBytes)), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(l.pageSize()), OpenRequests: maxRequests,
+			FrameBytes: announced(wire.FrameLimit(l.BodyBytes)), BodyBytes: announced(l.BodyBytes),
+			HistoryMessages: uint32(l.pageSize()), OpenRequests: maxRequests,
 		},
 		Capabilities: capabilities, Server: "petrel/" + o.Version,
 		Gateways: o.gateways(a),

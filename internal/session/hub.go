@@ -53,14 +53,15 @@ type Options struct {
 	IDs       *im.IDs       // of the store
 	Heartbeat time.Duration // for the welcome; the gateway sends the pings
 	Misses    int
-	Gateways  func(im.Account) []string // addresses where a user should connect, best first; nil: the welcome names none
-	Stored    *rate.Bytes[im.Account]   // bounds what users have stored; nil: nothing does
-	Reads     *share.Queue              // runs what reads the store for sessions; nil: New makes one, by NewReads
-	Calls     *share.Queue              // runs calls of users; nil: New makes one, by NewCalls
-	Pace      *rate.Pace[im.Account]    // of calls; nil: there is none
-	Hellos    int                       // that are checked at the same time; 8
-	Waiting   int                       // hellos that may wait; 4096
-	Pressed   func() bool               // memory is full: nobody new comes in; nil: it never is
+	// addresses where a user should connect, best first; nil: the welcome names none
+	Gateways func(im.Account) []string
+	Stored   *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
+	Reads    *share.Queue            // runs what reads the store for sessions; nil: New makes one, by NewReads
+	Calls    *share.Queue            // runs calls of users; nil: New makes one, by NewCalls
+	Pace     *rate.Pace[im.Account]  // of calls; nil: there is none
+	Hellos   int                     // that are checked at the same time; 8
+	Waiting  int                     // hellos that may wait; 4096
+	Pressed  func() bool             // memory is full: nobody new comes in; nil: it never is
 
 	// Refused is called for each refused hello and request. It must not block. nil: nothing is called.
 	Refused func(Refusal)
@@ -114,7 +115,8 @@ const outcomeOK = "ok"
 
 // CallFunc runs a method of the API for a user, whose client has an address. Request
 // and answer are JSON, or else protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
-type CallFunc func(ctx context.Context, who user.Identity, remote netip.Addr, method string, json bool, request io.Reader) (answer []byte, err error)
+type CallFunc func(ctx context.Context, who user.Identity, remote netip.Addr, method string, json bool,
+	request io.Reader) (answer []byte, err error)
 
 // New makes a hub.
 func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
@@ -142,7 +144,8 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	if o.RechecksPerSecond == 0 {
 		o.RechecksPerSecond = 5000
 	}
-	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), hellos: make(chan func(), o.Waiting), reads: o.Reads, calls: o.Calls}
+	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(),
+		hellos: make(chan func(), o.Waiting), reads: o.Reads, calls: o.Calls}
 	h.Meter.Refusals, h.Hellos = measure.NewCounts(im.Codes()...), measure.NewCounts(append(im.Codes(), outcomeOK)...)
 	h.Requests = map[string]*measure.Histogram{}
 	for _, name := range []string{"hello", "history", "sync", "focus", "call"} {
@@ -230,7 +233,8 @@ func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(co
 		defer k.Flush()
 		defer func() {
 			if p := recover(); p != nil {
-				h.o.Log.Error("session panicked", "user", string(out.Account.User), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+				h.o.Log.Error("session panicked", "user", string(out.Account.User), "err", fmt.Sprint(p), "stack",
+					string(debug.Stack()))
 				out.End(&im.Error{Code: im.CodeInternal}, &k)
 			}
 		}()

@@ -58,7 +58,8 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 // counts as a send against the rate. Spec: P-2.3, P-2.4.
 func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool {
 	enc := s.Out.Encoding()
-	if s.phase.Load() != welcomed || e.Code == im.CodeBadUTF8 && enc == (wire.Encoding{Codec: wire.JSON, Framing: wire.WebSocket}) {
+	if s.phase.Load() != welcomed ||
+		e.Code == im.CodeBadUTF8 && enc == (wire.Encoding{Codec: wire.JSON, Framing: wire.WebSocket}) {
 		return false // RFC 6455 8.1: a text message that is not UTF-8 ends the connection
 	}
 	id := wire.IDOf(enc.Codec, b)
@@ -81,8 +82,10 @@ func (s *Session) idles() *im.Error {
 		return nil
 	}
 	s.idle.Add(-fewIdles)
-	if s.rareStateOrNew().idles.Take(s.hub.o.Now(), rate.Per(idlesPerSecond/fewIdles, time.Second, idleBurst/fewIdles)) > 0 {
-		return &im.Error{Code: im.CodeTooManyConnections, Message: "the connection goes on to ask for what it is refused, or for pongs", RetryAfter: time.Second}
+	if s.rareStateOrNew().idles.Take(s.hub.o.Now(), rate.Per(idlesPerSecond/fewIdles, time.Second,
+		idleBurst/fewIdles)) > 0 {
+		return &im.Error{Code: im.CodeTooManyConnections,
+			Message: "the connection goes on to ask for what it is refused, or for pongs", RetryAfter: time.Second}
 	}
 	return nil
 }
@@ -123,9 +126,15 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 	case *petrelv1.ClientFrame_Send:
 		return s.send(f.Id, body.Send, bytes, k)
 	case *petrelv1.ClientFrame_History:
-		s.request(f.Id, "history", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) { return s.history(ctx, body.History) })
+		s.request(f.Id, "history", k, func(ctx context.Context) (*petrelv1.ServerFrame,
+			error) {
+			return s.history(ctx, body.History)
+		})
 	case *petrelv1.ClientFrame_Sync:
-		s.request(f.Id, "sync", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) { return s.sync(ctx, body.Sync) })
+		s.request(f.Id, "sync", k, func(ctx context.Context) (*petrelv1.ServerFrame,
+			error) {
+			return s.sync(ctx, body.Sync)
+		})
 	case *petrelv1.ClientFrame_Cursor:
 		s.cursor(f.Id, body.Cursor, k)
 	case *petrelv1.ClientFrame_Focus:

@@ -63,7 +63,8 @@ type endedSession struct {
 }
 
 func newRechecker(us *user.Users, t *fanout.Table, r *fanout.Revocations, perSecond int) *rechecker {
-	return &rechecker{users: us, table: t, revocations: r, perSecond: perSecond, due: make(chan struct{}, 1), sweep: make(chan struct{}, 1)}
+	return &rechecker{users: us, table: t, revocations: r, perSecond: perSecond, due: make(chan struct{}, 1),
+		sweep: make(chan struct{}, 1)}
 }
 
 // account rechecks the sessions of an account soon. A session that is not in the

@@ -18,11 +18,13 @@ var errUnconfirmed = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Secon
 
 // request runs f on a worker that reads the store, and sends its frame or its error
 // as the answer.
-func (s *Session) request(id uint64, what string, k *fanout.WakeUps, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+func (s *Session) request(id uint64, what string, k *fanout.WakeUps,
+	f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	s.requestOn(s.queueRead, id, what, k, f)
 }
 
-func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.WakeUps, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.WakeUps,
+	f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	if s.Out.Unconfirmed() {
 		s.refuse(id, errUnconfirmed, k)
 		return
@@ -76,7 +78,8 @@ func (s *Session) full() bool {
 
 // history reads a page of a conversation. Spec: P-5.2.
 func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv1.ServerFrame, error) {
-	page, err := s.hub.route.HistoryPage(ctx, s.Out.Account, f, s.hub.Limits().pageSize(), conv.Extras{Refs: s.Out.Refs, Notes: s.Out.Notes})
+	page, err := s.hub.route.HistoryPage(ctx, s.Out.Account, f, s.hub.Limits().pageSize(),
+		conv.Extras{Refs: s.Out.Refs, Notes: s.Out.Notes})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_History{History: page}}, err
 }
 
@@ -85,7 +88,8 @@ func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv
 // during the read is in the page, or comes as an event. Spec: P-6.2, P-6.3.
 func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerFrame, error) {
 	s.Out.Resume()
-	newest := conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes, Mentions: s.Out.Mentions}
+	newest := conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes,
+		Mentions: s.Out.Mentions}
 	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, inbox.Wants{Newest: newest, Personal: s.Out.Personal})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
 }

@@ -56,7 +56,8 @@ type barrier struct {
 	incarnations map[im.Node]uint64        // the last known process of each node
 }
 
-func newBarrier(s *stream.Streams, otherNodes func() []im.Node, rechecks *rechecker, r *fanout.Revocations, log *slog.Logger) *barrier {
+func newBarrier(s *stream.Streams, otherNodes func() []im.Node, rechecks *rechecker, r *fanout.Revocations,
+	log *slog.Logger) *barrier {
 	b := &barrier{
 		streams: s, otherNodes: otherNodes, rechecks: rechecks, revocations: r, log: log,
 		hadHeartbeat: map[im.Node]bool{}, answered: map[im.Node]time.Duration{}, incarnations: map[im.Node]uint64{},
@@ -79,7 +80,8 @@ func (b *barrier) tellOthers(a im.Account) {
 // send gives a frame to the stream to a node. If there is no stream to it, nothing is
 // lost: that node rechecks all its sessions when a stream begins.
 func (b *barrier) send(to im.Node, payload []byte, hint stream.Hint) {
-	if _, err := b.streams.Send(to, cluster.KindRevocations, payload, hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
+	if _, err := b.streams.Send(to, cluster.KindRevocations, payload, hint); err != nil &&
+		!errors.Is(err, bus.ErrNoNode) {
 		b.log.Error("send revocations to another node failed", "node", to, "err", err)
 	}
 }
@@ -91,7 +93,8 @@ var repeated = stream.Hint{Optional: true}
 func (b *barrier) handle(from im.Node, payload []byte) {
 	var m sessionpb.Revocations
 	if err := m.UnmarshalVT(payload); err != nil {
-		b.log.Error("read frame of another node failed: the releases of the two nodes differ by more than one", "node", from, "frame", "revocations", "err", err)
+		b.log.Error("read frame of another node failed: the releases of the two nodes differ by more than one", "node",
+			from, "frame", "revocations", "err", err)
 		return
 	}
 	if m.Recheck != nil {

@@ -85,7 +85,8 @@ func (s *Session) noteRefusal(what string, e *im.Error) {
 func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error, k *fanout.WakeUps) {
 	s.idle.Add(1)
 	if note := s.hub.o.Refused; note != nil {
-		note(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: "send", Code: e.Code, Text: e.Message, Send: f})
+		note(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: "send", Code: e.Code, Text: e.Message,
+			Send: f})
 	}
 	origin.Reply(wire.Ack{}, e, k)
 }

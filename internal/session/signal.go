@@ -59,7 +59,8 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 	// Copies: a signal may be held, and what was read at once with it must not live as long.
 	// The time is taken here: an old call must not look new because its owner stood still.
 	x := &petrelv1.Signal{
-		From: string(s.Out.Account.User), Kind: strings.Clone(f.Kind), Data: bytes.Clone(f.Data), HoldMs: f.HoldMs, TimeMs: uint64(s.hub.o.Now().UnixMilli()),
+		From: string(s.Out.Account.User), Kind: strings.Clone(f.Kind), Data: bytes.Clone(f.Data), HoldMs: f.HoldMs,
+		TimeMs: uint64(s.hub.o.Now().UnixMilli()),
 	}
 	s.hub.route.Signal(key, x, s.Out.ID)
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Signal{Signal: &petrelv1.Signaled{}}}, k)
@@ -68,14 +69,17 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 // checkSignal returns the conversation of a signal that may be handed on.
 func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
 	key := im.Key{Tenant: s.Out.Account.Tenant}
-	if wait := s.rareStateOrNew().signals.Take(s.hub.o.Now(), rate.Per(signalsPerSecond, time.Second, signalBurst)); wait > 0 {
+	if wait := s.rareStateOrNew().signals.Take(s.hub.o.Now(),
+		rate.Per(signalsPerSecond, time.Second, signalBurst)); wait > 0 {
 		return key, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
 	switch {
 	case s.Out.Unconfirmed():
 		return key, errUnconfirmed
-	case f.Kind == "" || len(f.Kind) > maxSignalKind || !utf8.ValidString(f.Kind) || strings.HasPrefix(f.Kind, reservedKinds):
-		return key, im.Errorf(im.CodeInvalid, "the kind of a signal has 1 to %d bytes, and does not begin with %q", maxSignalKind, reservedKinds)
+	case f.Kind == "" || len(f.Kind) > maxSignalKind || !utf8.ValidString(f.Kind) ||
+		strings.HasPrefix(f.Kind, reservedKinds):
+		return key, im.Errorf(im.CodeInvalid, "the kind of a signal has 1 to %d bytes, and does not begin with %q",
+			maxSignalKind, reservedKinds)
 	case f.Kind == conv.Typing && (len(f.Data) > 0 || f.HoldMs > 0):
 		return key, im.Errorf(im.CodeInvalid, "a signal of kind %s has neither data nor hold_ms", conv.Typing)
 	case len(f.Data) > maxSignalData:

@@ -40,7 +40,8 @@ func (s *Session) watch(id uint64, f *petrelv1.SetWatch, k *fanout.WakeUps) {
 
 // checkWatch returns the users of a list that may be set, each once.
 func (s *Session) checkWatch(f *petrelv1.SetWatch) ([]im.User, *im.Error) {
-	switch wait := s.rareStateOrNew().watches.Take(s.hub.o.Now(), rate.Per(watchesPerSecond, time.Second, watchBurst)); {
+	switch wait := s.rareStateOrNew().watches.Take(s.hub.o.Now(),
+		rate.Per(watchesPerSecond, time.Second, watchBurst)); {
 	case wait > 0:
 		return nil, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	case s.Out.Unconfirmed():

@@ -17,9 +17,10 @@ import (
 
 // Options bound a Queue. The numbers must be above 0.
 type Options struct {
-	Workers     int // jobs that run at the same time
-	PerUser     int // of them jobs of one user
-	Waiting     int // jobs of all users that wait; users who have fewer than fewWaiting of them may fill it to twice this number
+	Workers int // jobs that run at the same time
+	PerUser int // of them jobs of one user
+	// jobs of all users that wait; users who have fewer than fewWaiting of them may fill it to twice this number
+	Waiting     int
 	UserWaiting int // jobs of one user that wait
 
 	Turns Turns // that the jobs take; nil: they wait more than they compute

@@ -10,7 +10,8 @@ import (
 // RecordsBehind calls fn for the records whose key begins with prefix, ordered by key, until
 // fn returns false: those behind the key last, or all of them if it is empty. down goes from
 // the greatest key to the least.
-func RecordsBehind(ctx context.Context, st Store, t Table, tenant im.Tenant, prefix, last []byte, down bool, fn func(key, value []byte) bool) error {
+func RecordsBehind(ctx context.Context, st Store, t Table, tenant im.Tenant, prefix, last []byte, down bool,
+	fn func(key, value []byte) bool) error {
 	if down {
 		return st.RecordsDown(ctx, t, tenant, prefix, last, fn)
 	}

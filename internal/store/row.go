@@ -15,14 +15,15 @@ type Row struct {
 
 // Flags of a row.
 const (
-	RowKeyed        byte = 1 << iota // sent without after: a dedupe key was written with it
-	RowRewritten                     // an edit or recall has replaced the body
-	RowWithheld                      // of a direct conversation: only its sender may read it
-	RowLost                          // damage took the row: the place is kept, so that the seqs of the conversation stay without a hole
-	RowRelated                       // it answers another entry, or did so before an edit
-	RowHides                         // the head has Hidden
-	RowEditWithheld                  // only its sender may read what an edit has made of it
-	RowEdit                          // it edits another entry: what it says is for those who may read that one
+	RowKeyed     byte = 1 << iota // sent without after: a dedupe key was written with it
+	RowRewritten                  // an edit or recall has replaced the body
+	RowWithheld                   // of a direct conversation: only its sender may read it
+	// damage took the row: the place is kept, so that the seqs of the conversation stay without a hole
+	RowLost
+	RowRelated      // it answers another entry, or did so before an edit
+	RowHides        // the head has Hidden
+	RowEditWithheld // only its sender may read what an edit has made of it
+	RowEdit         // it edits another entry: what it says is for those who may read that one
 )
 
 // RowHead is the private prefix of a row; clients never see it.

@@ -26,15 +26,18 @@ const FormatLevel = 1
 // Errors that callers tell apart. All others mean that the outcome of a write
 // is unknown, or that a read met damage.
 var (
-	ErrStale   = errors.New("stale epoch or position")   // nothing of the batch was written
-	ErrChanged = errors.New("record has changed")        // from Update with Check; nothing was written
-	ErrFull    = errors.New("disk nearly full")          // nothing was written; reads go on
-	ErrStalled = errors.New("store does not answer")     // nothing was written or read; it ends when the store answers again
+	ErrStale   = errors.New("stale epoch or position") // nothing of the batch was written
+	ErrChanged = errors.New("record has changed")      // from Update with Check; nothing was written
+	ErrFull    = errors.New("disk nearly full")        // nothing was written; reads go on
+	// nothing was written or read; it ends when the store answers again
+	ErrStalled = errors.New("store does not answer")
 	ErrUnknown = errors.New("outcome of commit unknown") // of an append: only a Takeover of its feed settles it
 	ErrCorrupt = errors.New("stored data is damaged")
-	ErrTrimmed = errors.New("feed is trimmed")                         // from ScanFeed: the commits are no longer kept
-	ErrRewound = errors.New("store has gone back to an earlier state") // it holds less than was acked; comes with ErrFailed
-	ErrFailed  = errors.New("store has failed")                        // a write or sync error came before: outcome unknown, nothing more is served
+	ErrTrimmed = errors.New("feed is trimmed") // from ScanFeed: the commits are no longer kept
+	// it holds less than was acked; comes with ErrFailed
+	ErrRewound = errors.New("store has gone back to an earlier state")
+	// a write or sync error came before: outcome unknown, nothing more is served
+	ErrFailed = errors.New("store has failed")
 )
 
 // Feed names one log of commits. Every partition belongs to one feed; an
@@ -124,7 +127,8 @@ type Store interface {
 	// ordered by seq and name, until fn returns false. Beside the row from, those whose
 	// name is not greater than after are left out; "" leaves none out. What fn gets is
 	// valid during the call only.
-	Marks(ctx context.Context, c im.Key, k MarkKind, from, to im.Seq, after string, fn func(q im.Seq, name string, value []byte) bool) error
+	Marks(ctx context.Context, c im.Key, k MarkKind, from, to im.Seq, after string,
+		fn func(q im.Seq, name string, value []byte) bool) error
 
 	// MarksOf returns the marks of one kind and name beside some rows, in the order of
 	// seqs; nil: there is none.
@@ -133,7 +137,8 @@ type Store interface {
 	// MarksBy calls fn for the marks of one kind and name beside the rows with from <= Seq
 	// <= to, ascending by seq, until fn returns false. The kind is MarkMention: Marks does
 	// not read that one. What fn gets is valid during the call only.
-	MarksBy(ctx context.Context, c im.Key, k MarkKind, name string, from, to im.Seq, fn func(q im.Seq, value []byte) bool) error
+	MarksBy(ctx context.Context, c im.Key, k MarkKind, name string, from, to im.Seq,
+		fn func(q im.Seq, value []byte) bool) error
 
 	// DropRows removes the rows of c below a seq, the marks beside them, and what Dedupe
 	// says of them. After a crash some marks may be left. The caller has made the new
@@ -155,7 +160,8 @@ type Store interface {
 	Record(ctx context.Context, t Table, tenant im.Tenant, key []byte) ([]byte, error)
 	Records(ctx context.Context, t Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error
 	RecordsFrom(ctx context.Context, t Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error
-	RecordsDown(ctx context.Context, t Table, tenant im.Tenant, prefix, below []byte, fn func(key, value []byte) bool) error
+	RecordsDown(ctx context.Context, t Table, tenant im.Tenant, prefix, below []byte,
+		fn func(key, value []byte) bool) error
 
 	// Update writes records as one durable unit; any node may. ErrChanged: one
 	// of them has Check and is not as it was; nothing was written. A context of ForOperators may
@@ -236,7 +242,9 @@ const (
 	FeedOpen   FeedState = 0
 	FeedMoving FeedState = 1 // it is copied to another database, and takes batches still
 	FeedSealed FeedState = 2 // it takes none: it is, or is about to be, somewhere else
-	FeedLost   FeedState = 3 // it takes none: its database lacks commits that were acked. Stores keep it to themselves: they have failed (ErrRewound)
+	// it takes none: its database lacks commits that were acked. Stores keep it to themselves: they have failed
+	// (ErrRewound)
+	FeedLost FeedState = 3
 )
 
 // Takes tells whether a feed in the state takes batches and takeovers.
@@ -357,7 +365,8 @@ const (
 	AuditHeads Table = 13 // tenant 0; key: node
 
 	LastSeen Table = 14 // key: user id; value: Unix milliseconds, big endian
-	Blocks   Table = 15 // key: im.PairKey of who blocks and whom; value: one byte. A block that has ended is still there
+	// key: im.PairKey of who blocks and whom; value: one byte. A block that has ended is still there
+	Blocks Table = 15
 
 	Operators        Table = 16 // tenant 0; key: name
 	OperatorSessions Table = 17 // tenant 0; key: SHA-256 of the token

@@ -95,11 +95,14 @@ func appendEscape(to []byte, r rune) []byte {
 
 // The characters that nobody sees, or that change what others see. Of those that make
 // up a character with their neighbours, hidden decides.
-var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point}
+var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
+	unicode.Other_Default_Ignorable_Code_Point}
 
 // joining are the scripts that are written with U+200C and U+200D.
-var joining = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi,
-	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar}
+var joining = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari,
+	unicode.Bengali, unicode.Gurmukhi,
+	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala,
+	unicode.Khmer, unicode.Myanmar}
 
 // hidden tells whether r is shown as an escape between its neighbours. Emoji and some
 // scripts need characters that nobody sees alone; there, and only there, they stay.
@@ -109,10 +112,11 @@ func hidden(before, r, after rune) bool {
 		return false
 	case r < 0x7f:
 		return r < ' '
-	case !unicode.In(r, unseen...), unicode.Is(unicode.Prepended_Concatenation_Mark, r): // the latter are signs before a number
-		return false
+	case !unicode.In(r, unseen...), unicode.Is(unicode.Prepended_Concatenation_Mark, r):
+		return false // the latter are signs before a number
 	case r == 0x200c, r == 0x200d: // non-joiner, joiner
-		emoji := r == 0x200d && (unicode.In(before, unicode.So, unicode.Sk) || before == 0xfe0f) && unicode.Is(unicode.So, after)
+		emoji := r == 0x200d && (unicode.In(before, unicode.So, unicode.Sk) || before == 0xfe0f) &&
+			unicode.Is(unicode.So, after)
 		return !emoji && !(unicode.In(before, joining...) && unicode.In(after, joining...))
 	case r == 0xfe0e, r == 0xfe0f: // as text, as emoji
 		keycap := after == 0x20e3 && before > ' ' && before < 0x7f

@@ -206,7 +206,8 @@ func Parse[T any, M message[T]](what string, value []byte) (*T, error) {
 }
 
 // Each reads the records of a table whose key begins with a prefix, in their order.
-func Each[T any, M message[T]](ctx context.Context, st store.Store, what string, t store.Table, tenant im.Tenant, prefix []byte, f func(key, value []byte, m *T)) error {
+func Each[T any, M message[T]](ctx context.Context, st store.Store, what string, t store.Table, tenant im.Tenant,
+	prefix []byte, f func(key, value []byte, m *T)) error {
 	var bad error
 	err := st.Records(ctx, t, tenant, prefix, func(key, value []byte) bool {
 		var m *T

@@ -27,9 +27,11 @@ type Info struct {
 
 func describe(user im.User, u *storepb.User) Info {
 	return Info{
-		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled, HasPassword: u.Password != "",
-		AddPolicy: AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy), Presence: PresencePolicy(u.PresencePolicy),
-		Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
+		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled,
+		HasPassword: u.Password != "",
+		AddPolicy:   AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy),
+		Presence: PresencePolicy(u.PresencePolicy),
+		Source:   cmp.Or(u.Source, "operator"), Linked: u.Linked,
 	}
 }
 
@@ -64,7 +66,8 @@ func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) 
 }
 
 // changeUser changes a user's record; f may plan more that is written with it.
-func (us *Users) changeUser(ctx context.Context, a im.Account, f func(*change, *storepb.User) error) (i Info, err error) {
+func (us *Users) changeUser(ctx context.Context, a im.Account,
+	f func(*change, *storepb.User) error) (i Info, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
 		u, err := c.user(ctx, a)
 		if err == nil && u == nil {
@@ -112,11 +115,13 @@ const (
 
 // SetAddPolicy says who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
 func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, error) {
-	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByNobody), "everybody or nobody")
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByNobody),
+		"everybody or nobody")
 }
 
 // setPolicy sets one of the policies of a user, which go up to last. Codes: invalid, no_user.
-func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32, choice string) (Info, error) {
+func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32,
+	choice string) (Info, error) {
 	if policy > last {
 		return Info{}, im.Errorf(im.CodeInvalid, "policy is %s", choice)
 	}
@@ -138,7 +143,8 @@ const (
 
 // SetForwardPolicy says whether forwards name a user. Codes: invalid, no_user. Spec: P-5.10.
 func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPolicy) (Info, error) {
-	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.ForwardPolicy }, uint32(p), uint32(Unnamed), "named or unnamed")
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.ForwardPolicy }, uint32(p), uint32(Unnamed),
+		"named or unnamed")
 }
 
 // IsNamed tells whether forwards may name a user. They name nobody who is not there any
@@ -162,7 +168,8 @@ const (
 // SetPresencePolicy says who may see when a user is online. Codes: invalid, no_user.
 // Spec: P-13.6.
 func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p PresencePolicy) (Info, error) {
-	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.PresencePolicy }, uint32(p), uint32(ToNobody), "everybody, peers or nobody")
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.PresencePolicy }, uint32(p), uint32(ToNobody),
+		"everybody, peers or nobody")
 }
 
 // PresencePolicy says who may see when a user is online: nobody, if there is no such
@@ -282,7 +289,8 @@ const MaxUsersPage = 1000
 // List describes the users of a tenant whose id begins with a prefix, behind after, by id,
 // at most limit of them (0 or too large: MaxUsersPage), and tells whether there are more. down
 // begins with the greatest id.
-func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, down bool, limit int) ([]Info, bool, error) {
+func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, down bool,
+	limit int) ([]Info, bool, error) {
 	if limit <= 0 || limit > MaxUsersPage {
 		limit = MaxUsersPage
 	}
@@ -290,17 +298,18 @@ func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.
 	var list []Info
 	var bad error
 	more := false
-	err := store.RecordsBehind(ctx, us.store, store.Users, t, []byte(prefix), []byte(after), down, func(key, value []byte) bool {
-		if len(list) == limit {
-			more = true
-			return false
-		}
-		u := &storepb.User{}
-		if bad = u.UnmarshalVT(value); bad == nil {
-			list = append(list, describe(im.User(key), u))
-		}
-		return bad == nil
-	})
+	err := store.RecordsBehind(ctx, us.store, store.Users, t, []byte(prefix), []byte(after), down,
+		func(key, value []byte) bool {
+			if len(list) == limit {
+				more = true
+				return false
+			}
+			u := &storepb.User{}
+			if bad = u.UnmarshalVT(value); bad == nil {
+				list = append(list, describe(im.User(key), u))
+			}
+			return bad == nil
+		})
 	if err == nil && bad != nil {
 		err = fmt.Errorf("list users: %w", store.ErrCorrupt)
 	}

@@ -91,12 +91,13 @@ type known struct {
 func (us *Users) known(ctx context.Context, a im.Account, see func(key, value []byte)) ([]known, error) {
 	var list []known
 	prefix := deviceKey(a.User, "")
-	err := transaction.Each(ctx, us.store, "device", store.Devices, a.Tenant, prefix, func(key, value []byte, d *storepb.Device) {
-		list = append(list, known{string(key[len(prefix):]), d})
-		if see != nil {
-			see(key, value)
-		}
-	})
+	err := transaction.Each(ctx, us.store, "device", store.Devices, a.Tenant, prefix,
+		func(key, value []byte, d *storepb.Device) {
+			list = append(list, known{string(key[len(prefix):]), d})
+			if see != nil {
+				see(key, value)
+			}
+		})
 	slices.SortFunc(list, func(x, y known) int { return cmp.Compare(y.Login, x.Login) })
 	return list, err
 }
@@ -142,7 +143,8 @@ func (us *Users) Devices(ctx context.Context, a im.Account) ([]Device, error) {
 }
 
 // changeDevice changes one device's record. Codes: no_device.
-func (us *Users) changeDevice(ctx context.Context, a im.Account, device string, f func(*change, *storepb.Device)) (now Device, err error) {
+func (us *Users) changeDevice(ctx context.Context, a im.Account, device string,
+	f func(*change, *storepb.Device)) (now Device, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
 		d, err := c.device(ctx, a, device)
 		if err == nil && d == nil {

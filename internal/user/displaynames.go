@@ -48,7 +48,8 @@ func (c *change) indexName(a im.Account, now string) {
 // name, behind the token of another page, at most limit of them (0 or too large:
 // MaxUsersPage). down begins with the greatest name. next is the token of the next page;
 // empty: there is none. Codes: invalid.
-func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, token []byte, down bool, limit int) (list []Info, next []byte, err error) {
+func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, token []byte, down bool,
+	limit int) (list []Info, next []byte, err error) {
 	if limit <= 0 || limit > MaxUsersPage {
 		limit = MaxUsersPage
 	}

@@ -56,7 +56,8 @@ type Newcomer struct {
 // Codes: forbidden, invalid, weak_password, user_exists, rate_limited, overloaded.
 // Spec: P-11.1.
 func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote netip.Addr) (*Login, error) {
-	for _, err := range []error{n.User.Check(), us.Passwords.Check(n.User, n.Password), checkDisplayName(n.DisplayName), ref.check()} {
+	for _, err := range []error{n.User.Check(), us.Passwords.Check(n.User, n.Password), checkDisplayName(n.DisplayName),
+		ref.check()} {
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +103,8 @@ func checkDisplayName(name string) error { return im.CheckShown("display_name", 
 // that they are disabled, and nobody else. remote is the client's address; the zero value
 // is not limited.
 // Codes: invalid, bad_credentials, user_disabled, rate_limited, overloaded. Spec: P-11.2.
-func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef, remote netip.Addr) (*Login, error) {
+func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef,
+	remote netip.Addr) (*Login, error) {
 	if err := ref.check(); err != nil {
 		return nil, err
 	}
@@ -140,7 +142,8 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 // made with less work than new ones, a new one. The zero account is nobody. known:
 // it is asked for on a session or by a device that was logged in before.
 // Codes: bad_credentials, user_disabled, overloaded.
-func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool, password string) (stored, rehash string, err error) {
+func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
+	password string) (stored, rehash string, err error) {
 	var u *storepb.User
 	if a.User != "" {
 		if u, err = us.read(ctx, a); err != nil {
@@ -202,14 +205,16 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	if err := us.allow(rateExchange, a, us.o.Rates.Logins); err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, source(provider), im.CodeBadCredentials, func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) })
+	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, source(provider), im.CodeBadCredentials,
+		func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) })
 }
 
 // Mint logs a device in on the word of the application's back end; tenant and
 // user are made if there are none. ttl is the access token's life, at most 30
 // days; 0: that of the options. Codes: invalid, user_disabled, forbidden (another
 // source vouches for the user). Spec: P-11.4.
-func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref DeviceRef, ttl time.Duration) (*Login, error) {
+func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref DeviceRef,
+	ttl time.Duration) (*Login, error) {
 	if ttl < 0 || ttl > maxMintTTL {
 		return nil, im.Errorf(im.CodeInvalid, "ttl_s is at most %d", int(maxMintTTL.Seconds()))
 	}
@@ -231,7 +236,8 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 // vouched logs a device in for whom a source vouches. A user who belongs to a source that
 // this one was not linked with is refused with code; so is one for whom void (nil: nothing
 // is) says that what the source gave them is void. Codes: user_disabled and code.
-func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
+func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
+	source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil {
 			u = us.newUser()
@@ -253,7 +259,8 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 // logIn gives a login of a device the next number of its user, voids what it
 // ends, and makes all of it durable at once. admit gets the user's record, nil
 // if there is none, and returns the one to go on with; it may plan more. Spec: P-11.4.
-func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, admit func(*change, *storepb.User) (*storepb.User, error)) (l *Login, err error) {
+func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
+	admit func(*change, *storepb.User) (*storepb.User, error)) (l *Login, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
 		u, err := c.user(ctx, a)
 		if err == nil {
@@ -277,7 +284,8 @@ func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref
 
 // logIn gives a device the login of a number. The change has the user's record:
 // of two logins at once, on two nodes, one begins anew.
-func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, number uint64, ref DeviceRef, ttl time.Duration) (*Login, error) {
+func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, number uint64, ref DeviceRef,
+	ttl time.Duration) (*Login, error) {
 	us := c.us
 	list, err := c.devices(ctx, a)
 	if err != nil {
@@ -357,7 +365,8 @@ func (c *change) issue(l *Login, tenantName string, d *storepb.Device, seed [32]
 	expires := uint64(l.AccessExpires.UnixMilli())
 	key := sha256.Sum256([]byte(l.Access))
 	d.Access = append(live, &storepb.Access{Key: key[:], ExpiresMs: expires})
-	if err := c.putToken(l.Account.Tenant, l.Access, &storepb.Token{User: string(l.Account.User), Device: l.Device, Login: d.Login, ExpiresMs: expires}); err != nil {
+	if err := c.putToken(l.Account.Tenant, l.Access, &storepb.Token{User: string(l.Account.User), Device: l.Device,
+		Login: d.Login, ExpiresMs: expires}); err != nil {
 		return err
 	}
 	return c.putDevice(l.Account, l.Device, d)

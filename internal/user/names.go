@@ -18,15 +18,18 @@ import (
 // reserved are names that people take for the operator, in small letters. Nobody
 // registers them, nor what readsAs one; the operator makes users of any name.
 var reserved = []string{
-	"abuse", "admin", "administrator", "all", "anonymous", "bot", "channel", "everyone", "help", "helpdesk", "here", "hostmaster", "me", "mod",
-	"moderator", "noreply", "nobody", "no-reply", "null", "official", "operator", "owner", "petrel", "postmaster", "root", "security", "server",
+	"abuse", "admin", "administrator", "all", "anonymous", "bot", "channel", "everyone", "help", "helpdesk", "here",
+	"hostmaster", "me", "mod",
+	"moderator", "noreply", "nobody", "no-reply", "null", "official", "operator", "owner", "petrel", "postmaster",
+	"root", "security", "server",
 	"service", "staff", "support", "sysadmin", "system", "undefined", "webmaster",
 }
 
 // official are those of them that also a display name must not have: others are names of
 // people, like Mod, or say nothing.
 var official = []string{
-	"admin", "administrator", "moderator", "official", "operator", "petrel", "root", "security", "staff", "support", "sysadmin", "system",
+	"admin", "administrator", "moderator", "official", "operator", "petrel", "root", "security", "staff", "support",
+	"sysadmin", "system",
 }
 
 // asLetters are characters of user ids that are taken for others: those of the table of
@@ -55,7 +58,8 @@ const signs = "._@+-"
 
 // asDigits are characters that people read as letters in a word that they know, beside
 // those that look the same.
-var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn", "w", "vv", "W", "vv")
+var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn",
+	"w", "vv", "W", "vv")
 
 // minGuessed is how many letters a word has in which i and l are taken for each other: ali
 // is a name of people, and not the word all.
@@ -87,7 +91,8 @@ func readsAsOneOf(name string, words []string) bool {
 
 // smallCapitals are letters that look like a capital of the alphabet, written small. Unicode
 // takes them for letters of their own: ᴀᴅᴍɪɴ is confusable with nothing.
-var smallCapitals = strings.NewReplacer("ᴀ", "a", "ʙ", "b", "ᴅ", "d", "ᴇ", "e", "ꜰ", "f", "ɢ", "g", "ʜ", "h", "ᴊ", "j", "ĸ", "k", "ʟ", "l", "ʍ", "m", "ɴ", "n",
+var smallCapitals = strings.NewReplacer("ᴀ", "a", "ʙ", "b", "ᴅ", "d", "ᴇ", "e", "ꜰ", "f", "ɢ", "g", "ʜ", "h", "ᴊ", "j",
+	"ĸ", "k", "ʟ", "l", "ʍ", "m", "ɴ", "n",
 	"ᴘ", "p", "ʀ", "r", "ᴛ", "t")
 
 // enclosed are the first of 26 capital letters each that are white on black or stand for a
@@ -111,7 +116,8 @@ func asShown(displayName string) string {
 		}
 	}
 	shown := cases.Fold().String(smallCapitals.Replace(b.String()))
-	return strings.Join(strings.FieldsFunc(shown, func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "")
+	return strings.Join(strings.FieldsFunc(shown,
+		func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "")
 }
 
 // checkName refuses names that people would take for the operator. Codes: invalid.

@@ -60,7 +60,8 @@ func (o *Options) fill() {
 		o.RefreshTTL = 30 * 24 * time.Hour
 	}
 	for rate, def := range map[*int]int{
-		&o.Rates.Logins: 5, &o.Rates.LoginsPerIP: 20, &o.Rates.Registrations: 10, &o.Rates.LookUps: 30, &o.Rates.Refreshes: 60,
+		&o.Rates.Logins: 5, &o.Rates.LoginsPerIP: 20, &o.Rates.Registrations: 10, &o.Rates.LookUps: 30,
+		&o.Rates.Refreshes: 60,
 	} {
 		if *rate == 0 {
 			*rate = def

@@ -129,7 +129,8 @@ func tries(tenantName string, u im.User, device string) password.Key {
 // has logged in to the account before is known: it has tries of its own, wherever
 // it is, so nobody who does not know the device's id can use them up. Codes:
 // rate_limited. Spec: P-11.2.
-func (us *Users) admitLogin(ctx context.Context, a im.Account, who password.Key, remote netip.Addr) (known bool, err error) {
+func (us *Users) admitLogin(ctx context.Context, a im.Account, who password.Key,
+	remote netip.Addr) (known bool, err error) {
 	device := who.Device
 	if known, err = us.hasLoggedIn(ctx, a, device); err != nil {
 		return false, err

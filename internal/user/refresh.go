@@ -47,15 +47,18 @@ func (us *Users) pair(a im.Account, tenantName string, loginID []byte, seed [32]
 	access = accessToken(tenantName, a.User, base64.RawURLEncoding.EncodeToString(us.mac("access token", seed[:])))
 	b := slices.Concat(loginID, us.mac("refresh token", seed[:])[:refreshRandom])
 	b = append(b, us.refreshCheck(a, b)...)
-	return access, refreshPrefix + named(tenantName) + "." + string(a.User) + "." + base64.RawURLEncoding.EncodeToString(b)
+	return access, refreshPrefix + named(tenantName) + "." + string(a.User) + "." +
+		base64.RawURLEncoding.EncodeToString(b)
 }
 
 func (us *Users) refreshCheck(a im.Account, b []byte) []byte {
-	return us.mac("refresh check", binary.BigEndian.AppendUint32(nil, uint32(a.Tenant)), []byte(a.User), b)[:refreshCheck]
+	return us.mac("refresh check", binary.BigEndian.AppendUint32(nil, uint32(a.Tenant)), []byte(a.User),
+		b)[:refreshCheck]
 }
 
 // cutRefresh reads a refresh token that was issued here.
-func (us *Users) cutRefresh(ctx context.Context, token string) (a im.Account, tenantName string, loginID []byte, ok bool, err error) {
+func (us *Users) cutRefresh(ctx context.Context,
+	token string) (a im.Account, tenantName string, loginID []byte, ok bool, err error) {
 	a, tenantName, text, ok, err := us.cutToken(ctx, token, refreshPrefix)
 	if !ok || err != nil {
 		return a, "", nil, false, err
@@ -126,7 +129,8 @@ func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, 
 
 // refresh gives a device the next pair, or voids it if its token was used
 // before.
-func (c *change) refresh(ctx context.Context, l *Login, tenantName string, d *storepb.Device, token, requestID string) (reused bool, err error) {
+func (c *change) refresh(ctx context.Context, l *Login, tenantName string, d *storepb.Device, token,
+	requestID string) (reused bool, err error) {
 	us := c.us
 	sum := sha256.Sum256([]byte(token))
 	if bytes.Equal(sum[:], d.Refresh) {
@@ -158,7 +162,8 @@ func (us *Users) refreshSeed(token, requestID string) (seed [32]byte) {
 
 // repeated fills l with the pair that the last refresh gave, if that was this one. The
 // access token may have expired meanwhile.
-func (us *Users) repeated(ctx context.Context, l *Login, tenantName string, d *storepb.Device, seed [32]byte) (bool, error) {
+func (us *Users) repeated(ctx context.Context, l *Login, tenantName string, d *storepb.Device,
+	seed [32]byte) (bool, error) {
 	access, refresh := us.pair(l.Account, tenantName, d.LoginId, seed)
 	if sum := sha256.Sum256([]byte(refresh)); !bytes.Equal(sum[:], d.Refresh) {
 		return false, nil

@@ -74,7 +74,8 @@ func parseTenant(value []byte) (*storepb.Tenant, error) {
 
 // SetRegistration says who may register in a tenant, which is made if there is none, and whether
 // ids that read as one that exists are refused; nil: as it is. Codes: invalid.
-func (us *Users) SetRegistration(ctx context.Context, name string, r Registration, strictIDs *bool) (info TenantInfo, err error) {
+func (us *Users) SetRegistration(ctx context.Context, name string, r Registration,
+	strictIDs *bool) (info TenantInfo, err error) {
 	if r > Closed {
 		return TenantInfo{}, im.Errorf(im.CodeInvalid, "registration is open, by invitation or closed")
 	}
@@ -115,7 +116,8 @@ const (
 
 // Invite makes a code with which uses people may register in a tenant. 0 uses means
 // 1, and a ttl of 0 means 7 days. Codes: invalid.
-func (us *Users) Invite(ctx context.Context, tenantName string, uses int, ttl time.Duration) (code string, expires time.Time, err error) {
+func (us *Users) Invite(ctx context.Context, tenantName string, uses int,
+	ttl time.Duration) (code string, expires time.Time, err error) {
 	if uses == 0 {
 		uses = 1
 	}
@@ -123,7 +125,9 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int, ttl ti
 		ttl = 7 * 24 * time.Hour
 	}
 	if uses < 0 || uses > maxInvitationUses || ttl < 0 || ttl > maxInvitationTTL {
-		return "", time.Time{}, im.Errorf(im.CodeInvalid, "an invitation has 1 to %d uses and is valid for at most %d days", maxInvitationUses, int(maxInvitationTTL.Hours()/24))
+		return "", time.Time{}, im.Errorf(im.CodeInvalid,
+			"an invitation has 1 to %d uses and is valid for at most %d days", maxInvitationUses,
+			int(maxInvitationTTL.Hours()/24))
 	}
 	t, err := us.EnsureTenant(ctx, named(tenantName))
 	if err != nil {
@@ -135,7 +139,8 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int, ttl ti
 		return "", time.Time{}, err
 	}
 	sum := sha256.Sum256([]byte(code))
-	err = us.txs.Update(ctx, store.RecordPut{Table: store.Invitations, Tenant: t, Key: sum[:], Value: value, Check: true})
+	err = us.txs.Update(ctx, store.RecordPut{Table: store.Invitations, Tenant: t, Key: sum[:], Value: value,
+		Check: true})
 	return code, expires, err
 }
 

@@ -45,7 +45,8 @@ func named(tenantName string) string {
 
 // cutToken takes a token apart; false: it has not the shape of one. User ids may
 // contain dots; tenant names and secrets do not.
-func (us *Users) cutToken(ctx context.Context, token, prefix string) (a im.Account, tenantName, secret string, ok bool, err error) {
+func (us *Users) cutToken(ctx context.Context, token,
+	prefix string) (a im.Account, tenantName, secret string, ok bool, err error) {
 	body, ok := strings.CutPrefix(token, prefix)
 	tenantName, rest, ok2 := strings.Cut(body, ".")
 	dot := strings.LastIndexByte(rest, '.')

@@ -90,7 +90,8 @@ func RedirectConsole(mux *http.ServeMux, operators func() string) {
 		to, err := url.Parse(operators())
 		from, _, notPeer := net.SplitHostPort(r.RemoteAddr)
 		asked := (&url.URL{Host: r.Host}).Hostname()
-		if err != nil || notPeer != nil || !isLoopback(to.Hostname()) || !isLoopback(from) || !isLoopback(asked) || forwarded(r) {
+		if err != nil || notPeer != nil || !isLoopback(to.Hostname()) || !isLoopback(from) || !isLoopback(asked) ||
+			forwarded(r) {
 			http.NotFound(w, r)
 			return
 		}

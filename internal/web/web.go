@@ -164,7 +164,8 @@ func (s *Site) serveIndex(w http.ResponseWriter, r *http.Request) {
 	if s.o.BodyBytes != nil {
 		body = max(0, s.o.BodyBytes())
 	}
-	page := strings.NewReplacer("{{name}}", html.EscapeString(s.o.Name), "{{registration}}", html.EscapeString(registration), "{{body-bytes}}", strconv.Itoa(body)).Replace(s.index)
+	page := strings.NewReplacer("{{name}}", html.EscapeString(s.o.Name), "{{registration}}",
+		html.EscapeString(registration), "{{body-bytes}}", strconv.Itoa(body)).Replace(s.index)
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.policy())
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -188,7 +189,8 @@ func (s *Site) policy() string {
 		ancestors = s.o.FrameAncestors
 	}
 	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; manifest-src 'self'; worker-src 'self'; " +
-		"connect-src " + strings.Join(connect, " ") + "; base-uri 'none'; form-action 'none'; frame-ancestors " + strings.Join(ancestors, " ")
+		"connect-src " + strings.Join(connect, " ") + "; base-uri 'none'; form-action 'none'; frame-ancestors " +
+		strings.Join(ancestors, " ")
 }
 
 // socketOf has the scheme of the WebSocket at an address.
@@ -203,7 +205,9 @@ func isSource(host string) bool {
 
 func (s *Site) serveFile(w http.ResponseWriter, r *http.Request, name string, f file) {
 	h := w.Header()
-	if f.forAll { // the same for everybody, and without it no page of another origin can load a module; who may connect is listen.origins
+	// the same for everybody, and without it no page of another origin can load a module; who may connect is
+	// listen.origins
+	if f.forAll {
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}

@@ -26,9 +26,11 @@ func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 		}
 		if readJSON(unsafe.String(unsafe.SliceData(b), len(b)), f) {
 			// Usual frames are read without reflection.
-		} else if err := (protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 16}).Unmarshal(b, f); err != nil {
+		} else if err := (protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 16}).Unmarshal(b,
+			f); err != nil {
 			if field := halfPair(b); field != "" {
-				return im.Errorf(im.CodeBadFrame, "the text in %.60s has half of a surrogate pair, which is no character", field)
+				return im.Errorf(im.CodeBadFrame,
+					"the text in %.60s has half of a surrogate pair, which is no character", field)
 			}
 			return im.Errorf(im.CodeBadFrame, "the frame is not the JSON of a ClientFrame: %.120s", err.Error())
 		}
@@ -50,7 +52,8 @@ func validTexts(f *petrelv1.ClientFrame) bool {
 	if s := f.GetSend(); s != nil && s.Rel == nil && s.Needs == nil {
 		switch s.Body.(type) {
 		case nil, *petrelv1.Send_Text, *petrelv1.Send_Data:
-			return utf8.ValidString(s.Conv) && utf8.ValidString(s.User) && utf8.ValidString(s.ClientMsgId) && utf8.ValidString(s.Type) &&
+			return utf8.ValidString(s.Conv) && utf8.ValidString(s.User) && utf8.ValidString(s.ClientMsgId) &&
+				utf8.ValidString(s.Type) &&
 				utf8.ValidString(s.GetText())
 		}
 	}

@@ -14,7 +14,8 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 	return &petrelv1.Error{
 		Code: string(e.Code), Message: e.Error(), Hint: info.Hint,
 		Settled: info.Settled, Retryable: info.Retryable,
-		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), Head: uint64(e.Head), DamagedFrom: uint64(e.From), DamagedTo: uint64(e.To), RequestId: e.Request,
+		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), Head: uint64(e.Head), DamagedFrom: uint64(e.From),
+		DamagedTo: uint64(e.To), RequestId: e.Request,
 	}
 }
 

@@ -138,7 +138,8 @@ func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 		ack := petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN}
 		if len(a.Message) > 0 {
 			ack.Message = &petrelv1.Message{}
-			_ = ParseMessage(a.Message, ack.Message) // of damaged bytes the client gets a part, and asks for the history: that reports the damage
+			// of damaged bytes the client gets a part, and asks for the history: that reports the damage
+			_ = ParseMessage(a.Message, ack.Message)
 		}
 		w := jsonWriter{b: dst}
 		w.writeServerFrame(&petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: &ack}})

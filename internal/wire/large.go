@@ -20,7 +20,8 @@ func AnnounceLarge(b []byte, c Codec) []byte {
 	for at, before := 0, 0; at < len(b); {
 		n, header := frameSize(b[at:])
 		if n > LargeFrame {
-			large := AppendFrame(nil, Encoding{c, WebSocket}, &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Large{Large: &petrelv1.Large{Bytes: uint32(n)}}})
+			large := AppendFrame(nil, Encoding{c, WebSocket},
+				&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Large{Large: &petrelv1.Large{Bytes: uint32(n)}}})
 			if !bytes.Equal(b[before:at], large) {
 				if out == nil {
 					out = make([]byte, 0, len(b)+64)

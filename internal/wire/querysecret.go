@@ -20,7 +20,8 @@ func SecretInQuery(query string) bool {
 		return false
 	}
 	q, err := url.ParseQuery(query)
-	if err != nil && (strings.Contains(query, "token") || slices.ContainsFunc(secretPrefixes, func(p string) bool { return strings.Contains(query, p) })) {
+	if err != nil && (strings.Contains(query, "token") || slices.ContainsFunc(secretPrefixes,
+		func(p string) bool { return strings.Contains(query, p) })) {
 		return true
 	}
 	for name, values := range q {

@@ -123,7 +123,8 @@ func (c *Client) Devices(ctx context.Context) ([]*petrelv1.Device, error) {
 // RevokeDevice voids the tokens of a device of the user and ends its sessions.
 // Code: no_device.
 func (c *Client) RevokeDevice(ctx context.Context, device string) error {
-	return c.Call(ctx, accountService+"RevokeDevice", &petrelv1.RevokeDeviceRequest{Device: device}, new(petrelv1.RevokeDeviceResponse))
+	return c.Call(ctx, accountService+"RevokeDevice", &petrelv1.RevokeDeviceRequest{Device: device},
+		new(petrelv1.RevokeDeviceResponse))
 }
 
 // GetUser finds a user by the exact id. Code: no_user.
@@ -171,7 +172,8 @@ func NewAPI(url string, h *http.Client, source TokenSource) API {
 // word of its own. The snapshots have the values once the server has stored them.
 // Codes: invalid, no_conversation, rate_limited. Spec: P-8.10.
 func (c *Client) ChangeSettings(ctx context.Context, conv, user string, values map[string]string) error {
-	return c.Call(ctx, accountService+"ChangeSettings", &petrelv1.ChangeSettingsRequest{Conv: conv, User: user, Values: maps.Clone(values)}, new(petrelv1.ChangeResponse))
+	return c.Call(ctx, accountService+"ChangeSettings", &petrelv1.ChangeSettingsRequest{Conv: conv, User: user,
+		Values: maps.Clone(values)}, new(petrelv1.ChangeResponse))
 }
 
 // set gives one name of a conversation a value.
@@ -248,7 +250,8 @@ func (c *Client) React(ctx context.Context, conv string, seq uint64, emoji strin
 // owner. Codes: no_target, forbidden, rate_limited. Spec: P-5.11.
 func (c *Client) Pin(ctx context.Context, conv string, seq uint64, removed bool) error {
 	r := new(petrelv1.NoteResponse)
-	return c.changeNote(conv, r, c.Call(ctx, messageService+"Pin", &petrelv1.PinRequest{Conv: conv, Seq: seq, Removed: removed}, r))
+	return c.changeNote(conv, r, c.Call(ctx, messageService+"Pin",
+		&petrelv1.PinRequest{Conv: conv, Seq: seq, Removed: removed}, r))
 }
 
 func (c *Client) changeNote(conv string, r *petrelv1.NoteResponse, err error) error {
@@ -261,7 +264,8 @@ func (c *Client) changeNote(conv string, r *petrelv1.NoteResponse, err error) er
 
 // WhoReacted lists who reacted to a message, with emoji "" whichever way, ascending by
 // user: all pages of them.
-func (c *Client) WhoReacted(ctx context.Context, conv string, seq uint64, emoji string) ([]*petrelv1.UserReactions, error) {
+func (c *Client) WhoReacted(ctx context.Context, conv string, seq uint64,
+	emoji string) ([]*petrelv1.UserReactions, error) {
 	var out []*petrelv1.UserReactions
 	q := &petrelv1.ListReactionsRequest{Conv: conv, Seq: seq, Emoji: emoji}
 	for {

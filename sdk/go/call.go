@@ -20,7 +20,8 @@ import (
 // request sends one request over the long connection and waits for its
 // answer; an error frame is an *Error. It waits until the client is live. need
 // is the capability it takes, or "".
-func (c *Client) request(ctx context.Context, need string, frame func() *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
+func (c *Client) request(ctx context.Context, need string,
+	frame func() *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 	select { // of the 16 requests of P-2.2
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
@@ -57,7 +58,8 @@ func (c *Client) request(ctx context.Context, need string, frame func() *petrelv
 }
 
 // call sends a request, if the client is live; otherwise up is closed when it is.
-func (c *Client) call(need string, frame func() *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) (up <-chan struct{}, err error) {
+func (c *Client) call(need string, frame func() *petrelv1.ClientFrame,
+	answer func(*petrelv1.ServerFrame)) (up <-chan struct{}, err error) {
 	c.do(func(k *core) {
 		if k.live == nil {
 			up = c.up

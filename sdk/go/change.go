@@ -17,7 +17,8 @@ type Change struct {
 
 // Empty tells whether nothing changed.
 func (ch *Change) Empty() bool {
-	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread && !ch.Signals && !ch.Presence && !ch.Pending
+	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread &&
+		!ch.Signals && !ch.Presence && !ch.Pending
 }
 
 func (ch *Change) touch(conv string) {

@@ -133,13 +133,15 @@ func New(o Options) (*Client, error) {
 	}
 	o.TLS = resumable(o.TLS)
 	c := &Client{
-		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked), token: newTokenCache(o.Token),
-		subs: map[*Subscription]struct{}{}, links: map[uint64]*link{}, up: make(chan struct{}),
+		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked),
+		token: newTokenCache(o.Token),
+		subs:  map[*Subscription]struct{}{}, links: map[uint64]*link{}, up: make(chan struct{}),
 	}
 	if c.base == "" && (strings.HasPrefix(u.Scheme, "ws") || strings.HasPrefix(u.Scheme, "http")) {
 		c.base = strings.Replace(u.Scheme, "ws", "http", 1) + "://" + u.Host
 	}
-	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: o.TLS, DialContext: o.NetDial, ForceAttemptHTTP2: true}}
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: o.TLS, DialContext: o.NetDial,
+		ForceAttemptHTTP2: true}}
 	c.core = newCore(coreOptions{
 		url: o.URL, device: o.Device, deviceKind: o.DeviceKind, client: o.Client, json: o.JSON, stored: o.Store != nil,
 		keep: o.Keep, newest: o.Newest, manualDelivered: o.ManualDelivered,

@@ -275,7 +275,8 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 // held from before was perhaps edited or recalled while the user was no member: nobody tells, so
 // it is loaded again when the application asks for it. Spec: P-8.7, S-7.11.
 func (c *core) begins(v *conv, m *petrelv1.Message) bool {
-	is := slices.ContainsFunc(m.GetMembers().GetAdded(), func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })
+	is := slices.ContainsFunc(m.GetMembers().GetAdded(),
+		func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })
 	if is {
 		v.heardRead(m.Counted) // m itself does not count
 		c.takeMentions(v, nil, m.Seq)

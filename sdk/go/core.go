@@ -60,7 +60,8 @@ type coreOptions struct {
 	stored                     bool // there is a store
 	keep, newest               int  // entries; 0 of newest: none
 	manualDelivered            bool
-	wholeFrames                bool // heard and moved tell of whole frames only: the client is more patient. Spec: S-5.7
+	// heard and moved tell of whole frames only: the client is more patient. Spec: S-5.7
+	wholeFrames bool
 }
 
 // meta is what the store knows besides conversations and messages.
@@ -118,9 +119,11 @@ var errStore = errors.New("the store of the client failed")
 func newCore(o coreOptions, random func() float64, newID func() string) *core {
 	return &core{
 		o: o, random: random, newID: newID, reach: newReach(o.url),
-		convs: map[string]*conv{}, direct: map[string]string{}, lanes: map[string]*lane{}, sending: map[string]*outgoing{},
-		rows: map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
-		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{}, incoming: incoming{positions: map[string]position{}},
+		convs: map[string]*conv{}, direct: map[string]string{}, lanes: map[string]*lane{},
+		sending: map[string]*outgoing{},
+		rows:    map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
+		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{},
+		incoming: incoming{positions: map[string]position{}},
 	}
 }
 

@@ -12,8 +12,9 @@ const moveEvery = time.Second
 
 // cursors are how far the users of one conversation are.
 type cursors struct {
-	read          uint64 // the user's own, wanted moves included
-	readCounted   uint64 // what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
+	read uint64 // the user's own, wanted moves included
+	// what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
+	readCounted   uint64
 	deliveredTo   uint64
 	wantRead      uint64 // not confirmed by the server; 0: nothing wanted
 	wantDelivered uint64
@@ -55,7 +56,8 @@ func (v *conv) receipt(user string, r *petrelv1.Receipt) {
 	}
 	old := v.receipts[user]
 	v.receipts[user] = &petrelv1.Receipt{
-		Conv: v.id, User: user, Read: max(old.GetRead(), r.Read), Delivered: max(old.GetDelivered(), r.Delivered, r.Read),
+		Conv: v.id, User: user,
+		Read: max(old.GetRead(), r.Read), Delivered: max(old.GetDelivered(), r.Delivered, r.Read),
 	}
 }
 

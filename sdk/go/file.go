@@ -32,7 +32,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type logFile struct {
 	path string
 
-	mu    sync.Mutex // tier 0; guards the fields below, and is held over writes of the file on purpose: it is their order
+	// tier 0; guards the fields below, and is held over writes of the file on purpose: it is their order
+	mu    sync.Mutex
 	f     *os.File
 	size  int64
 	live  int64 // bytes of rows that count

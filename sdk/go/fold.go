@@ -50,7 +50,8 @@ func (c *core) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 	if by.Rel != nil {
 		was := n.Rel
 		n.Rel = &petrelv1.Relations{
-			ReplyTo: by.Rel.ReplyTo, Silent: was.GetSilent(), Thread: was.GetThread(), AlsoMain: was.GetAlsoMain(), Mentions: was.GetMentions(), MentionAll: was.GetMentionAll(),
+			ReplyTo: by.Rel.ReplyTo, Silent: was.GetSilent(), Thread: was.GetThread(), AlsoMain: was.GetAlsoMain(),
+			Mentions: was.GetMentions(), MentionAll: was.GetMentionAll(),
 		}
 		if n.Rel.SizeVT() == 0 {
 			n.Rel = nil

@@ -115,7 +115,8 @@ func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dia
 	}
 	// No connection waits for another request: one that is refused, or comes too late, closes.
 	one := &http.Transport{DialContext: dial, TLSClientConfig: t, MaxIdleConnsPerHost: -1}
-	conn, answer, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{HTTPClient: &http.Client{Transport: one}})
+	conn, answer, err := websocket.Dial(ctx, at.String(),
+		&websocket.DialOptions{HTTPClient: &http.Client{Transport: one}})
 	if err != nil {
 		return upgradeRefusal(answer, err)
 	}
@@ -314,7 +315,8 @@ func (l *link) ended() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ce, ok := errors.AsType[websocket.CloseError](l.err); ok && ce.Code >= 4000 {
-		return &Error{Code: ce.Reason, Message: "the server closed the connection", Retryable: !finalClose(int(ce.Code))}
+		return &Error{Code: ce.Reason, Message: "the server closed the connection",
+			Retryable: !finalClose(int(ce.Code))}
 	}
 	return l.err
 }

@@ -137,9 +137,11 @@ func (c *core) call(need string, f *petrelv1.ClientFrame, answer func(*petrelv1.
 // begin makes the connection the client's. Spec: P-3.4.
 func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	if c.meta.User != "" && c.meta.User != w.User {
-		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("the store belongs to %s, the token to %s", c.meta.User, w.User)}
+		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("the store belongs to %s, the token to %s", c.meta.User,
+			w.User)}
 	}
-	c.live = &live{conn: t.conn, addr: t.addr, began: c.now, welcome: w, pulse: pulse{heard: c.now}, nextID: 1, waiting: map[uint64]request{}}
+	c.live = &live{conn: t.conn, addr: t.addr, began: c.now, welcome: w, pulse: pulse{heard: c.now}, nextID: 1,
+		waiting: map[uint64]request{}}
 	c.live.tripped(c.now.Sub(t.greeted))
 	if c.meta.User != w.User || c.meta.Inbox != w.Inbox {
 		c.meta.User, c.meta.Inbox, c.metaDirty = w.User, w.Inbox, true
@@ -207,7 +209,8 @@ func (c *core) take(f *petrelv1.ServerFrame) error {
 	case *petrelv1.ServerFrame_Events:
 		c.takeEvents(b.Events)
 	case *petrelv1.ServerFrame_Ping: // P-7.1
-		p, err := encode(c.o.json, &petrelv1.ClientFrame{Id: f.Id, Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}})
+		p, err := encode(c.o.json,
+			&petrelv1.ClientFrame{Id: f.Id, Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}})
 		if err != nil {
 			return err
 		}

@@ -93,13 +93,14 @@ func (c *core) sendWatch(now time.Time) {
 		return
 	}
 	lv.watchDue = false
-	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: c.lossy.watch}}}, func(f *petrelv1.ServerFrame) {
-		if e := f.GetError(); e != nil && e.Retryable {
-			lv.watchDue, lv.watchAt = true, c.retryAt(e)
-			c.alarmAt(lv.watchAt)
-			c.out.woken = true
-		}
-	})
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: c.lossy.watch}}},
+		func(f *petrelv1.ServerFrame) {
+			if e := f.GetError(); e != nil && e.Retryable {
+				lv.watchDue, lv.watchAt = true, c.retryAt(e)
+				c.alarmAt(lv.watchAt)
+				c.out.woken = true
+			}
+		})
 }
 
 // takeLossy applies what was pushed and is stored nowhere.
@@ -134,7 +135,10 @@ func (c *core) takeSignal(s *petrelv1.Signal, now time.Time) {
 	}
 	l := &c.lossy
 	l.signals = slices.DeleteFunc(l.signals, func(x heard) bool { return now.Sub(x.at) >= signalsAreKept })
-	if i := slices.IndexFunc(l.signals, func(x heard) bool { return x.Conv == s.Conv && x.From == s.From && x.Kind == s.Kind }); i >= 0 {
+	if i := slices.IndexFunc(l.signals, func(x heard) bool {
+		return x.Conv == s.Conv && x.From == s.From &&
+			x.Kind == s.Kind
+	}); i >= 0 {
 		if l.signals[i].Id == s.Id || l.signals[i].TimeMs > s.TimeMs {
 			return
 		}

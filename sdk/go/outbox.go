@@ -136,7 +136,8 @@ func (d *Draft) frame(newID func() string) (*petrelv1.Send, error) {
 	if len(s.ClientMsgId) > 64 || len(s.Type) > 64 {
 		return nil, invalid("an id and a type have at most 64 bytes")
 	}
-	for _, t := range append([]string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Forward.GetConv()}, d.Mentions...) {
+	for _, t := range append([]string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(),
+		d.Forward.GetConv()}, d.Mentions...) {
 		if !utf8.ValidString(t) { // it would end the connection, P-2.4
 			return nil, invalid("a text is not UTF-8")
 		}
@@ -203,7 +204,8 @@ func (o *outgoing) draft() Draft {
 		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
 		Edit: s.GetEdit(), Recall: s.GetRecall(),
 		ReplyTo: s.Rel.GetReplyTo(), Silent: s.Rel.GetSilent(), Forward: s.Rel.GetForwardOf(),
-		Thread: s.Rel.GetThread(), AlsoMain: s.Rel.GetAlsoMain(), Mentions: slices.Clone(s.Rel.GetMentions()), MentionAll: s.Rel.GetMentionAll(),
+		Thread: s.Rel.GetThread(), AlsoMain: s.Rel.GetAlsoMain(), Mentions: slices.Clone(s.Rel.GetMentions()),
+		MentionAll: s.Rel.GetMentionAll(),
 	}
 }
 
@@ -370,7 +372,8 @@ func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 			c.alarmAt(l.at)
 			return true, false
 		case o.stale && !o.look:
-			c.giveUp(o, &Error{Code: CodeNoTarget, Message: "the server has gone back to an earlier state: the target is from before", Settled: true})
+			c.giveUp(o, &Error{Code: CodeNoTarget,
+				Message: "the server has gone back to an earlier state: the target is from before", Settled: true})
 			c.out.woken = true
 			continue
 		case o.fresh:
@@ -443,7 +446,8 @@ func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 		c.giveUp(o, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the frame has %d bytes", len(b)), Settled: true})
 		return true, false
 	}
-	if w := lv.welcome.Window; w != nil && lv.sends > 0 && (lv.sends >= int(w.Sends) || lv.sendBytes+len(b) > int(w.Bytes)) {
+	if w := lv.welcome.Window; w != nil && lv.sends > 0 && (lv.sends >= int(w.Sends) ||
+		lv.sendBytes+len(b) > int(w.Bytes)) {
 		return true, true
 	}
 	lv.sends++
@@ -710,7 +714,8 @@ func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 // are gone, and what is left is younger than o.
 func removedSince(o *outgoing, from uint64, p *petrelv1.HistoryPage) bool {
 	return p.FirstSeq > from+1 && from > 0 ||
-		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq && p.Messages[0].TimeMs > uint64(o.composed.UnixMilli())
+		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq &&
+			p.Messages[0].TimeMs > uint64(o.composed.UnixMilli())
 }
 
 // stored notes where the history has the message.

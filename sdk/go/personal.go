@@ -161,7 +161,8 @@ func (c *core) personal(v *conv) Personal {
 	}
 	p := Personal{
 		Notify: names[settingNotify].value, Pinned: number(settingPinned), Archived: names[settingArchived].value != "",
-		Unread: names[settingUnread].value != "", ClearedTo: number(settingClearedTo), Hidden: names[settingHidden].value,
+		Unread: names[settingUnread].value != "", ClearedTo: number(settingClearedTo),
+		Hidden:  names[settingHidden].value,
 		Blocked: v.peer != "" && c.settings.value(subject{user: v.peer}, settingBlocked) != "",
 	}
 	if ms := number(settingMutedUntil); ms > 0 {

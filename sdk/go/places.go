@@ -86,5 +86,6 @@ func speaks(given, other string) bool {
 	}
 	secure := []string{"wss", "https", "tls"}
 	plain := []string{"ws", "http", "tcp"}
-	return slices.Contains(secure, to.Scheme) || slices.Contains(plain, to.Scheme) && slices.Contains(plain, from.Scheme)
+	return slices.Contains(secure, to.Scheme) ||
+		slices.Contains(plain, to.Scheme) && slices.Contains(plain, from.Scheme)
 }

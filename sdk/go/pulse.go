@@ -33,8 +33,9 @@ type pulse struct {
 	ping   uint64        // id of that ping
 	ahead  int           // bytes of requests without an answer that were sent before it
 	trip   time.Duration // of a request and its answer, smoothed; 0: not known
-	order  []uint64      // ids of requests, in the order in which they were sent; those that were answered are among them
-	bytes  int           // of requests without an answer
+	// ids of requests, in the order in which they were sent; those that were answered are among them
+	order []uint64
+	bytes int // of requests without an answer
 }
 
 // tripped notes how long an answer has taken.
@@ -106,7 +107,8 @@ func (c *core) beatAt() time.Time {
 		at := later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
 		return later(at, since.Add(secondsOf(lv.ahead, rate)+pongWithin))
 	case waits:
-		return later(since, lv.moved).Add(max(probeAfter, probeTrips*lv.trip) + secondsOf(q.bytes, slowest) + c.reach.patience)
+		return later(since, lv.moved).Add(max(probeAfter, probeTrips*lv.trip) + secondsOf(q.bytes, slowest) +
+			c.reach.patience)
 	case every > 0:
 		return lv.heard.Add(every + every/2)
 	}
@@ -144,7 +146,8 @@ func (c *core) answeredIn(q request) {
 func (c *core) probe() {
 	lv := c.live
 	lv.pinged, lv.ping, lv.ahead = c.now, lv.nextID+1, lv.bytes
-	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}, func(*petrelv1.ServerFrame) { lv.pinged = time.Time{} })
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}},
+		func(*petrelv1.ServerFrame) { lv.pinged = time.Time{} })
 }
 
 func later(a, b time.Time) time.Time {

@@ -15,8 +15,9 @@ const (
 
 // quotes are what entries of a conversation answer that the client does not hold.
 type quotes struct {
-	quoted map[uint64]*petrelv1.Quote // by seq; shared with snapshots: replaced, never changed. nil: the user may not read it
-	wanted map[uint64]bool            // not known, by seq; true: asked for
+	// by seq; shared with snapshots: replaced, never changed. nil: the user may not read it
+	quoted map[uint64]*petrelv1.Quote
+	wanted map[uint64]bool // not known, by seq; true: asked for
 }
 
 // quote is what is known of the entry seq, which an entry of the conversation answers. It is
@@ -84,7 +85,8 @@ func (v *conv) foldQuote(m *petrelv1.Message) {
 		v.quoted[q.Seq] = quoteOf(n)
 	case *petrelv1.Message_Recall:
 		if q := v.quoted[b.Recall.GetTarget()]; q != nil && m.Seq > q.RecalledBy {
-			v.quoted[q.Seq] = &petrelv1.Quote{Seq: q.Seq, From: q.From, TimeMs: q.TimeMs, EditedBy: q.EditedBy, RecalledBy: m.Seq}
+			v.quoted[q.Seq] = &petrelv1.Quote{Seq: q.Seq, From: q.From, TimeMs: q.TimeMs, EditedBy: q.EditedBy,
+				RecalledBy: m.Seq}
 		}
 	}
 }
@@ -92,7 +94,8 @@ func (v *conv) foldQuote(m *petrelv1.Message) {
 // quoteOf is as much of m as a quote shows.
 func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	q := &petrelv1.Quote{
-		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy, Lost: m.Lost, Forwarded: m.Rel.GetForwarded(),
+		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy,
+		Lost: m.Lost, Forwarded: m.Rel.GetForwarded(),
 	}
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Text:

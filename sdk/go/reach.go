@@ -147,12 +147,14 @@ func (c *core) opened(conn uint64) {
 		return
 	}
 	t.greeted = c.now
-	understands := []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions}
+	understands := []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes,
+		capPersonal, capMentions}
 	if c.o.wholeFrames {
 		understands = append(understands, capLarge)
 	}
 	h := &petrelv1.Hello{
-		VersionMin: Protocol, VersionMax: Protocol, Token: c.reach.token, Device: c.meta.Device, DeviceKind: c.o.deviceKind, Client: c.o.client,
+		VersionMin: Protocol, VersionMax: Protocol, Token: c.reach.token, Device: c.meta.Device,
+		DeviceKind: c.o.deviceKind, Client: c.o.client,
 		Capabilities: understands,
 	}
 	b, err := encode(c.o.json, &petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: h}})

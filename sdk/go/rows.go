@@ -102,7 +102,8 @@ func (o *outgoing) row() Row {
 func (v *conv) row() ([]byte, error) {
 	s := &petrelv1.ConvState{
 		Conv: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Head: v.head, Counted: v.counted, FirstSeq: v.firstSeq,
-		Delivered: v.deliveredTo, Read: v.read, ReadCounted: v.readCounted, Role: v.role, Left: v.left, Joined: v.joined,
+		Delivered: v.deliveredTo, Read: v.read, ReadCounted: v.readCounted, Role: v.role, Left: v.left,
+		Joined:      v.joined,
 		PeerReceipt: v.receipts[v.peer], Mentions: v.mentions.seqs,
 	}
 	b, err := s.MarshalVT()
@@ -218,7 +219,8 @@ func (c *core) loadConv(b []byte) error {
 	}
 	v := c.addConv(s.Conv)
 	v.known, v.have, v.low, v.own, v.damaged = r.Known, r.Have, r.Low, r.Own, r.Damaged
-	v.kind, v.title, v.peer, v.role, v.left, v.joined, v.firstSeq = s.Kind, s.Title, s.Peer, s.Role, s.Left, s.Joined, s.FirstSeq
+	v.kind, v.title, v.peer, v.role, v.left, v.joined, v.firstSeq = s.Kind, s.Title, s.Peer, s.Role, s.Left, s.Joined,
+		s.FirstSeq
 	v.head, v.counted, v.countedAt = s.Head, s.Counted, r.CountedAt
 	v.read, v.readCounted, v.deliveredTo = s.Read, s.ReadCounted, s.Delivered
 	v.wantRead, v.wantDelivered = r.WantRead, r.WantDelivered

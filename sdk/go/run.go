@@ -34,7 +34,8 @@ type turns struct {
 
 func (c *Client) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	t := &turns{c: c, ctx: ctx, arrivals: make(chan arrival, framesAhead), results: make(chan func(*core)), ends: map[uint64]func(){}}
+	t := &turns{c: c, ctx: ctx, arrivals: make(chan arrival, framesAhead), results: make(chan func(*core)),
+		ends: map[uint64]func(){}}
 	defer t.running.Wait()
 	defer stop()
 	c.do(func(k *core) { k.start() })

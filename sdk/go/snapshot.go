@@ -10,14 +10,15 @@ import (
 
 // Conversation is what the client knows of a conversation, at one moment.
 type Conversation struct {
-	ID       string
-	Kind     petrelv1.ConvKind
-	Title    string // of a group
-	Peer     string // the other user of a direct conversation
-	Role     petrelv1.Role
-	Left     bool                         // the user is no member any more
-	Head     uint64                       // the highest seq heard of
-	Have     uint64                       // the client holds what the user may read up to here; below Head: more is coming
+	ID    string
+	Kind  petrelv1.ConvKind
+	Title string // of a group
+	Peer  string // the other user of a direct conversation
+	Role  petrelv1.Role
+	Left  bool   // the user is no member any more
+	Head  uint64 // the highest seq heard of
+	// the client holds what the user may read up to here; below Head: more is coming
+	Have     uint64
 	Unread   int                          // messages of others behind Read, P-8.7
 	Read     uint64                       // the user's own read cursor
 	Known    bool                         // false: the server has not said yet what it is
@@ -79,7 +80,8 @@ func lastMs(v Conversation) uint64 {
 func (c *core) snapshot(v *conv) Conversation {
 	s := Conversation{
 		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Role: v.role, Left: v.left, Head: v.head, Have: v.have,
-		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged), Personal: c.personal(v),
+		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged),
+		Personal: c.personal(v),
 		Mentions: slices.Clone(v.mentions.seqs),
 	}
 	if len(v.receipts) > 0 {

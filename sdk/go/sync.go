@@ -177,7 +177,8 @@ func (c *core) forget() {
 	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
 	c.changed.List = true
 	clear(c.asking)
-	had := c.meta.History != "" // before its first welcome a client has told no seqs: those in drafts are from elsewhere
+	// before its first welcome a client has told no seqs: those in drafts are from elsewhere
+	had := c.meta.History != ""
 	for _, o := range c.byAge() {
 		if had {
 			c.answersNothing(o)

@@ -69,7 +69,8 @@ type Tokens struct {
 func tokensOf(r *petrelv1.LoginResponse) Tokens {
 	return Tokens{
 		User: r.User, Device: r.Device, Access: r.AccessToken, Refresh: r.RefreshToken,
-		AccessExpires: time.UnixMilli(int64(r.AccessExpiresMs)), RefreshExpires: time.UnixMilli(int64(r.RefreshExpiresMs)),
+		AccessExpires:  time.UnixMilli(int64(r.AccessExpiresMs)),
+		RefreshExpires: time.UnixMilli(int64(r.RefreshExpiresMs)),
 	}
 }
 
@@ -137,8 +138,9 @@ const refreshAhead = time.Minute
 type TokenFile struct {
 	path string
 	auth Auth
-	turn chan struct{} // capacity 1: one change of the tokens at a time, held over its request and its write; full: others wait
-	have Tokens        // guarded by turn
+	// capacity 1: one change of the tokens at a time, held over its request and its write; full: others wait
+	turn chan struct{}
+	have Tokens // guarded by turn
 }
 
 // OpenTokens opens the token file at path. If there is none the error is

@@ -72,11 +72,13 @@ func Start(t *testing.T, o Options) *Clients {
 		c.writing.Go(func() { c.write(ctx, w) })
 	}
 	t.Cleanup(func() { stop(); c.Offline(); c.writing.Wait() })
-	c.Device = startDevice(t, deviceOptions{URLs: o.URLs, Token: o.Token(o.Foreign), Device: "device-" + o.Foreign, WaitMs: 100, MaxWaitMs: 1000})
+	c.Device = startDevice(t, deviceOptions{URLs: o.URLs, Token: o.Token(o.Foreign), Device: "device-" + o.Foreign,
+		WaitMs: 100, MaxWaitMs: 1000})
 	c.Online()
 	c.Load(true)
 	if !crowd.Until(t.Context(), settleTime, func() bool {
-		return !slices.ContainsFunc(c.writers, func(w *writer) bool { return w.acked.Load() == 0 }) && c.Device.Count().Acked > 0
+		return !slices.ContainsFunc(c.writers, func(w *writer) bool { return w.acked.Load() == 0 }) &&
+			c.Device.Count().Acked > 0
 	}) {
 		t.Fatal("the clients do not get going")
 	}
@@ -100,7 +102,8 @@ func (c *Clients) client(user string, i int) *petrel.Client {
 func (c *Clients) write(ctx context.Context, w *writer) {
 	for n := 0; ctx.Err() == nil; n++ {
 		crowd.Wait(ctx, writeEvery)
-		if v, ok := w.Conversation(c.o.Group); !c.load.Load() || !ok || !v.Known || len(w.Pending(c.o.Group)) > maxPending {
+		if v, ok := w.Conversation(c.o.Group); !c.load.Load() || !ok || !v.Known ||
+			len(w.Pending(c.o.Group)) > maxPending {
 			continue
 		}
 		out, err := w.Send(petrel.Draft{Conv: c.o.Group, Text: fmt.Sprintf("%s %d", w.user, n)})
@@ -181,7 +184,8 @@ func (c *Clients) AwaitLoss() {
 	c.t.Helper()
 	eventually.True(c.t, "all clients have lost their connections", func() bool {
 		state := c.Device.Count().State
-		return state != "live" && state != "greeted" && !slices.ContainsFunc(c.writers, func(w *writer) bool { return w.Status().State == petrel.Live })
+		return state != "live" && state != "greeted" && !slices.ContainsFunc(c.writers,
+			func(w *writer) bool { return w.Status().State == petrel.Live })
 	})
 }
 
@@ -222,7 +226,10 @@ func (c *Clients) Served(when string) {
 func (c *Clients) Settle() {
 	c.t.Helper()
 	c.Load(false)
-	if !crowd.Until(c.t.Context(), settleTime, func() bool { return c.Device.Count().Outbox == 0 && len(c.pending()) == 0 }) {
+	if !crowd.Until(c.t.Context(), settleTime, func() bool {
+		return c.Device.Count().Outbox == 0 &&
+			len(c.pending()) == 0
+	}) {
 		c.t.Fatalf("some messages are never answered: %v; the device: %+v", c.Pending(), c.Device.Count())
 	}
 }
@@ -280,7 +287,9 @@ func (c *Clients) stored() (list []string, ids map[string]bool) {
 	ids = map[string]bool{}
 	admin := c.o.Admin()
 	for more, after := true, uint64(0); more; {
-		r, err := admin.GetHistory(c.t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: c.o.Group, After: after}}))
+		r, err := admin.GetHistory(c.t.Context(),
+			connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: c.o.Group,
+				After: after}}))
 		if err != nil {
 			c.t.Fatalf("read the group after %d: %v", after, err)
 		}

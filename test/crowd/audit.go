@@ -18,7 +18,9 @@ func (w *Crowd) Audit(base string) {
 		}
 		after := uint64(0)
 		for more := true; more; {
-			r, err := admin.GetHistory(w.t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: c.id, After: after}}))
+			r, err := admin.GetHistory(w.t.Context(),
+				connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: c.id,
+					After: after}}))
 			if err != nil {
 				w.t.Fatalf("audit %s after %d: %v", c.id, after, err)
 			}

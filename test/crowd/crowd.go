@@ -101,7 +101,8 @@ func New(t *testing.T, o Options) *Crowd {
 func (w *Crowd) Populate(base, link string) {
 	w.t.Helper()
 	_, code, _ := strings.Cut(strings.TrimSpace(link), "#k=")
-	r, err := petrelv1connect.NewSetupServiceClient(httpClient(), base).Redeem(w.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+	r, err := petrelv1connect.NewSetupServiceClient(httpClient(), base).Redeem(w.t.Context(),
+		connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
 	if err != nil {
 		w.t.Fatalf("redeem the setup code: %v", err)
 	}
@@ -232,7 +233,8 @@ func (w *Crowd) dialAt(ctx context.Context, r Role, device string, at func(url s
 	for ctx.Err() == nil {
 		url := w.o.URL(r.Framing, r.User, device)
 		one, cancel := context.WithTimeout(ctx, 5*time.Second)
-		c, err := wiretest.Dial(one, wiretest.Options{URL: url, Codec: r.Codec, Token: w.tokens[r.User], Device: device, Queue: clientQueue})
+		c, err := wiretest.Dial(one, wiretest.Options{URL: url, Codec: r.Codec, Token: w.tokens[r.User], Device: device,
+			Queue: clientQueue})
 		cancel()
 		if err == nil {
 			at(url)
@@ -270,13 +272,16 @@ func (w *Crowd) Storm(ctx context.Context, n int) time.Duration {
 // which they are no member: whoever answers no_conversation has decided something.
 func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
 	w.t.Helper()
-	c, err := wiretest.Dial(w.t.Context(), wiretest.Options{URL: url, Token: w.tokens[w.o.Outsider.User], Device: "intruder", Queue: clientQueue})
+	c, err := wiretest.Dial(w.t.Context(), wiretest.Options{URL: url, Token: w.tokens[w.o.Outsider.User],
+		Device: "intruder", Queue: clientQueue})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = c.Close() }) // it may have ended
 	return func(ctx context.Context) error {
-		_, err := c.Send(ctx, &petrelv1.Send{Conv: w.convs[0].id, ClientMsgId: fmt.Sprintf("intruder-%d", time.Now().UnixNano()), Body: &petrelv1.Send_Text{Text: "let me in"}})
+		_, err := c.Send(ctx, &petrelv1.Send{Conv: w.convs[0].id,
+			ClientMsgId: fmt.Sprintf("intruder-%d", time.Now().UnixNano()),
+			Body:        &petrelv1.Send_Text{Text: "let me in"}})
 		return err
 	}
 }
@@ -286,7 +291,8 @@ func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
 func (w *Crowd) Settle() {
 	w.t.Helper()
 	unwritten := func(c *conv) bool { return w.idOf(c) == "" }
-	Until(w.t.Context(), SettleTime, func() bool { return !slices.ContainsFunc(w.convs, unwritten) }) // Audit says which one is missing
+	// Audit says which one is missing
+	Until(w.t.Context(), SettleTime, func() bool { return !slices.ContainsFunc(w.convs, unwritten) })
 	for _, s := range w.senders {
 		s.quiet.Store(true)
 	}

@@ -30,9 +30,10 @@ type Ledger struct {
 	via     map[string]int       // URL → acks that came over a connection to it
 
 	acked, resent, unsettled, conflicts, refused, events, pages int
-	wrong                                                       int             // what no op log has: a token that is not known any more, for example
-	faults                                                      []string        // the first ones
-	verdict                                                     *checker.Report // nil before the audit
+	// what no op log has: a token that is not known any more, for example
+	wrong   int
+	faults  []string        // the first ones
+	verdict *checker.Report // nil before the audit
 }
 
 // outcome is what became of one message.
@@ -57,8 +58,9 @@ func newLedger(t *testing.T, senders int) *Ledger {
 		}
 	})
 	return &Ledger{
-		base: time.Now(), file: f, log: checker.NewWriter(f), heads: map[string]uint64{}, outcomes: make([][]outcome, senders),
-		last: map[string]time.Time{}, fresh: map[string]time.Time{}, via: map[string]int{},
+		base: time.Now(), file: f, log: checker.NewWriter(f), heads: map[string]uint64{},
+		outcomes: make([][]outcome, senders),
+		last:     map[string]time.Time{}, fresh: map[string]time.Time{}, via: map[string]int{},
 	}
 }
 
@@ -174,7 +176,8 @@ func (l *Ledger) Counts() string {
 	if l.verdict != nil {
 		found = l.verdict.Findings.String()
 	}
-	return fmt.Sprintf("acked=%d unknown_resent=%d unsettled=%d conflicts=%d refused=%d events=%d pages=%d | %s, %d faults besides",
+	return fmt.Sprintf(
+		"acked=%d unknown_resent=%d unsettled=%d conflicts=%d refused=%d events=%d pages=%d | %s, %d faults besides",
 		l.acked, l.resent, l.unsettled, l.conflicts, l.refused, l.events, l.pages, found, l.wrong)
 }
 
@@ -228,7 +231,8 @@ func (l *Ledger) Report(t *testing.T) {
 			t.Error(w)
 		}
 		t.Errorf("findings: %v", v.Findings)
-	case int(v.Acked) != l.acked || v.Deliveries == 0 || v.Reads == 0 || v.Heads == 0 || v.Due == 0 || v.WithHistory != v.Conversations || v.WithMembers != v.Conversations:
+	case int(v.Acked) != l.acked || v.Deliveries == 0 || v.Reads == 0 || v.Heads == 0 || v.Due == 0 ||
+		v.WithHistory != v.Conversations || v.WithMembers != v.Conversations:
 		t.Errorf("the op log is not that of the run, which had %d acks: %+v", l.acked, v.Sums)
 	}
 	if l.acked == 0 || l.events == 0 || l.pages == 0 || l.refused == 0 || l.conflicts == 0 {

@@ -31,7 +31,8 @@ type receiver struct {
 }
 
 func newReceiver(w *Crowd, r Role, i int) *receiver {
-	return &receiver{w: w, role: r, device: fmt.Sprintf("receiver-%d", i), have: map[string]uint64{}, head: map[string]uint64{}}
+	return &receiver{w: w, role: r, device: fmt.Sprintf("receiver-%d", i), have: map[string]uint64{},
+		head: map[string]uint64{}}
 }
 
 func (v *receiver) run(ctx context.Context) {
@@ -123,7 +124,8 @@ func (v *receiver) repair(ctx context.Context, c *wiretest.Conn, conv string) er
 			since = m.Seq + 1
 		}
 		if len(p.Messages) == 0 {
-			v.w.Ledger.fault("%s read %s after %d, the head is %d, and got nothing", v.role, conv, v.next(conv)-1, p.Head)
+			v.w.Ledger.fault("%s read %s after %d, the head is %d, and got nothing", v.role, conv, v.next(conv)-1,
+				p.Head)
 			return fmt.Errorf("empty page")
 		}
 	}
@@ -132,7 +134,8 @@ func (v *receiver) repair(ctx context.Context, c *wiretest.Conn, conv string) er
 
 // toldHead notes a head that answers a request.
 func (v *receiver) toldHead(conv string, head uint64, began int64) {
-	v.w.Ledger.told(checker.Op{Kind: checker.Head, User: v.role.User, Device: v.device, Session: v.session, Conv: conv, Seq: head, Began: began})
+	v.w.Ledger.told(checker.Op{Kind: checker.Head, User: v.role.User, Device: v.device, Session: v.session, Conv: conv,
+		Seq: head, Began: began})
 }
 
 func (v *receiver) heard(conv string, head uint64) {
@@ -233,7 +236,8 @@ func (w *Crowd) readPage(ctx context.Context, c *wiretest.Conn, r Role, device s
 		return err
 	}
 	w.Ledger.add(&w.Ledger.pages, 1)
-	w.Ledger.told(checker.Op{Kind: checker.Head, User: r.User, Device: device, Session: device, Conv: id, Seq: p.Head, Began: began})
+	w.Ledger.told(checker.Op{Kind: checker.Head, User: r.User, Device: device, Session: device, Conv: id, Seq: p.Head,
+		Began: began})
 	since := q.After + 1
 	if q.Before > 0 {
 		since = 0 // the page ends there

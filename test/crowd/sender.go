@@ -44,7 +44,8 @@ func (m *message) k() string { return fmt.Sprintf("%d-%d", m.sender, m.n) }
 // bodyOf is the body of message n of a sender.
 func (w *Crowd) bodyOf(sender, n int) string {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(sender)<<40|uint64(n)))
-	return fmt.Sprintf("%d|%d|%d|%s", w.seed, sender, n, strings.Repeat(strconv.FormatUint(rng.Uint64(), 36), rng.IntN(12)))
+	return fmt.Sprintf("%d|%d|%d|%s", w.seed, sender, n, strings.Repeat(strconv.FormatUint(rng.Uint64(), 36),
+		rng.IntN(12)))
 }
 
 // sender sends without a pause, window full, over every crash: what has no
@@ -180,7 +181,8 @@ func (s *sender) isDue() bool {
 func (s *sender) compose() *message {
 	if s.acked != nil && s.rng.IntN(50) == 0 {
 		p := &message{sender: s.i, n: s.acked.n, conv: s.acked.conv, probe: true}
-		p.frame = &petrelv1.Send{Conv: s.acked.frame.Conv, User: s.acked.frame.User, ClientMsgId: s.acked.frame.ClientMsgId, After: s.acked.frame.After}
+		p.frame = &petrelv1.Send{Conv: s.acked.frame.Conv, User: s.acked.frame.User,
+			ClientMsgId: s.acked.frame.ClientMsgId, After: s.acked.frame.After}
 		p.frame.Body = &petrelv1.Send_Text{Text: "another body"}
 		return p
 	}
@@ -251,7 +253,8 @@ func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 
 // op is an op of a message, in the conversation of that id if it is known by now.
 func (s *sender) op(kind checker.Kind, m *message, conv string) checker.Op {
-	op := checker.Op{Kind: kind, User: s.role.User, Device: "sender", Session: s.name, ID: m.frame.ClientMsgId, Body: checker.Digest("", []byte(m.frame.GetText()))}
+	op := checker.Op{Kind: kind, User: s.role.User, Device: "sender", Session: s.name, ID: m.frame.ClientMsgId,
+		Body: checker.Digest("", []byte(m.frame.GetText()))}
 	if op.Conv = cmp.Or(conv, m.frame.Conv, s.w.idOf(m.conv)); m.frame.User != "" {
 		op.To = m.frame.User
 	}
@@ -283,9 +286,11 @@ func (w *Crowd) intrude(ctx context.Context, r Role) {
 			return
 		}
 		for ctx.Err() == nil {
-			op := checker.Op{Kind: checker.Invoke, User: r.User, Conv: w.convs[0].id, ID: fmt.Sprintf("zoe-%d", n), Body: checker.Digest("", []byte("let me in"))}
+			op := checker.Op{Kind: checker.Invoke, User: r.User, Conv: w.convs[0].id, ID: fmt.Sprintf("zoe-%d", n),
+				Body: checker.Digest("", []byte("let me in"))}
 			l.write(op)
-			_, err := c.Send(ctx, &petrelv1.Send{Conv: op.Conv, ClientMsgId: op.ID, Body: &petrelv1.Send_Text{Text: "let me in"}})
+			_, err := c.Send(ctx, &petrelv1.Send{Conv: op.Conv, ClientMsgId: op.ID,
+				Body: &petrelv1.Send_Text{Text: "let me in"}})
 			if n++; err == nil {
 				l.fault("somebody who is no member was acked")
 			}

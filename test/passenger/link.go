@@ -133,7 +133,8 @@ func (k *Link) carry(ctx context.Context, to, from net.Conn, direction int) {
 			_ = c.SetWriteBuffer(slowBuffer) // without it more would be under way
 		}
 	}
-	seen, b := &frameReader{count: func(opcode byte, payload []byte) { k.count(direction, opcode, payload) }}, make([]byte, size)
+	seen, b := &frameReader{count: func(opcode byte, payload []byte) { k.count(direction, opcode, payload) }},
+		make([]byte, size)
 	free := time.Now() // when the link has passed on what it was given
 	for {
 		idle := k.rate > 0 && !waits(from)

@@ -77,7 +77,8 @@ func StartNode(t *testing.T) *Node {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, commands: json.NewEncoder(stdin), passengers: map[string]*Passenger{}, ended: map[string]chan struct{}{}}
+	n := &Node{t: t, commands: json.NewEncoder(stdin), passengers: map[string]*Passenger{},
+		ended: map[string]chan struct{}{}}
 	over := make(chan error, 1)
 	go func() {
 		err := n.read(stdout)
@@ -99,7 +100,8 @@ func (n *Node) Passenger(o Options) *Passenger {
 	n.mu.Lock()
 	n.passengers[o.Name], n.ended[o.Name] = p, ended
 	n.mu.Unlock()
-	n.command(command{Begin: &begin{Name: o.Name, URL: o.URL, Token: o.Token, To: o.To, Count: o.Count, EveryMs: o.Every.Milliseconds(), Bytes: max(1, o.Bytes), Reads: o.Reads}})
+	n.command(command{Begin: &begin{Name: o.Name, URL: o.URL, Token: o.Token, To: o.To, Count: o.Count,
+		EveryMs: o.Every.Milliseconds(), Bytes: max(1, o.Bytes), Reads: o.Reads}})
 	p.stop = sync.OnceFunc(func() {
 		n.command(command{End: o.Name})
 		eventually.Receive(n.t, o.Name+" ends", ended)

@@ -174,7 +174,8 @@ func Go(t *testing.T, o Options) *Passenger {
 			if conv == "" {
 				continue // nothing is stored yet
 			}
-			if _, err := client.History(ctx, &petrelv1.GetHistory{Conv: conv, Limit: 10}); err != nil && ctx.Err() == nil {
+			if _, err := client.History(ctx, &petrelv1.GetHistory{Conv: conv, Limit: 10}); err != nil &&
+				ctx.Err() == nil {
 				p.fail(fmt.Errorf("read: %w", err))
 				return
 			}

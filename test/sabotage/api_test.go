@@ -190,7 +190,7 @@ var apiRules = []rule{
 	{
 		name:    "slow-bodies-of-a-host-stay",
 		holds:   "bodies that do not come to their end keep out nobody of the same address",
-		patches: []patch{{"internal/api/admission.go", `&& !a.stopOldestLocked(func(old *reader) bool { return old.host == x.host })`, ``}},
+		patches: []patch{{"internal/api/admission.go", `!a.stopOldestLocked(func(old *reader) bool { return old.host == x.host })`, `true`}},
 		guards:  []guard{{"internal/api", "^TestSlowBodiesMakeRoom$"}},
 	},
 	{

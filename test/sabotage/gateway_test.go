@@ -68,11 +68,11 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestAddressOfShortLivedConnectionsIsShutOut$"}, {"internal/gateway", "^TestFloodOfOneAddressIsResetAndOthersGetIn$"}},
 	},
 	{
-		name:    "known-are-short-lived",
-		holds:   "connections on which somebody has logged in do not count against their address",
+		name:  "known-are-short-lived",
+		holds: "connections on which somebody has logged in do not count against their address",
 		patches: []patch{{"internal/gateway/limits.go", `	p.known.Store(true)
 `, ``}},
-		guards:  []guard{{"internal/gateway", "^TestConnectionsOfTheKnownAreNotShortLived$"}},
+		guards: []guard{{"internal/gateway", "^TestConnectionsOfTheKnownAreNotShortLived$"}},
 	},
 	{
 		name:    "loops-take-all-at-once",
@@ -99,11 +99,11 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestOnlyRequestsOfOperatorsKeepTheirPlaces$"}},
 	},
 	{
-		name:    "end-requests-of-operators",
-		holds:   "a request of an operator is not ended for another connection",
+		name:  "end-requests-of-operators",
+		holds: "a request of an operator is not ended for another connection",
 		patches: []patch{{"internal/gateway/limits.go", `	p.known.Store(true)
 	p.await(time.Time{})`, `	p.known.Store(true)`}},
-		guards:  []guard{{"internal/gateway", "^TestOnlyRequestsOfOperatorsKeepTheirPlaces$"}, {"internal/gateway", "^TestRequestsOfOperatorsKeepTheirConnections$"}},
+		guards: []guard{{"internal/gateway", "^TestOnlyRequestsOfOperatorsKeepTheirPlaces$"}, {"internal/gateway", "^TestRequestsOfOperatorsKeepTheirConnections$"}},
 	},
 	{
 		name:    "drips-end-silence",

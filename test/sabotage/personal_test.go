@@ -222,7 +222,7 @@ var personalRules = []rule{
 	{
 		name:    "keep-what-was-never-there",
 		holds:   "an inbox of many removed settings is compacted",
-		patches: []patch{{"internal/inbox/compact.go", `|| removed >= max(maxRemoved, l.sums.bytes)`, `|| removed < 0`}},
+		patches: []patch{{"internal/inbox/compact.go", `removed >= max(maxRemoved, l.sums.bytes)`, `removed < 0`}},
 		guards:  []guard{{"internal/inbox", "^TestInboxOfRemovedSettingsIsCompacted$"}},
 	},
 	{

@@ -190,13 +190,13 @@ var pebbleRules = []rule{
 		guards: []guard{{"internal/store/pebblestore", "^TestDamagedRangeHides"}},
 	},
 	{
-		name:    "mend-before-range",
-		holds:   "a damaged range is durable before the table is replaced",
+		name:  "mend-before-range",
+		holds: "a damaged range is durable before the table is replaced",
 		patches: []patch{
 			{"internal/store/pebblestore/mendtable.go", `if err := s.o.place().writeRanges(all); err != nil {`, `if err := error(nil); err != nil {`},
 			{"internal/store/pebblestore/mendtable.go", `		return b.Set(keyRanges, all.encode(), nil)`, `		return nil`},
 		},
-		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedRangeHides"}},
+		guards: []guard{{"internal/store/pebblestore", "^TestDamagedRangeHides"}},
 	},
 	{
 		name:    "mark-for-ever",

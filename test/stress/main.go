@@ -33,7 +33,8 @@ func main() {
 	busy := flag.Bool("busy", false, "a busy loop on each core")
 	stop := flag.Bool("stop", false, "stop all processes of the command for 0.5 to 2 s, every 1 to 5 s")
 	times := flag.Int("n", 1, "how many `runs`, one after the other")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the moments of the stops; the command's own pace is not repeated")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()),
+		"of the moments of the stops; the command's own pace is not repeated")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		fmt.Fprintln(os.Stderr, "usage: stress [-busy] [-stop] [-n runs] [--] command …")

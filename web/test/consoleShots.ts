@@ -26,7 +26,7 @@ for (const [size, viewport] of Object.entries(sizes)) {
         await person.page.waitForTimeout(900) // the calls of the page have been answered
         const height = await person.page.locator('main').evaluate((m) => innerHeight - m.clientHeight + m.scrollHeight)
         await person.page.setViewportSize({ width: viewport.width, height: Math.min(height, tallestPx) }) // the page scrolls in main
-        await person.page.waitForTimeout(300) // charts are drawn that came into view
+        await person.page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)) })) // charts are drawn that came into view
         await person.page.screenshot({ path: path.join(folder, `${file}.png`) })
         await person.page.setViewportSize(viewport)
         if (size !== 'phone' || page !== '') continue

@@ -59,7 +59,8 @@ func run() error {
 // as high as they go.
 func prepare() error {
 	for _, m := range []struct{ kind, at, options string }{
-		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"tmpfs", os.TempDir(), "mode=1777,size=50%"},
+		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""},
+		{"tmpfs", os.TempDir(), "mode=1777,size=50%"},
 	} {
 		if err := os.MkdirAll(m.at, 0o755); err != nil {
 			return err

@@ -53,14 +53,19 @@ func run(in, out string) error {
 	doc["components"] = object{
 		"schemas": schemas,
 		"securitySchemes": object{
-			"accessToken": object{"type": "http", "scheme": "bearer", "description": "An access token, pt_…, of AuthService, MintToken or CreateUsers."},
-			"adminKey":    object{"type": "http", "scheme": "bearer", "description": "An admin key, pk_…, of the setup link or CreateKey, with the scope that the method names."},
+			"accessToken": object{"type": "http", "scheme": "bearer",
+				"description": "An access token, pt_…, of AuthService, MintToken or CreateUsers."},
+			"adminKey": object{"type": "http", "scheme": "bearer",
+				"description": "An admin key, pk_…, of the setup link or CreateKey, with the scope that the method names."},
 		},
 		"responses": object{"Error": errorResponse()},
 		"headers": object{
-			"Request-Id":   object{"description": "Names the line of the server's log.", "schema": object{"type": "string"}},
-			"Petrel-Error": object{"description": "The code of the error.", "schema": object{"$ref": "#/components/schemas/ErrorCode"}},
-			"Retry-After":  object{"description": "Seconds to wait, where waiting helps.", "schema": object{"type": "integer", "minimum": 0}},
+			"Request-Id": object{"description": "Names the line of the server's log.",
+				"schema": object{"type": "string"}},
+			"Petrel-Error": object{"description": "The code of the error.",
+				"schema": object{"$ref": "#/components/schemas/ErrorCode"}},
+			"Retry-After": object{"description": "Seconds to wait, where waiting helps.",
+				"schema": object{"type": "integer", "minimum": 0}},
 		},
 	}
 	paths, ok := doc["paths"].(object)
@@ -235,7 +240,8 @@ func operation(name string, item any, schemas object) error {
 	body["example"] = shown
 	request, _ := body["schema"].(object)
 	for _, need := range required[refOf(request)] {
-		if fields, _ := shown.(object); fields[need.(string)] == nil { //nolint:forcetypeassert // it is written below as a text
+		// nolint:forcetypeassert // it is written below as a text
+		if fields, _ := shown.(object); fields[need.(string)] == nil {
 			return fmt.Errorf("%s: the example lacks %s, which it needs", name, need)
 		}
 	}
@@ -304,14 +310,18 @@ func problem() object {
 		"type":        "object",
 		"description": "An error in the form of Connect, with what the catalogue says of it. Branch on petrelCode, which is the header Petrel-Error as well; never on the message. Clause P-12.5.",
 		"properties": object{
-			"code":         object{"type": "string", "description": "the code of Connect that comes nearest"},
-			"petrelCode":   object{"$ref": "#/components/schemas/ErrorCode"},
-			"message":      object{"type": "string"},
-			"hint":         object{"type": "string", "description": "what the reader can do about it"},
-			"retryAfterMs": object{"type": "integer", "minimum": 0, "description": "where waiting helps: not before that"},
-			"docs":         object{"type": "string", "format": "uri-reference", "description": "where this server explains the code: a path and an anchor"},
+			"code":       object{"type": "string", "description": "the code of Connect that comes nearest"},
+			"petrelCode": object{"$ref": "#/components/schemas/ErrorCode"},
+			"message":    object{"type": "string"},
+			"hint":       object{"type": "string", "description": "what the reader can do about it"},
+			"retryAfterMs": object{"type": "integer", "minimum": 0,
+				"description": "where waiting helps: not before that"},
+			"docs": object{"type": "string", "format": "uri-reference",
+				"description": "where this server explains the code: a path and an anchor"},
 			"details": object{"type": "array", "items": object{"type": "object", "properties": object{
-				"type": object{"type": "string", "description": "petrel.v1.Error"}, "value": object{"type": "string", "contentEncoding": "base64"}, "debug": object{"$ref": "#/components/schemas/Error"},
+				"type":  object{"type": "string", "description": "petrel.v1.Error"},
+				"value": object{"type": "string", "contentEncoding": "base64"},
+				"debug": object{"$ref": "#/components/schemas/Error"},
 			}}},
 		},
 		"required": []any{"code", "petrelCode", "message", "docs", "details"},
@@ -322,10 +332,13 @@ func errorSchema() object {
 	return object{
 		"type": "object", "description": "The error as the catalogue has it. Clause P-2.2.",
 		"properties": object{
-			"code": object{"$ref": "#/components/schemas/ErrorCode"}, "message": object{"type": "string"}, "hint": object{"type": "string", "description": "what the reader can do about it"},
-			"settled":      object{"type": "boolean", "description": "about a send: it is not stored and this attempt never will be"},
+			"code": object{"$ref": "#/components/schemas/ErrorCode"}, "message": object{"type": "string"},
+			"hint": object{"type": "string", "description": "what the reader can do about it"},
+			"settled": object{"type": "boolean",
+				"description": "about a send: it is not stored and this attempt never will be"},
 			"retryable":    object{"type": "boolean", "description": "the same call may succeed later"},
-			"retryAfterMs": object{"type": "integer"}, "requestId": object{"type": "string"}, "head": object{"type": "string", "format": "uint64", "pattern": uint64s},
+			"retryAfterMs": object{"type": "integer"}, "requestId": object{"type": "string"},
+			"head": object{"type": "string", "format": "uint64", "pattern": uint64s},
 		},
 		"required": []any{"code", "message"},
 	}
@@ -337,7 +350,8 @@ func errorCodes() object {
 		all = append(all, string(c))
 	}
 	// No enum: a generated client would fail at a code that its description does not have.
-	return object{"type": "string", "description": "A code of proto/errors.yaml. More may come: a client that does not know one acts by settled and retryable.", "x-extensible-enum": all}
+	return object{"type": "string",
+		"description": "A code of proto/errors.yaml. More may come: a client that does not know one acts by settled and retryable.", "x-extensible-enum": all}
 }
 
 func errorResponse() object {
@@ -345,6 +359,7 @@ func errorResponse() object {
 	return object{
 		"description": "An error. The HTTP status is that of its code in the catalogue.",
 		"content":     object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}},
-		"headers":     object{"Request-Id": header("Request-Id"), "Petrel-Error": header("Petrel-Error"), "Retry-After": header("Retry-After")},
+		"headers": object{"Request-Id": header("Request-Id"), "Petrel-Error": header("Petrel-Error"),
+			"Retry-After": header("Retry-After")},
 	}
 }

@@ -136,7 +136,8 @@ func (c *cluster) send(what string, send func() error, arrived func() bool) {
 
 func requestIsAnswered(t *testing.T, c *cluster) {
 	a := c.node("a", nil)
-	c.node("b", map[bus.Subject]bus.Handler{"echo": answer(echo), "other": answer(func(im.Node, []byte) []byte { return []byte("no") })})
+	c.node("b", map[bus.Subject]bus.Handler{"echo": answer(echo),
+		"other": answer(func(im.Node, []byte) []byte { return []byte("no") })})
 	c.sees("a", a, "b")
 	if got := c.ask(a, "b", "echo", "hi"); got != "a:hi" {
 		t.Errorf("answer %q, want %q", got, "a:hi")
@@ -193,7 +194,8 @@ func sendsKeepOrder(t *testing.T, c *cluster) {
 		t.Errorf("the last message is %d, want %d", next-1, n-1)
 	}
 	last := uint32(n - 1)
-	c.send("a message after all others", func() error { last++; return a.Send("b", "n", binary.BigEndian.AppendUint32(nil, last)) }, receive)
+	c.send("a message after all others",
+		func() error { last++; return a.Send("b", "n", binary.BigEndian.AppendUint32(nil, last)) }, receive)
 }
 
 func absentNode(t *testing.T, c *cluster) {
@@ -210,7 +212,12 @@ func requestEndsWithContext(t *testing.T, c *cluster) {
 	hold := make(chan struct{})
 	arrived := make(chan struct{}, 2)
 	a := c.node("a", nil)
-	c.node("b", map[bus.Subject]bus.Handler{"slow": func(_ im.Node, _ []byte, reply func([]byte)) { arrived <- struct{}{}; <-hold; reply(nil) }})
+	c.node("b", map[bus.Subject]bus.Handler{"slow": func(_ im.Node, _ []byte,
+		reply func([]byte)) {
+		arrived <- struct{}{}
+		<-hold
+		reply(nil)
+	}})
 	c.sees("a", a, "b")
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -273,7 +280,8 @@ func tooLarge(t *testing.T, c *cluster) {
 	if err := a.Send("a", "s", make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("Send: %v, want ErrTooLarge", err)
 	}
-	if _, err := a.Request(context.Background(), "a", "s", make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
+	if _, err := a.Request(context.Background(), "a", "s", make([]byte, bus.MaxMessage+1)); !errors.Is(err,
+		bus.ErrTooLarge) {
 		t.Errorf("Request: %v, want ErrTooLarge", err)
 	}
 }
@@ -293,7 +301,10 @@ func answerLater(t *testing.T, c *cluster) {
 		reply func([]byte)
 	}
 	got := make(chan asked, 2)
-	c.node("b", map[bus.Subject]bus.Handler{"later": func(_ im.Node, p []byte, reply func([]byte)) { got <- asked{string(p), reply} }})
+	c.node("b", map[bus.Subject]bus.Handler{"later": func(_ im.Node, p []byte,
+		reply func([]byte)) {
+		got <- asked{string(p), reply}
+	}})
 	a := c.node("a", nil)
 	c.sees("a", a, "b")
 	var wg sync.WaitGroup
@@ -353,7 +364,8 @@ func sendHasNoAnswer(t *testing.T, c *cluster) {
 	}})
 	a := c.node("a", nil)
 	c.sees("a", a, "b")
-	c.send("the message", func() error { return a.Send("b", "s", []byte("x")) }, func() bool { return plain.Load()+replied.Load() > 0 })
+	c.send("the message", func() error { return a.Send("b", "s", []byte("x")) },
+		func() bool { return plain.Load()+replied.Load() > 0 })
 	if replied.Load() > 0 {
 		t.Error("a Send has a reply")
 	}

@@ -48,7 +48,8 @@ func (n *Net) Join(self im.Node) (*Bus, error) {
 	if _, ok := n.nodes[self]; ok {
 		return nil, fmt.Errorf("join %s: the node is there", self)
 	}
-	b := &Bus{net: n, self: self, handlers: map[bus.Subject]bus.Handler{}, inbox: make(chan message, maxWaiting), gone: make(chan struct{})}
+	b := &Bus{net: n, self: self, handlers: map[bus.Subject]bus.Handler{}, inbox: make(chan message, maxWaiting),
+		gone: make(chan struct{})}
 	n.nodes[self] = b
 	return b, nil
 }

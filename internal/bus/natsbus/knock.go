@@ -56,7 +56,8 @@ func knockAt(ctx context.Context, addr string, o *Options, cluster string) (ther
 	if o.Secret != "" {
 		user = routeUser
 	}
-	hello, err := json.Marshal(map[string]any{"user": user, "pass": o.Secret, "name": rand.Text(), "cluster": cluster, "tls_required": o.TLS != nil})
+	hello, err := json.Marshal(map[string]any{"user": user, "pass": o.Secret, "name": rand.Text(), "cluster": cluster,
+		"tls_required": o.TLS != nil})
 	if err != nil {
 		return false, err
 	}
@@ -114,10 +115,13 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 		if string(e.RecordHeader[:]) == "INFO " {
 			return nil, nil, nil // a node that was late to begin
 		}
-		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says nothing by itself and has no TLS", ErrRefused)
+		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says nothing by itself and has no TLS",
+			ErrRefused)
 	}
 	if err == nil || refusedTLS(err) != nil {
-		return nil, nil, fmt.Errorf("%w: the node there wants TLS; set cluster.bus_cert_file, cluster.bus_key_file and cluster.bus_ca_file", ErrRefused)
+		return nil, nil, fmt.Errorf(
+			"%w: the node there wants TLS; set cluster.bus_cert_file, cluster.bus_key_file and cluster.bus_ca_file",
+			ErrRefused)
 	}
 	return nil, nil, nil
 }

@@ -37,7 +37,8 @@ const (
 	maxWaiting      = 64 << 10 // messages
 	maxWaitingBytes = 64 << 20
 
-	dialTime = 2 * time.Second // for an external server to answer; an attempt under way when a cut heals may take as long
+	// for an external server to answer; an attempt under way when a cut heals may take as long
+	dialTime = 2 * time.Second
 )
 
 // Options say how a node finds the others. Either URL is set or Listen.
@@ -48,7 +49,8 @@ type Options struct {
 	Log         *slog.Logger
 	Beacon      time.Duration // between two announcements; 500 ms. A node silent for six of them is no peer
 
-	URL         string // of an external server, several separated by commas; user and password, or a token, are part of it
+	// of an external server, several separated by commas; user and password, or a token, are part of it
+	URL         string
 	Credentials string // a file with a user's JWT and seed, for the external server
 	Listen      string // host:port where the embedded server listens for other nodes; port 0: any
 	Advertise   string // host:port where others reach it; "": Listen
@@ -76,7 +78,8 @@ type Bus struct {
 	ended    sync.WaitGroup                // the goroutines of the subscriptions
 	rival    chan error                    // capacity 1: the first one ends the node
 	subs     []*nats.Subscription          // set before the beacons of Run
-	question atomic.Uint64                 // the last one asked; begins anywhere, so that answers to a former process go nowhere
+	// the last one asked; begins anywhere, so that answers to a former process go nowhere
+	question atomic.Uint64
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	serving bool
@@ -154,7 +157,8 @@ func (b *Bus) connect(ctx context.Context) error {
 	opts := []nats.Option{
 		nats.Name("petrel " + string(b.self)), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectBufSize(-1), // what cannot be sent now is lost now
-		nats.PingInterval(700 * time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(dialTime), nats.IgnoreAuthErrorAbort(),
+		nats.PingInterval(700 * time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(dialTime),
+		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectHandler(func(*nats.Conn) { b.Reconnects.Add(1); b.o.Log.Info("connected to nats again") }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -188,7 +192,8 @@ func (b *Bus) connect(ctx context.Context) error {
 	var err error
 	if b.conn, err = nats.Connect(addr, opts...); err != nil {
 		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
-			return fmt.Errorf("connect to nats at %s: %w: give its user and password, or token, in the URL", bare(addr), ErrRefused)
+			return fmt.Errorf("connect to nats at %s: %w: give its user and password, or token, in the URL", bare(addr),
+				ErrRefused)
 		}
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL, which has the password
@@ -196,7 +201,9 @@ func (b *Bus) connect(ctx context.Context) error {
 		return fmt.Errorf("connect to nats at %s: %w", bare(addr), err)
 	}
 	if n := b.conn.MaxPayload(); n < maxMessage {
-		return fmt.Errorf("connect to nats at %s: the server takes messages of at most %d bytes; set its max_payload to %d or more", bare(addr), n, maxMessage)
+		return fmt.Errorf(
+			"connect to nats at %s: the server takes messages of at most %d bytes; set its max_payload to %d or more",
+			bare(addr), n, maxMessage)
 	}
 	return nil
 }

@@ -111,7 +111,8 @@ func (b *Bus) met(p *buspb.Presence) {
 	theyServe := p.State == buspb.Presence_SERVING
 	if theyServe && !serving || theyServe == serving && p.Incarnation < b.o.Incarnation {
 		select {
-		case b.rival <- fmt.Errorf("join cluster %s: node id %s is %w by %s; stop it or choose another id", b.o.Cluster, b.self, ErrInUse, p.Process):
+		case b.rival <- fmt.Errorf("join cluster %s: node id %s is %w by %s; stop it or choose another id", b.o.Cluster,
+			b.self, ErrInUse, p.Process):
 		default:
 		}
 		return

@@ -73,11 +73,14 @@ func serverOptions(o *Options) (*server.Options, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for nodes on %q: %w", o.Listen, err)
 	}
-	if ip := net.ParseIP(host); o.Secret == "" && o.TLS == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("listen for nodes on %s: everybody who reaches this address could join; set cluster.secret, the same on every node", o.Listen)
+	if ip := net.ParseIP(host); o.Secret == "" && o.TLS == nil && host != "localhost" &&
+		(ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf(
+			"listen for nodes on %s: everybody who reaches this address could join; set cluster.secret, the same on every node", o.Listen)
 	}
 	so := &server.Options{
-		ServerName: fmt.Sprintf("%s-%x", o.self, o.Incarnation), // unlike the node's id never twice, so that we tell of that ourselves
+		// unlike the node's id never twice, so that we tell of that ourselves
+		ServerName: fmt.Sprintf("%s-%x", o.self, o.Incarnation),
 		Host:       "127.0.0.1", Port: server.RANDOM_PORT, Authorization: rand.Text(),
 		NoSigs: true, NoSystemAccount: true,
 		MaxPayload: maxMessage, MaxPending: maxWaitingBytes,

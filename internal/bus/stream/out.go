@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	frameCost  = 96        // bytes a frame takes in memory beside what it carries
-	packetCost = 8 << 10   // what a packet counts in the window beside its frames, so that the window bounds packets too
+	frameCost = 96 // bytes a frame takes in memory beside what it carries
+	// what a packet counts in the window beside its frames, so that the window bounds packets too
+	packetCost = 8 << 10
 	fullPacket = 128 << 10 // bytes; a packet with more takes no further frame
 	roomy      = 4096      // frames; space for more is given back when the ring is empty
 	window     = 4 << 20   // bytes sent and not known to be applied; more waits
@@ -213,7 +214,8 @@ func (t *out) fillOld(p *buspb.Packet, upTo uint64) {
 		if bytes += len(h.Payload) + frameCost; len(p.Frames) > 0 && bytes > fullPacket {
 			break
 		}
-		p.Frames, p.Kinds, p.Offsets = append(p.Frames, h.Payload), append(p.Kinds, h.Kind), append(p.Offsets, h.num-p.First)
+		p.Frames, p.Kinds, p.Offsets = append(p.Frames, h.Payload), append(p.Kinds, h.Kind),
+			append(p.Offsets, h.num-p.First)
 	}
 	if i < len(t.old) { // the next one is of another packet
 		upTo = t.old[i].num - 1

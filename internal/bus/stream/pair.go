@@ -161,7 +161,8 @@ func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 		if l != nil {
 			c.end()
 		}
-		l = &link{us: c.offer.us, them: p.From, incarnation: p.Incarnation, due: true, out: out{o: c.o, byKey: map[hintKey]*oldHint{}}}
+		l = &link{us: c.offer.us, them: p.From, incarnation: p.Incarnation, due: true,
+			out: out{o: c.o, byKey: map[hintKey]*oldHint{}}}
 		c.link = l
 		c.offer.us, c.offer.them, c.offer.due = 0, 0, false
 		c.queue = append(c.queue, item{link: l, up: true})
@@ -190,7 +191,8 @@ func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 	if p.First == 0 && p.Count == 0 && n == 0 {
 		return true // it only agrees
 	}
-	if len(p.Kinds) != n || uint64(n) > p.Count || len(p.Offsets) != 0 && len(p.Offsets) != n || p.First == 0 || p.Count > math.MaxUint64-p.First {
+	if len(p.Kinds) != n || uint64(n) > p.Count || len(p.Offsets) != 0 && len(p.Offsets) != n || p.First == 0 ||
+		p.Count > math.MaxUint64-p.First {
 		return false
 	}
 	if p.First > l.received+1 {
@@ -218,7 +220,8 @@ func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 		}
 	}
 	l.received, l.asked = last, 0
-	c.queue = append(c.queue, item{link: l, frames: p.Frames[first:], kinds: p.Kinds[first:], last: last, bytes: size, window: size + packetCost})
+	c.queue = append(c.queue, item{link: l, frames: p.Frames[first:], kinds: p.Kinds[first:], last: last, bytes: size,
+		window: size + packetCost})
 	c.queued += size
 	return true
 }

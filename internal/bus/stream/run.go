@@ -22,7 +22,8 @@ func (s *Streams) peer(n im.Node) *peer {
 		return p
 	}
 	ctx, stop := context.WithCancel(s.ctx)
-	p := &peer{node: n, work: make(chan struct{}, 1), stop: stop, pair: pair{o: &s.o, incarnation: s.incarnation, draw: random}}
+	p := &peer{node: n, work: make(chan struct{}, 1), stop: stop,
+		pair: pair{o: &s.o, incarnation: s.incarnation, draw: random}}
 	s.replace(func(peers map[im.Node]*peer) { peers[n] = p })
 	s.wg.Go(func() { s.handle(ctx, p) })
 	return p

@@ -37,11 +37,13 @@ var ErrEnded = errors.New("the stream has ended")
 
 // Options tune Streams; zero values are the defaults.
 type Options struct {
-	Ring      time.Duration // how long a frame waits to be applied before it becomes its hint; 3 s, so that nothing older is ever served
+	// how long a frame waits to be applied before it becomes its hint; 3 s, so that nothing older is ever served
+	Ring      time.Duration
 	RingBytes int           // of one peer's ring, and of its hints; 16 MiB
 	Hints     int           // of one peer; 65,536
 	Beacon    time.Duration // 500 ms
-	Forget    time.Duration // a peer silent for longer is down; 30 s. Counted in beacons: a process that stood still forgets nobody
+	// a peer silent for longer is down; 30 s. Counted in beacons: a process that stood still forgets nobody
+	Forget time.Duration
 }
 
 func (o *Options) forget() int { return int(o.Forget / o.Beacon) }
@@ -177,7 +179,8 @@ func (s *Streams) OnBatch(f func(from im.Node)) { s.onBatch = append(s.onBatch, 
 func (s *Streams) Send(to im.Node, kind byte, payload []byte, hint Hint) (Mark, error) {
 	im.Assert(kind != kindReset, "a frame of kind 0")
 	if len(payload) > MaxFrame || len(hint.Payload) > MaxFrame {
-		return Mark{}, fmt.Errorf("send frame to %s: %d bytes: %w", to, max(len(payload), len(hint.Payload)), bus.ErrTooLarge)
+		return Mark{}, fmt.Errorf("send frame to %s: %d bytes: %w", to, max(len(payload), len(hint.Payload)),
+			bus.ErrTooLarge)
 	}
 	p := (*s.peers.Load())[to]
 	if p == nil {

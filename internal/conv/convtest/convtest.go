@@ -24,7 +24,8 @@ import (
 // OpenStore opens a small store on fs. The caller closes it.
 func OpenStore(t testing.TB, fs vfs.FS) *pebblestore.Store {
 	t.Helper()
-	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
+		BallastBytes: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

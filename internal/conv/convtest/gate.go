@@ -170,7 +170,8 @@ func (g *Gate) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, err
 }
 
 // Marks is of store.Store.
-func (g *Gate) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, after string, fn func(im.Seq, string, []byte) bool) error {
+func (g *Gate) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, after string,
+	fn func(im.Seq, string, []byte) bool) error {
 	if err := g.damage(c, 0, 0); err != nil {
 		return err
 	}
@@ -178,7 +179,8 @@ func (g *Gate) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to i
 }
 
 // MarksBy is of store.Store.
-func (g *Gate) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq, fn func(im.Seq, []byte) bool) error {
+func (g *Gate) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq,
+	fn func(im.Seq, []byte) bool) error {
 	g.reads.named.Add(1)
 	if err := g.damage(c, 0, 0); err != nil {
 		return err

@@ -21,7 +21,8 @@ type entry struct {
 }
 
 func main() {
-	if err := run("proto/errors.yaml", "internal/im/codes_gen.go", "sdk/go/codes_gen.go", "sdk/ts/src/wire/codes_gen.ts", "docs/reference/errors.md"); err != nil {
+	if err := run("proto/errors.yaml", "internal/im/codes_gen.go", "sdk/go/codes_gen.go",
+		"sdk/ts/src/wire/codes_gen.ts", "docs/reference/errors.md"); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -62,7 +63,8 @@ func goCode(es []entry) []byte {
 	}
 	w.WriteString(")\n\nvar catalogue = map[Code]CodeInfo{\n")
 	for _, e := range es {
-		fmt.Fprintf(&w, "\tCode%s: {Text: %q, Hint: %q, Settled: %t, Retryable: %t, HTTP: %d, Close: %d, Reconnect: %t, Clause: %q},\n",
+		fmt.Fprintf(
+			&w, "\tCode%s: {Text: %q, Hint: %q, Settled: %t, Retryable: %t, HTTP: %d, Close: %d, Reconnect: %t, Clause: %q},\n",
 			camel(e.Code), e.Text, e.Hint, e.Settled, e.Retryable, e.HTTP, e.Close, e.Reconnect, e.Clause)
 	}
 	w.WriteString("}\n")
@@ -100,12 +102,14 @@ func finalCloses(es []entry) []string {
 // tsCode is sdkCode in TypeScript, where a type of literals costs nothing.
 func tsCode(es []entry) []byte {
 	var w bytes.Buffer
-	w.WriteString(generated + "/** The codes of a PetrelError. A newer server may send others. */\nexport type Code =\n")
+	w.WriteString(generated +
+		"/** The codes of a PetrelError. A newer server may send others. */\nexport type Code =\n")
 	for _, e := range es {
 		fmt.Fprintf(&w, "  /** %s */\n  | '%s'\n", e.Text, e.Code)
 	}
 	w.WriteString("\n/** Whether coming back after a WebSocket close code cannot help. */\n" +
-		"export const finalClose = (code: number): boolean => [" + strings.Join(finalCloses(es), ", ") + "].includes(code)\n")
+		"export const finalClose = (code: number): boolean => [" + strings.Join(finalCloses(es), ", ") +
+		"].includes(code)\n")
 	return w.Bytes()
 }
 

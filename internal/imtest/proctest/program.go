@@ -52,7 +52,8 @@ func BuildProgram(flags string) (string, error) {
 		return "", fmt.Errorf("lock %s: %w", dir, err)
 	}
 	path := filepath.Join(dir, "petrel")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", path, "github.com/petrel-im/petrel/cmd/petrel")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", path,
+		"github.com/petrel-im/petrel/cmd/petrel")
 	cmd.Env = append(os.Environ(), "GOFLAGS="+flags)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -165,7 +165,8 @@ func (c *Cluster) Meet() {
 	eventually.True(c.T, "the nodes know each other", func() bool {
 		for _, n := range c.Nodes {
 			peers := n.Streams.Peers()
-			if len(peers) != len(c.Nodes)-1 || slices.ContainsFunc(peers, func(p stream.Peer) bool { return p.AppliedByIt < parts }) {
+			if len(peers) != len(c.Nodes)-1 || slices.ContainsFunc(peers,
+				func(p stream.Peer) bool { return p.AppliedByIt < parts }) {
 				return false
 			}
 		}

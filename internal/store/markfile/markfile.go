@@ -35,7 +35,8 @@ func Read[M any](path string, check func(*M) error) (*M, error) {
 		err = check(m)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is no mark of this kind of store: %w; name another file in store.mark, or delete this one if it is damaged", path, err)
+		return nil, fmt.Errorf(
+			"%s is no mark of this kind of store: %w; name another file in store.mark, or delete this one if it is damaged", path, err)
 	}
 	return m, nil
 }
@@ -117,7 +118,8 @@ func (k *Keeper) run(failed <-chan struct{}) {
 				k.log.Info("the store mark is written again")
 			}
 		case !failing:
-			k.log.Warn("write the store mark failed: a store that is put back to an earlier state may not be noticed", "err", err)
+			k.log.Warn("write the store mark failed: a store that is put back to an earlier state may not be noticed",
+				"err", err)
 		}
 		if failing = err != nil; failing {
 			k.failures.Add(1)

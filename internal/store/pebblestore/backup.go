@@ -96,7 +96,8 @@ func backup(ctx context.Context, o Options, p place, b BackupOptions) (Taken, er
 	}
 	from := p.fs.PathJoin(p.dir, p.fs.PathBase(name))
 	if _, err := p.fs.Stat(from); isNotExist(err) {
-		return Taken{}, fmt.Errorf("the server has made the checkpoint %s, which is not here; give the server of this data folder with --server, and run this on its host", name)
+		return Taken{}, fmt.Errorf(
+			"the server has made the checkpoint %s, which is not here; give the server of this data folder with --server, and run this on its host", name)
 	} else if err != nil {
 		return Taken{}, err
 	}
@@ -212,7 +213,9 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 		return t, err
 	}
 	if before != nil && before.StoreID != m.StoreID {
-		return t, fmt.Errorf("%s holds backups of the store %s, and this is the store %s; name another folder for its backups", to, before.StoreID, m.StoreID)
+		return t, fmt.Errorf(
+			"%s holds backups of the store %s, and this is the store %s; name another folder for its backups", to,
+			before.StoreID, m.StoreID)
 	}
 	m.Name = next
 	part := c.fs.PathJoin(to, m.Name+partSuffix)

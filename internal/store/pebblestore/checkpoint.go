@@ -23,7 +23,8 @@ var ErrBusy = errors.New("another checkpoint is being made")
 
 // Checkpoint makes a folder inside the data folder that holds the store as it
 // was at a moment after the call began, and returns the folder's name. Tables
-// are linked and not copied; the reader of the folder removes it in the end. The store itself removes it when it makes the next one, and at its
+// are linked and not copied; the reader of the folder removes it in the end. The store itself removes it when it
+// makes the next one, and at its
 // next start: then its reader has ended, or has to begin again.
 //
 // All that was acked before the call is in the checkpoint, and nothing that the

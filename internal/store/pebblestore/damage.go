@@ -129,8 +129,9 @@ func seqBytes(key []byte) uint64 {
 }
 
 var kindNames = map[byte]string{
-	kindConversation: "conversation", kindMember: "members of", kindRow: "conversation", kindCursor: "cursors in", kindDedupe: "message ids in",
-	kindMark: "reactions, pins, threads and mentions in",
+	kindConversation: "conversation", kindMember: "members of", kindRow: "conversation", kindCursor: "cursors in",
+	kindDedupe: "message ids in",
+	kindMark:   "reactions, pins, threads and mentions in",
 }
 
 // nameOfKey names one key.
@@ -153,16 +154,20 @@ func nameOfKey(key []byte) string {
 	case key[0] == kindFeed && len(key) >= feedKeyLen:
 		return fmt.Sprintf("feed entry %d", binary.BigEndian.Uint64(key[3:]))
 	case key[0] == kindRecord && len(key) >= tableKeyLen:
-		return nameOfRecord(store.Table(key[1]), binary.BigEndian.Uint32(key[2:]), strings.TrimRight(string(key[tableKeyLen:]), "\x00"))
+		return nameOfRecord(store.Table(key[1]), binary.BigEndian.Uint32(key[2:]),
+			strings.TrimRight(string(key[tableKeyLen:]), "\x00"))
 	}
 	return fmt.Sprintf("key %q", key)
 }
 
 var tableNames = map[store.Table]string{
-	store.Tenants: "tenant", store.Users: "user", store.Tokens: "token", store.Consumers: "position of the consumer", store.Settings: "setting",
-	store.Devices: "device", store.Requests: "answer to the request", store.Nodes: "node", store.Lists: "list of conversations", store.Invitations: "invitation",
-	store.Names: "look of the user id", store.Audit: "record of the audit log", store.AuditHeads: "end of the audit log of",
-	store.LastSeen: "last seen time of", store.Blocks: "block by", store.Peers: "contact of",
+	store.Tenants: "tenant", store.Users: "user", store.Tokens: "token", store.Consumers: "position of the consumer",
+	store.Settings: "setting",
+	store.Devices:  "device", store.Requests: "answer to the request", store.Nodes: "node",
+	store.Lists: "list of conversations", store.Invitations: "invitation",
+	store.Names: "look of the user id", store.Audit: "record of the audit log",
+	store.AuditHeads: "end of the audit log of",
+	store.LastSeen:   "last seen time of", store.Blocks: "block by", store.Peers: "contact of",
 }
 
 // nameOfRecord names one record by its table, its key and its tenant. A hash is of no use
@@ -180,7 +185,8 @@ func nameOfRecord(t store.Table, tenant uint32, key string) string {
 		return fmt.Sprintf("%s with the hash %x", name, key[:min(len(key), 8)])
 	case store.Audit: // package audit makes the key
 		if len(key) >= 16 {
-			return fmt.Sprintf("record %d of node %q in the audit log", binary.BigEndian.Uint64([]byte(key[8:])), key[16:])
+			return fmt.Sprintf("record %d of node %q in the audit log", binary.BigEndian.Uint64([]byte(key[8:])),
+				key[16:])
 		}
 	}
 	name = fmt.Sprintf("%s %q", name, key)

@@ -33,7 +33,8 @@ func identifyOnDisk(path string) (fileID, error) {
 		return fileID{}, nil
 	}
 	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME,
+		&st); err != nil {
 		return fileID{}, fmt.Errorf("statx %s: %w", path, err)
 	}
 	id := fileID{Inode: st.Ino}

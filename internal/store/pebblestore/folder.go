@@ -34,13 +34,15 @@ func (p place) expect(o Options) error {
 		}
 	}
 	if o.StoreID != 0 {
-		return fmt.Errorf("open %s: %w: the configuration names store %s in store.id, and the folder holds none; mount its volume, or remove store.id to make a new store",
+		return fmt.Errorf(
+			"open %s: %w: the configuration names store %s in store.id, and the folder holds none; mount its volume, or remove store.id to make a new store",
 			p.dir, ErrNoStore, hex(o.StoreID))
 	}
 	if m, err := o.markWithoutStore(); err != nil {
 		return err
 	} else if m != nil {
-		return fmt.Errorf("open %s: %w: the mark %s is of store %s, and the folder holds none; mount its volume, or delete the mark to make a new store", p.dir, ErrNoStore, o.Mark, m.Store)
+		return fmt.Errorf(
+			"open %s: %w: the mark %s is of store %s, and the folder holds none; mount its volume, or delete the mark to make a new store", p.dir, ErrNoStore, o.Mark, m.Store)
 	}
 	for _, marker := range p.markers() {
 		b, err := os.ReadFile(marker)
@@ -48,7 +50,8 @@ func (p place) expect(o Options) error {
 			continue // there is none, or nobody can tell
 		}
 		id, _, _ := strings.Cut(string(b), "\n")
-		return fmt.Errorf("open %s: %w: the folder held %s, and holds none now; mount its volume, start with --data at the place where the folder is now, or delete %s to make a new store",
+		return fmt.Errorf(
+			"open %s: %w: the folder held %s, and holds none now; mount its volume, start with --data at the place where the folder is now, or delete %s to make a new store",
 			p.dir, ErrNoStore, id, marker)
 	}
 	return nil
@@ -93,7 +96,8 @@ func (p place) leaveMarkers(log *slog.Logger, id uint64) {
 	if i := p.mountPoint(); i > 0 && i < len(all) {
 		where = append(where, all[i])
 	}
-	text := fmt.Sprintf("store %s\nA Petrel store is in this place, or was: %s\nWhile this file is here, \"petrel serve\" makes no new store there.\n", hex(id), filepath.Base(p.dir))
+	text := fmt.Sprintf(
+		"store %s\nA Petrel store is in this place, or was: %s\nWhile this file is here, \"petrel serve\" makes no new store there.\n", hex(id), filepath.Base(p.dir))
 	for _, path := range where {
 		if b, err := os.ReadFile(path); err == nil && string(b) == text {
 			continue

@@ -101,7 +101,8 @@ func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(rep
 		if failed != nil {
 			return nil, failed
 		}
-		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF) // the end of the newest, which was never acked
+		// the end of the newest, which was never acked
+		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF)
 		if err != nil && !torn {
 			return nil, fmt.Errorf("read log file %s: %w", logName(uint64(l.Num)), err)
 		}

@@ -13,6 +13,7 @@ func lostRow(c im.ConvID, q im.Seq, before []byte, pos im.Pos) []byte {
 	h, sent, _ := store.SplitRow(before) // without one it has hidden nothing
 	var m petrelv1.Message
 	_ = wire.ParseMessage(sent, &m) // what cannot be read has counted nothing
-	b := store.AppendRowHead(nil, store.RowHead{Flags: store.RowLost | h.Flags&store.RowHides, Pos: pos, Hidden: h.Hidden})
+	b := store.AppendRowHead(nil, store.RowHead{Flags: store.RowLost | h.Flags&store.RowHides, Pos: pos,
+		Hidden: h.Hidden})
 	return wire.AppendMessage(b, &petrelv1.Message{Conv: c.String(), Seq: uint64(q), Counted: m.Counted, Lost: true})
 }

@@ -127,7 +127,8 @@ func parseManifest(dir string, b, line []byte) (*Manifest, error) {
 		return nil, &BadBackup{dir, manifestName, err.Error()}
 	}
 	if m.Format != backupFormat {
-		return nil, &BadBackup{dir, manifestName, fmt.Sprintf("the backup has format %d, and this Petrel reads format %d", m.Format, backupFormat)}
+		return nil, &BadBackup{dir, manifestName,
+			fmt.Sprintf("the backup has format %d, and this Petrel reads format %d", m.Format, backupFormat)}
 	}
 	seen := map[string]bool{}
 	for _, f := range m.Files {

@@ -159,7 +159,8 @@ func (s *Store) markNewer(fresh damagedRange) error {
 		return err
 	}
 	for part := range slices.Chunk(keys, 1000) {
-		err := s.write(context.Background(), 64*len(part), func(b *pebble.Batch) error { return setMarks(b, part, fresh.N) })
+		err := s.write(context.Background(), 64*len(part),
+			func(b *pebble.Batch) error { return setMarks(b, part, fresh.N) })
 		if err != nil {
 			return err
 		}

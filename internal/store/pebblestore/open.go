@@ -116,7 +116,8 @@ func (p place) acquire() (io.Closer, error) {
 		_ = lock.Close() // the first error says more
 		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
 	}
-	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil && !errors.Is(err, syscall.ENOSPC) { // it is for people
+	// it is for people
+	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		_ = both.Close() // the first error says more
 		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
 	}
@@ -135,7 +136,8 @@ func withOwnerHint(err error) error {
 	if !errors.Is(err, os.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("%w; run this as the user of the server, who owns the folder and all that is in it (chown -R USER DIR), and not as the user with the uid %d", err, os.Geteuid())
+	return fmt.Errorf(
+		"%w; run this as the user of the server, who owns the folder and all that is in it (chown -R USER DIR), and not as the user with the uid %d", err, os.Geteuid())
 }
 
 // inUse is the error of a folder that is locked.
@@ -230,14 +232,18 @@ func open(o Options, p place) (*Store, error) {
 		return nil, err
 	}
 	if o.StoreID != 0 && o.StoreID != f.id.store {
-		return nil, fmt.Errorf("open %s: %w: the configuration names store %s in store.id, and the folder holds store %s; mount the folder of that store, or correct store.id",
+		return nil, fmt.Errorf(
+			"open %s: %w: the configuration names store %s in store.id, and the folder holds store %s; mount the folder of that store, or correct store.id",
 			p.dir, ErrOtherStore, hex(o.StoreID), hex(f.id.store))
 	}
 	if o.Mark == "" {
-		o.Log.Info("store.mark is not set: a disk that is set back to a snapshot is noticed only when a client proves it")
+		o.Log.Info(
+			"store.mark is not set: a disk that is set back to a snapshot is noticed only when a client proves it")
 	}
 	if f.unmarked {
-		o.Log.Warn("the store mark is missing, so it cannot tell whether the store is the newest state: it is made anew", "file", o.Mark)
+		o.Log.Warn(
+			"the store mark is missing, so it cannot tell whether the store is the newest state: it is made anew",
+			"file", o.Mark)
 	}
 	return start(o, p, f)
 }
@@ -539,7 +545,8 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	if err != nil {
 		_ = w.close() // the first error says more
 		if errors.Is(err, store.ErrCorrupt) || pebble.IsCorruptionError(err) {
-			return nil, &Damaged{Dir: p.dir, Missing: "the database cannot be read", Cause: err, WitnessedMs: f.acked.timeMs}
+			return nil, &Damaged{Dir: p.dir, Missing: "the database cannot be read", Cause: err,
+				WitnessedMs: f.acked.timeMs}
 		}
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// outage is the end of a store: the first error of a write or sync. What the disk holds is unknown from there on, so nothing is
+// outage is the end of a store: the first error of a write or sync. What the disk holds is unknown from there on, so
+// nothing is
 // tried again.
 type outage struct {
 	log  *slog.Logger

@@ -178,7 +178,8 @@ func (s *Store) Writable() error {
 // Stats implements store.Store. DiskBytes leaves the ballast out.
 func (s *Store) Stats() store.Stats {
 	t := store.Stats{
-		Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load(), DamageMet: s.damage.met.Load(), Damage: s.damage.places(s.damaged()),
+		Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load(), DamageMet: s.damage.met.Load(),
+		Damage: s.damage.places(s.damaged()),
 	}
 	t.ScrubMs, t.ScrubBytes, t.ScrubFound = uint64(s.scrubAt.Load()), s.scrubBytes.Load(), s.scrubFound.Load()
 	if s.enter() == nil {

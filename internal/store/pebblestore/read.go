@@ -87,7 +87,8 @@ func (s *Store) scanDown(ctx context.Context, lower, upper []byte, fn func(key, 
 	return s.walk(ctx, lower, upper, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, fn)
 }
 
-func (s *Store) walk(ctx context.Context, lower, upper []byte, first, next func(*pebble.Iterator) bool, fn func(key, value []byte) (bool, error)) (err error) {
+func (s *Store) walk(ctx context.Context, lower, upper []byte, first, next func(*pebble.Iterator) bool,
+	fn func(key, value []byte) (bool, error)) (err error) {
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return asRead(err)
@@ -356,7 +357,8 @@ func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (rec *storepb.C
 }
 
 // users calls fn for the records of the users whose id is greater than from; "": of all.
-func (s *Store) users(ctx context.Context, kind byte, c im.Key, from im.User, fn func(im.User, []byte) (bool, error)) error {
+func (s *Store) users(ctx context.Context, kind byte, c im.Key, from im.User,
+	fn func(im.User, []byte) (bool, error)) error {
 	lower, upper := convKey(kind, c), after(convKey(kind, c))
 	if from != "" {
 		lower = append(append(lower, from...), 0) // the least key above it
@@ -372,7 +374,8 @@ func (s *Store) users(ctx context.Context, kind byte, c im.Key, from im.User, fn
 }
 
 // Marks implements store.Store.
-func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, name string, fn func(im.Seq, string, []byte) bool) error {
+func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, name string,
+	fn func(im.Seq, string, []byte) bool) error {
 	im.Assert(!k.ByName(), "marks of kind %d are ordered by name", k)
 	lower := markKey(c, k, from, name)
 	if name != "" {
@@ -384,15 +387,18 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 }
 
 // MarksBy implements store.Store.
-func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq, fn func(im.Seq, []byte) bool) error {
+func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq,
+	fn func(im.Seq, []byte) bool) error {
 	im.Assert(k.ByName(), "marks of kind %d are not ordered by name", k)
-	return s.marks(ctx, c, k, from, to, markKey(c, k, from, name), after(markKey(c, k, to, name)), func(q im.Seq, _, v []byte) bool {
-		return fn(q, v)
-	})
+	return s.marks(ctx, c, k, from, to, markKey(c, k, from, name), after(markKey(c, k, to, name)),
+		func(q im.Seq, _, v []byte) bool {
+			return fn(q, v)
+		})
 }
 
 // marks calls fn for the marks of a kind between two keys, which are those of from and to.
-func (s *Store) marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, lower, upper []byte, fn func(q im.Seq, key, v []byte) bool) error {
+func (s *Store) marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, lower, upper []byte,
+	fn func(q im.Seq, key, v []byte) bool) error {
 	if from > to {
 		return nil
 	}
@@ -429,7 +435,8 @@ func (s *Store) MarksOf(ctx context.Context, c im.Key, k store.MarkKind, name st
 }
 
 // ScanFeed implements store.Store.
-func (s *Store) ScanFeed(ctx context.Context, f store.Feed, from, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error {
+func (s *Store) ScanFeed(ctx context.Context, f store.Feed, from, upTo im.Pos,
+	fn func(im.Pos, *storepb.FeedEntry) bool) error {
 	if from >= upTo {
 		return nil
 	}
@@ -487,7 +494,8 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 }
 
 // Records implements store.Store. key and value are valid during the call.
-func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
+func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte,
+	fn func(key, value []byte) bool) error {
 	lower := recordKey(t, tenant, prefix)
 	if err := s.records(ctx, lower, after(bytes.Clone(lower)), s.scan, fn); err != nil {
 		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
@@ -496,7 +504,8 @@ func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, pr
 }
 
 // RecordsFrom implements store.Store. key and value are valid during the call.
-func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error {
+func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte,
+	fn func(key, value []byte) bool) error {
 	if err := s.records(ctx, recordKey(t, tenant, from), after(recordKey(t, tenant, nil)), s.scan, fn); err != nil {
 		return fmt.Errorf("read table %d from %q: %w", t, from, err)
 	}
@@ -504,7 +513,8 @@ func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant
 }
 
 // RecordsDown implements store.Store. key and value are valid during the call.
-func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant, prefix, below []byte, fn func(key, value []byte) bool) error {
+func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant, prefix, below []byte,
+	fn func(key, value []byte) bool) error {
 	lower := recordKey(t, tenant, prefix)
 	upper := after(bytes.Clone(lower))
 	if end := recordKey(t, tenant, below); len(below) > 0 && bytes.Compare(end, upper) < 0 {
@@ -522,7 +532,8 @@ func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant
 // scanning is scan or scanDown.
 type scanning func(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error
 
-func (s *Store) records(ctx context.Context, lower, upper []byte, scan scanning, fn func(key, value []byte) bool) error {
+func (s *Store) records(ctx context.Context, lower, upper []byte, scan scanning,
+	fn func(key, value []byte) bool) error {
 	return s.read(ctx, func() error {
 		if err := s.soundRange(lower, upper); err != nil {
 			return err

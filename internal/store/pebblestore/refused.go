@@ -42,7 +42,8 @@ func (d *Damaged) Error() string {
 		if d.Mark != "" {
 			mark = " --store-mark " + d.Mark
 		}
-		fmt.Fprintf(&b, "; put the newest state of the folder back, or run \"petrel repair --new-history --data %s%s\" to go on with this one: clients then drop what they have stored", d.Dir, mark)
+		fmt.Fprintf(
+			&b, "; put the newest state of the folder back, or run \"petrel repair --new-history --data %s%s\" to go on with this one: clients then drop what they have stored", d.Dir, mark)
 	} else {
 		fmt.Fprintf(&b, "; run \"petrel repair --data %s\" to accept the loss", d.Dir)
 	}

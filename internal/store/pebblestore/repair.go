@@ -66,7 +66,8 @@ func repair(o Options, p place) (Report, error) {
 		return Report{}, err
 	}
 	if _, err := p.fs.Stat(p.db); isNotExist(err) {
-		return Report{}, errors.New("there is no database in the folder; restore a backup, or empty the folder to begin with a new store")
+		return Report{}, errors.New(
+			"there is no database in the folder; restore a backup, or empty the folder to begin with a new store")
 	} else if err != nil {
 		return Report{}, err
 	}
@@ -215,7 +216,8 @@ func (p place) tables(o Options) (l listed, err error) {
 			return l, nil
 		}
 		var n uint64
-		if _, e := fmt.Sscanf(err.Error(), "file %d (type sstable) unknown", &n); e != nil || slices.Contains(fs.more, tableName(n)) {
+		if _, e := fmt.Sscanf(err.Error(), "file %d (type sstable) unknown", &n); e != nil ||
+			slices.Contains(fs.more, tableName(n)) {
 			return l, fmt.Errorf("the list of tables cannot be read: %w; restore a backup", err)
 		}
 		fs.more = append(fs.more, tableName(n))

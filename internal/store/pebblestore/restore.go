@@ -26,7 +26,8 @@ func (p place) unfinished() error {
 	if _, err := p.fs.Stat(p.db); err == nil {
 		return nil // it was renamed when it was complete, and a power cut has left both names
 	}
-	return fmt.Errorf("open %s: a restore into this folder was not finished; run \"petrel restore --data %s\" again, or remove %s to make a new store",
+	return fmt.Errorf(
+		"open %s: a restore into this folder was not finished; run \"petrel restore --data %s\" again, or remove %s to make a new store",
 		p.dir, p.dir, p.fs.PathJoin(p.dir, restoring))
 }
 
@@ -63,7 +64,8 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 	for _, older := range all[:len(all)-1] {
 		// Of one that cannot be read nobody knows whose it is.
 		if x, err := readManifest(o.FS, older); err == nil && x.StoreID != m.StoreID {
-			return Restored{}, fmt.Errorf("%s is of the store %s, and %s of the store %s; name the one to restore", older, x.StoreID, from, m.StoreID)
+			return Restored{}, fmt.Errorf("%s is of the store %s, and %s of the store %s; name the one to restore",
+				older, x.StoreID, from, m.StoreID)
 		}
 	}
 	lock, err := p.acquire()
@@ -81,7 +83,8 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 }
 
 // restore is called with the folder locked.
-func restore(ctx context.Context, o Options, p place, from string, m *Manifest, r RestoreOptions) (out Restored, err error) {
+func restore(ctx context.Context, o Options, p place, from string, m *Manifest,
+	r RestoreOptions) (out Restored, err error) {
 	if err := p.prepare(); err != nil {
 		return out, err
 	}
@@ -137,12 +140,14 @@ func (p place) prepare() error {
 	}
 	left := slices.Contains(names, restoring) && !slices.Contains(names, p.fs.PathBase(p.db))
 	witness := p.fs.PathBase(p.witness)
-	mine := []string{witness + ".new", witness, seal{}.next().name(), restoring} // removed in this order: the name that tells of it goes last
+	// removed in this order: the name that tells of it goes last
+	mine := []string{witness + ".new", witness, seal{}.next().name(), restoring}
 	for _, n := range names {
 		switch {
 		case slices.Contains(belongings, n):
 		case !left || !slices.Contains(mine, n):
-			return fmt.Errorf("the folder is not empty: it holds %s; restore into another one, or move everything away first", n)
+			return fmt.Errorf(
+				"the folder is not empty: it holds %s; restore into another one, or move everything away first", n)
 		}
 	}
 	if !left {
@@ -248,7 +253,8 @@ func checkStore(o Options, dir, backup string, m *Manifest) error {
 	case err != nil:
 		return bad("%v", err)
 	case hex(f.id.store) != m.StoreID || hex(f.id.history) != m.HistoryID:
-		return bad("it holds the store %016x with the history %016x, and should hold %s with %s", f.id.store, f.id.history, m.StoreID, m.HistoryID)
+		return bad("it holds the store %016x with the history %016x, and should hold %s with %s", f.id.store,
+			f.id.history, m.StoreID, m.HistoryID)
 	case f.last.n != m.Commit:
 		return bad("its last commit is %d, and should be %d", f.last.n, m.Commit)
 	}

@@ -20,7 +20,8 @@ func (s *Store) Refute(proof string) {
 	select {
 	case err := <-noted:
 		if err != nil {
-			s.log.Error("note that the store is an earlier state failed: the next start does not know of it", "err", err)
+			s.log.Error("note that the store is an earlier state failed: the next start does not know of it", "err",
+				err)
 		}
 	case <-time.After(noteWait):
 		s.log.Error("note that the store is an earlier state failed: the disk does not answer")
@@ -42,7 +43,8 @@ func (f *finding) checkRewound(o Options, p place) error {
 		return nil
 	}
 	if b, err := readFile(p.fs, p.rewound); err == nil {
-		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs, Missing: "the store is an earlier state of itself: " + string(b)}
+		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs,
+			Missing: "the store is an earlier state of itself: " + string(b)}
 	} else if !isNotExist(err) {
 		return fmt.Errorf("open %s: %w", p.dir, err)
 	}
@@ -61,7 +63,8 @@ func (f *finding) checkCopied(o Options, p place) error {
 		return fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	if what != "" {
-		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs, Missing: "the folder was put back from a copy: " + what}
+		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs,
+			Missing: "the folder was put back from a copy: " + what}
 	}
 	return nil
 }

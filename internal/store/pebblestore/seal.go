@@ -92,7 +92,8 @@ func (s *Store) reseal(newest uint64) error {
 	now := was.next()
 	if err := now.make(s.place); err != nil {
 		if !s.sealing.failing {
-			s.log.Warn("make a seal failed: a copy of the folder that is written over it may not be noticed", "err", err)
+			s.log.Warn("make a seal failed: a copy of the folder that is written over it may not be noticed", "err",
+				err)
 		}
 		s.sealing.failing = true
 		return nil

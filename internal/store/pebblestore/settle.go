@@ -413,7 +413,8 @@ func (s *settler) restoreMembers(c im.Key) error {
 			if v, err := s.get(append(convKey(kindMember, c), u...)); err != nil || v != nil {
 				return err
 			}
-			m := &storepb.Member{Role: roleMember, Stays: []*storepb.Stay{{From: 1}}, Version: 1, ChangedPos: uint64(s.last.pos)}
+			m := &storepb.Member{Role: roleMember, Stays: []*storepb.Stay{{From: 1}}, Version: 1,
+				ChangedPos: uint64(s.last.pos)}
 			if c.Conv.Kind() == im.Inbox {
 				m.Role = roleOwner
 			}

@@ -50,7 +50,8 @@ func (s *Store) someSizes(from []byte, fn func(im.Key, store.Size) bool) (next [
 		if len(key) != rowKeyLen {
 			return nil, fmt.Errorf("the key of a row has %d bytes: %w", len(key), store.ErrCorrupt)
 		}
-		c, first := im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(key[1:])), Conv: im.ConvID(key[5:convKeyLen])}, seqOf(key)
+		c, first := im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(key[1:])), Conv: im.ConvID(key[5:convKeyLen])},
+			seqOf(key)
 		next = after(convKey(kindRow, c))
 		if !it.SeekLT(next) {
 			return nil, asRead(it.Error())

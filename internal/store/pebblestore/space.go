@@ -64,7 +64,8 @@ func (s *space) check() {
 	case files < minFreeFiles:
 		if !full {
 			s.full.Store(true)
-			s.log.Error("disk nearly out of inodes, sends are refused: remove files", "free_files", files, "limit_files", minFreeFiles)
+			s.log.Error("disk nearly out of inodes, sends are refused: remove files", "free_files", files,
+				"limit_files", minFreeFiles)
 		}
 	case free < s.limit:
 		if s.held && free < s.limit/2 {
@@ -93,7 +94,8 @@ func (s *space) warn(free uint64) {
 		s.low = false
 	case free < 2*s.limit && free >= s.limit && !s.low:
 		s.low = true
-		s.log.Warn("disk is getting full: with less than limit_bytes sends are refused", "free_bytes", free, "limit_bytes", s.limit)
+		s.log.Warn("disk is getting full: with less than limit_bytes sends are refused", "free_bytes", free,
+			"limit_bytes", s.limit)
 	}
 }
 

@@ -75,16 +75,20 @@ func (f *finding) checkStoreMark(o Options) error {
 	}
 	switch {
 	case m.elsewhere(o.Dir):
-		return fmt.Errorf("%w: the mark %s is of the store in %s, which is there; name another file in store.mark, or none, to try %s beside it, or delete the mark if this one replaces it",
+		return fmt.Errorf(
+			"%w: the mark %s is of the store in %s, which is there; name another file in store.mark, or none, to try %s beside it, or delete the mark if this one replaces it",
 			ErrOtherStore, o.Mark, m.Folder, o.Dir)
 	case m.Store != hex(f.id.store):
-		return fmt.Errorf("%w: the mark %s is of store %s, and the folder holds store %s; mount the folder of that store, or delete the mark if this one is meant",
+		return fmt.Errorf(
+			"%w: the mark %s is of store %s, and the folder holds store %s; mount the folder of that store, or delete the mark if this one is meant",
 			ErrOtherStore, o.Mark, m.Store, hex(f.id.store))
 	case m.History != hex(f.id.history):
 		return &Damaged{Dir: o.Dir, Rewound: true, Mark: o.Mark, WitnessedMs: m.TimeMs, Missing: fmt.Sprintf(
-			"the mark %s is of history %s, and the folder holds history %s of the store", o.Mark, m.History, hex(f.id.history))}
+			"the mark %s is of history %s, and the folder holds history %s of the store", o.Mark, m.History,
+			hex(f.id.history))}
 	case m.Commit > f.last.n:
-		return &Damaged{Dir: o.Dir, Rewound: true, Mark: o.Mark, First: f.last.n + 1, Last: m.Commit, RecoveredMs: f.last.timeMs, WitnessedMs: m.TimeMs}
+		return &Damaged{Dir: o.Dir, Rewound: true, Mark: o.Mark, First: f.last.n + 1, Last: m.Commit,
+			RecoveredMs: f.last.timeMs, WitnessedMs: m.TimeMs}
 	}
 	return nil
 }

@@ -62,13 +62,19 @@ const dropChunk = 1000
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	err := s.write(ctx, 128, func(b *pebble.Batch) error { return b.DeleteRange(rowKey(c, 0), rowKey(c, below), nil) })
 	if err == nil {
-		err = s.dropKeys(ctx, convKey(kindDedupe, c), func(from []byte) ([][]byte, []byte, error) { return s.dedupeBelow(c, from, below) })
+		err = s.dropKeys(ctx, convKey(kindDedupe, c), func(from []byte) ([][]byte, []byte,
+			error) {
+			return s.dedupeBelow(c, from, below)
+		})
 	}
 	// Marks are deleted one by one: if the end of a table is damaged, a deletion of a range is
 	// lost without a trace, and the marks would be back (tables.go, deletions).
 	for _, k := range store.MarkKinds() {
 		if err == nil {
-			err = s.dropKeys(ctx, kindOfMarks(c, k), func(from []byte) ([][]byte, []byte, error) { return s.marksBelow(c, k, from, below) })
+			err = s.dropKeys(ctx, kindOfMarks(c, k), func(from []byte) ([][]byte, []byte,
+				error) {
+				return s.marksBelow(c, k, from, below)
+			})
 		}
 	}
 	if err != nil {
@@ -79,7 +85,8 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 
 // dropKeys deletes keys from a key on, a chunk at a time. next returns a chunk and where to
 // go on; nil: they are all.
-func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte) (keys [][]byte, then []byte, err error)) error {
+func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte) (keys [][]byte, then []byte,
+	err error)) error {
 	for from != nil {
 		keys, then, err := next(from)
 		if err != nil {
@@ -106,7 +113,8 @@ func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte
 
 // marksBelow returns keys of marks of a kind, from a key on, whose seqs are below a seq, and
 // where to go on. It looks at dropChunk of them.
-func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
+func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte,
+	below im.Seq) (keys [][]byte, next []byte, err error) {
 	upper := markKey(c, k, below, "")
 	if k.ByName() {
 		upper = after(kindOfMarks(c, k)) // the seqs of each name begin anew

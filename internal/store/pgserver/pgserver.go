@@ -32,7 +32,8 @@ import (
 )
 
 // errMissing says what to install.
-var errMissing = errors.New("the programs of PostgreSQL 15 or newer are not here: apt-get install postgresql, or name their folder in PETREL_PG_BIN")
+var errMissing = errors.New(
+	"the programs of PostgreSQL 15 or newer are not here: apt-get install postgresql, or name their folder in PETREL_PG_BIN")
 
 // Options of a server.
 type Options struct {
@@ -79,7 +80,8 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out, err := s.command("initdb", "-D", s.data(), "-U", "petrel", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
+	if out, err := s.command("initdb", "-D", s.data(), "-U", "petrel", "-A", "trust", "-E", "UTF8", "--no-locale",
+		"--no-sync").CombinedOutput(); err != nil {
 		s.Remove()
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
@@ -90,7 +92,8 @@ func Start(o Options) (*Server, error) {
 	conf := map[string]string{
 		"dynamic_shared_memory_type": "mmap", // in the folder: what a killed server leaves goes with it
 		"listen_addresses":           "'" + listen + "'", "unix_socket_directories": "'" + s.dir + "'",
-		"fsync": "off", "max_connections": "200", "shared_buffers": "128MB", "max_wal_size": "1GB", "log_min_messages": "warning",
+		"fsync": "off", "max_connections": "200", "shared_buffers": "128MB", "max_wal_size": "1GB",
+		"log_min_messages": "warning",
 	}
 	for k, v := range o.Settings {
 		conf[k] = v
@@ -101,7 +104,8 @@ func Start(o Options) (*Server, error) {
 	}
 	hba := ""
 	for _, addrs := range from {
-		hba += fmt.Sprintf("host all locked %[1]s scram-sha-256\nhost all all %[1]s trust\nhost replication all %[1]s trust\n", addrs)
+		hba += fmt.Sprintf(
+			"host all locked %[1]s scram-sha-256\nhost all all %[1]s trust\nhost replication all %[1]s trust\n", addrs)
 	}
 	for name, text := range map[string]string{"postgresql.auto.conf": b.String(), "pg_hba.conf": hba} {
 		if err := s.write(name, text); err != nil {
@@ -289,7 +293,8 @@ func (s *Server) Copy() (string, error) { return s.create(s.template) }
 
 func (s *Server) create(from string) (string, error) {
 	name := s.names + strconv.FormatInt(s.made.Add(1), 10)
-	if err := s.Exec("postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, from)); err != nil {
+	if err := s.Exec("postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name,
+		from)); err != nil {
 		return "", fmt.Errorf("create database %s: %w", name, err)
 	}
 	return s.DSN(name), nil
@@ -383,7 +388,8 @@ func (s *Server) Follower() (*Server, error) {
 	}
 	t.primary = s
 	from := fmt.Sprintf("host=127.0.0.1 port=%d user=petrel application_name=standby", s.Port)
-	out, err := t.command("pg_basebackup", "-D", t.data(), "-d", from, "-R", "-X", "stream", "-c", "fast", "--no-sync").CombinedOutput()
+	out, err := t.command("pg_basebackup", "-D", t.data(), "-d", from, "-R", "-X", "stream", "-c", "fast",
+		"--no-sync").CombinedOutput()
 	if err == nil {
 		err = t.Start()
 	}
@@ -428,10 +434,12 @@ func (s *Server) Rewind(former *Server) error {
 	if err := former.Stop(); err != nil {
 		return err
 	}
-	if err := s.Exec("postgres", "CHECKPOINT"); err != nil { // until then pg_rewind reads the timeline from before the promotion
+	// until then pg_rewind reads the timeline from before the promotion
+	if err := s.Exec("postgres", "CHECKPOINT"); err != nil {
 		return err
 	}
-	out, err := former.command("pg_rewind", "-D", former.data(), "--source-server", s.DSN("postgres"), "-R", "--no-sync").CombinedOutput()
+	out, err := former.command("pg_rewind", "-D", former.data(), "--source-server", s.DSN("postgres"), "-R",
+		"--no-sync").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pg_rewind of port %d: %w: %s", former.Port, err, out)
 	}
@@ -441,7 +449,8 @@ func (s *Server) Rewind(former *Server) error {
 
 // Promote makes a standby a primary, which has no standby itself.
 func (s *Server) Promote() error {
-	for _, sql := range []string{"SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()"} {
+	for _, sql := range []string{"SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''",
+		"SELECT pg_reload_conf()"} {
 		if err := s.Exec("postgres", sql); err != nil {
 			return fmt.Errorf("promote port %d: %w", s.Port, err)
 		}
@@ -541,7 +550,8 @@ func (s *Server) Kill() error {
 		return err
 	}
 	<-s.ended
-	if !eventually(func() bool { return !slices.ContainsFunc(pids, alive) }) { // the memory that they share must be free
+	// the memory that they share must be free
+	if !eventually(func() bool { return !slices.ContainsFunc(pids, alive) }) {
 		return fmt.Errorf("processes of PostgreSQL %v outlive SIGKILL", pids)
 	}
 	pidFile := filepath.Join(s.data(), "postmaster.pid")

@@ -76,5 +76,6 @@ func (a *array) sealed(s *sums, at address, v []byte) {
 
 // The types of columns, as a statement names them and as arrays do.
 var columnTypes = map[string]uint32{
-	"int": pgtype.Int4OID, "bigint": pgtype.Int8OID, "uuid": pgtype.UUIDOID, "bytea": pgtype.ByteaOID, "text": pgtype.TextOID,
+	"int": pgtype.Int4OID, "bigint": pgtype.Int8OID, "uuid": pgtype.UUIDOID, "bytea": pgtype.ByteaOID,
+	"text": pgtype.TextOID,
 }

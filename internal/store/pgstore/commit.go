@@ -257,9 +257,11 @@ func (d *database) commitOpen(group []*appended) {
 		outcome = store.ErrFailed
 	}
 	for _, a := range group {
-		a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w: %w", a.in.Feed, a.in.From, a.in.Epoch, outcome, err)
+		a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w: %w", a.in.Feed, a.in.From, a.in.Epoch, outcome,
+			err)
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); d.conn.IsClosed() || ok && e.Code == "25006" || errors.Is(err, errBehind) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); d.conn.IsClosed() || ok && e.Code == "25006" ||
+		errors.Is(err, errBehind) {
 		d.lose(err)
 	}
 }
@@ -285,7 +287,8 @@ func (d *database) tryAppend(group []*appended) error {
 		d.prepared[s.mask] = sd
 	}
 	forgetWarning(c)
-	r := c.ExecStatement(ctx, d.prepared[s.mask], s.encode(), []int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode}).Read()
+	r := c.ExecStatement(ctx, d.prepared[s.mask], s.encode(), []int16{pgx.BinaryFormatCode},
+		[]int16{pgx.BinaryFormatCode}).Read()
 	if r.Err != nil {
 		return r.Err
 	}
@@ -300,7 +303,8 @@ func (d *database) tryAppend(group []*appended) error {
 	}
 	for _, a := range group {
 		if a.err = nil; !taken[a.in.Feed] {
-			a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w", a.in.Feed, a.in.From, a.in.Epoch, store.ErrStale)
+			a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w", a.in.Feed, a.in.From, a.in.Epoch,
+				store.ErrStale)
 		} else {
 			d.commits.Add(1)
 			d.seen.raise(a.in.Feed, a.in.From+1)

@@ -49,10 +49,13 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 	conf, err := pgxpool.ParseConfig(o.DSNs[n])
 	if err != nil {
 		// The cause may quote the DSN, and with it the password.
-		return nil, fmt.Errorf("database %d: its URL cannot be read: write postgres://user:password@host:5432/name, with %%40 for @ and %%2F for / in the password", n+1)
+		return nil, fmt.Errorf(
+			"database %d: its URL cannot be read: write postgres://user:password@host:5432/name, with %%40 for @ and %%2F for / in the password", n+1)
 	}
-	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf, seen: s, adopting: make(chan struct{}, 1)}
-	d.name = fmt.Sprintf("%d (%s@%s/%s)", n+1, conf.ConnConfig.User, strings.Join(d.hosts(), ","), conf.ConnConfig.Database)
+	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf, seen: s,
+		adopting: make(chan struct{}, 1)}
+	d.name = fmt.Sprintf("%d (%s@%s/%s)", n+1, conf.ConnConfig.User, strings.Join(d.hosts(), ","),
+		conf.ConnConfig.Database)
 	if !strings.Contains(o.DSNs[n], "pool_max_conns=") { // which ParseConfig has read
 		conf.MaxConns = int32(o.Conns)
 	}
@@ -64,7 +67,8 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 	c.OnNotice = noteWarning
 	c.DialFunc = dialer(o.GoneAfter).DialContext
 	for k, v := range map[string]string{
-		"application_name": "petrel", "synchronous_commit": "on", "default_transaction_isolation": "read committed", "timezone": "UTC",
+		"application_name": "petrel", "synchronous_commit": "on", "default_transaction_isolation": "read committed",
+		"timezone": "UTC",
 		// The session of a node that is gone without a word ends, and gives back what
 		// it has locked; by the settings of the system that takes up to two hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "1", "tcp_user_timeout": "10000", // s, s, ms
@@ -88,7 +92,8 @@ const warning = "warning"
 // noteWarning keeps a warning with its connection. The one that matters says
 // that a commit was not waited for: it may not be on the standby.
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
-	if n.SeverityUnlocalized != "NOTICE" && n.SeverityUnlocalized != "INFO" && n.SeverityUnlocalized != "DEBUG" && n.SeverityUnlocalized != "LOG" {
+	if n.SeverityUnlocalized != "NOTICE" && n.SeverityUnlocalized != "INFO" && n.SeverityUnlocalized != "DEBUG" &&
+		n.SeverityUnlocalized != "LOG" {
 		c.CustomData()[warning] = n.Message
 	}
 }

@@ -127,9 +127,10 @@ func readServerState(ctx context.Context, c *pgconn.PgConn) (*serverState, error
 	}
 	var p numbers
 	r := results[0].Rows[0]
-	s := &serverState{address: c.Conn().RemoteAddr().String(), store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), refuted: string(r[7]), generation: &storepb.Generation{
-		Number: p.signed(r[3]), Token: p.signed(r[4]), System: p.signed(r[5]), Timeline: uint32(p.signed(r[6])),
-	}}
+	s := &serverState{address: c.Conn().RemoteAddr().String(), store: p.signed(r[0]), history: p.signed(r[1]),
+		db: int(p.signed(r[2])), refuted: string(r[7]), generation: &storepb.Generation{
+			Number: p.signed(r[3]), Token: p.signed(r[4]), System: p.signed(r[5]), Timeline: uint32(p.signed(r[6])),
+		}}
 	if len(results) > 1 {
 		s.server(&p, results[1])
 	}
@@ -238,7 +239,8 @@ func (d *database) checkServerState(s *serverState) error {
 // isOther ends the store because a server holds another one than this process has opened.
 func (d *database) isOther(s *serverState, info *store.Info) error {
 	p := &Problem{Code: "other_store",
-		What: fmt.Sprintf("%s, of database %s, holds database %d of store %x, history %x, and this node has opened database %d of store %x, history %x",
+		What: fmt.Sprintf(
+			"%s, of database %s, holds database %d of store %x, history %x, and this node has opened database %d of store %x, history %x",
 			s.address, d.name, s.db+1, s.store, s.history, d.n+1, info.StoreID, info.HistoryID),
 		Fix: "if the store was repaired or restored, start the node again; else take the server that does not belong to the store out of store.postgres"}
 	d.out.fail(p)
@@ -252,13 +254,16 @@ func (d *database) judgeGeneration(s *serverState) error {
 		return nil
 	}
 	p := &Problem{Code: "database_behind", Cause: errBehind,
-		What: fmt.Sprintf("%s, of database %s, is of generation %d, timeline %d, and generation %d, timeline %d, is known: it is the primary from before a failover", s.address, d.name,
+		What: fmt.Sprintf(
+			"%s, of database %s, is of generation %d, timeline %d, and generation %d, timeline %d, is known: it is the primary from before a failover", s.address, d.name,
 			s.generation.GetNumber(), s.timeline, need.GetNumber(), need.GetTimeline()),
 		Fix: "stop that server, or make it a standby of the new primary with pg_rewind, and name the new primary in store.postgres"}
 	d.refusals.Add(1)
 	d.refused.Store(p)
-	if last := d.refusedAt.Load(); time.Since(time.Unix(0, last)) > sayAgain && d.refusedAt.CompareAndSwap(last, time.Now().UnixNano()) {
-		d.log.Error("database is refused: it is the primary from before a failover", "database", d.name, "address", s.address, "generation", s.generation.GetNumber(), "timeline", s.timeline,
+	if last := d.refusedAt.Load(); time.Since(time.Unix(0, last)) > sayAgain &&
+		d.refusedAt.CompareAndSwap(last, time.Now().UnixNano()) {
+		d.log.Error("database is refused: it is the primary from before a failover", "database", d.name, "address",
+			s.address, "generation", s.generation.GetNumber(), "timeline", s.timeline,
 			"known_generation", need.GetNumber(), "known_timeline", need.GetTimeline(), "fix", p.Fix)
 	}
 	return p
@@ -303,7 +308,8 @@ func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *serverState) 
 	}
 	d.base.Store(&base{s.generation, begun})
 	if b != nil {
-		d.log.Warn("database was failed over: nothing that is known is missing", "database", d.name, "generation", s.generation.Number, "timeline", s.timeline)
+		d.log.Warn("database was failed over: nothing that is known is missing", "database", d.name, "generation",
+			s.generation.Number, "timeline", s.timeline)
 	}
 	return nil
 }
@@ -318,7 +324,8 @@ func (b *base) generation() *storepb.Generation {
 
 // positions reads how far the feeds that the database holds have come.
 func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, error) {
-	r := c.ExecParams(ctx, fmt.Sprintf(`SELECT id, pos FROM petrel.part WHERE state <> %d`, store.FeedSealed), nil, nil, nil, nil).Read()
+	r := c.ExecParams(ctx, fmt.Sprintf(`SELECT id, pos FROM petrel.part WHERE state <> %d`, store.FeedSealed), nil, nil,
+		nil, nil).Read()
 	if r.Err != nil {
 		return nil, r.Err
 	}
@@ -336,7 +343,8 @@ func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, e
 
 // began reads how far the feeds had come when a generation began.
 func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) ([]uint64, error) {
-	r := c.ExecParams(ctx, `SELECT positions FROM petrel.generations WHERE number = $1`, [][]byte{[]byte(strconv.FormatUint(number, 10))}, nil, nil, []int16{pgx.BinaryFormatCode}).Read()
+	r := c.ExecParams(ctx, `SELECT positions FROM petrel.generations WHERE number = $1`,
+		[][]byte{[]byte(strconv.FormatUint(number, 10))}, nil, nil, []int16{pgx.BinaryFormatCode}).Read()
 	if r.Err != nil || len(r.Rows) == 0 {
 		return nil, r.Err
 	}
@@ -358,7 +366,8 @@ func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *serverState, 
 	if err := warned(c); err != nil {
 		return err
 	}
-	d.log.Warn("database was failed over: a new generation begins", "database", d.name, "generation", g.Number, "timeline", g.Timeline,
+	d.log.Warn("database was failed over: a new generation begins", "database", d.name, "generation", g.Number,
+		"timeline", g.Timeline,
 		"former_timeline", s.generation.Timeline)
 	return nil
 }
@@ -375,7 +384,8 @@ func insertGeneration(ctx context.Context, c *pgconn.PgConn, g *storepb.Generati
 	if err != nil {
 		return err
 	}
-	_, err = c.Exec(ctx, fmt.Sprintf(`INSERT INTO petrel.generations VALUES (%d, %d, %d, %d, '\x%x') ON CONFLICT DO NOTHING`,
+	_, err = c.Exec(ctx, fmt.Sprintf(
+		`INSERT INTO petrel.generations VALUES (%d, %d, %d, %d, '\x%x') ON CONFLICT DO NOTHING`,
 		g.Number, int64(g.Token), int64(g.System), g.Timeline, b)).ReadAll()
 	return err
 }
@@ -391,7 +401,8 @@ func (d *database) compare(known []im.Pos, next []uint64) error {
 
 // compareSince holds what was known in a generation against how far the feeds had come when the
 // next one began, if there is a next one. What others have committed since hides what is missing.
-func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *storepb.Generation, known []im.Pos) error {
+func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *storepb.Generation,
+	known []im.Pos) error {
 	if order(was, is) >= 0 {
 		return nil
 	}
@@ -426,5 +437,6 @@ func describe(feeds []missingCommits) string {
 			list = append(list, "…")
 		}
 	}
-	return fmt.Sprintf("at least %d commits that were acked are missing in %d feeds (%s)", missing, len(feeds), strings.Join(list, ", "))
+	return fmt.Sprintf("at least %d commits that were acked are missing in %d feeds (%s)", missing, len(feeds),
+		strings.Join(list, ", "))
 }

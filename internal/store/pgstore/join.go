@@ -176,7 +176,8 @@ func (d *database) readConversations(ctx context.Context, keys []im.Key) ([][]by
 
 func (d *database) readRecords(ctx context.Context, keys []recordKey) ([][]byte, error) {
 	if len(keys) == 1 {
-		v, err := collectOne(ctx, d, scanBytes, oneRecord, int32(keys[0].table), int32(keys[0].tenant), []byte(keys[0].key))
+		v, err := collectOne(ctx, d, scanBytes, oneRecord, int32(keys[0].table), int32(keys[0].tenant),
+			[]byte(keys[0].key))
 		return [][]byte{v}, err
 	}
 	tables, tenants, names := make([]int32, len(keys)), make([]int32, len(keys)), make([][]byte, len(keys))

@@ -61,7 +61,8 @@ func (s *Store) Readable(ctx context.Context) error {
 // databases. What one that ended early left undone is done by the next.
 func (s *Store) Raise(ctx context.Context, level uint32) error {
 	for _, d := range s.dbs {
-		if _, err := d.exec(ctx, `UPDATE petrel.migrations SET level = $1, min_level = $1 WHERE id = 1 AND level < $1`, int32(level)); err != nil {
+		if _, err := d.exec(ctx, `UPDATE petrel.migrations SET level = $1, min_level = $1 WHERE id = 1 AND level < $1`,
+			int32(level)); err != nil {
 			return fmt.Errorf("raise the level of database %s to %d: %w", d.name, level, err)
 		}
 	}
@@ -73,16 +74,22 @@ func (o *Options) reads(is, reader, level, minLevel int) error {
 	const fix = "install the newer Petrel"
 	switch {
 	case reader > version:
-		return &Problem{Code: "store_too_new", Fix: fix, What: fmt.Sprintf("its schema has version %d, which Petrel with schema %d or newer reads; this one has %d", is, reader, version)}
+		return &Problem{Code: "store_too_new", Fix: fix,
+			What: fmt.Sprintf("its schema has version %d, which Petrel with schema %d or newer reads; this one has %d",
+				is, reader, version)}
 	case minLevel > o.level:
-		return &Problem{Code: "store_too_new", Fix: fix, What: fmt.Sprintf("its data has level %d, which Petrel with level %d or newer reads; this one has %d", level, minLevel, o.level)}
+		return &Problem{Code: "store_too_new", Fix: fix,
+			What: fmt.Sprintf("its data has level %d, which Petrel with level %d or newer reads; this one has %d",
+				level, minLevel, o.level)}
 	}
 	return nil
 }
 
 // Problem is why the databases cannot be used as they are, for the operator.
 type Problem struct {
-	Code  string // stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store, store_in_use, database_behind, database_waits, rewound
+	// stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store, store_in_use,
+	// database_behind, database_waits, rewound
+	Code  string
 	What  string
 	Fix   string
 	Cause error // nil: nothing more is to be said

@@ -44,7 +44,8 @@ func (s *Store) loadMark() (*mark, error) {
 		return nil, err
 	}
 	if m == nil {
-		s.log.Warn("there is no store mark: databases that went back in time while no node ran are not noticed", "path", s.o.Mark)
+		s.log.Warn("there is no store mark: databases that went back in time while no node ran are not noticed", "path",
+			s.o.Mark)
 		return nil, nil
 	}
 	for n, g := range m.Seen.Generations {
@@ -91,8 +92,9 @@ func (m *mark) otherStore(path string, id uint64) error {
 	if m == nil || m.Store == hexID(id) {
 		return nil
 	}
-	return &Problem{Code: "other_store", What: fmt.Sprintf("the mark %s is of store %s, and the databases hold store %s", path, m.Store, hexID(id)),
-		Fix: "name the databases of that store in store.postgres, or delete the mark if these are meant"}
+	return &Problem{Code: "other_store",
+		What: fmt.Sprintf("the mark %s is of store %s, and the databases hold store %s", path, m.Store, hexID(id)),
+		Fix:  "name the databases of that store in store.postgres, or delete the mark if these are meant"}
 }
 
 // number is that of the generation of a database; 0: it is not known.

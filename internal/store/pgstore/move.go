@@ -47,7 +47,8 @@ var errOtherMove = errors.New("another process moves the partition")
 // must name both databases before. An error says where the partition stands.
 func (s *Store) MovePartition(ctx context.Context, p im.Partition, to int) error {
 	if int(p) >= im.Partitions || to < 1 || to > len(s.dbs) {
-		return fmt.Errorf("move partition %d to database %d: there are %d partitions and %d databases", p, to, im.Partitions, len(s.dbs))
+		return fmt.Errorf("move partition %d to database %d: there are %d partitions and %d databases", p, to,
+			im.Partitions, len(s.dbs))
 	}
 	m := &move{s: s, part: p, dst: s.dbs[to-1], token: rand.Uint64(), began: time.Now()}
 	if err := m.run(ctx); err != nil {
@@ -113,7 +114,8 @@ func (m *move) lock(ctx context.Context, c *pgx.Conn) error {
 		if _, err := c.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
 			return err
 		}
-		return c.QueryRow(ctx, `SELECT db FROM petrel.placement WHERE part = $1 FOR UPDATE NOWAIT`, int32(m.part)).Scan(&from)
+		return c.QueryRow(ctx, `SELECT db FROM petrel.placement WHERE part = $1 FOR UPDATE NOWAIT`,
+			int32(m.part)).Scan(&from)
 	}()
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "55P03" {
 		return errOtherMove
@@ -134,7 +136,8 @@ func (m *move) record(ctx context.Context, c *pgx.Conn, at *database) error {
 	if err = errors.Join(err, warned(c.PgConn())); err != nil {
 		return fmt.Errorf("the partition is copied, but the map is not changed: move it again: %w", asError(err, true))
 	}
-	m.s.log.Info("partition moved", "partition", m.part, "from", m.src.name, "to", at.name, "pos", m.pos, "took", time.Since(m.began))
+	m.s.log.Info("partition moved", "partition", m.part, "from", m.src.name, "to", at.name, "pos", m.pos, "took",
+		time.Since(m.began))
 	return m.s.readPlacement(ctx)
 }
 
@@ -152,7 +155,8 @@ func (m *move) settle(ctx context.Context) (at *database, reopened bool, err err
 		if d == m.src {
 			continue
 		}
-		if _, err := d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET holder = $2 WHERE id = $1 AND state = %d`, store.FeedSealed), int32(m.part), int64(m.token)); err != nil {
+		if _, err := d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET holder = $2 WHERE id = $1 AND state = %d`,
+			store.FeedSealed), int32(m.part), int64(m.token)); err != nil {
 			return nil, false, err
 		}
 		open, err := m.openAt(ctx, d)
@@ -160,7 +164,8 @@ func (m *move) settle(ctx context.Context) (at *database, reopened bool, err err
 		case err != nil:
 			return nil, false, err
 		case open && at != nil:
-			return nil, false, fmt.Errorf("the partition is open in the databases %s and %s: %w", at.name, d.name, store.ErrCorrupt)
+			return nil, false, fmt.Errorf("the partition is open in the databases %s and %s: %w", at.name, d.name,
+				store.ErrCorrupt)
 		case open:
 			at = d
 		}
@@ -168,13 +173,15 @@ func (m *move) settle(ctx context.Context) (at *database, reopened bool, err err
 	if at != nil {
 		return at, false, nil
 	}
-	_, err = m.src.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE id = $1 AND state = %d`, store.FeedOpen, store.FeedSealed), int32(m.part))
+	_, err = m.src.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE id = $1 AND state = %d`,
+		store.FeedOpen, store.FeedSealed), int32(m.part))
 	return m.src, true, err
 }
 
 // openAt tells whether a database has the partition and takes batches for it.
 func (m *move) openAt(ctx context.Context, d *database) (bool, error) {
-	n, err := collectOne(ctx, d, scanInt, fmt.Sprintf(`SELECT count(*) FROM petrel.part WHERE id = $1 AND state <> %d`, store.FeedSealed), int32(m.part))
+	n, err := collectOne(ctx, d, scanInt, fmt.Sprintf(`SELECT count(*) FROM petrel.part WHERE id = $1 AND state <> %d`,
+		store.FeedSealed), int32(m.part))
 	return n == 1, err
 }
 
@@ -202,8 +209,10 @@ func (m *move) carry(ctx context.Context) (err error) {
 		if err == nil || !back {
 			return
 		}
-		_, e := m.src.exec(context.WithoutCancel(ctx), fmt.Sprintf(`UPDATE petrel.part SET state = %d WHERE id = $1 AND (state = %d OR state = %d AND holder = $2)`,
-			store.FeedOpen, store.FeedMoving, store.FeedSealed), int32(m.part), int64(m.token))
+		_, e := m.src.exec(context.WithoutCancel(ctx),
+			fmt.Sprintf(
+				`UPDATE petrel.part SET state = %d WHERE id = $1 AND (state = %d OR state = %d AND holder = $2)`,
+				store.FeedOpen, store.FeedMoving, store.FeedSealed), int32(m.part), int64(m.token))
 		if e != nil {
 			err = errors.Join(err, fmt.Errorf("the partition may be sealed: move it again: %w", e))
 		}
@@ -238,8 +247,10 @@ func (m *move) carry(ctx context.Context) (err error) {
 		return err
 	}
 	back = false // from here on the destination may be open
-	n, err := m.dst.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET epoch = $3, pos = $4, trim = $5, holder = 0, state = %d WHERE id = $1 AND holder = $2 AND state = %d`,
-		store.FeedOpen, store.FeedSealed), int32(m.part), int64(m.token), epoch+1, pos, trim)
+	n, err := m.dst.exec(ctx,
+		fmt.Sprintf(
+			`UPDATE petrel.part SET epoch = $3, pos = $4, trim = $5, holder = 0, state = %d WHERE id = $1 AND holder = $2 AND state = %d`,
+			store.FeedOpen, store.FeedSealed), int32(m.part), int64(m.token), epoch+1, pos, trim)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the partition is sealed, and its copy may be open: move it again: %w", err)
@@ -259,10 +270,12 @@ func (m *move) begin(ctx context.Context) error {
 		}
 		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
 		var pos int64
-		if err := tx.QueryRow(ctx, `SELECT pos FROM petrel.part WHERE id = $1 FOR UPDATE`, int32(m.part)).Scan(&pos); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT pos FROM petrel.part WHERE id = $1 FOR UPDATE`,
+			int32(m.part)).Scan(&pos); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE petrel.part SET state = $2 WHERE id = $1`, int32(m.part), int32(store.FeedMoving)); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE petrel.part SET state = $2 WHERE id = $1`, int32(m.part),
+			int32(store.FeedMoving)); err != nil {
 			return err
 		}
 		m.pos = im.Pos(pos)
@@ -273,8 +286,10 @@ func (m *move) begin(ctx context.Context) error {
 // seal ends the source's writer. Only this move opens it again.
 func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 	err = m.src.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = $2, epoch = epoch + 1 WHERE id = $1 AND state = %d RETURNING epoch, pos, trim`,
-			store.FeedSealed, store.FeedMoving), int32(m.part), int64(m.token)).Scan(&epoch, &pos, &trim)
+		return c.QueryRow(ctx,
+			fmt.Sprintf(
+				`UPDATE petrel.part SET state = %d, holder = $2, epoch = epoch + 1 WHERE id = $1 AND state = %d RETURNING epoch, pos, trim`,
+				store.FeedSealed, store.FeedMoving), int32(m.part), int64(m.token)).Scan(&epoch, &pos, &trim)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = errOtherMove
@@ -328,12 +343,15 @@ func (m *move) copyConversation(ctx context.Context, k im.Key, c changes) error 
 		rows = append(rows, fmt.Sprintf("seq >= %d", c.from))
 	}
 	if c.kinds&feedRewrites != 0 { // what has the flag in its head
-		seqs, err := collect(ctx, m.src, scanInt, fmt.Sprintf(`SELECT seq FROM petrel.msg WHERE part = $1 AND %s AND length(value) > 1 AND get_byte(value, 1) & %d <> 0`,
-			of, store.RowRewritten), int32(m.part))
+		seqs, err := collect(ctx, m.src, scanInt,
+			fmt.Sprintf(
+				`SELECT seq FROM petrel.msg WHERE part = $1 AND %s AND length(value) > 1 AND get_byte(value, 1) & %d <> 0`,
+				of, store.RowRewritten), int32(m.part))
 		if err != nil {
 			return err
 		}
-		rows = append(rows, fmt.Sprintf("seq = ANY ('{%s}')", strings.Trim(strings.ReplaceAll(fmt.Sprint(seqs), " ", ","), "[]")))
+		rows = append(rows, fmt.Sprintf("seq = ANY ('{%s}')",
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(seqs), " ", ","), "[]")))
 	}
 	if len(rows) > 0 {
 		steps["msg"] = fmt.Sprintf("%s AND (%s)", of, strings.Join(rows, " OR "))
@@ -364,7 +382,9 @@ func (m *move) copy(ctx context.Context, table, where string) error {
 			return err
 		}
 		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
-		own, err := tx.Exec(ctx, fmt.Sprintf(`SELECT FROM petrel.part WHERE id = %d AND holder = %d AND state = %d FOR SHARE`, m.part, int64(m.token), store.FeedSealed))
+		own, err := tx.Exec(ctx,
+			fmt.Sprintf(`SELECT FROM petrel.part WHERE id = %d AND holder = %d AND state = %d FOR SHARE`, m.part,
+				int64(m.token), store.FeedSealed))
 		if err == nil && own.RowsAffected() != 1 {
 			err = errOtherMove
 		}
@@ -382,7 +402,8 @@ func (m *move) copy(ctx context.Context, table, where string) error {
 			_ = w.CloseWithError(err) // never fails
 			return err
 		})
-		_, err = m.to.PgConn().CopyFrom(ctx, r, fmt.Sprintf("COPY petrel.%s (%s) FROM STDIN (FORMAT binary)", t.name, t.columns))
+		_, err = m.to.PgConn().CopyFrom(ctx, r, fmt.Sprintf("COPY petrel.%s (%s) FROM STDIN (FORMAT binary)", t.name,
+			t.columns))
 		_ = r.CloseWithError(err) // never fails
 		if err = errors.Join(reader.Wait(), err); err == nil {
 			_, err = m.to.PgConn().CopyTo(ctx, got, read)
@@ -395,5 +416,6 @@ func (m *move) copy(ctx context.Context, table, where string) error {
 		}
 		return tx.Commit(ctx)
 	}()
-	return asError(errors.Join(err, m.src.stale(m.from.PgConn()), m.dst.stale(m.to.PgConn()), warned(m.to.PgConn())), true)
+	return asError(errors.Join(err, m.src.stale(m.from.PgConn()), m.dst.stale(m.to.PgConn()), warned(m.to.PgConn())),
+		true)
 }

@@ -90,7 +90,8 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 			return err
 		}
 	}
-	if err := insertGeneration(ctx, c.PgConn(), newGeneration(max(state.generation.Number, known)+1, state), next); err != nil {
+	if err := insertGeneration(ctx, c.PgConn(), newGeneration(max(state.generation.Number, known)+1, state),
+		next); err != nil {
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -120,7 +121,8 @@ func (d *database) unused(ctx context.Context, first *identity) (id *identity, e
 	err = d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		if id, err = readIdentity(ctx, c); err != nil {
 			if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42P01" {
-				err = &Problem{Code: "other_store", What: "it holds no store", Fix: "name the databases that were restored"}
+				err = &Problem{Code: "other_store", What: "it holds no store",
+					Fix: "name the databases that were restored"}
 			}
 			return err
 		}
@@ -132,12 +134,14 @@ func (d *database) unused(ctx context.Context, first *identity) (id *identity, e
 		}
 		for end := time.Now().Add(leaveTime); ; { // a connection that was closed is listed a moment longer
 			var users int
-			err := c.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'petrel' AND pid <> pg_backend_pid()`).Scan(&users)
+			err := c.QueryRow(ctx,
+				`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'petrel' AND pid <> pg_backend_pid()`).Scan(&users)
 			if err != nil || users == 0 {
 				return err
 			}
 			if time.Now().After(end) {
-				return &Problem{Code: "store_in_use", What: fmt.Sprintf("Petrel has %d connections to it", users), Fix: "stop all nodes first"}
+				return &Problem{Code: "store_in_use", What: fmt.Sprintf("Petrel has %d connections to it", users),
+					Fix: "stop all nodes first"}
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -178,7 +178,9 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 // writes nothing before it knows whose server this is; nil: it has.
 func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
 	var there bool
-	if err := c.QueryRow(ctx, `SELECT to_regclass('petrel.migrations') IS NOT NULL AND to_regclass('petrel.store') IS NOT NULL`).Scan(&there); err != nil || !there {
+	if err := c.QueryRow(ctx,
+		`SELECT to_regclass('petrel.migrations') IS NOT NULL AND to_regclass('petrel.store') IS NOT NULL`).Scan(
+		&there); err != nil || !there {
 		return nil, err
 	}
 	is, level, err := d.readVersion(ctx, c, "")
@@ -202,7 +204,9 @@ func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
 // isStore refuses a store that the configuration does not name.
 func (d *database) isStore(id *identity) error {
 	if want := d.o.StoreID; want != 0 && id.info.StoreID != want {
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it does not hold store %016x, which the configuration names in store.id", want), Fix: "name the databases of that store in store.postgres, or correct store.id"}
+		return &Problem{Code: "other_store",
+			What: fmt.Sprintf("it does not hold store %016x, which the configuration names in store.id", want),
+			Fix:  "name the databases of that store in store.postgres, or correct store.id"}
 	}
 	return nil
 }
@@ -211,14 +215,18 @@ func (d *database) isStore(id *identity) error {
 func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	var n int
 	var name, standbys string
-	if err := c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('synchronous_standby_names')`).Scan(&n, &name, &standbys); err != nil {
+	if err := c.QueryRow(ctx,
+		`SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('synchronous_standby_names')`).Scan(&n, &name, &standbys); err != nil {
 		return err
 	}
 	switch {
 	case n < d.o.oldest:
-		return &Problem{Code: "database_unusable", What: fmt.Sprintf("PostgreSQL %s is too old", name), Fix: fmt.Sprintf("Petrel needs %d or newer", d.o.oldest/10000)}
+		return &Problem{Code: "database_unusable", What: fmt.Sprintf("PostgreSQL %s is too old", name),
+			Fix: fmt.Sprintf("Petrel needs %d or newer", d.o.oldest/10000)}
 	case d.o.RequireStandby && standbys == "":
-		return &Problem{Code: "database_unusable", What: "it has no synchronous standby, and store.require_standby asks for one", Fix: "set synchronous_standby_names on the server, or turn store.require_standby off"}
+		return &Problem{Code: "database_unusable",
+			What: "it has no synchronous standby, and store.require_standby asks for one",
+			Fix:  "set synchronous_standby_names on the server, or turn store.require_standby off"}
 	}
 	return nil
 }
@@ -247,7 +255,8 @@ func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *ser
 		err = insertGeneration(ctx, tx.Conn().PgConn(), newGeneration(1, on), nil)
 	}
 	if err == nil && id.db == 0 {
-		_, err = tx.Exec(ctx, `INSERT INTO petrel.placement SELECT p, p % $1 FROM generate_series(0, $2 - 1) AS p`, databases, id.partitions)
+		_, err = tx.Exec(ctx, `INSERT INTO petrel.placement SELECT p, p % $1 FROM generate_series(0, $2 - 1) AS p`,
+			databases, id.partitions)
 	}
 	return err
 }
@@ -256,13 +265,20 @@ func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *ser
 func (id *identity) check(first *identity, n int) error {
 	switch {
 	case id.partitions != im.Partitions:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it has %d partitions, and this Petrel works with %d", id.partitions, im.Partitions), Fix: "use the Petrel release that made it"}
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it has %d partitions, and this Petrel works with %d",
+			id.partitions, im.Partitions), Fix: "use the Petrel release that made it"}
 	case first != nil && id.info.StoreID != first.info.StoreID:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it belongs to store %x, and the first database belongs to store %x", id.info.StoreID, first.info.StoreID), Fix: "two clusters cannot share a database; name an empty one"}
+		return &Problem{Code: "other_store",
+			What: fmt.Sprintf("it belongs to store %x, and the first database belongs to store %x", id.info.StoreID,
+				first.info.StoreID), Fix: "two clusters cannot share a database; name an empty one"}
 	case first != nil && id.info.HistoryID != first.info.HistoryID:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it has history %x, and the first database has history %x", id.info.HistoryID, first.info.HistoryID), Fix: "restore all databases of a store together"}
+		return &Problem{Code: "other_store",
+			What: fmt.Sprintf("it has history %x, and the first database has history %x", id.info.HistoryID,
+				first.info.HistoryID), Fix: "restore all databases of a store together"}
 	case id.db != n:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it is database %d of its store, and store.postgres names it as database %d", id.db+1, n+1), Fix: "name the databases in the same order as before"}
+		return &Problem{Code: "other_store",
+			What: fmt.Sprintf("it is database %d of its store, and store.postgres names it as database %d", id.db+1,
+				n+1), Fix: "name the databases in the same order as before"}
 	}
 	return nil
 }
@@ -285,7 +301,9 @@ func (s *Store) readPlacement(ctx context.Context) error {
 			return fmt.Errorf("read the map of partitions: %w", store.ErrCorrupt)
 		}
 		if r[1] >= len(s.dbs) {
-			return &Problem{Code: "other_store", What: fmt.Sprintf("partition %d is in database %d, and store.postgres names %d databases", i, r[1]+1, len(s.dbs)), Fix: "name all databases of the store"}
+			return &Problem{Code: "other_store",
+				What: fmt.Sprintf("partition %d is in database %d, and store.postgres names %d databases", i, r[1]+1,
+					len(s.dbs)), Fix: "name all databases of the store"}
 		}
 		at[i] = r[1]
 	}
@@ -299,7 +317,8 @@ func (s *Store) readPlacement(ctx context.Context) error {
 				parts = append(parts, int32(p))
 			}
 		}
-		_, err := d.exec(ctx, `INSERT INTO petrel.part SELECT p, 0, 0, 0, 0, 0 FROM unnest($1::int[]) AS p ON CONFLICT DO NOTHING`, parts)
+		_, err := d.exec(ctx,
+			`INSERT INTO petrel.part SELECT p, 0, 0, 0, 0, 0 FROM unnest($1::int[]) AS p ON CONFLICT DO NOTHING`, parts)
 		if err != nil {
 			return fmt.Errorf("make the partitions of database %s: %w", d.name, err)
 		}
@@ -318,30 +337,39 @@ func (d *database) advice(err error) error {
 		p := &Problem{Code: "database_refused", Cause: errors.New(e.Message)}
 		switch e.Code {
 		case "28P01", "28000":
-			p.What, p.Fix = fmt.Sprintf("the server refuses user %q", c.User), "correct user or password in the DSN, or pg_hba.conf"
+			p.What, p.Fix = fmt.Sprintf("the server refuses user %q", c.User),
+				"correct user or password in the DSN, or pg_hba.conf"
 			return p
 		case "3D000":
-			p.What, p.Fix = fmt.Sprintf("there is no database %q", c.Database), fmt.Sprintf("make it with createdb --owner %s %s", c.User, c.Database)
+			p.What, p.Fix = fmt.Sprintf("there is no database %q", c.Database),
+				fmt.Sprintf("make it with createdb --owner %s %s", c.User, c.Database)
 			return p
 		case "42501":
-			p.What, p.Fix = fmt.Sprintf("user %q may not do what it must", c.User), fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s, and make it the owner of the schema petrel", c.Database, c.User)
+			p.What, p.Fix = fmt.Sprintf("user %q may not do what it must", c.User),
+				fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s, and make it the owner of the schema petrel", c.Database,
+					c.User)
 			return p
 		case "53300":
-			p.Code, p.What, p.Fix = "database_unusable", "the server has no connection left", fmt.Sprintf("raise max_connections above %d for each node", d.conf.MaxConns+1)
+			p.Code, p.What, p.Fix = "database_unusable", "the server has no connection left",
+				fmt.Sprintf("raise max_connections above %d for each node", d.conf.MaxConns+1)
 			return p
 		case "57P03":
-			p.Code, p.What, p.Fix = "database_unreachable", "the server does not take connections yet", "wait until it has started"
+			p.Code, p.What, p.Fix = "database_unreachable", "the server does not take connections yet",
+				"wait until it has started"
 			return p
 		}
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return &Problem{Code: "database_unreachable", What: address + " does not answer", Fix: "check that PostgreSQL runs and listens there, and that the URL has the right host and port", Cause: e}
+		return &Problem{Code: "database_unreachable", What: address + " does not answer",
+			Fix: "check that PostgreSQL runs and listens there, and that the URL has the right host and port", Cause: e}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &Problem{Code: "database_unreachable", What: address + " does not answer in time", Fix: "check that no firewall drops the packets, and that the URL has the right host and port"}
+		return &Problem{Code: "database_unreachable", What: address + " does not answer in time",
+			Fix: "check that no firewall drops the packets, and that the URL has the right host and port"}
 	}
 	if strings.Contains(err.Error(), "read only connection") { // pgconn has no value for it
-		return &Problem{Code: "database_unusable", What: "the server takes no writes", Fix: "name the primary in the URL, or all hosts"}
+		return &Problem{Code: "database_unusable", What: "the server takes no writes",
+			Fix: "name the primary in the URL, or all hosts"}
 	}
 	return err
 }

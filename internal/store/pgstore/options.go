@@ -24,7 +24,8 @@ type Options struct {
 	// of a second ago. Empty: there is none. Its folder must be there.
 	Mark string
 
-	Conns      int           // connections of each database beside the one that commits, 16; pool_max_conns of a DSN goes before
+	// connections of each database beside the one that commits, 16; pool_max_conns of a DSN goes before
+	Conns      int
 	Timeout    time.Duration // of one statement, 10 s; a commit that takes longer is of unknown outcome
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
 	GoneAfter  time.Duration // a connection whose packets nobody acknowledges ends, 4 s

@@ -238,7 +238,8 @@ func (s *Store) Holds(n int, f store.Feed) bool { return s.at.Load()[f] == n }
 // Figures are those of the n-th database, from 0.
 func (s *Store) Figures(n int) Figures {
 	d := s.dbs[n]
-	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(), Busy: time.Duration(d.busy.Load()), Unknown: d.unknowns.Load(), Damaged: d.damaged.Load(),
+	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(),
+		Busy: time.Duration(d.busy.Load()), Unknown: d.unknowns.Load(), Damaged: d.damaged.Load(),
 		Refused: d.refusals.Load(), Generation: d.base.Load().generation().GetNumber()}
 	for _, at := range s.at.Load() {
 		if at == n {

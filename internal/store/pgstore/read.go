@@ -25,7 +25,8 @@ func scanBytes(r pgx.CollectableRow) ([]byte, error) {
 }
 
 // collectOne reads at most one row, the zero value if there is none.
-func collectOne[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) (one T, err error) {
+func collectOne[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string,
+	args ...any) (one T, err error) {
 	all, err := collect(ctx, d, scan, sql, args...)
 	if err == nil && len(all) > 0 {
 		one = all[0]
@@ -54,7 +55,8 @@ func scanNamed(r pgx.CollectableRow) (pair, error) {
 
 // pages reads rows, limit of them at a time, until each returns false. next is the statement
 // that reads those behind a row; nil: the first ones.
-func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFunc[T], next func(last *T) (string, []any), each func(*T) (bool, error)) error {
+func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFunc[T],
+	next func(last *T) (string, []any), each func(*T) (bool, error)) error {
 	for last := (*T)(nil); ; {
 		sql, args := next(last)
 		rows, err := collect(ctx, d, scan, sql, args...)
@@ -90,7 +92,8 @@ func key(c im.Key) (part, tenant int32, conv [16]byte) {
 func (s *Store) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
 	part, tenant, conv := key(c)
 	rows, err := collect(ctx, s.holding(c), scanNumbered,
-		`SELECT seq, value FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 ORDER BY seq DESC LIMIT 1`, part, tenant, conv)
+		`SELECT seq, value FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 ORDER BY seq DESC LIMIT 1`,
+		part, tenant, conv)
 	if err != nil {
 		return nil, fmt.Errorf("read last row of %s: %w", c, err)
 	}
@@ -145,7 +148,8 @@ func (s *Store) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func
 
 // someRows reads rows between from and to, the first of which is next and the others
 // a step from each other. It returns how many it read; 0: fn wants no more.
-func (s *Store) someRows(ctx context.Context, c im.Key, sql string, from, to, next, step im.Seq, fn func(store.Row) bool) (im.Seq, error) {
+func (s *Store) someRows(ctx context.Context, c im.Key, sql string, from, to, next, step im.Seq,
+	fn func(store.Row) bool) (im.Seq, error) {
 	part, tenant, conv := key(c)
 	d, sum := s.holding(c), &sums{}
 	rows, err := collect(ctx, d, scanNumbered, sql, part, tenant, conv, int64(from), int64(to), int64(chunkBytes))
@@ -234,14 +238,16 @@ func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversati
 // Member implements store.Store.
 func (s *Store) Member(ctx context.Context, c im.Key, u im.User) (*storepb.Member, error) {
 	d := s.holding(c)
-	rec, err := look[storepb.Member](ctx, d, &d.members, userKey{c, u}, address{kind: kindMember, conv: c, name: string(u)})
+	rec, err := look[storepb.Member](ctx, d, &d.members, userKey{c, u},
+		address{kind: kindMember, conv: c, name: string(u)})
 	return rec, failed(err, "read member %s of %s", u, c)
 }
 
 // Cursor implements store.Store.
 func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
 	d := s.holding(c)
-	rec, err := look[storepb.Cursor](ctx, d, &d.cursors, userKey{c, u}, address{kind: kindCursor, conv: c, name: string(u)})
+	rec, err := look[storepb.Cursor](ctx, d, &d.cursors, userKey{c, u},
+		address{kind: kindCursor, conv: c, name: string(u)})
 	return rec, failed(err, "read cursor of %s in %s", u, c)
 }
 
@@ -257,7 +263,8 @@ func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im
 
 // users reads the records of the users of a conversation whose id is greater than after;
 // "": of all.
-func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Key, after im.User, table string, fn func(im.User, M) bool) error {
+func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Key, after im.User, table string,
+	fn func(im.User, M) bool) error {
 	const chunk = 4 * chunk // they are small
 	sum := &sums{}
 	part, tenant, conv := key(c)
@@ -266,7 +273,8 @@ func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Ke
 		if last != nil {
 			from = string(last.name)
 		}
-		return "SELECT member, record FROM petrel." + table + " WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5",
+		return "SELECT member, record FROM petrel." + table +
+				" WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5",
 			[]any{part, tenant, conv, from, chunk}
 	}, func(r *pair) (bool, error) {
 		m, err := parse[T, M](d, sum, address{kind: k, conv: c, name: string(r.name)}, r.value)
@@ -280,7 +288,8 @@ func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Ke
 // scanMark reads a bigint, a text and a bytea.
 func scanMark(r pgx.CollectableRow) (pair, error) {
 	v := r.RawValues()
-	return pair{n: binary.BigEndian.Uint64(v[0]), name: append([]byte{}, v[1]...), value: append([]byte{}, v[2]...)}, nil
+	return pair{n: binary.BigEndian.Uint64(v[0]), name: append([]byte{}, v[1]...), value: append([]byte{}, v[2]...)},
+		nil
 }
 
 const (
@@ -291,7 +300,8 @@ const (
 )
 
 // Marks implements store.Store.
-func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, after string, fn func(im.Seq, string, []byte) bool) error {
+func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, after string,
+	fn func(im.Seq, string, []byte) bool) error {
 	im.Assert(!k.ByName(), "marks of kind %d are ordered by name", k)
 	if from > to {
 		return nil
@@ -321,7 +331,8 @@ var marksByName = fmt.Sprintf(`SELECT seq, value FROM petrel.marks WHERE part = 
 		AND seq BETWEEN $5 AND $6 ORDER BY seq LIMIT $7`, store.MarkMention)
 
 // MarksBy implements store.Store.
-func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq, fn func(im.Seq, []byte) bool) error {
+func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq,
+	fn func(im.Seq, []byte) bool) error {
 	im.Assert(k == store.MarkMention, "marks of kind %d are not ordered by name", k)
 	d, sum := s.holding(c), &sums{}
 	part, tenant, conv := key(c)
@@ -370,7 +381,8 @@ func (s *Store) MarksOf(ctx context.Context, c im.Key, k store.MarkKind, name st
 }
 
 // ScanFeed implements store.Store.
-func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error {
+func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos,
+	fn func(im.Pos, *storepb.FeedEntry) bool) error {
 	d, err := s.of(f)
 	for err == nil && after < upTo {
 		end := upTo
@@ -387,9 +399,11 @@ func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos, 
 }
 
 // scanChunk reads some entries and says how far it came.
-func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) (im.Pos, bool, error) {
+func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Pos,
+	fn func(im.Pos, *storepb.FeedEntry) bool) (im.Pos, bool, error) {
 	rows, err := collect(ctx, d, scanNumbered,
-		`SELECT pos, entry FROM petrel.feed WHERE part = $1 AND pos > $2 AND pos <= $3 ORDER BY pos`, int32(f), int64(after), int64(upTo))
+		`SELECT pos, entry FROM petrel.feed WHERE part = $1 AND pos > $2 AND pos <= $3 ORDER BY pos`, int32(f),
+		int64(after), int64(upTo))
 	if err != nil {
 		return after, false, err
 	}
@@ -442,17 +456,20 @@ func bare(b []byte) []byte {
 }
 
 // Records implements store.Store.
-func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
+func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte,
+	fn func(key, value []byte) bool) error {
 	return failed(s.recordsIn(ctx, t, tenant, prefix, after(prefix), false, fn), "read table %d prefix %q", t, prefix)
 }
 
 // RecordsFrom implements store.Store.
-func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error {
+func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte,
+	fn func(key, value []byte) bool) error {
 	return failed(s.recordsIn(ctx, t, tenant, from, nil, false, fn), "read table %d from %q", t, from)
 }
 
 // RecordsDown implements store.Store.
-func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant, prefix, below []byte, fn func(key, value []byte) bool) error {
+func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant, prefix, below []byte,
+	fn func(key, value []byte) bool) error {
 	if end := after(prefix); len(below) == 0 || end != nil && bytes.Compare(end, below) < 0 {
 		below = end
 	}
@@ -461,7 +478,8 @@ func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant
 
 // recordsIn reads the records from one key to another, which is not read; nil: to
 // the end. down begins with the last one.
-func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, down bool, fn func(key, value []byte) bool) error {
+func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, down bool,
+	fn func(key, value []byte) bool) error {
 	sum := &sums{}
 	return pages(ctx, s.records(), chunk, scanNamed, func(last *pair) (string, []any) {
 		switch {
@@ -470,7 +488,8 @@ func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, 
 		case last != nil:
 			from = append(last.name, 0) // the least key behind it
 		}
-		sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3`, []any{int32(t), int32(tenant), bare(from), chunk}
+		sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3`,
+			[]any{int32(t), int32(tenant), bare(from), chunk}
 		if below != nil {
 			sql, args = sql+` AND key < $5`, append(args, below)
 		}

@@ -72,16 +72,20 @@ func firstSchema() []string {
 			PRIMARY KEY (tbl, tenant, key))`,
 	}
 	for _, t := range partTables {
-		all = append(all, fmt.Sprintf("CREATE TABLE petrel.%s (%s, PRIMARY KEY (part, %s)) PARTITION BY HASH (part)", t.name, t.definition(), t.key))
+		all = append(all, fmt.Sprintf("CREATE TABLE petrel.%s (%s, PRIMARY KEY (part, %s)) PARTITION BY HASH (part)",
+			t.name, t.definition(), t.key))
 		if t.value != "" {
 			all = append(all, fmt.Sprintf("ALTER TABLE petrel.%s ALTER %s SET STORAGE EXTERNAL", t.name, t.value))
 		}
 		for i := range children {
-			all = append(all, fmt.Sprintf("CREATE TABLE petrel.%s_%02d PARTITION OF petrel.%s FOR VALUES WITH (MODULUS %d, REMAINDER %d)",
+			all = append(all, fmt.Sprintf(
+				"CREATE TABLE petrel.%s_%02d PARTITION OF petrel.%s FOR VALUES WITH (MODULUS %d, REMAINDER %d)",
 				t.name, i, t.name, children, i))
 		}
 	}
-	return append(all, fmt.Sprintf("CREATE INDEX marks_by_name ON petrel.marks (part, tenant, conv, name, seq) WHERE kind = %d", store.MarkMention))
+	return append(all, fmt.Sprintf(
+		"CREATE INDEX marks_by_name ON petrel.marks (part, tenant, conv, name, seq) WHERE kind = %d",
+		store.MarkMention))
 }
 
 // partTable is a table of which every row belongs to a partition: its columns
@@ -92,11 +96,13 @@ type partTable struct{ name, columns, types, key, value string }
 var partTables = []partTable{
 	{"feed", "pos, part, entry", "bigint, int, bytea", "pos", "entry"},
 	{"msg", "seq, tenant, part, conv, value", "bigint, int, int, uuid, bytea", "tenant, conv, seq", "value"},
-	{"dedupe", "hash, seq, tenant, part, conv, slot, sum", "bigint, bigint, int, int, uuid, int, int", "tenant, conv, hash, slot", ""},
+	{"dedupe", "hash, seq, tenant, part, conv, slot, sum", "bigint, bigint, int, int, uuid, int, int",
+		"tenant, conv, hash, slot", ""},
 	{"convs", "tenant, part, conv, record", "int, int, uuid, bytea", "tenant, conv", "record"},
 	{"members", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},
 	{"cursors", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},
-	{"marks", "seq, tenant, part, kind, conv, name, value", "bigint, int, int, int, uuid, text, bytea", "tenant, conv, kind, seq, name", "value"},
+	{"marks", "seq, tenant, part, kind, conv, name, value", "bigint, int, int, int, uuid, text, bytea",
+		"tenant, conv, kind, seq, name", "value"},
 }
 
 // definition is the table's columns as they are made.
@@ -145,7 +151,8 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 				return fmt.Errorf("change the schema from version %d: %w", is, err)
 			}
 		}
-		if _, err := tx.Exec(ctx, `UPDATE petrel.migrations SET version = $1, min_reader = $2 WHERE id = 1`, is+1, minReader); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE petrel.migrations SET version = $1, min_reader = $2 WHERE id = 1`, is+1,
+			minReader); err != nil {
 			return err
 		}
 		d.log.Info("schema changed", "database", d.name, "version", is+1)
@@ -160,7 +167,9 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 // release cannot read. lock is behind the statement.
 func (d *database) readVersion(ctx context.Context, c rowReader, lock string) (is int, level uint32, err error) {
 	var reader, l, minLevel int
-	err = c.QueryRow(ctx, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1`+lock).Scan(&is, &reader, &l, &minLevel)
+	err = c.QueryRow(ctx,
+		`SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1`+lock).Scan(&is, &reader, &l,
+		&minLevel)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -188,7 +197,8 @@ func makeLockRow(ctx context.Context, c *pgx.Conn, level int) error {
 				break
 			}
 		}
-		if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || !ok || try == 10 || !slices.Contains([]string{"23505", "42710", "42P06", "42P07", "XX000"}, e.Code) {
+		if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || !ok || try == 10 ||
+			!slices.Contains([]string{"23505", "42710", "42P06", "42P07", "XX000"}, e.Code) {
 			return err
 		}
 	}

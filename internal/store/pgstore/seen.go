@@ -68,7 +68,8 @@ func (d *database) lack(feeds []missingCommits) error {
 	ctx, cancel := context.WithTimeout(context.Background(), refuteTime)
 	defer cancel()
 	if err := d.refute(ctx, proof); err != nil {
-		d.log.Error("note that commits are missing failed: the other nodes find out by themselves", "database", d.name, "err", err)
+		d.log.Error("note that commits are missing failed: the other nodes find out by themselves", "database", d.name,
+			"err", err)
 	}
 	return d.out.err()
 }
@@ -93,16 +94,19 @@ func (d *database) refute(ctx context.Context, proof string) error {
 		return err
 	}
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
-	if r := c.ExecParams(ctx, `UPDATE petrel.store SET refuted = $1 WHERE id = 1 AND refuted = ''`, [][]byte{[]byte(proof)}, nil, nil, nil).Read(); r.Err != nil {
+	if r := c.ExecParams(ctx, `UPDATE petrel.store SET refuted = $1 WHERE id = 1 AND refuted = ''`,
+		[][]byte{[]byte(proof)}, nil, nil, nil).Read(); r.Err != nil {
 		return r.Err
 	}
-	_, err = c.Exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, store.FeedLost, store.FeedSealed)).ReadAll()
+	_, err = c.Exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, store.FeedLost,
+		store.FeedSealed)).ReadAll()
 	return err
 }
 
 // rewound is the problem of a database that is an earlier state.
 func (d *database) rewound(proof string) *Problem {
-	return &Problem{Code: "rewound", What: fmt.Sprintf("database %s has gone back to an earlier state: %s", d.name, proof),
+	return &Problem{Code: "rewound", What: fmt.Sprintf("database %s has gone back to an earlier state: %s", d.name,
+		proof),
 		Fix: "if a server has the newest state still, make that one the primary again; else stop all nodes and run petrel repair, which draws a new history id"}
 }
 
@@ -157,7 +161,8 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 	for n, d := range s.dbs {
 		g := m.Generations[n]
 		if g.GetNumber() > 0 && order(d.need.Load(), g) < 0 {
-			d.log.Warn("a node knows a higher generation of a database: the one in use is given up", "node", from, "database", d.name,
+			d.log.Warn("a node knows a higher generation of a database: the one in use is given up", "node", from,
+				"database", d.name,
 				"generation", g.GetNumber(), "timeline", g.GetTimeline())
 			d.require(g)
 		}
@@ -169,7 +174,8 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 		d := s.dbs[at[f]]
 		b, g := d.base.Load(), m.Generations[at[f]]
 		switch {
-		case b == nil || g.GetNumber() == 0 || order(b.Generation, g) < 0: // when that one is used, what is known by then is compared
+		case b == nil || g.GetNumber() == 0 || order(b.Generation, g) < 0:
+			// When that one is used, what is known by then is compared.
 		case order(b.Generation, g) == 0:
 			s.seen.raise(store.Feed(f), im.Pos(pos))
 		default:
@@ -180,7 +186,8 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 	}
 	for n, list := range lost {
 		if len(list) > 0 {
-			s.log.Error("a node has acked commits in a former generation that this one lacks", "node", from, "database", s.dbs[n].name, "feeds", len(list))
+			s.log.Error("a node has acked commits in a former generation that this one lacks", "node", from, "database",
+				s.dbs[n].name, "feeds", len(list))
 			_ = s.dbs[n].lack(list) // Failed tells
 		}
 	}
@@ -195,7 +202,9 @@ func (s *Store) Behind() error {
 		case p != nil && (behind || d.down.Load()):
 			return p
 		case behind:
-			return &Problem{Code: "database_behind", Cause: errBehind, What: fmt.Sprintf("database %s: generation %d is known, and no server of it is reached", d.name, d.need.Load().GetNumber()),
+			return &Problem{Code: "database_behind", Cause: errBehind,
+				What: fmt.Sprintf("database %s: generation %d is known, and no server of it is reached", d.name,
+					d.need.Load().GetNumber()),
 				Fix: "name the new primary in store.postgres"}
 		}
 	}

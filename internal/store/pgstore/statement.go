@@ -35,14 +35,19 @@ func (m mask) has(b block) bool { return m&(1<<b) != 0 }
 var layout = [blocks]struct {
 	table, columns, types, key, set string
 }{
-	blockFence:    {"", "part, epoch, holder, pos, entry", "int, bigint, bigint, bigint, bytea", "", ""},
-	blockRows:     {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "", ""},
-	blockRewrites: {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "part, tenant, conv, seq", "value"},
-	blockDedupe:   {"dedupe", "part, tenant, conv, hash, slot, seq, sum", "int, int, uuid, bigint, int, bigint, int", "", ""},
-	blockConvs:    {"convs", "part, tenant, conv, record", "int, int, uuid, bytea", "part, tenant, conv", "record"},
-	blockMembers:  {"members", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
-	blockCursors:  {"cursors", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
-	blockMarks:    {"marks", "part, tenant, conv, kind, seq, name, value", "int, int, uuid, int, bigint, text, bytea", "part, tenant, conv, kind, seq, name", "value"},
+	blockFence: {"", "part, epoch, holder, pos, entry", "int, bigint, bigint, bigint, bytea", "", ""},
+	blockRows:  {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "", ""},
+	blockRewrites: {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "part, tenant, conv, seq",
+		"value"},
+	blockDedupe: {"dedupe", "part, tenant, conv, hash, slot, seq, sum", "int, int, uuid, bigint, int, bigint, int",
+		"", ""},
+	blockConvs: {"convs", "part, tenant, conv, record", "int, int, uuid, bytea", "part, tenant, conv", "record"},
+	blockMembers: {"members", "part, tenant, conv, member, record", "int, int, uuid, text, bytea",
+		"part, tenant, conv, member", "record"},
+	blockCursors: {"cursors", "part, tenant, conv, member, record", "int, int, uuid, text, bytea",
+		"part, tenant, conv, member", "record"},
+	blockMarks: {"marks", "part, tenant, conv, kind, seq, name, value", "int, int, uuid, int, bigint, text, bytea",
+		"part, tenant, conv, kind, seq, name", "value"},
 }
 
 // appendSQL is the statement that appends batches: one statement is one
@@ -72,7 +77,8 @@ e AS (INSERT INTO petrel.feed (part, pos, entry) SELECT id, pos, entry FROM f)`,
 			continue
 		}
 		l := layout[b]
-		fmt.Fprintf(&s, ",\nb%d AS (INSERT INTO petrel.%s (%s) SELECT r.%s FROM %s JOIN f ON f.id = r.part", b, l.table, l.columns,
+		fmt.Fprintf(&s, ",\nb%d AS (INSERT INTO petrel.%s (%s) SELECT r.%s FROM %s JOIN f ON f.id = r.part", b, l.table,
+			l.columns,
 			strings.ReplaceAll(l.columns, ", ", ", r."), unnest(b))
 		if l.set != "" {
 			fmt.Fprintf(&s, " ON CONFLICT (%s) DO UPDATE SET %s = excluded.%s", l.key, l.set, l.set)
@@ -170,22 +176,26 @@ func (s *statement) add(in *store.Batch) error {
 func (s *statement) addRecords(in *store.Batch) error {
 	return errors.Join(
 		last(s, in.Convs, func(p *store.ConvPut) place { return place{conv: p.Conv} }, func(p *store.ConvPut) error {
-			return s.begin(blockConvs, in, p.Conv)[0].message(&s.sums, address{kind: kindConversation, conv: p.Conv}, p.Record)
+			return s.begin(blockConvs, in, p.Conv)[0].message(&s.sums, address{kind: kindConversation, conv: p.Conv},
+				p.Record)
 		}),
-		last(s, in.Members, func(p *store.MemberPut) place { return place{conv: p.Conv, name: string(p.User)} }, func(p *store.MemberPut) error {
-			return s.user(blockMembers, kindMember, in, p.Conv, p.User, p.Record)
-		}),
-		last(s, in.Cursors, func(p *store.CursorPut) place { return place{conv: p.Conv, name: string(p.User)} }, func(p *store.CursorPut) error {
-			return s.user(blockCursors, kindCursor, in, p.Conv, p.User, p.Record)
-		}),
-		last(s, in.Marks, func(p *store.MarkPut) place { return place{p.Conv, p.Name, p.Kind, p.Seq} }, func(p *store.MarkPut) error {
-			a := s.begin(blockMarks, in, p.Conv)
-			a[0].int4(int(p.Kind))
-			a[1].int8(uint64(p.Seq))
-			a[2].text(p.Name)
-			a[3].sealed(&s.sums, markAddress(p.Conv, p.Kind, p.Seq, p.Name), p.Value)
-			return nil
-		}))
+		last(s, in.Members, func(p *store.MemberPut) place { return place{conv: p.Conv, name: string(p.User)} },
+			func(p *store.MemberPut) error {
+				return s.user(blockMembers, kindMember, in, p.Conv, p.User, p.Record)
+			}),
+		last(s, in.Cursors, func(p *store.CursorPut) place { return place{conv: p.Conv, name: string(p.User)} },
+			func(p *store.CursorPut) error {
+				return s.user(blockCursors, kindCursor, in, p.Conv, p.User, p.Record)
+			}),
+		last(s, in.Marks, func(p *store.MarkPut) place { return place{p.Conv, p.Name, p.Kind, p.Seq} },
+			func(p *store.MarkPut) error {
+				a := s.begin(blockMarks, in, p.Conv)
+				a[0].int4(int(p.Kind))
+				a[1].int8(uint64(p.Seq))
+				a[2].text(p.Name)
+				a[3].sealed(&s.sums, markAddress(p.Conv, p.Kind, p.Seq, p.Name), p.Value)
+				return nil
+			}))
 }
 
 // last calls add for the last of the puts for each place.

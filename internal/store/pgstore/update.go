@@ -70,7 +70,8 @@ func scanHolder(r pgx.CollectableRow) (store.Feed, store.Holder, error) {
 	var id, state int32
 	var epoch, holder, pos int64
 	err := r.Scan(&id, &epoch, &holder, &pos, &state)
-	return store.Feed(id), store.Holder{Epoch: im.Epoch(epoch), Holder: uint64(holder), Pos: im.Pos(pos), State: store.FeedState(state)}, err
+	return store.Feed(id), store.Holder{Epoch: im.Epoch(epoch), Holder: uint64(holder), Pos: im.Pos(pos),
+		State: store.FeedState(state)}, err
 }
 
 // Holders implements store.Store, with one statement for each database.
@@ -159,11 +160,13 @@ func put(p *store.RecordPut) (sql string, args []any, want int64) {
 	case p.Check && p.Was == nil && p.Value == nil:
 		return `SELECT 1 FROM petrel.records` + where, args, 0
 	case p.Check && p.Was == nil:
-		return `INSERT INTO petrel.records (tbl, tenant, key, value) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, append(args, seal(at, p.Value)), 1
+		return `INSERT INTO petrel.records (tbl, tenant, key, value) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+			append(args, seal(at, p.Value)), 1
 	case p.Check && p.Value == nil:
 		return `DELETE FROM petrel.records` + where + ` AND value = $4`, append(args, seal(at, p.Was)), 1
 	case p.Check:
-		return `UPDATE petrel.records SET value = $4` + where + ` AND value = $5`, append(args, seal(at, p.Value), seal(at, p.Was)), 1
+		return `UPDATE petrel.records SET value = $4` + where + ` AND value = $5`,
+			append(args, seal(at, p.Value), seal(at, p.Was)), 1
 	case p.Value == nil:
 		return `DELETE FROM petrel.records` + where, args, -1
 	}
@@ -232,7 +235,8 @@ const dropChunk = 1000
 // ofOpen begins a deletion from a partition: nothing goes while it is copied to
 // another database, or a copy would have what is gone. The lock stops the move
 // from beginning, and no append.
-var ofOpen = fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AND state <= %d FOR KEY SHARE) `, store.FeedOpen)
+var ofOpen = fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AND state <= %d FOR KEY SHARE) `,
+	store.FeedOpen)
 
 // isOpen returns ErrStalled while a feed moves.
 func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
@@ -254,7 +258,8 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 		kinds = append(kinds, int32(k))
 	}
 	err := func() error {
-		low, err := collectOne(ctx, d, scanInt, `SELECT COALESCE((SELECT seq FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 ORDER BY seq LIMIT 1), 0)`, part, tenant, conv)
+		low, err := collectOne(ctx, d, scanInt,
+			`SELECT COALESCE((SELECT seq FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 ORDER BY seq LIMIT 1), 0)`, part, tenant, conv)
 		for low := im.Seq(low); err == nil && low < below; low += dropChunk {
 			_, err = d.exec(ctx, ofOpen+`, k AS (DELETE FROM petrel.marks AS m USING o
 					WHERE m.part = o.id AND m.part = $1 AND m.tenant = $2 AND m.conv = $3 AND m.kind = ANY($5) AND m.seq < $4)
@@ -292,13 +297,17 @@ func (s *Store) trimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
 	if h[0].Pos < upTo {
 		return fmt.Errorf("the feed is at commit %d", h[0].Pos)
 	}
-	_, err = d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET trim = $2 WHERE id = $1 AND trim < $2 AND state = %d`, store.FeedOpen), int32(f), int64(upTo))
+	_, err = d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET trim = $2 WHERE id = $1 AND trim < $2 AND state = %d`,
+		store.FeedOpen), int32(f), int64(upTo))
 	if err != nil {
 		return err
 	}
-	low, err := collectOne(ctx, d, scanInt, `SELECT COALESCE((SELECT pos FROM petrel.feed WHERE part = $1 ORDER BY pos LIMIT 1), 0)`, int32(f))
+	low, err := collectOne(ctx, d, scanInt,
+		`SELECT COALESCE((SELECT pos FROM petrel.feed WHERE part = $1 ORDER BY pos LIMIT 1), 0)`, int32(f))
 	for low := im.Pos(low); err == nil && low <= upTo; low += dropChunk {
-		_, err = d.exec(ctx, ofOpen+`DELETE FROM petrel.feed AS e USING o WHERE e.part = o.id AND e.part = $1 AND e.pos <= $2`, int32(f), int64(min(low+dropChunk-1, upTo)))
+		_, err = d.exec(
+			ctx, ofOpen+`DELETE FROM petrel.feed AS e USING o WHERE e.part = o.id AND e.part = $1 AND e.pos <= $2`,
+			int32(f), int64(min(low+dropChunk-1, upTo)))
 	}
 	if err == nil {
 		err = s.isOpen(ctx, f)

@@ -62,13 +62,16 @@ func (w *waits) ask(ctx context.Context) *Problem {
 	}
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // it has only read
 	var kind, event, names string
-	err = c.QueryRow(ctx, `SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), current_setting('synchronous_standby_names') FROM pg_stat_activity WHERE pid = $1`, w.pid).Scan(&kind, &event, &names)
+	err = c.QueryRow(ctx,
+		`SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), current_setting('synchronous_standby_names') FROM pg_stat_activity WHERE pid = $1`, w.pid).Scan(&kind, &event, &names)
 	switch {
 	case err != nil:
 		return nil
 	case event == "SyncRep":
 		return &Problem{
-			Code: "database_waits", What: fmt.Sprintf("%s has stored the commit and waits for a standby: synchronous_standby_names is %q", w.d.host(c), names),
+			Code: "database_waits",
+			What: fmt.Sprintf("%s has stored the commit and waits for a standby: synchronous_standby_names is %q",
+				w.d.host(c), names),
 			Fix: "start the standby, or take it out of synchronous_standby_names on the primary",
 		}
 	case kind == "Lock":

@@ -136,7 +136,8 @@ func (s *Server) Role(t testing.TB, name, options string) {
 	t.Helper()
 	err := s.Exec("postgres", fmt.Sprintf("CREATE ROLE %s %s", name, options))
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	if err != nil && !(ok && (e.Code == "42710" || e.Code == "23505")) { // it is there; another one has made it meanwhile
+	// it is there; another one has made it meanwhile
+	if err != nil && !(ok && (e.Code == "42710" || e.Code == "23505")) {
 		t.Fatal(err)
 	}
 }

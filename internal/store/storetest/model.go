@@ -73,7 +73,10 @@ func (m *state) apply(s step) {
 		}
 	case s.below != 0:
 		m.first[s.drop] = max(m.first[s.drop], s.below)
-		maps.DeleteFunc(m.holds, func(at place, _ string) bool { return at.conv == s.drop && at.seq > 0 && at.seq < s.below })
+		maps.DeleteFunc(m.holds, func(at place, _ string) bool {
+			return at.conv == s.drop && at.seq > 0 &&
+				at.seq < s.below
+		})
 	default:
 		m.trim = max(m.trim, s.trim)
 		maps.DeleteFunc(m.holds, func(at place, _ string) bool { return at.what == commit && im.Pos(at.seq) <= m.trim })
@@ -148,7 +151,8 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 			note(place{what: conversation, conv: c}, conv.String())
 		}
 		errs = append(errs, err, e,
-			st.Rows(ctx, c, m.first[c], head, func(r store.Row) bool { return note(place{what: row, conv: c, seq: r.Seq}, string(r.Value)) }),
+			st.Rows(ctx, c, m.first[c], head,
+				func(r store.Row) bool { return note(place{what: row, conv: c, seq: r.Seq}, string(r.Value)) }),
 			st.Members(ctx, c, func(u im.User, r *storepb.Member) bool {
 				return note(place{what: member, conv: c, name: string(u)}, r.String())
 			}),
@@ -157,7 +161,8 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 			}))
 		for _, k := range store.MarkKinds() {
 			errs = append(errs, readMarks(ctx, st, c, k, func(at place, v string) bool {
-				return at.seq < m.first[c] || note(at, v) // DropRows takes those below away after the rows, not with them
+				// DropRows takes those below away after the rows, not with them
+				return at.seq < m.first[c] || note(at, v)
 			}))
 		}
 		for q := m.first[c]; q <= m.next[c]; q++ {
@@ -172,10 +177,14 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 		}
 	}
 	errs = append(errs,
-		st.Records(ctx, store.Settings, 0, nil, func(k, v []byte) bool { return note(place{what: setting, name: string(k)}, string(v)) }),
-		st.ScanFeed(ctx, st.FeedOf(im.PartitionOf(convs[0].Conv)), m.trim, m.pos, func(p im.Pos, e *storepb.FeedEntry) bool {
-			return note(place{what: commit, seq: im.Seq(p)}, fmt.Sprint(e.GetTimeMs()))
-		}))
+		st.Records(ctx, store.Settings, 0, nil, func(k,
+			v []byte) bool {
+			return note(place{what: setting, name: string(k)}, string(v))
+		}),
+		st.ScanFeed(ctx, st.FeedOf(im.PartitionOf(convs[0].Conv)), m.trim, m.pos,
+			func(p im.Pos, e *storepb.FeedEntry) bool {
+				return note(place{what: commit, seq: im.Seq(p)}, fmt.Sprint(e.GetTimeMs()))
+			}))
 	return got, errors.Join(errs...)
 }
 
@@ -183,12 +192,19 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 var markNames = []im.User{"u0", "u1", "u2", "u3", "u4"}
 
 // readMarks calls fn for all marks of a kind of c, until it returns false.
-func readMarks(ctx context.Context, st store.Store, c im.Key, k store.MarkKind, fn func(at place, v string) bool) error {
+func readMarks(ctx context.Context, st store.Store, c im.Key, k store.MarkKind,
+	fn func(at place, v string) bool) error {
 	if !k.ByName() {
-		return st.Marks(ctx, c, k, 0, lastSeq, "", func(q im.Seq, name string, v []byte) bool { return fn(place{mark, c, q, k, name}, string(v)) })
+		return st.Marks(ctx, c, k, 0, lastSeq, "", func(q im.Seq, name string,
+			v []byte) bool {
+			return fn(place{mark, c, q, k, name}, string(v))
+		})
 	}
 	for _, u := range markNames {
-		err := st.MarksBy(ctx, c, k, string(u), 0, lastSeq, func(q im.Seq, v []byte) bool { return fn(place{mark, c, q, k, string(u)}, string(v)) })
+		err := st.MarksBy(ctx, c, k, string(u), 0, lastSeq, func(q im.Seq,
+			v []byte) bool {
+			return fn(place{mark, c, q, k, string(u)}, string(v))
+		})
 		if err != nil {
 			return err
 		}

@@ -184,7 +184,8 @@ func (s *suite) large() {
 		rows = append(rows, store.RowPut{Conv: c, Seq: q, Value: value(q)})
 	}
 	s.add(store.Batch{Rows: rows})
-	for _, read := range []func(context.Context, im.Key, im.Seq, im.Seq, func(store.Row) bool) error{s.Rows, s.RowsDown} {
+	for _, read := range []func(context.Context, im.Key, im.Seq, im.Seq, func(store.Row) bool) error{s.Rows,
+		s.RowsDown} {
 		for _, limit := range []int{1, 3, 7, 30, 290, 320} {
 			n := 0
 			s.must(read(s.ctx, c, 1, 320, func(r store.Row) bool {
@@ -230,7 +231,8 @@ func (s *suite) batch() {
 	s.own()
 	c, d := key(1, 1), key(1, 2)
 	s.add(store.Batch{
-		Entry:   &storepb.FeedEntry{TimeMs: 5, Items: []*storepb.FeedItem{{Tenant: 1, Conv: c.Conv[:], From: 1, Count: 2, Kinds: 1}}},
+		Entry: &storepb.FeedEntry{TimeMs: 5,
+			Items: []*storepb.FeedItem{{Tenant: 1, Conv: c.Conv[:], From: 1, Count: 2, Kinds: 1}}},
 		Rows:    append(puts(c, 1, 2), puts(d, 1, 1)...),
 		Dedupe:  []store.DedupePut{{Conv: c, Hash: 7, Seq: 2}},
 		Convs:   []store.ConvPut{{Conv: c, Record: &storepb.Conversation{Kind: 2, Title: "t"}}},
@@ -280,8 +282,10 @@ func (s *suite) marked() {
 	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(d, 1, 9)...), Marks: []store.MarkPut{
 		{Conv: c, Kind: note, Seq: 3, Value: []byte("first")}, {Conv: c, Kind: note, Seq: 3, Value: []byte("second")},
 		{Conv: c, Kind: note, Seq: 5, Value: []byte("n5")},
-		{Conv: c, Kind: by, Seq: 3, Name: "bob", Value: []byte("b")}, {Conv: c, Kind: by, Seq: 3, Name: "ann", Value: []byte("a")},
-		{Conv: c, Kind: by, Seq: 5, Name: "ann", Value: []byte("a5")}, {Conv: c, Kind: by, Seq: 4, Name: "an", Value: []byte("x")},
+		{Conv: c, Kind: by, Seq: 3, Name: "bob", Value: []byte("b")},
+		{Conv: c, Kind: by, Seq: 3, Name: "ann", Value: []byte("a")},
+		{Conv: c, Kind: by, Seq: 5, Name: "ann", Value: []byte("a5")},
+		{Conv: c, Kind: by, Seq: 4, Name: "an", Value: []byte("x")},
 		{Conv: d, Kind: note, Seq: 3, Value: []byte("other")},
 	}})
 	s.same(s.marks(c, note, 1, 9, ""), []string{"3  second", "5  n5"})
@@ -298,7 +302,8 @@ func (s *suite) marked() {
 	if of[1] != nil {
 		s.Errorf("got a mark that was never written: %q", of[1])
 	}
-	s.add(store.Batch{Marks: []store.MarkPut{{Conv: c, Kind: by, Seq: 3, Name: "ann"}, {Conv: c, Kind: by, Seq: 9, Name: "ann"}, {Conv: c, Kind: note, Seq: 5, Value: []byte("later")}}})
+	s.add(store.Batch{Marks: []store.MarkPut{{Conv: c, Kind: by, Seq: 3, Name: "ann"},
+		{Conv: c, Kind: by, Seq: 9, Name: "ann"}, {Conv: c, Kind: note, Seq: 5, Value: []byte("later")}}})
 	s.same(s.marks(c, by, 3, 9, ""), []string{"3 bob b", "4 an x", "5 ann a5"})
 	s.same(s.marks(c, note, 1, 9, ""), []string{"3  second", "5  later"})
 	of, err = s.MarksOf(s.ctx, c, by, "ann", []im.Seq{3})
@@ -311,7 +316,8 @@ func (s *suite) marked() {
 	s.same(n, 1)
 	most := store.Batch{}
 	for i := range 1500 { // more than are read at once
-		most.Marks = append(most.Marks, store.MarkPut{Conv: d, Kind: by, Seq: 4, Name: fmt.Sprintf("u%04d", i), Value: []byte("v")})
+		most.Marks = append(most.Marks, store.MarkPut{Conv: d, Kind: by, Seq: 4, Name: fmt.Sprintf("u%04d", i),
+			Value: []byte("v")})
 	}
 	s.add(most)
 	s.markedByName()
@@ -325,9 +331,11 @@ func (s *suite) markedByName() {
 	c := key(1, 3)
 	add := store.Batch{Rows: puts(c, 1, 400)}
 	for q := im.Seq(1); q <= 400; q++ {
-		add.Marks = append(add.Marks, store.MarkPut{Conv: c, Kind: store.MarkMention, Seq: q, Name: "bob", Value: []byte("b")})
+		add.Marks = append(add.Marks, store.MarkPut{Conv: c, Kind: store.MarkMention, Seq: q, Name: "bob",
+			Value: []byte("b")})
 		if q%100 == 0 {
-			add.Marks = append(add.Marks, store.MarkPut{Conv: c, Kind: store.MarkMention, Seq: q, Name: "bo", Value: fmt.Append(nil, "v", q)})
+			add.Marks = append(add.Marks, store.MarkPut{Conv: c, Kind: store.MarkMention, Seq: q, Name: "bo",
+				Value: fmt.Append(nil, "v", q)})
 		}
 	}
 	s.add(add)
@@ -337,7 +345,8 @@ func (s *suite) markedByName() {
 	s.same(s.marksBy(c, "b", 1, lastSeq), []string(nil))
 	s.same(s.marksBy(key(1, 2), "bo", 1, lastSeq), []string(nil))
 	s.same(len(s.marksBy(c, "bob", 1, lastSeq)), 400)
-	s.add(store.Batch{Marks: []store.MarkPut{{Conv: c, Kind: store.MarkMention, Seq: 200, Name: "bo"}, {Conv: c, Kind: store.MarkMention, Seq: 300, Name: "bo", Value: []byte("later")}}})
+	s.add(store.Batch{Marks: []store.MarkPut{{Conv: c, Kind: store.MarkMention, Seq: 200, Name: "bo"},
+		{Conv: c, Kind: store.MarkMention, Seq: 300, Name: "bo", Value: []byte("later")}}})
 	s.same(s.marksBy(c, "bo", 1, lastSeq), []string{"100 v100", "300 later", "400 v400"})
 	n := 0
 	s.must(s.MarksBy(s.ctx, c, store.MarkMention, "bob", 1, 9, func(im.Seq, []byte) bool { n++; return false }))
@@ -421,7 +430,8 @@ func (s *suite) halfID() {
 	c := key(1, 1)
 	for _, n := range []int{len(c.Conv) - 1, 0, len(c.Conv) + 1} {
 		id := append(c.Conv[:], 0)[:n]
-		s.add(store.Batch{Entry: &storepb.FeedEntry{Items: []*storepb.FeedItem{{Tenant: 1, Conv: id, From: 1, Count: 1}}}})
+		s.add(store.Batch{Entry: &storepb.FeedEntry{Items: []*storepb.FeedItem{{Tenant: 1, Conv: id, From: 1,
+			Count: 1}}}})
 		s.wants(s.ScanFeed(s.ctx, s.feed, s.pos-1, s.pos, func(im.Pos, *storepb.FeedEntry) bool {
 			s.Errorf("an id of %d bytes is read", n)
 			return true
@@ -438,7 +448,8 @@ func (s *suite) takeover() {
 	if s.epoch <= old || s.pos != 1 {
 		s.Fatalf("got epoch %d at %d, want above %d at 1", s.epoch, s.pos, old)
 	}
-	s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: old, Holder: holder, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(c, 2, 2)}), store.ErrStale)
+	s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: old, Holder: holder, From: s.pos, Entry: &storepb.FeedEntry{},
+		Rows: puts(c, 2, 2)}), store.ErrStale)
 	s.add(store.Batch{Rows: puts(c, 2, 2)})
 }
 
@@ -496,7 +507,8 @@ func (s *suite) feeds() {
 			}
 			c := s.keyIn(f)
 			for i := range im.Seq(n) {
-				b := store.Batch{Feed: f, Epoch: epoch, Holder: holder, From: pos, Entry: &storepb.FeedEntry{TimeMs: uint64(f)}, Rows: puts(c, i+1, i+1)}
+				b := store.Batch{Feed: f, Epoch: epoch, Holder: holder, From: pos,
+					Entry: &storepb.FeedEntry{TimeMs: uint64(f)}, Rows: puts(c, i+1, i+1)}
 				stale := b
 				stale.From++
 				stale.Rows = puts(c, i+2, i+2)
@@ -546,7 +558,8 @@ func (s *suite) order() {
 	inside := 0
 	all := make(chan struct{})
 	for i := range n {
-		b := &store.Batch{Feed: s.feed, Epoch: s.epoch, Holder: holder, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(key(1, 1), im.Seq(s.pos)+1, im.Seq(s.pos)+1)}
+		b := &store.Batch{Feed: s.feed, Epoch: s.epoch, Holder: holder, From: s.pos, Entry: &storepb.FeedEntry{},
+			Rows: puts(key(1, 1), im.Seq(s.pos)+1, im.Seq(s.pos)+1)}
 		if i%7 == 3 {
 			b.From += 5 // refusals keep their turn
 		} else {
@@ -615,7 +628,8 @@ func (s *suite) lastRow() {
 	s.own()
 	s.add(store.Batch{Rows: append(puts(key(1, 1), 1, 300), puts(key(1, 3), 1, 2)...)})
 	s.add(store.Batch{Rows: puts(key(2, 1), 1, 7)})
-	for c, want := range map[im.Key]im.Seq{key(1, 0): 0, key(1, 1): 300, key(1, 2): 0, key(1, 3): 2, key(1, 255): 0, key(2, 1): 7} {
+	for c, want := range map[im.Key]im.Seq{key(1, 0): 0, key(1, 1): 300, key(1, 2): 0, key(1, 3): 2, key(1, 255): 0,
+		key(2, 1): 7} {
 		row, err := s.LastRow(s.ctx, c)
 		s.must(err)
 		if want == 0 {
@@ -631,8 +645,10 @@ func (s *suite) lastRow() {
 func (s *suite) dedupe() {
 	s.own()
 	c := key(1, 1)
-	s.add(store.Batch{Rows: puts(c, 1, 1), Dedupe: []store.DedupePut{{Conv: c, Hash: 7, Seq: 1}, {Conv: key(1, 2), Hash: 7, Seq: 3}}})
-	s.add(store.Batch{Rows: puts(c, 2, 3), Dedupe: []store.DedupePut{{Conv: c, Hash: 7, Slot: 1, Seq: 2}, {Conv: c, Hash: 1<<64 - 1, Seq: 1 << 40}}})
+	s.add(store.Batch{Rows: puts(c, 1, 1), Dedupe: []store.DedupePut{{Conv: c, Hash: 7, Seq: 1},
+		{Conv: key(1, 2), Hash: 7, Seq: 3}}})
+	s.add(store.Batch{Rows: puts(c, 2, 3), Dedupe: []store.DedupePut{{Conv: c, Hash: 7, Slot: 1, Seq: 2},
+		{Conv: c, Hash: 1<<64 - 1, Seq: 1 << 40}}})
 	for hash, want := range map[uint64][]im.Seq{6: nil, 7: {1, 2}, 8: nil, 1<<64 - 1: {1 << 40}} {
 		got, err := s.Dedupe(s.ctx, c, hash)
 		s.must(err)

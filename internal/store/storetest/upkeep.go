@@ -20,13 +20,17 @@ func (s *suite) drop() {
 		return store.DedupePut{Conv: c, Hash: hash, Slot: slot, Seq: q}
 	}
 	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(key(1, 2), 1, 2)...), Marks: []store.MarkPut{
-		{Conv: c, Kind: store.MarkNote, Seq: 5, Value: []byte("5")}, {Conv: c, Kind: store.MarkNote, Seq: 6, Value: []byte("6")},
-		{Conv: c, Kind: store.MarkReactions, Seq: 5, Name: "ann", Value: []byte("5")}, {Conv: c, Kind: store.MarkReactions, Seq: 6, Name: "ann", Value: []byte("6")},
-		{Conv: c, Kind: store.MarkMention, Seq: 5, Name: "ann", Value: []byte("5")}, {Conv: c, Kind: store.MarkMention, Seq: 6, Name: "ann", Value: []byte("6")},
+		{Conv: c, Kind: store.MarkNote, Seq: 5, Value: []byte("5")},
+		{Conv: c, Kind: store.MarkNote, Seq: 6, Value: []byte("6")},
+		{Conv: c, Kind: store.MarkReactions, Seq: 5, Name: "ann", Value: []byte("5")},
+		{Conv: c, Kind: store.MarkReactions, Seq: 6, Name: "ann", Value: []byte("6")},
+		{Conv: c, Kind: store.MarkMention, Seq: 5, Name: "ann", Value: []byte("5")},
+		{Conv: c, Kind: store.MarkMention, Seq: 6, Name: "ann", Value: []byte("6")},
 		{Conv: c, Kind: store.MarkMention, Seq: 1, Name: "bob", Value: []byte("1")},
 		{Conv: key(1, 2), Kind: store.MarkNote, Seq: 1, Value: []byte("1")},
 	}, Dedupe: []store.DedupePut{
-		file(c, 10, 0, 1), file(c, 10, 1, 5), file(c, 20, 0, 6), file(c, 30, 0, 2), file(c, 30, 1, 8), file(key(1, 2), 10, 0, 1),
+		file(c, 10, 0, 1), file(c, 10, 1, 5), file(c, 20, 0, 6), file(c, 30, 0, 2), file(c, 30, 1, 8),
+		file(key(1, 2), 10, 0, 1),
 	}})
 	s.must(s.DropRows(s.ctx, c, 6))
 	s.same(s.marks(c, store.MarkNote, 1, lastSeq, ""), []string{"6  6"})
@@ -73,13 +77,15 @@ func (s *suite) sizes() {
 		s.Fatal("the conversations of this test are of several feeds")
 	}
 	record := &storepb.Conversation{Kind: 2}
-	b := store.Batch{Convs: []store.ConvPut{{Conv: short, Record: record}, {Conv: long, Record: record}, {Conv: other, Record: record}}}
+	b := store.Batch{Convs: []store.ConvPut{{Conv: short, Record: record}, {Conv: long, Record: record},
+		{Conv: other, Record: record}}}
 	b.Rows = append(b.Rows, row(short, 1, 10), row(short, 2, 5000), row(short, 3, 100), row(other, 1, 7))
 	for q := im.Seq(1); q <= 100; q++ {
 		b.Rows = append(b.Rows, row(long, q, 40))
 	}
 	s.add(b)
-	want := []string{short.String() + ": 3 rows, 5110 bytes", long.String() + ": 100 rows, 4000 bytes", other.String() + ": 1 rows, 7 bytes"}
+	want := []string{short.String() + ": 3 rows, 5110 bytes", long.String() + ": 100 rows, 4000 bytes", other.String() +
+		": 1 rows, 7 bytes"}
 	slices.Sort(want)
 	s.same(list(9), want)
 	s.same(len(list(2)), 2)
@@ -136,7 +142,8 @@ func (s *suite) records() {
 	}
 	s.must(s.Update(s.ctx, []store.RecordPut{
 		put(store.Users, 1, "bob", "b"), put(store.Users, 1, "ann", "a"), put(store.Users, 1, "annette", "e"),
-		put(store.Users, 2, "ann", "other"), put(store.Tokens, 1, "ann", "t"), put(store.Users, 1, "\xff\xff", "x"), put(store.Users, 1, "none", ""),
+		put(store.Users, 2, "ann", "other"), put(store.Tokens, 1, "ann", "t"), put(store.Users, 1, "\xff\xff", "x"),
+		put(store.Users, 1, "none", ""),
 	}))
 	list := func(t store.Table, n im.Tenant, prefix string) (got []string) {
 		s.must(s.Records(s.ctx, t, n, []byte(prefix), func(k, v []byte) bool {
@@ -182,7 +189,8 @@ func (s *suite) records() {
 	if v == nil || len(v) != 0 {
 		s.Fatalf("got %v, want an empty value", v)
 	}
-	s.must(s.Update(s.ctx, []store.RecordPut{put(store.Users, 1, "ann", "A"), {Table: store.Users, Tenant: 1, Key: []byte("annette")}}))
+	s.must(s.Update(s.ctx, []store.RecordPut{put(store.Users, 1, "ann", "A"),
+		{Table: store.Users, Tenant: 1, Key: []byte("annette")}}))
 	s.same(list(store.Users, 1, "ann"), []string{"ann=A"})
 	v, err = s.Record(s.ctx, store.Users, 1, []byte("annette"))
 	s.must(err)
@@ -274,14 +282,16 @@ func (s *suite) reopen() {
 	s.own()
 	c := key(1, 1)
 	info := s.Info()
-	s.add(store.Batch{Rows: puts(c, 1, 50), Members: []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 3}}}})
+	s.add(store.Batch{Rows: puts(c, 1, 50),
+		Members: []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 3}}}})
 	s.must(s.Update(s.ctx, []store.RecordPut{{Table: store.Users, Tenant: 1, Key: []byte("ann"), Value: []byte("a")}}))
 	for round := range 3 {
 		epoch, pos := s.epoch, s.pos
 		s.must(s.Close())
 		s.Store = s.open()
 		s.same(s.Info(), info)
-		s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: epoch - 1, Holder: holder, From: pos, Entry: &storepb.FeedEntry{}}), store.ErrStale)
+		s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: epoch - 1, Holder: holder, From: pos,
+			Entry: &storepb.FeedEntry{}}), store.ErrStale)
 		s.own()
 		if s.epoch <= epoch || s.pos != pos {
 			s.Fatalf("got epoch %d at %d, want above %d at %d", s.epoch, s.pos, epoch, pos)
@@ -338,7 +348,8 @@ func (s *suite) together() {
 	}
 	for range n {
 		q := im.Seq(s.pos) + 1
-		s.add(store.Batch{Rows: puts(key(1, 1), q, q), Dedupe: []store.DedupePut{{Conv: key(1, 1), Hash: uint64(q), Seq: q}}})
+		s.add(store.Batch{Rows: puts(key(1, 1), q, q),
+			Dedupe: []store.DedupePut{{Conv: key(1, 1), Hash: uint64(q), Seq: q}}})
 	}
 	close(stop)
 	wg.Wait()

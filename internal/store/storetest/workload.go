@@ -192,7 +192,8 @@ func (d *driver) next() step {
 
 // batch is 1 to 8 rows, sometimes hundreds or a big one, and what goes with them.
 func (d *driver) batch() *store.Batch {
-	b := &store.Batch{Feed: d.feed, Epoch: d.epoch, Holder: holder, From: d.pos, Entry: &storepb.FeedEntry{TimeMs: d.rng.Uint64() >> 20}}
+	b := &store.Batch{Feed: d.feed, Epoch: d.epoch, Holder: holder, From: d.pos,
+		Entry: &storepb.FeedEntry{TimeMs: d.rng.Uint64() >> 20}}
 	heads := map[im.Key]im.Seq{}
 	count, size := 1+d.rng.IntN(8), 200
 	switch d.rng.IntN(60) {
@@ -211,13 +212,16 @@ func (d *driver) batch() *store.Batch {
 			if slices.ContainsFunc(b.Rows, func(r store.RowPut) bool { return r.Conv == c && r.Seq == q }) {
 				continue // a batch has each row once
 			}
-			h := store.RowHead{Flags: store.RowRewritten, MAC: macOf([]byte(d.model.holds[place{what: row, conv: c, seq: q}]))}
+			h := store.RowHead{Flags: store.RowRewritten,
+				MAC: macOf([]byte(d.model.holds[place{what: row, conv: c, seq: q}]))}
 			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: d.row(h, 30), Rewrite: true})
 			continue
 		}
 		heads[c]++
-		b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: heads[c], Value: d.row(store.RowHead{MAC: d.rng.Uint64()}, size)})
-		b.Entry.Items = append(b.Entry.Items, &storepb.FeedItem{Tenant: uint32(c.Tenant), Conv: c.Conv[:], From: uint64(heads[c]), Count: 1, Kinds: 1})
+		b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: heads[c],
+			Value: d.row(store.RowHead{MAC: d.rng.Uint64()}, size)})
+		b.Entry.Items = append(b.Entry.Items, &storepb.FeedItem{Tenant: uint32(c.Tenant), Conv: c.Conv[:],
+			From: uint64(heads[c]), Count: 1, Kinds: 1})
 		if d.rng.IntN(3) == 0 {
 			b.Dedupe = append(b.Dedupe, store.DedupePut{Conv: c, Hash: uint64(heads[c]) << 8, Seq: heads[c]})
 		}
@@ -229,11 +233,14 @@ func (d *driver) batch() *store.Batch {
 	head := uint64(heads[c]) // nothing points above the head of a conversation
 	switch d.rng.IntN(8) {
 	case 0:
-		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: &storepb.Conversation{Kind: 2, CreatedMs: d.rng.Uint64() >> 20}})
+		b.Convs = append(b.Convs, store.ConvPut{Conv: c,
+			Record: &storepb.Conversation{Kind: 2, CreatedMs: d.rng.Uint64() >> 20}})
 	case 1:
-		b.Members = append(b.Members, store.MemberPut{Conv: c, User: u, Record: &storepb.Member{Version: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
+		b.Members = append(b.Members, store.MemberPut{Conv: c, User: u,
+			Record: &storepb.Member{Version: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
 	case 2:
-		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: u, Record: &storepb.Cursor{Read: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
+		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: u,
+			Record: &storepb.Cursor{Read: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
 	case 3, 4:
 		if first := d.model.first[c]; first <= heads[c] { // there are marks beside rows only
 			q := first + im.Seq(d.rng.Uint64N(uint64(heads[c]-first)+1))
@@ -327,7 +334,8 @@ type Promise struct {
 func (t *Workload) Promise() Promise {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := Promise{t: t, acked: t.acked, ticks: t.ticks[0], saw: map[im.Key]map[im.Seq]uint64{}, info: t.info, born: t.born}
+	p := Promise{t: t, acked: t.acked, ticks: t.ticks[0], saw: map[im.Key]map[im.Seq]uint64{}, info: t.info,
+		born: t.born}
 	for c, m := range t.saw {
 		p.saw[c] = maps.Clone(m)
 	}

@@ -45,7 +45,8 @@ func main() {
 		if len(files) == 0 {
 			return nil
 		}
-		if err := types(gen.NewGeneratedFile("web/console/wire/types_gen.ts", ""), slices.Concat(files, operators)); err != nil {
+		if err := types(gen.NewGeneratedFile("web/console/wire/types_gen.ts", ""),
+			slices.Concat(files, operators)); err != nil {
 			return err
 		}
 		calls(gen.NewGeneratedFile("web/console/wire/calls_gen.ts", ""), "./types_gen.js", operators)
@@ -142,9 +143,11 @@ func single(f protoreflect.FieldDescriptor) (string, error) {
 		return "Base64", nil
 	case protoreflect.BoolKind:
 		return "boolean", nil
-	case protoreflect.Uint64Kind, protoreflect.Int64Kind, protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.Sint64Kind:
+	case protoreflect.Uint64Kind, protoreflect.Int64Kind, protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind,
+		protoreflect.Sint64Kind:
 		return "Decimal", nil
-	case protoreflect.Uint32Kind, protoreflect.Int32Kind, protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.Sint32Kind,
+	case protoreflect.Uint32Kind, protoreflect.Int32Kind, protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind,
+		protoreflect.Sint32Kind,
 		protoreflect.FloatKind, protoreflect.DoubleKind:
 		return "number", nil
 	}
@@ -165,7 +168,8 @@ func calls(g *protogen.GeneratedFile, of string, files []*protogen.File) {
 			for _, m := range s.Methods {
 				name := fmt.Sprintf("%s/%s", s.Desc.FullName(), m.Desc.Name())
 				doc(g, "  ", m.Comments.Leading)
-				g.P(fmt.Sprintf("  readonly '%s': readonly [wire.%sJson, wire.%sJson]", name, m.Input.Desc.Name(), m.Output.Desc.Name()))
+				g.P(fmt.Sprintf("  readonly '%s': readonly [wire.%sJson, wire.%sJson]", name, m.Input.Desc.Name(),
+					m.Output.Desc.Name()))
 				if m.Input.Desc.Fields().ByName("request_id") != nil {
 					ids = append(ids, name)
 				}
@@ -202,7 +206,8 @@ func descriptors(g *protogen.GeneratedFile, files []*protogen.File) error {
 				needs = ", [messages]"
 			}
 			g.P()
-			g.P("const ", want+map[bool]string{true: "s"}[want == "message"], " = /* @__PURE__ */ fileDesc('", base64.StdEncoding.EncodeToString(b), "'", needs, ")")
+			g.P("const ", want+map[bool]string{true: "s"}[want == "message"], " = /* @__PURE__ */ fileDesc('",
+				base64.StdEncoding.EncodeToString(b), "'", needs, ")")
 			for i, m := range f.Messages {
 				if n := m.Desc.Name(); n == "ClientFrame" || n == "ServerFrame" {
 					g.P("export const ", n, " = /* @__PURE__ */ messageDesc(frames, ", i, ")")

@@ -74,7 +74,8 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &petrelv1.Hello{VersionMin: Version, VersionMax: Version, Token: o.Token, Device: cmp.Or(o.Device, "test"), Client: "wiretest"}
+	h := &petrelv1.Hello{VersionMin: Version, VersionMax: Version, Token: o.Token, Device: cmp.Or(o.Device, "test"),
+		Client: "wiretest"}
 	if err := c.Hello(ctx, h); err != nil {
 		_ = c.Close() // the refusal says more
 		return nil, err
@@ -165,7 +166,8 @@ func (c *Conn) read() {
 			end.Kick = b.Kick
 			continue
 		case *petrelv1.ServerFrame_Ping:
-			_ = c.link.write(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}}) // a broken socket shows at the next read
+			// a broken socket shows at the next read
+			_ = c.link.write(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}})
 			continue
 		}
 		if c.answer(f) {

@@ -109,7 +109,8 @@ func short(name string) string {
 // inner tells whether a part of a name stands for a function within another one.
 func inner(part string) bool {
 	for _, kind := range []string{"func", "range", "gowrap", "deferwrap", ""} {
-		if digits, ok := strings.CutPrefix(part, kind); ok && (digits != "" && strings.Trim(digits, "0123456789") == "" || part == "fm") {
+		if digits, ok := strings.CutPrefix(part, kind); ok &&
+			(digits != "" && strings.Trim(digits, "0123456789") == "" || part == "fm") {
 			return true
 		}
 	}

@@ -18,7 +18,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := petrel.New(petrel.Options{URL: "ws://" + os.Args[1], Token: petrel.StaticToken(os.Getenv("PETREL_TOKEN")), Store: store})
+	client, err := petrel.New(petrel.Options{URL: "ws://" + os.Args[1],
+		Token: petrel.StaticToken(os.Getenv("PETREL_TOKEN")), Store: store})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func main() {
 			if err != nil {
 				return err
 			}
-			if _, err := client.Send(petrel.Draft{Conv: m.Conv, ID: fmt.Sprint("echo-", m.Conv, "-", m.Seq), Text: "You said: " + m.GetText()}); err != nil {
+			if _, err := client.Send(petrel.Draft{Conv: m.Conv, ID: fmt.Sprint("echo-", m.Conv, "-", m.Seq),
+				Text: "You said: " + m.GetText()}); err != nil {
 				return err
 			}
 		}

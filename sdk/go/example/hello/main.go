@@ -11,7 +11,8 @@ import (
 )
 
 func main() {
-	client, err := petrel.New(petrel.Options{URL: "ws://" + os.Args[1], Token: petrel.StaticToken(os.Getenv("PETREL_TOKEN"))})
+	client, err := petrel.New(petrel.Options{URL: "ws://" + os.Args[1],
+		Token: petrel.StaticToken(os.Getenv("PETREL_TOKEN"))})
 	if err != nil {
 		log.Fatal(err)
 	}
