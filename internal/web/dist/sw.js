@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "27526f3407249355"
-const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-BfedlQBH.css","/assets/index-DkEQu1Dr.js","/assets/parts-BmOkd1wJ.css","/assets/parts-BuG0QWNN.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "cbeb5a4511074dbb"
+const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-BfedlQBH.css","/assets/index-v7OtV2td.js","/assets/parts-BmOkd1wJ.css","/assets/parts-CqOkbul_.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
