@@ -66,8 +66,8 @@ func (s *Server) Handler(on Listener, rest *http.ServeMux) http.Handler {
 	return s.handle(on, rest)
 }
 
-func (s *Server) handle(on Listener, rest http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, on, rest) })
+func (s *Server) handle(on Listener, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, on, next) })
 }
 
 // RequireKey lets requests to h pass that carry an admin key with the scope

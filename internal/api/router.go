@@ -65,9 +65,9 @@ func changed(ctx context.Context, name, before, after string) {
 
 // serve is around everything that is served on HTTP but the WebSocket: it names
 // the request, refuses secrets in the URL, and gives the errors that Connect
-// finds by itself the form of all others. Other requests go to rest.
+// finds by itself the form of all others. Other requests go to next.
 // Spec: P-12.2, P-12.3.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, rest http.Handler) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next http.Handler) {
 	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: on == Inside}
 	w.Header().Set("Request-Id", c.id)
 	leaveStream, ok := s.enterStream(on, w, r, c)
@@ -120,7 +120,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, rest
 	case strings.HasPrefix(r.URL.Path, "/petrel."):
 		s.refuse(a, r, &im.Error{Code: im.CodeNoMethod})
 	default:
-		rest.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	}
 }
 
