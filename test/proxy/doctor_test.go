@@ -48,7 +48,7 @@ func TestDoctorFindsWhatAProxyDoesWrong(t *testing.T) {
 	}{
 		{"proxy_set_header Host $http_host;", "", "host name", ingress.Fail, `"petrel" is none of the server's names`},
 		{"proxy_set_header Host $http_host;", "proxy_set_header Host localhost;", "host name", ingress.Fail, "as ones for localhost"},
-		{"proxy_set_header X-Forwarded-For $remote_addr;", "", "client address", ingress.Fail, "whom it says it is"},
+		{"proxy_set_header X-Forwarded-For $remote_addr;", "", "client address", ingress.Fail, "believes a client that names itself"},
 		{"proxy_set_header X-Forwarded-For $remote_addr;", `proxy_set_header X-Forwarded-For "";`, "client address", ingress.Warn, "here it is 127.0.0.2"},
 		{"proxy_set_header Upgrade $http_upgrade;", "", "WebSocket", ingress.Fail, "proxy_set_header Upgrade"},
 		{"proxy_http_version 1.1;", "", "WebSocket", ingress.Fail, "proxy_http_version 1.1"},
