@@ -30,8 +30,7 @@ func main() {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	})
 	http.HandleFunc("POST /chat-token", forUser(chatToken))
-	http.HandleFunc("GET /style.css", func(w http.ResponseWriter,
-		_ *http.Request) {
+	http.HandleFunc("GET /style.css", func(w http.ResponseWriter, _ *http.Request) {
 		page(w, "style.css", "", http.StatusOK)
 	})
 	http.HandleFunc("GET /", forUser(func(w http.ResponseWriter, r *http.Request, user string) {
