@@ -54,8 +54,7 @@ func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 // add takes a run and returns the rate of the next one; 0: the knee is found.
 func (k *Knee) add(r *Report, missed string) float64 {
 	rate := r.Params.Rate
-	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report,
-		rate float64) int {
+	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report, rate float64) int {
 		return cmp.Compare(r.Params.Rate, rate)
 	})
 	k.Runs, k.Missed = slices.Insert(k.Runs, at, r), slices.Insert(k.Missed, at, missed)

@@ -245,8 +245,7 @@ func (s *secretFile) abandon() {
 }
 
 // keepSecret writes a secret into a file of the data folder, for the owner of the folder: when root does so, the user
-// of
-// the server can still read it.
+// of the server can still read it.
 func keepSecret(data, name, secret string) error {
 	s, err := prepareSecret(name)
 	if err != nil {

@@ -55,12 +55,11 @@ func (s *Server) Handler(on Listener, rest *http.ServeMux) http.Handler {
 	s.toolsOfGRPC(on, rest)
 	rest.HandleFunc("GET /openapi.json", serveDescription)
 	rest.HandleFunc("GET /docs", serveDocs)
-	// by the web chat
+	// The web chat has the root, if it is served.
 	if _, taken := rest.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}}); taken != "" {
 		return s.handle(on, rest)
 	}
-	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter,
-		r *http.Request) {
+	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/docs", http.StatusFound)
 	})
 	return s.handle(on, rest)

@@ -254,8 +254,7 @@ func (tr *messageTrace) recipient(ctx context.Context,
 		say(petrelv1.TraceState_TRACE_STATE_DELIVERED, "a device has it")
 	case len(r.Sessions) > 0:
 		r.Inferred = true
-		best := slices.MinFunc(r.Sessions, func(p,
-			q *petrelv1.TracedSession) int {
+		best := slices.MinFunc(r.Sessions, func(p, q *petrelv1.TracedSession) int {
 			return cmp.Compare(p.State, q.State)
 		})
 		say(best.State, stateTexts[best.State])

@@ -66,8 +66,7 @@ func (a *App) newAPI() *api.Server {
 // pages are those that both HTTP listeners have.
 func (a *App) pages() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter,
-		_ *http.Request) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"ok": true})
 	})
 	mux.HandleFunc("GET /readyz", a.ready)

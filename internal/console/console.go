@@ -64,7 +64,7 @@ type Options struct {
 // answerTime is how long a node may take to answer; after that it is silent.
 const answerTime = time.Second
 
-// What the console asks of every node. Questions and answers are the messages of the API.
+// Questions of the console to every node. Questions and answers are the messages of the API.
 var (
 	overviews = bus.Request[*petrelv1.GetOverviewRequest, *petrelv1.Overview]{Subject: "console.overview",
 		Timeout: answerTime}

@@ -131,8 +131,7 @@ func (c *Console) countMessages(ctx context.Context,
 				largest = append(largest[:min(len(largest), largestKept-1)],
 					&petrelv1.LargeConversation{Tenant: of.Tenant, Conv: key.Conv.String(), Messages: x.Rows,
 						StoredBytes: x.Bytes})
-				slices.SortStableFunc(largest, func(x,
-					y *petrelv1.LargeConversation) int {
+				slices.SortStableFunc(largest, func(x, y *petrelv1.LargeConversation) int {
 					return cmp.Compare(y.StoredBytes, x.StoredBytes)
 				})
 			}

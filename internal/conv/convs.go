@@ -332,9 +332,7 @@ func (cs *Convs) left(ow *Owner) {
 }
 
 // Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it. The budget is kept
-// about: several callers
-// at the same time may exceed it a little. Whoever has the bytes gives them back by
-// Release.
+// about: several callers at the same time may exceed it a little. Whoever has the bytes gives them back by Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }
 
 // Hold takes bytes of the budget whether or not they exceed it: for sends that

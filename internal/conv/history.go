@@ -22,8 +22,7 @@ type Extras struct {
 // History reads a page of entries: upwards from q.After, or, with q.Before set,
 // downwards from q.Before; both ends are exclusive. A q.Limit of 0 or above MaxPage
 // means MaxPage. With q.Around or q.AtMs it reads on both sides of a place. Entries outside of the user's stays are
-// left out. Every read ends at
-// the published head. Codes: no_conversation. Spec: P-5.2, P-8.3.
+// left out. Every read ends at the published head. Codes: no_conversation. Spec: P-5.2, P-8.3.
 func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
 	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {

@@ -138,9 +138,8 @@ func (cu *cursors) placesOf(ctx context.Context, c *conv, before im.User, users 
 // ChangedAt returns two positions. pos is that of the newest change of a conversation that a
 // sync of u tells of: its newest row, or a move of u's own cursor. theirs is that of the
 // newest move of peer's cursor; without a peer it is 0. Both changes may be not durable yet. It loads nothing: of a
-// conversation
-// that is not in memory only the newest row is read, which is what makes a sync
-// of thousands of them cheap.
+// conversation that is not in memory only the newest row is read, which is what makes a sync of thousands of them
+// cheap.
 //
 // Every change that was published before the call is in the answer: it is in
 // the store by then.

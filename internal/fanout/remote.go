@@ -114,8 +114,7 @@ func (b *remoteBatch) packDelivery(tenant im.Tenant, rows [][]byte, newest *newe
 		if n.userBytes > maxUserBytes {
 			// The senders go into the first frame, which has the answers. A sender
 			// in another frame would get its answers before the rows around them.
-			slices.SortStableFunc(n.users, func(a,
-				b string) int {
+			slices.SortStableFunc(n.users, func(a, b string) int {
 				return senderFirst(n.senders, a) - senderFirst(n.senders, b)
 			})
 		}

@@ -2,8 +2,7 @@
 // every other package uses, and the errors that a client may see.
 //
 // Read im.go for the identifiers, ids.go for those that are derived, then errors.go and shown.go. The file
-// codes_gen.go is
-// generated from proto/errors.yaml.
+// codes_gen.go is generated from proto/errors.yaml.
 //
 // The package imports nothing but the standard library. So it may not know how
 // frames, rows or keys are encoded.

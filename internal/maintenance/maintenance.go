@@ -33,7 +33,7 @@ const (
 	lookTime      = 1200 * time.Millisecond // in which every node has read the heartbeats again
 )
 
-// What an operator asks of another node.
+// Requests of an operator to another node.
 var (
 	drains  = bus.Request[*clusterpb.Drain, *clusterpb.Drained]{Subject: "node.drain", Timeout: drainTime}
 	resumes = bus.Request[*clusterpb.Resume, *emptypb.Empty]{Subject: "node.resume", Timeout: drainTime}

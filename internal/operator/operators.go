@@ -1,7 +1,6 @@
 // Package operator keeps who runs the server: operators (operators.go) with a second factor (totp.go) and their
-// sessions
-// (sessions.go), admin keys (keys.go), and the one-time code of the first start (setup.go). Secrets are stored
-// as SHA-256 only.
+// sessions (sessions.go), admin keys (keys.go), and the one-time code of the first start (setup.go). Secrets are
+// stored as SHA-256 only.
 package operator
 
 import (

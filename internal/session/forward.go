@@ -90,8 +90,7 @@ func (s *Session) lineUp(sends []*conv.Send, k *fanout.WakeUps) []*conv.Send {
 			rest = append(rest, send)
 			continue
 		}
-		if first && !s.hub.asyncOn(s.queueRead, &s.Out, func(ctx context.Context,
-			k *fanout.WakeUps) {
+		if first && !s.hub.asyncOn(s.queueRead, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 			s.serveLine(ctx, key, k)
 		}) {
 			for _, send := range f.end(key) {

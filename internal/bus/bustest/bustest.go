@@ -212,8 +212,7 @@ func requestEndsWithContext(t *testing.T, c *cluster) {
 	hold := make(chan struct{})
 	arrived := make(chan struct{}, 2)
 	a := c.node("a", nil)
-	c.node("b", map[bus.Subject]bus.Handler{"slow": func(_ im.Node, _ []byte,
-		reply func([]byte)) {
+	c.node("b", map[bus.Subject]bus.Handler{"slow": func(_ im.Node, _ []byte, reply func([]byte)) {
 		arrived <- struct{}{}
 		<-hold
 		reply(nil)
@@ -301,8 +300,7 @@ func answerLater(t *testing.T, c *cluster) {
 		reply func([]byte)
 	}
 	got := make(chan asked, 2)
-	c.node("b", map[bus.Subject]bus.Handler{"later": func(_ im.Node, p []byte,
-		reply func([]byte)) {
+	c.node("b", map[bus.Subject]bus.Handler{"later": func(_ im.Node, p []byte, reply func([]byte)) {
 		got <- asked{string(p), reply}
 	}})
 	a := c.node("a", nil)

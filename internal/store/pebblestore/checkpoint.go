@@ -24,8 +24,7 @@ var ErrBusy = errors.New("another checkpoint is being made")
 // Checkpoint makes a folder inside the data folder that holds the store as it
 // was at a moment after the call began, and returns the folder's name. Tables
 // are linked and not copied; the reader of the folder removes it in the end. The store itself removes it when it
-// makes the next one, and at its
-// next start: then its reader has ended, or has to begin again.
+// makes the next one, and at its next start: then its reader has ended, or has to begin again.
 //
 // All that was acked before the call is in the checkpoint, and nothing that the
 // store itself could still lose. A nearly full disk takes one, too, as long as it has

@@ -12,8 +12,7 @@ import (
 )
 
 // outage is the end of a store: the first error of a write or sync. What the disk holds is unknown from there on, so
-// nothing is
-// tried again.
+// nothing is tried again.
 type outage struct {
 	log  *slog.Logger
 	once sync.Once

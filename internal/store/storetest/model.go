@@ -177,8 +177,7 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 		}
 	}
 	errs = append(errs,
-		st.Records(ctx, store.Settings, 0, nil, func(k,
-			v []byte) bool {
+		st.Records(ctx, store.Settings, 0, nil, func(k, v []byte) bool {
 			return note(place{what: setting, name: string(k)}, string(v))
 		}),
 		st.ScanFeed(ctx, st.FeedOf(im.PartitionOf(convs[0].Conv)), m.trim, m.pos,
@@ -195,14 +194,12 @@ var markNames = []im.User{"u0", "u1", "u2", "u3", "u4"}
 func readMarks(ctx context.Context, st store.Store, c im.Key, k store.MarkKind,
 	fn func(at place, v string) bool) error {
 	if !k.ByName() {
-		return st.Marks(ctx, c, k, 0, lastSeq, "", func(q im.Seq, name string,
-			v []byte) bool {
+		return st.Marks(ctx, c, k, 0, lastSeq, "", func(q im.Seq, name string, v []byte) bool {
 			return fn(place{mark, c, q, k, name}, string(v))
 		})
 	}
 	for _, u := range markNames {
-		err := st.MarksBy(ctx, c, k, string(u), 0, lastSeq, func(q im.Seq,
-			v []byte) bool {
+		err := st.MarksBy(ctx, c, k, string(u), 0, lastSeq, func(q im.Seq, v []byte) bool {
 			return fn(place{mark, c, q, k, string(u)}, string(v))
 		})
 		if err != nil {
