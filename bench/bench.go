@@ -49,9 +49,10 @@ type run struct {
 	gen    *generator
 	watch  *watch
 
-	memoryBefore uint64 // bytes, before the connections
+	memoryBefore uint64 // bytes that the servers had allocated before the connections
 	kernelBefore uint64 // bytes that the kernel has for objects and sockets, then
-	memory       uint64 // at the end of the measured window
+	memory       uint64 // resident bytes at the end of the measured window
+	allocated    uint64 // bytes that the servers have allocated, then
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
 	stillBusy    float64 // cores in use a while after the end of a counted run
@@ -292,7 +293,7 @@ func (r *run) before(ctx context.Context) error {
 	}
 	r.memoryBefore = s[0].RssBytes
 	if r.own() {
-		r.memoryBefore = r.serverMemory()
+		_, r.memoryBefore = r.serverMemory()
 	}
 	r.kernelBefore = kernelMemory()
 	if r.own() && r.p.traffic() != idle { // else nothing is stored

@@ -99,6 +99,7 @@ func (r *run) figures() {
 	}
 	if !r.own() {
 		s.CPU, s.RSSBytes = to.stats[0].CpuS-from.stats[0].CpuS, to.stats[0].RssBytes
+		r.allocated = s.RSSBytes
 	}
 	s.CPU, s.User = round(s.CPU, 1000), round(s.User, 1000)
 	if s.CPU > 0 {
@@ -113,7 +114,7 @@ func (r *run) figures() {
 		}
 	}
 	if r.p.Scenario == Connections {
-		s.BytesPerConnection = round(float64(int64(s.RSSBytes-r.memoryBefore))/float64(r.p.Connections), 10)
+		s.BytesPerConnection = round(float64(int64(r.allocated-r.memoryBefore))/float64(r.p.Connections), 10)
 	}
 	accepted, commits := uint64(0), uint64(0)
 	for i := range to.stats {

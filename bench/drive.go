@@ -52,7 +52,7 @@ func (r *run) drive(ctx context.Context) error {
 // enter moves the generator to the measured window, or to the end of the window.
 func (r *run) enter(ctx context.Context, p phase) (err error) {
 	if p > measuring {
-		r.memory = r.serverMemory() // the connections are still there
+		r.memory, r.allocated = r.serverMemory() // the connections are still there
 	}
 	r.gen.enter(p)
 	r.marks[min(p, measured)-measuring].stats, err = r.stats(ctx)

@@ -102,9 +102,12 @@ func processCPU(pid int) (cpuTime, error) {
 	return cpuTime{float64(user) / ticksPerSecond, float64(system) / ticksPerSecond}, nil
 }
 
-// processMemory is the resident memory of a process, in bytes.
-func processMemory(pid int) uint64 {
-	return kilobytes(procLine(fmt.Sprintf("/proc/%d/status", pid), "VmRSS"))
+// processMemory is the resident memory of a process, and the memory that it has allocated, in bytes. Of the resident
+// memory the second one leaves out the pages of files, which the kernel drops and reads again as it likes.
+func processMemory(pid int) (resident, allocated uint64) {
+	status := fmt.Sprintf("/proc/%d/status", pid)
+	size := func(name string) uint64 { return kilobytes(procLine(status, name)) }
+	return size("VmRSS"), size("RssAnon") + size("VmSwap")
 }
 
 // ownCPU is the CPU time of this process.

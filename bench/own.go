@@ -271,12 +271,13 @@ func (r *run) takeCPU(m *mark) {
 	}
 }
 
-// serverMemory is that of all servers of the run; 0: the statistics tell.
-func (r *run) serverMemory() (bytes uint64) {
+// serverMemory is the resident and the allocated memory of all servers of the run, in bytes; 0: the statistics tell.
+func (r *run) serverMemory() (resident, allocated uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.nodes {
-		bytes += processMemory(c.PID)
+		res, own := processMemory(c.PID)
+		resident, allocated = resident+res, allocated+own
 	}
-	return bytes
+	return resident, allocated
 }

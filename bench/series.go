@@ -130,7 +130,8 @@ func (r *run) series() []Second {
 func (w *watch) read() reading {
 	var m mark
 	w.r.takeCPU(&m)
-	n := reading{at: time.Now(), own: m.ownCPU.all(), postgres: m.pgCPU, memory: w.r.serverMemory(),
+	resident, _ := w.r.serverMemory()
+	n := reading{at: time.Now(), own: m.ownCPU.all(), postgres: m.pgCPU, memory: resident,
 		commits: map[float64]float64{}}
 	for _, c := range m.serverCPU {
 		n.server += c.all()

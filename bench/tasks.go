@@ -62,7 +62,8 @@ func (r *run) connectInSteps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		memory, kernel := r.serverMemory(), kernelMemory()
+		_, memory := r.serverMemory()
+		kernel := kernelMemory()
 		if memory == 0 {
 			s, err := r.stats(ctx)
 			if err != nil {
