@@ -93,7 +93,7 @@ describe('the console', { timeout: suiteMs }, () => {
       await chart.locator('canvas').waitFor()
     }
     await p.page.getByRole('button', { name: w.node, exact: true }).click()
-    await p.page.getByText(`What waits on ${w.node}`).waitFor()
+    await p.page.getByText(`Queues of ${w.node}`).waitFor()
     assert.equal(new URL(p.page.url()).searchParams.get('node'), w.node)
     await cell(p, 'frozen').waitFor() // what was refused, by code
     const thaw = await w.server.freeze()
