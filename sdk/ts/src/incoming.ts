@@ -4,7 +4,7 @@ import {
 } from './core/index.js'
 import { isPetrelError, refused } from './errors.js'
 import { leaving } from './subscription.js'
-import type { Turns } from './turns.js'
+import type { Turns } from './coredriver.js'
 
 /**
  * How many entries that are no incoming messages are passed before the position over them is

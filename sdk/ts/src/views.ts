@@ -3,7 +3,7 @@ import {
   blockedUsers, conversation, type Conversation, conversations, direct, markDelivered, markRead, type Message, messages, type Outgoing, pending, pendingTo,
   presence, type Presence, quote, type Quoted, sayTyping, setFocus, setting, setWatch, type Signal, signals, type Unread, unreadTotal,
 } from './core/index.js'
-import type { Turns } from './turns.js'
+import type { Turns } from './coredriver.js'
 
 /** What a client knows, and what of it the user changes. Nothing of this waits. */
 export abstract class Views extends Calls {

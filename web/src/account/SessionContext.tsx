@@ -1,6 +1,6 @@
 import type { Client } from '@petrel-im/sdk'
 import { createContext, useContext } from 'react'
-import type { Names } from './names.js'
+import type { Names } from './displayNames.js'
 
 /** A user who is logged in here: their client, and what goes with it. */
 export interface Session {

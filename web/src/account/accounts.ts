@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react'
-import { keep, onKept, recall } from '../stored.js'
+import { keep, onKept, recall } from '../browserStorage.js'
 
 /** The users who have logged in at this browser, those of last first. */
 let accounts = read()

@@ -1,12 +1,12 @@
 import { Auth, browserStore, browserTokens, Client, isPetrelError, memoryTokens, SavedTokens, type Tokens, type TokenStorage } from '@petrel-im/sdk'
 import { randomId } from '../../ui/index.js'
-import { version } from '../page.js'
-import { forgetAccount, keep, onKept, recall } from '../stored.js'
+import { version } from '../pageMeta.js'
+import { forgetAccount, keep, onKept, recall } from '../browserStorage.js'
 import { addAccount, allAccounts, removeAccount } from './accounts.js'
 import { browserName } from './browserName.js'
-import { Names } from './names.js'
+import { Names } from './displayNames.js'
 import type { Session } from './SessionContext.js'
-import { watchFor } from './watch.js'
+import { watchFor } from './presenceWatch.js'
 
 const tenant = 'default'
 const forEver = Number.MAX_SAFE_INTEGER

@@ -3,8 +3,8 @@ import type { ReactElement } from 'react'
 import { Button, useToast } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
 import { useTranslation } from '../i18n/index.js'
-import { useOfClient } from '../snapshot.js'
-import { thrownText } from './failure.js'
+import { useOfClient } from '../clientSnapshot.js'
+import { thrownText } from './failureText.js'
 
 /** Says above the field that no answer will come, since the person has blocked the other one. */
 export function BlockedLine({ user }: { readonly user: string }): ReactElement | null {

@@ -2,7 +2,7 @@ import type { Conversation } from '@petrel-im/sdk'
 import type { ReactElement } from 'react'
 import { useTranslation } from '../i18n/index.js'
 import { Later } from '../Later.js'
-import { usePutAway } from './away.js'
+import { usePutAway } from './hiddenMessages.js'
 
 const load = () => import('../parts.js').then((m) => m.ConfirmDialog)
 

@@ -3,7 +3,7 @@ import { type KeyboardEvent, type ReactElement, useCallback, useRef, useState } 
 import { activeIn, Avatar } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
-import { loadEmoji } from '../emoji/data.js'
+import { loadEmoji } from '../emoji/loadEmoji.js'
 import { useTranslation } from '../i18n/index.js'
 
 const most = 8 // lines that are offered

@@ -5,7 +5,7 @@ import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { MessageBubble, PendingBubble } from './MessageBubble.js'
 import type { Selection } from './selection.js'
-import { asEdited, type Day, type Row } from './rows.js'
+import { asEdited, type Day, type Row } from './timelineRows.js'
 import { ServiceLine } from './ServiceLine.js'
 import { newestWaiting, WaitLine } from './WaitLine.js'
 

@@ -5,9 +5,9 @@ import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.j
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
-import { copy } from './copy.js'
-import { soon, thrownText } from './failure.js'
-import { lift } from './lift.js'
+import { copy } from './copyText.js'
+import { soon, thrownText } from './failureText.js'
+import { lift } from './liftAboveMenu.js'
 import { quickReactions } from './Reactions.js'
 
 interface MenuProps {

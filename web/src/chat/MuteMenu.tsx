@@ -4,8 +4,8 @@ import { type ReactElement, useEffect, useState } from 'react'
 import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
 import { dayOf, fullDate, timeOf } from '../i18n/dates.js'
 import { type Key, type Translation, useTranslation } from '../i18n/index.js'
-import { isMuted } from '../sidebar/list.js'
-import { thrownText } from './failure.js'
+import { isMuted } from '../sidebar/chatList.js'
+import { thrownText } from './failureText.js'
 
 const hourMs = 3_600_000
 const muteForEver = Date.UTC(2100, 0) // "until the person ends it", in Unix ms

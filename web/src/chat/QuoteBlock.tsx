@@ -5,8 +5,8 @@ import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { hueOf } from '../../ui/index.js'
-import { useIsAway } from './away.js'
-import { usePlain } from './plain.js'
+import { useIsAway } from './hiddenMessages.js'
+import { usePlain } from './plainText.js'
 
 /** What a message answers. */
 export function QuoteBlock({ conv, seq, onOpen }: { readonly conv: string; readonly seq: number; readonly onOpen: (seq: number) => void }): ReactElement {

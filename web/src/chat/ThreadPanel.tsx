@@ -4,14 +4,14 @@ import { type KeyboardEvent, type ReactElement, type RefObject, useLayoutEffect,
 import { Button, IconButton, isComposing } from '../../ui/index.js'
 import { dayOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { useAway } from './away.js'
+import { useAway } from './hiddenMessages.js'
 import { isAway } from './inTimeline.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { DaySection } from './DaySection.js'
-import { enterByNewest, useRoving } from './roving.js'
-import { arrange, asEdited, type Day } from './rows.js'
+import { enterByNewest, useRoving } from './rovingFocus.js'
+import { arrange, asEdited, type Day } from './timelineRows.js'
 import { Scroller } from './Scroller.js'
-import { useThread } from './thread.js'
+import { useThread } from './useThread.js'
 
 interface ThreadProps {
   readonly conversation: Conversation

@@ -3,8 +3,8 @@ import { useStatus } from '@petrel-im/sdk/react'
 import { createContext, type ReactElement, useContext } from 'react'
 import { ConnectionText } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
-import { useHeld, useLasting } from '../lasting.js'
-import { waitText } from './failure.js'
+import { useHeld, useLasting } from '../useLasting.js'
+import { waitText } from './failureText.js'
 
 const silentMs = 1000 // a message that waits for less than this needs no words
 const heldMs = 2000 // refusals of the messages of a queue come one by one

@@ -1,5 +1,5 @@
 import type { Message } from '@petrel-im/sdk'
-import { isShown } from './rows.js'
+import { isShown } from './timelineRows.js'
 
 /**
  * The part of what is held of a conversation that is drawn, by seqs. A conversation of 100,000

@@ -5,8 +5,8 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, use
 import { Scroller } from './Scroller.js'
 import { down, indexOf, mostRows, openingRows, slice, type Span, spanAt, stepRows, up } from './span.js'
 import { type Away, inTimeline } from './inTimeline.js'
-import { enterByNewest } from './roving.js'
-import { isShown, keyOf } from './rows.js'
+import { enterByNewest } from './rovingFocus.js'
+import { isShown, keyOf } from './timelineRows.js'
 
 const nearRows = 150 // if less than this is held beyond what is drawn, more is asked for
 const littlePx = 100 // if no more than this is below the view, all of it is shown, unless the line of unread messages would leave the view

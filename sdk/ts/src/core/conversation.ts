@@ -1,5 +1,5 @@
 import type { Entry } from './frames.js'
-import { offers } from './link.js'
+import { offers } from './request.js'
 import { storeConv } from './rows.js'
 import type { Conv, Core, Slot } from './state.js'
 

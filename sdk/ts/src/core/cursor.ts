@@ -1,7 +1,7 @@
 import { sameFields, sameList } from './change.js'
 import { countedOf, counts, touch } from './conversation.js'
 import type { ConvState, Entry, Receipt } from './frames.js'
-import { wantSync } from './link.js'
+import { wantSync } from './request.js'
 import type { Conv, Core } from './state.js'
 
 /** Applies what a sync says of the cursors. */

@@ -1,7 +1,7 @@
 import { repairAny } from './conversation.js'
 import { takeHint } from './events.js'
 import type { SetFocus } from './frames.js'
-import { ask, isDue, offers, retryAt } from './link.js'
+import { ask, isDue, offers, retryAt } from './request.js'
 import type { Core, Live } from './state.js'
 
 /** Names the conversations whose entries are wanted at once; absent: all. Spec: S-8.1. */

@@ -1,5 +1,5 @@
 import { find, floor, show, slotAt } from './conversation.js'
-import { refold } from './fold.js'
+import { refold } from './edits.js'
 import type { HistoryPage, Range } from './frames.js'
 import type { Message } from './model.js'
 import { forgetNotes, takeNotes } from './note.js'

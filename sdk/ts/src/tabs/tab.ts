@@ -1,6 +1,6 @@
 import type { Connection, ConnectionEvents, Transport } from '../transport.js'
 import { failure, type Outgoing, refusal, type Row, type StoredRow } from '../core/index.js'
-import { randomId } from '../clock.js'
+import { randomId } from '../randomid.js'
 import { type Database, Fenced, outgoingPrefix } from '../indexeddb.js'
 import { put, type Seam, type Shared, type Store } from '../store.js'
 import type { ClientFrameJson } from '../wire/frames_gen.js'

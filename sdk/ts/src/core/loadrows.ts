@@ -1,9 +1,9 @@
 import { addConv } from './conversation.js'
 import { move, receipt } from './cursor.js'
-import { refold } from './fold.js'
+import { refold } from './edits.js'
 import { defined, type Entry, type PersonalValue } from './frames.js'
 import { adopt } from './outbox.js'
-import { takeSetting } from './personal.js'
+import { takeSetting } from './settings.js'
 import {
   convKey, convPrefix, entryPrefix, incomingKey, metaKey, outPrefix, positionPrefix, put, settingPrefix,
 } from './rows.js'

@@ -2,7 +2,7 @@ import type { Client, Conversation, Message } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
-import { useOfClient } from '../snapshot.js'
+import { useOfClient } from '../clientSnapshot.js'
 import { type Away, formatHidden, isAway, parseHidden, type Range } from './inTimeline.js'
 
 const longestValue = 1024 // bytes, P-8.10

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isEmojiOnly, piecesOf, plainText } from './marks.js'
+import { isEmojiOnly, piecesOf, plainText } from './markup.js'
 
 const none = new Set<string>()
 

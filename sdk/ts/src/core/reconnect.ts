@@ -1,10 +1,10 @@
 import { clientFrame } from './codec.js'
 import { during, type Failure, fromKick, fromWire, silent } from './errors.js'
 import type { ServerFrame, Welcome } from './frames.js'
-import { capabilities, firstWaitMs, isDue, maxWaitMs, setStatus } from './link.js'
-import { begin, finish, take } from './live.js'
-import { beginRound, newPlaces, sendsAway, welcomedAt } from './places.js'
-import { fellSilent, probe } from './pulse.js'
+import { capabilities, firstWaitMs, isDue, maxWaitMs, setStatus } from './request.js'
+import { begin, finish, take } from './connection.js'
+import { beginRound, newPlaces, sendsAway, welcomedAt } from './addresses.js'
+import { fellSilent, probe } from './heartbeat.js'
 import type { Core, Live, Reach, Try } from './state.js'
 
 /** The version of the protocol that this package speaks. Spec: P-3.2. */

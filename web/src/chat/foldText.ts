@@ -1,4 +1,4 @@
-import { type Piece, piecesOf } from './marks.js'
+import { type Piece, piecesOf } from './markup.js'
 
 const fewLines = 24
 const mostLines = 36

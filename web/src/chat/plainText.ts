@@ -1,8 +1,8 @@
 import type { Message } from '@petrel-im/sdk'
 import { useEffect, useSyncExternalStore } from 'react'
-import type { Names } from '../account/names.js'
+import type { Names } from '../account/displayNames.js'
 import { useSession } from '../account/SessionContext.js'
-import { plainText } from './marks.js'
+import { plainText } from './markup.js'
 
 const mostAsked = 5 // names of those whom a line mentions: it has no room for more
 

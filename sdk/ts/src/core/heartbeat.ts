@@ -1,5 +1,5 @@
 import { type Failure, silent } from './errors.js'
-import { ask } from './link.js'
+import { ask } from './request.js'
 import type { Core, Live, Pulse, Request } from './state.js'
 
 // An answer that does not come has the client ask whether the server is there: after 3 s, or

@@ -1,6 +1,6 @@
 import { emojiPattern } from '../../ui/emoji.js'
 import { linksIn } from './links.js'
-import { alphanumericAnd, isAlphanumeric, isBlank, isLineEnd, Reading } from './reading.js'
+import { alphanumericAnd, isAlphanumeric, isBlank, isLineEnd, Reading } from './textReader.js'
 
 /** A piece of a message: a text, or a mark with pieces in it. */
 export type Piece =

@@ -1,5 +1,5 @@
 import { move, readTo } from './cursor.js'
-import { ask, isDue, offers, retryAt } from './link.js'
+import { ask, isDue, offers, retryAt } from './request.js'
 import { takeMentions } from './mention.js'
 import { storeConv } from './rows.js'
 import type { Conv, Core, Live } from './state.js'

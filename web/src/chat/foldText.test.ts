@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { foldOf, piecesUntil } from './fold.js'
+import { foldOf, piecesUntil } from './foldText.js'
 
 const shown = (text: string): string[] => piecesUntil(text, foldOf(text) ?? 0, new Set()).map((p) => typeof p === 'string' ? p : p.kind)
 

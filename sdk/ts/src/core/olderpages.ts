@@ -1,6 +1,6 @@
 import { floor, touch } from './conversation.js'
 import { countOwn } from './cursor.js'
-import { refold } from './fold.js'
+import { refold } from './edits.js'
 import type { HistoryPage, Range } from './frames.js'
 import { takeNotes } from './note.js'
 import { arrived } from './outbox.js'

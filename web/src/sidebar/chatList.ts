@@ -1,5 +1,5 @@
 import type { Client, Conversation } from '@petrel-im/sdk'
-import type { Names } from '../account/names.js'
+import type { Names } from '../account/displayNames.js'
 import type { Route } from '../route.js'
 
 /** Whether a conversation is one that this page shows. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { type Client, PetrelError } from '@petrel-im/sdk'
 import type { Translation } from '../i18n/index.js'
-import { reasons, soon, thrownText } from './failure.js'
+import { reasons, soon, thrownText } from './failureText.js'
 
 /** What ends a connection, and what only operators and developers meet: the page has views of its own for it, or never sees it. */
 const others = [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { watchFor } from './watch.js'
+import { watchFor } from './presenceWatch.js'
 
 test('users are watched for as long as one view wants them, at most 200', async () => {
   const told: (readonly string[])[] = []

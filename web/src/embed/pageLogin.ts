@@ -2,7 +2,7 @@ import { Auth, browserTokens, type LoginAnswer, memoryTokens, PetrelError, Saved
 import type { Login, TokenRequest, TokenSource } from '../../embed/petrel-chat.js'
 import { randomId } from '../../ui/index.js'
 import { browserName } from '../account/browserName.js'
-import { keep, recall } from '../stored.js'
+import { keep, recall } from '../browserStorage.js'
 
 export type { Login, TokenRequest, TokenSource }
 

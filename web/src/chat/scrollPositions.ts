@@ -1,5 +1,5 @@
 import { mayKeep } from '../account/accounts.js'
-import { keep, namesOf, recall } from '../stored.js'
+import { keep, namesOf, recall } from '../browserStorage.js'
 
 /** Where somebody reads a conversation: an entry, and how far its top is below that of the view, in px. */
 export interface ReadingPlace {

@@ -1,7 +1,7 @@
 import type { Client, Conversation, MemberRef } from '@petrel-im/sdk'
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { useEffect, useState } from 'react'
-import { alphanumericAnd, Reading } from './reading.js'
+import { alphanumericAnd, Reading } from './textReader.js'
 
 const none: readonly MemberRef[] = []
 

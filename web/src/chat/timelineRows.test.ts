@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Message, Outgoing } from '@petrel-im/sdk'
-import { arrange, firstUnread, type Row } from './rows.js'
+import { arrange, firstUnread, type Row } from './timelineRows.js'
 import { besideOf, down, type Held, mostRows, slice, spanAt, up } from './span.js'
 
 const noon = new Date(2026, 10, 23, 12).getTime()

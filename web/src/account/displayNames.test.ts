@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Client } from '@petrel-im/sdk'
-import { Names } from './names.js'
+import { Names } from './displayNames.js'
 
 describe('display names', () => {
   test('those that a list shows first are asked for at once, others as often as the server allows', async (t) => {

@@ -1,9 +1,9 @@
 import { addConv, heardCounted, raiseHead } from './conversation.js'
 import { markDelivered, markRead } from './cursor.js'
 import type { PersonalValue } from './frames.js'
-import { isFailed, remove } from './lane.js'
+import { isFailed, remove } from './sendlane.js'
 import { adopt, discard, settle } from './outbox.js'
-import { takeSetting } from './personal.js'
+import { takeSetting } from './settings.js'
 import { moveTo } from './position.js'
 import {
   convPrefix, metaKey, outgoingKey, outPrefix, positionKey, positionPrefix, put, settingPrefix, storeMeta,

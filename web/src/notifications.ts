@@ -1,12 +1,12 @@
 import { type Client, type Conversation, mentionsUser, type Message } from '@petrel-im/sdk'
 import type { Session } from './account/SessionContext.js'
 import { currentTranslation } from './i18n/index.js'
-import { plainOf } from './chat/plain.js'
-import type { Names } from './account/names.js'
-import { page } from './page.js'
+import { plainOf } from './chat/plainText.js'
+import type { Names } from './account/displayNames.js'
+import { page } from './pageMeta.js'
 import { preferences } from './preferences.js'
 import { address } from './route.js'
-import { chatRoute, isListed, isMuted } from './sidebar/list.js'
+import { chatRoute, isListed, isMuted } from './sidebar/chatList.js'
 
 const longest = 160 // signs of a message in a notification
 const titleEveryMs = 200 // at most so often the title changes: each time is work for the browser

@@ -1,5 +1,5 @@
 import { type Client, isPetrelError } from '@petrel-im/sdk'
-import { keep, recall } from '../stored.js'
+import { keep, recall } from '../browserStorage.js'
 
 const askEveryMs = 2500 // the server lets a user look up 30 others in a minute, and as many at once
 const atOnce = 20 // that do not wait: a list that is shown for the first time has its names at once

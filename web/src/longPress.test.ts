@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { onRest } from './press.js'
+import { onRest } from './longPress.js'
 
 describe('a finger that rests', () => {
   interface Finger {

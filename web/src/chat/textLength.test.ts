@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lengthOf } from './length.js'
+import { lengthOf } from './textLength.js'
 
 test('characters are counted, and those beyond the bytes of a message', () => {
   assert.deepEqual(lengthOf('', 10), { characters: 0, over: 0 })

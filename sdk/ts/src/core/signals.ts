@@ -1,6 +1,6 @@
 import { show } from './conversation.js'
 import type { Events, Signal } from './frames.js'
-import { ask, isDue, offers, retryAt } from './link.js'
+import { ask, isDue, offers, retryAt } from './request.js'
 import type { Conv, Core, Heard, Live, Lossy } from './state.js'
 
 const typingEveryMs = 3000 // P-13.2

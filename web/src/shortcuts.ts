@@ -2,9 +2,9 @@ import { useClient } from '@petrel-im/sdk/react'
 import { type RefObject, useEffect } from 'react'
 import { isComposing } from '../ui/index.js'
 import { useSession } from './account/SessionContext.js'
-import { isNarrow } from './narrow.js'
+import { isNarrow } from './useNarrow.js'
 import { go, route } from './route.js'
-import { chatRoute, inOrder, isListed } from './sidebar/list.js'
+import { chatRoute, inOrder, isListed } from './sidebar/chatList.js'
 
 /** Closes what stands beside the chat, or in its place. */
 function closeBeside(account: string): void {

@@ -1,7 +1,7 @@
 import { type Client, type Entry, type HistoryPage, type Message } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 'react'
-import { isShown } from './rows.js'
+import { isShown } from './timelineRows.js'
 
 const pageEntries = 200 // of each page of the conversation that is looked through
 const pagesAtOnce = 10

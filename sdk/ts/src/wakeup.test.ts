@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { watchWakeUps } from './wake.js'
+import { watchWakeUps } from './wakeup.js'
 
 test('a device wakes up when its network goes or comes, or the person turns to the page, until nobody wants to know', () => {
   const document = Object.assign(new EventTarget(), { visibilityState: 'visible' })

@@ -1,9 +1,9 @@
 import type { Client } from '@petrel-im/sdk'
 import { useClient, useConversations } from '@petrel-im/sdk/react'
 import { useEffect, useState } from 'react'
-import type { Names } from '../account/names.js'
+import type { Names } from '../account/displayNames.js'
 import { useSession } from '../account/SessionContext.js'
-import { isListed } from './list.js'
+import { isListed } from './chatList.js'
 
 const mostGroups = 20 // whose members are read, the newest first
 const mostMembers = 200 // of each of them
