@@ -2,9 +2,9 @@
 // keeps books of every message in both directions, and reports what the server
 // did with a second of its CPU.
 //
-// A run (Run) prepares a server (server.go, operator.go), dials the connections
-// (dial.go), drives them from one thread (generator.go, conn.go, repair.go) and
-// audits everything they see (audit.go, body.go); the report is report.go.
+// A run (Run) prepares a server (serverprocess.go, operator.go), dials the connections
+// (dial.go), drives them from one thread (generator.go, conn.go, catchup.go) and
+// audits everything they see (audit.go, messagebody.go); the report is report.go.
 package bench
 
 import (

@@ -204,3 +204,34 @@ func (o *operator) raise(ctx context.Context,
 		return err
 	}, err
 }
+
+// logInDevices returns a token of a device of each user.
+func (o *operator) logInDevices(ctx context.Context, users []string) ([]string, error) {
+	tokens := make([]string, len(users))
+	for i, u := range users {
+		r, err := o.api.MintToken(ctx, connect.NewRequest(&petrelv1.MintTokenRequest{
+			User: u, Device: &petrelv1.DeviceRef{Id: "phone-1", Kind: "phone", Name: "bench"}}))
+		if err != nil {
+			return nil, fmt.Errorf("log a device in: %w", err)
+		}
+		tokens[i] = r.Msg.AccessToken
+	}
+	return tokens, nil
+}
+
+// groupSize is how many members the groups of a list of conversations have at
+// most.
+const groupSize = 1000
+
+// fillLists makes every user a member of n groups.
+func (o *operator) fillLists(ctx context.Context, name string, users []string, n int) error {
+	for i := range n {
+		for from := 0; from < len(users); from += groupSize {
+			if _, err := o.createGroup(ctx, fmt.Sprintf("%s-%d-%d", name, i, from),
+				users[from:min(from+groupSize, len(users))]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,10 +1,10 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: router.go → admission.go (what its body may cost) → callers.go (who may) → idempotency.go
-// (repeats) → trace.go (the audit log) → handler.go → the method, in the file of its subject. methods.go is the table
-// of all of them. listener.go says which listener has which methods. follow.go answers a call each second. Spec:
-// P-10, P-12.
+// The way of a call: router.go → admission.go (what its body may cost) → authorization.go (who may) → idempotency.go
+// (repeats) → auditrecording.go (the audit log) → unary.go → the method, in the file of its subject → answer.go.
+// methods.go is the table of all of them. listener.go says which listener has which methods. answerstream.go answers a
+// call each second. Spec: P-10, P-12.
 package api
 
 import (

@@ -18,7 +18,7 @@ import (
 
 // A folder of backups has one folder for each backup: backup-000001 and so on.
 // In it are Pebble's files, as a checkpoint has them, and the manifest
-// (manifest.go). While it is written its name ends in .part; it gets its name
+// (backupmanifest.go). While it is written its name ends in .part; it gets its name
 // when all of it is durable. Each one is whole: a table that the backup before
 // has is linked to that one's file, so a backup can be deleted, and the others
 // stay.

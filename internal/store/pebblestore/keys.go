@@ -31,7 +31,7 @@ import (
 //	commit      uvarint n, uvarint time_ms, uvarint pos; written by every batch
 //	trim        pos(8): the feed is forgotten up to here
 //	scrub       time(8), Unix milliseconds: the last pass of the scrub ended
-//	damaged     the damaged ranges, as JSON; ranges.go
+//	damaged     the damaged ranges, as JSON; damagedranges.go
 //	ok key      uvarint n: key is sound as far as the ranges up to n go
 //
 // n counts the batches since the store was made, of whatever kind; the witness

@@ -4,8 +4,8 @@
 // the database that holds its rows.
 //
 // An append goes by commit.go, which gathers what all feeds of a database have
-// queued into one statement (statement.go); that statement is the fence.
-// update.go has the other writes, read.go the reads, move.go takes a partition
+// queued into one statement (appendstatement.go); that statement is the fence.
+// update.go has the other writes, read.go the reads, movepartition.go takes a partition
 // to another database, schema.go and open.go make and check what is there.
 //
 // # What it asks of the database

@@ -55,7 +55,7 @@ var migrations = [version]func() []string{firstSchema}
 // by every commit and nothing indexes what changes, so half of its page is left
 // free for new versions of it. Values over 2 KiB leave the row and are not
 // compressed: most are not text only, and the time is the committer's. Each value
-// ends with its checksum (sum.go); that of a row of dedupe is a column.
+// ends with its checksum (checksum.go); that of a row of dedupe is a column.
 func firstSchema() []string {
 	all := []string{
 		`CREATE TABLE petrel.store (
