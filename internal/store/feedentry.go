@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// CheckFeedEntry says whether what a feed has of a commit names its conversations by
-// whole ids. Those who read it make keys of them. Errors: ErrCorrupt.
+// CheckFeedEntry checks that a feed entry names its conversations by complete ids: readers make keys of them.
+// Errors: ErrCorrupt.
 func CheckFeedEntry(e *storepb.FeedEntry) error {
 	for _, it := range e.Items {
 		if len(it.Conv) != len(im.ConvID{}) {

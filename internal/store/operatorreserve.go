@@ -4,8 +4,8 @@ import "context"
 
 type reserveKey struct{}
 
-// ForOperators marks a context whose updates may use the reserve: what the disk has left below
-// the limit at which everybody else gets ErrFull. Operators log in by it, and mend.
+// ForOperators marks a context whose updates may use the reserve: the space below the limit at which
+// everybody else gets ErrFull. So operators can log in on a full disk, and mend it.
 func ForOperators(ctx context.Context) context.Context {
 	return context.WithValue(ctx, reserveKey{}, true)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// RecordsBehind calls fn for the records whose key begins with prefix, ordered by key, until
-// fn returns false: those behind the key last, or all of them if it is empty. down goes from
-// the greatest key to the least.
+// RecordsBehind calls fn for the records whose key begins with prefix, ordered by key, until fn returns
+// false: those after the key last, or all of them if last is empty. down goes from the greatest key to the
+// least.
 func RecordsBehind(ctx context.Context, st Store, t Table, tenant im.Tenant, prefix, last []byte, down bool,
 	fn func(key, value []byte) bool) error {
 	if down {

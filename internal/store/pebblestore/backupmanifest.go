@@ -19,7 +19,7 @@ const (
 	backupFormat = 1
 )
 
-// Manifest says what is in a backup.
+// Manifest describes a backup.
 type Manifest struct {
 	Format    int    `json:"format"`     // of the backup; 1
 	Name      string `json:"name"`       // of its folder
@@ -44,7 +44,7 @@ type File struct {
 	ModifiedNs int64  `json:"modified_ns,string"` // of the file that was copied, Unix nanoseconds
 }
 
-// BadBackup is a backup that is not as it was made.
+// BadBackup is the error of a backup that has changed since it was made.
 type BadBackup struct {
 	Folder string
 	File   string // empty: it is no single file
@@ -65,7 +65,7 @@ type namedContent struct {
 	content []byte
 }
 
-// encode is the manifest and its hash, as files.
+// encode returns the manifest and its hash, as files.
 func (m Manifest) encode() []namedContent {
 	b, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -80,7 +80,7 @@ func sumLine(manifest []byte) []byte {
 	return fmt.Appendf(nil, "%x  %s\n", sum, manifestName)
 }
 
-// write makes the files of the manifest in dir, and all names in it durable.
+// write makes the files of the manifest in dir, and makes all names in dir durable.
 func (m Manifest) write(fs vfs.FS, dir string) error {
 	c := copier{fs: fs}
 	for _, f := range m.encode() {
@@ -140,7 +140,7 @@ func parseManifest(dir string, b, line []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// checkName refuses what is no name of a file in a folder: a manifest may come from anywhere.
+// checkName refuses anything but the name of a file in a folder: a manifest may come from anywhere.
 func checkName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") || name == pebbleLock {
 		return errors.New("no name of a file of a backup")

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// sizesAtOnce is how many conversations one iterator visits: while it is open, tables that
-// were compacted stay on the disk.
+// sizesAtOnce bounds the conversations that one iterator visits: while it is open, compacted tables stay on
+// the disk.
 const sizesAtOnce = 1000
 
 // Sizes implements store.Store.
@@ -29,8 +29,8 @@ func (s *Store) Sizes(ctx context.Context, fn func(im.Key, store.Size) bool) err
 	return nil
 }
 
-// someSizes visits some conversations, and returns the key at which the next one may begin; nil: there is none,
-// or fn wants no more.
+// someSizes visits some conversations, and returns the key from which to continue; nil: there are no more, or
+// fn wants no more.
 func (s *Store) someSizes(from []byte, fn func(im.Key, store.Size) bool) (next []byte, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{kindRow + 1}})
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Damaged is returned by Open for a store that has lost or changed something that was
-// acked. Nothing in the folder was changed. Repair accepts the loss.
+// Damaged is the error of Open for a store that has lost or changed acked data. Nothing in the folder was
+// changed. Repair accepts the loss.
 type Damaged struct {
 	Dir     string
-	Missing string // what was found, when it is not commits
-	Cause   error  // what Pebble says, if it was Pebble that found it
-	Mark    string // path of the store mark, if the mark convicts the store
+	Missing string // the missing or changed data, unless it is commits
+	Cause   error  // Pebble's error, if Pebble found the damage
+	Mark    string // path of the store mark, if the mark proves the loss
 	// Rewound: nothing in the folder is damaged, but the store may be an earlier state of
 	// itself. Renew accepts it, Repair does not.
 	Rewound bool
@@ -25,7 +25,7 @@ type Damaged struct {
 	RecoveredMs, WitnessedMs uint64
 }
 
-// Error names what is missing and what to do.
+// Error names the missing data and the remedy.
 func (d *Damaged) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "open %s: ", d.Dir)
@@ -50,7 +50,7 @@ func (d *Damaged) Error() string {
 	return b.String()
 }
 
-// Unwrap is what Pebble said.
+// Unwrap returns Pebble's error.
 func (d *Damaged) Unwrap() error { return d.Cause }
 
 func stamp(ms uint64) string {

@@ -25,14 +25,14 @@ func (r keyRange) overlaps(lower, upper []byte) bool {
 	return bytes.Compare(r.From, upper) < 0 && bytes.Compare(lower, r.To) < 0
 }
 
-// damagedRange is a range of keys of which some were lost, because a table was rewritten
-// without the blocks that cannot be read. The version of a key that is left may be older
-// than the lost one: a token that was revoked, a message that was recalled. So each key in
-// the range is refused, whether it is found or not, unless it has a mark: it was written
-// after the loss, or is known to be newer than everything that was lost. The value of a
-// mark is the number of the newest range for which it holds.
+// damagedRange is a range of keys of which some were lost, because a table was rewritten without its
+// unreadable blocks. The version of a key that is left may be older than the lost one: a revoked token, a
+// recalled message. So reads refuse each key in the range, found or not, unless it has a mark: the key was
+// written after the loss, or is known to be newer than everything lost. The value of a mark is the number of
+// the newest range for which it holds.
 //
-// A range is durable before the table is replaced: in the store, so that backups have it,
+// A range is durable before the table is replaced: in the store, so that backups have it, and in the file
+// damaged-ranges, because later damage may take the record. Repair ends it.
 // and in the file damaged-ranges, because later damage may take the record. Repair ends it.
 type damagedRange struct {
 	keyRange
@@ -69,7 +69,7 @@ func parseRanges(b []byte) (all damagedRanges, err error) {
 	return all, nil
 }
 
-// over is a range that overlaps lower <= key < upper; nil: there is none.
+// over returns a range that overlaps lower <= key < upper; nil: there is none.
 func (all damagedRanges) over(lower, upper []byte) *damagedRange {
 	if i := slices.IndexFunc(all, func(r damagedRange) bool { return r.overlaps(lower, upper) }); i >= 0 {
 		return &all[i]
@@ -77,7 +77,7 @@ func (all damagedRanges) over(lower, upper []byte) *damagedRange {
 	return nil
 }
 
-// having is the newest range with key; nil: there is none.
+// having returns the newest range with key; nil: there is none.
 func (all damagedRanges) having(key []byte) *damagedRange {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].has(key) {
@@ -95,7 +95,7 @@ func (all damagedRanges) last() uint64 {
 	return all[len(all)-1].N
 }
 
-// with adds those of more that are newer: of two copies one may lack the last ranges.
+// with adds the newer ones of more: of two copies one may lack the last ranges.
 func (all damagedRanges) with(more damagedRanges) damagedRanges {
 	i := slices.IndexFunc(more, func(r damagedRange) bool { return r.N > all.last() })
 	if i < 0 {
@@ -131,14 +131,14 @@ func setMarks(b *pebble.Batch, keys [][]byte, n uint64) error {
 	return nil
 }
 
-// markOf is the number of the newest range for which the mark of key holds, 0 without a mark.
+// markOf returns the number of the newest range for which the mark of key holds, 0 without a mark.
 func (s *Store) markOf(key []byte) (uint64, error) {
 	v, err := s.lookup(slices.Concat(keyMarks, key))
 	n, _ := binary.Uvarint(v)
 	return n, err
 }
 
-// doubted is the newest of some ranges with key, unless a mark holds for it; nil: there is none.
+// doubted returns the newest range of some with key, unless a mark holds for it; nil: there is none.
 func (s *Store) doubted(key []byte, some damagedRanges) (*damagedRange, error) {
 	r := some.having(key)
 	if r == nil {
@@ -150,7 +150,7 @@ func (s *Store) doubted(key []byte, some damagedRanges) (*damagedRange, error) {
 	return r, nil
 }
 
-// damaged is all damaged ranges, nil if there are none.
+// damaged returns all damaged ranges, nil if there are none.
 func (s *Store) damaged() damagedRanges {
 	if p := s.ranges.Load(); p != nil {
 		return *p
@@ -158,7 +158,7 @@ func (s *Store) damaged() damagedRanges {
 	return nil
 }
 
-// sound is nil unless key is in a damaged range without a mark.
+// sound returns an error if key is in a damaged range and has no mark.
 func (s *Store) sound(key []byte) error {
 	r, err := s.doubted(key, s.damaged())
 	if r != nil {
@@ -167,7 +167,7 @@ func (s *Store) sound(key []byte) error {
 	return err
 }
 
-// soundRange is nil unless a part of lower <= key < upper is in a damaged range.
+// soundRange returns an error if a damaged range overlaps lower <= key < upper.
 func (s *Store) soundRange(lower, upper []byte) error {
 	if r := s.damaged().over(lower, upper); r != nil {
 		return s.refuse(r)
@@ -190,8 +190,8 @@ func (p place) writeRanges(all damagedRanges) error {
 	return p.rename(p.ranges+".new", p.ranges)
 }
 
-// readRanges reads the file of damaged ranges; there are none if it is missing. A damaged
-// file says nothing, and then those in the store have to do.
+// readRanges reads the file of damaged ranges; a missing file has none. A damaged file counts as missing: the
+// store has the ranges too.
 func (p place) readRanges() (damagedRanges, error) {
 	b, err := readFile(p.fs, p.ranges)
 	if isNotExist(err) {

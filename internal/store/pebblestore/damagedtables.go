@@ -19,8 +19,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// damage is what a running store knows of tables that cannot be read. A read that meets
-// one fails alone. Then mendtable.go rewrites the table.
+// damage lists the unreadable tables of a running store. A read that meets one fails alone. Then mendtable.go
+// rewrites the table.
 type damage struct {
 	log *slog.Logger
 	met atomic.Uint64 // times
@@ -50,13 +50,13 @@ func (d *damage) found(file string, err error) {
 	}
 }
 
-// listen has the damage that Pebble meets noted.
+// listen adds the damage that Pebble reports.
 func (d *damage) listen(l *pebble.EventListener) {
 	l.DataCorruption = func(i pebble.DataCorruptionInfo) { d.found(path.Base(i.Path), plain{i.Details}) }
 }
 
-// next is a table to be mended, empty if there is none. One that could not be mended
-// is tried again after retry.
+// next returns a table to be mended, empty if there is none. A table that could not be mended is tried again
+// after retry.
 func (d *damage) next(retry time.Duration) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,17 +69,17 @@ func (d *damage) next(retry time.Duration) string {
 	return ""
 }
 
-// mended notes that a table is damaged no more.
+// mended removes a table from the damaged ones.
 func (d *damage) mended(file string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.files, file)
 }
 
-// maxPlaces is how many damaged places are named.
+// maxPlaces bounds the list of damaged places.
 const maxPlaces = 20
 
-// places says for people what cannot be read.
+// places lists for people the data that cannot be read.
 func (d *damage) places(known damagedRanges) []string {
 	var all []string
 	d.mu.Lock()
@@ -98,10 +98,10 @@ func (d *damage) places(known damagedRanges) []string {
 	return all
 }
 
-// String names the file, and what may be lost.
+// String names the file and the data that may be lost.
 func (r damagedRange) String() string { return r.File + ": " + r.keyRange.String() }
 
-// String names what may be lost in a range.
+// String names the data that may be lost in a range.
 func (r keyRange) String() string {
 	from, to := nameOfKey(r.From), nameOfKey(r.To)
 	if len(r.From) >= convKeyLen && bytes.HasPrefix(r.To, r.From[:convKeyLen]) && r.From[0] == kindRow {
@@ -110,8 +110,7 @@ func (r keyRange) String() string {
 	return from + " to " + to
 }
 
-// lastSeqBelow is the highest seq of a row whose key is below key, which is of the
-// same conversation.
+// lastSeqBelow returns the highest seq of a row below key, which belongs to the same conversation.
 func lastSeqBelow(key []byte) uint64 {
 	seq := seqBytes(key)
 	if len(key) <= rowKeyLen && seq > 0 {

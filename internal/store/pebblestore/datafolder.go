@@ -21,12 +21,11 @@ var (
 	ErrFolderGone = errors.New("the data folder was removed or replaced while it was in use")
 )
 
-// folderEvery is how often a store looks whether its folder is still there.
+// folderEvery is the interval at which a store checks that its folder is still there.
 const folderEvery = 500 * time.Millisecond
 
-// expect refuses a folder without a store where there should be one: its volume
-// may not be mounted, and a new store would then be made on another disk. It
-// makes nothing.
+// expect refuses a folder without a store where there should be one: its volume may not be mounted, and a new
+// store would then be made on another disk. It writes nothing.
 func (p place) expect(o Options) error {
 	for _, path := range []string{p.db, p.witness} {
 		if _, err := p.fs.Stat(path); !isNotExist(err) {
@@ -65,11 +64,10 @@ func (o Options) markWithoutStore() (*storeMark, error) {
 	return readStoreMark(o.Mark)
 }
 
-// markers are the files that tell that a store is in the folder, or was, nearest
-// first. They are outside the folder: an unmounted volume takes what is in it
-// away. One is beside the folder; one is beside the mount point, if the folder
-// is deeper in its volume. After the volume is unmounted nobody knows which of
-// the folders above was the mount point, so all that could be are named.
+// markers lists the files that record a store in the folder, nearest first. They are outside the folder,
+// since an unmounted volume takes its content away: one beside the folder, and one beside the mount point if
+// the folder is deeper in its volume. Without the volume the mount point is unknown, so the list has a marker
+// beside each folder above.
 func (p place) markers() []string {
 	dir, err := filepath.Abs(p.dir)
 	if err != nil || p.fs != vfs.Default {
@@ -85,8 +83,7 @@ func (p place) markers() []string {
 	}
 }
 
-// leaveMarkers writes the markers of an open store. Where it may not, nothing is
-// lost but the warning.
+// leaveMarkers writes the markers of an open store. A marker that cannot be written costs only the warning.
 func (p place) leaveMarkers(log *slog.Logger, id uint64) {
 	all := p.markers()
 	if len(all) == 0 {
@@ -108,9 +105,9 @@ func (p place) leaveMarkers(log *slog.Logger, id uint64) {
 	}
 }
 
-// mountPoint is how many folders above the data folder its volume is mounted; 0:
-// it is on the root, or is the mount point itself. A folder for temporary files
-// counts as on the root: its stores go, and markers outside of it would stay.
+// mountPoint counts the folders from the data folder up to the mount point of its volume; 0: the volume is
+// the root, or the data folder is the mount point. A folder for temporary files counts as on the root: its
+// stores vanish, and markers outside of it would stay.
 func (p place) mountPoint() int {
 	dir, err := filepath.Abs(p.dir)
 	if err != nil || strings.HasPrefix(dir, filepath.Clean(os.TempDir())+"/") {
@@ -139,8 +136,8 @@ func deviceOf(path string) (uint64, bool) {
 	return uint64(st.Dev), true
 }
 
-// leaveToOwner gives a file that root has made in the folder to the owner of the folder, who has to open it
-// the next time. If it fails, the next backup says so.
+// leaveToOwner gives a file that root has made in the folder to the owner of the folder, who opens it next.
+// If that fails, the next backup reports it.
 func (p place) leaveToOwner(name string) {
 	var st syscall.Stat_t
 	if p.fs != vfs.Default || os.Geteuid() != 0 || syscall.Stat(p.dir, &st) != nil || st.Uid == 0 {
@@ -152,8 +149,8 @@ func (p place) leaveToOwner(name string) {
 	}
 }
 
-// lockFolder locks the folder itself, which cannot be deleted under a server
-// like the lock file can. with is closed with it.
+// lockFolder locks the folder itself: unlike the lock file, it cannot be deleted under a server. Closing the
+// result closes with too.
 func (p place) lockFolder(with io.Closer) (io.Closer, error) {
 	if p.fs != vfs.Default {
 		return with, nil
@@ -175,19 +172,17 @@ type folderLock struct {
 	dir  *os.File
 }
 
-// Close implements io.Closer. It unlocks the folder, because to close it is not
-// enough: a child that this process has just forked has the folder open until it
-// runs its own program.
+// Close implements io.Closer. It unlocks the folder explicitly: a child that this process has just forked
+// keeps the folder open until it runs its own program.
 func (l *folderLock) Close() error {
 	_ = syscall.Flock(int(l.dir.Fd()), syscall.LOCK_UN) // it is closed anyway
 	return errors.Join(l.file.Close(), l.dir.Close())
 }
 
-// watchFolder ends the store when its folder is not there any more: a file that
-// was deleted can still be written and synced, and what was acked into it is
-// lost.
+// watchFolder ends the store when its folder is gone: writes and syncs of a deleted file still succeed, and
+// commits acked into it would be lost.
 //
-// here are the files as they were when the store was opened.
+// here has the files as they were when the store was opened.
 func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	tick := time.NewTicker(folderEvery)
 	defer tick.Stop()
@@ -206,8 +201,7 @@ func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	}
 }
 
-// checkFolder compares the files under their names with those in here, which is
-// filled by the first call.
+// checkFolder compares the files under their names with those in here, which the first call fills.
 func (s *Store) checkFolder(here map[string]os.FileInfo) error {
 	for _, path := range []string{s.place.dir, s.place.witness, s.place.db} {
 		now, err := os.Stat(path)

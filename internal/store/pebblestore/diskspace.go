@@ -11,13 +11,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// minFreeFiles is how many files the disk must be able to take: logs and tables of some hours.
+// minFreeFiles is the least number of files that the disk must have room for: logs and tables of some hours.
 const minFreeFiles = 1000
 
-// space meets a full disk before it happens: below a limit of free bytes, or of files that
-// it can still take, appends are refused, while Pebble can still write tables. If the disk fills
-// further, by others, the ballast is given up for that. Down to a quarter of the limit the rest is
-// a reserve for operators.
+// space acts before the disk is full: below a limit of free bytes, or of free files, appends are refused,
+// while Pebble can still write tables. If others fill the disk further, the ballast is given up for that.
+// Down to a quarter of the limit the rest is a reserve for operators.
 type space struct {
 	log     *slog.Logger
 	fs      vfs.FS
@@ -28,7 +27,7 @@ type space struct {
 	files   func() (uint64, error)
 
 	full  atomic.Bool
-	spent atomic.Bool // the reserve is
+	spent atomic.Bool // the reserve is used up
 	held  bool        // the ballast is there; only check uses this and the next one
 	low   bool        // warn has warned
 }
@@ -44,8 +43,8 @@ func (s *space) init(o Options, p place) {
 	}
 }
 
-// check compares the free space with the limit. Appends are taken again when a
-// quarter more is free, so that the answer does not flap.
+// check compares the free space with the limit. It lets appends through again when a quarter more is free, so
+// that the answer does not flap.
 func (s *space) check() {
 	free, err := s.free()
 	if err != nil {
@@ -86,8 +85,8 @@ func (s *space) check() {
 	}
 }
 
-// warn says that sends will be refused, while there is time to free some space. It says so again only
-// after a quarter more was free.
+// warn logs that sends will be refused, while there is time to free some space. It repeats that only after a
+// quarter more was free.
 func (s *space) warn(free uint64) {
 	switch {
 	case free >= 2*s.limit+s.limit/2:
@@ -99,12 +98,12 @@ func (s *space) warn(free uint64) {
 	}
 }
 
-// refuses tells whether an update is refused with ErrFull.
+// refuses tells whether an update gets ErrFull.
 func (s *space) refuses(ctx context.Context) bool {
 	return s.full.Load() && (s.spent.Load() || !store.IsForOperators(ctx))
 }
 
-// take makes the ballast. Where blocks cannot be reserved there is none.
+// take creates the ballast. Where blocks cannot be reserved there is none.
 func (s *space) take() {
 	f, err := s.fs.Create(s.path, vfs.WriteCategoryUnspecified)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// outage is the end of a store: the first error of a write or sync. What the disk holds is unknown from there on, so
-// nothing is tried again.
+// outage is the final failure of a store: the first error of a write or sync. From then on the state of the
+// disk is unknown, so no write is tried again.
 type outage struct {
 	log  *slog.Logger
 	once sync.Once
@@ -43,9 +43,8 @@ func (o *outage) err() error {
 	}
 }
 
-// park keeps a goroutine of Pebble for ever. Pebble counts on Fatalf not to
-// return, and tries a failed flush again at once; both would go on writing. The
-// process exits soon.
+// park blocks a goroutine of Pebble for ever. Pebble relies on Fatalf not to return, and retries a failed
+// flush at once; both would go on writing. The process exits soon.
 func (o *outage) park() {
 	<-o.ch
 	select {}
@@ -65,8 +64,8 @@ func (o *outage) Fatalf(format string, args ...any) {
 	o.park()
 }
 
-// events ends the store when work in the background fails, unless it has met
-// damage: then the work is left, and the damage stays where it is.
+// events ends the store when background work fails, unless the cause is damage: then Pebble gives the work
+// up, and the damage stays where it is.
 func (o *outage) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {

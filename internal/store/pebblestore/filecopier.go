@@ -17,8 +17,7 @@ const (
 	syncBytes = 1 << 20
 )
 
-// copier copies files, hashes them on the way, and rests so that it reads no
-// more than rate.
+// copier copies files, hashes them on the way, and reads no more than rate.
 type copier struct {
 	ctx      context.Context
 	fs       vfs.FS

@@ -9,13 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A seal tells a folder from an earlier state of itself that was copied over it.
-// It is a small file in the data folder, and the witness says which file it is, by
-// its inode number and the time of its creation. The store makes a new seal at its
-// start, at its end, and every second while commits come, under another name, and
-// removes the one before. Who copies an older folder over this one brings an older
-// witness along. The seal that this one names is another file by now, as nothing
-// can create a file in the past; or it is missing.
+// A seal tells a folder from an earlier state of itself that was copied over it. It is a small file in the
+// data folder, and the witness identifies that file by its inode number and the time of its creation. The
+// store makes a new seal at its start, at its end, and every second while commits come, under another name,
+// and removes the one before. A copy of an older folder over this one brings an older witness along. The seal
+// that this witness names is another file by now, as no file can be created in the past; or it is missing.
 type seal struct {
 	Number uint64 // 1 or 2, in turn; 0: there is none yet
 	File   fileID
@@ -23,19 +21,19 @@ type seal struct {
 
 func (s seal) name() string { return fmt.Sprintf("seal-%d", s.Number) }
 
-// next is the seal that replaces s. Its file is not known yet.
+// next returns the seal that replaces s. Its file is not known yet.
 func (s seal) next() seal { return seal{Number: 1 + s.Number%2} }
 
 // sealEvery is how often a store makes a new seal while commits come.
 const sealEvery = time.Second
 
-// sealShare bounds the time that seals take on a slow disk: at most one part of so many.
+// sealShare bounds the time that seals take on a slow disk: one part of this many.
 const sealShare = 100
 
 const sealText = "The witness of this Petrel store knows the inode number of this file. So the server notices when an older copy of the folder was written over it.\n"
 
-// copied says how the seal shows that the folder was put back from a copy, "" if it does
-// not. A copy of the folder has a copy of the seal, too.
+// copied returns the proof that the folder was restored from a copy, "" without one. A copy of the folder has
+// a copy of the seal, too.
 func (p place) copied(v inventory) (string, error) {
 	if v.Seal.Number == 0 {
 		return "", nil
@@ -56,7 +54,7 @@ func (p place) copied(v inventory) (string, error) {
 	return "", nil
 }
 
-// make makes the file of a seal, durably, in place of what is left of an older one.
+// make makes the file of a seal, durably, in place of any older one.
 func (s *seal) make(p place) error {
 	path := p.fs.PathJoin(p.dir, s.name())
 	if err := p.fs.Remove(path); err != nil && !isNotExist(err) {
@@ -72,15 +70,14 @@ func (s *seal) make(p place) error {
 	return err
 }
 
-// sealing is what a store knows of its seals. Open uses it, then keepSeal, then Close.
+// sealing is the store's state of its seals. Open uses it, then keepSeal, then Close.
 type sealing struct {
 	commit  uint64 // the newest commit when the seal was made
 	failing bool   // the last one could not be made
 }
 
-// reseal makes a new seal if there were commits since the last one. If the disk has no
-// place for it, the one before stays. An error ends the store: the witness cannot be
-// written.
+// reseal makes a new seal if there were commits since the last one. Without room on the disk the old one
+// stays. An error ends the store: the witness cannot be written.
 func (s *Store) reseal(newest uint64) error {
 	if newest == s.sealing.commit || s.out.err() != nil || !s.holdsFolder() {
 		return s.out.err()
@@ -111,8 +108,8 @@ func (s *Store) reseal(newest uint64) error {
 	return nil
 }
 
-// holdsFolder tells whether the folder in the place of ours is ours. Another store may
-// have been put there, and its seal must stay.
+// holdsFolder tells whether the folder is still the store's own. Another store may have taken its path, and
+// its seal must stay.
 func (s *Store) holdsFolder() bool {
 	l, ok := s.lock.(*folderLock)
 	if !ok {
@@ -123,8 +120,8 @@ func (s *Store) holdsFolder() bool {
 	return errors.Join(err, e) == nil && os.SameFile(ours, theirs)
 }
 
-// keepSeal makes new seals while commits come, until Close. In memory nothing copies
-// folders, and there are those of the start and the end only.
+// keepSeal makes new seals while commits come, until Close. A store in memory has only the seals of its start
+// and end: nothing copies its folder.
 func (s *Store) keepSeal() {
 	if s.place.fs != vfs.Default {
 		return

@@ -51,8 +51,7 @@ type guard struct {
 
 var errReadOnly = errors.New("store is open for checking only")
 
-// usable is asked before every write. It does not return once the store has
-// failed.
+// usable comes before every write. It does not return once the store has failed.
 func (g *guard) usable() error {
 	if g.wit == nil {
 		return errReadOnly
@@ -90,8 +89,8 @@ func (g *guard) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	return f, err
 }
 
-// List implements vfs.FS. It leaves out the files of Pebble's options, which are for people:
-// Pebble refuses a damaged one, and writes a new one when it opens.
+// List implements vfs.FS. It leaves out the files of Pebble's options, which are for people only: Pebble
+// refuses a damaged one, and writes a new one at each open.
 func (g *guard) List(dir string) ([]string, error) {
 	names, err := g.FS.List(dir)
 	return slices.DeleteFunc(names, isOptions), err
@@ -128,7 +127,7 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.wrap(f, base), nil
 }
 
-// wrap puts f, a new file to write, under watch.
+// wrap guards f, a new file to write.
 func (g *guard) wrap(f vfs.File, base string) vfs.File {
 	w := &guardedFile{File: f, g: g, name: base}
 	if n, ok := logNumber(base); ok {
@@ -145,7 +144,7 @@ func (g *guard) wrap(f vfs.File, base string) vfs.File {
 	return w
 }
 
-// forget takes a log file off the list before it goes.
+// forget removes a log file from the inventory before the file itself is removed.
 func (g *guard) forget(name string) {
 	n, ok := logNumber(g.PathBase(name))
 	if !ok {
@@ -232,8 +231,8 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 	return &guardedDir{File: f, g: g, name: name}, nil
 }
 
-// GetDiskUsage implements vfs.FS. Pebble takes an error for its own failure; it
-// asks only to pace deletions.
+// GetDiskUsage implements vfs.FS. Pebble would count an error as its own failure, and asks only to pace
+// deletions.
 func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 	u, err := g.FS.GetDiskUsage(name)
 	if err != nil {

@@ -16,10 +16,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// eachBatch calls fn with each batch in a log file until
-// it returns false. repr is valid during the call. end is the offset behind the last
-// batch for which it returned true; err is nil if that is the end of the file or fn
-// ended it.
+// eachBatch calls fn with each batch in a log file until fn returns false. repr is valid during the call. end
+// is the offset after the last batch for which fn returned true; err is nil if that is the end of the file or
+// fn stopped the read.
 func eachBatch(l wal.LogicalLog, fn func(repr []byte) bool) (end int64, err error) {
 	r := l.OpenForRead()
 	defer func() { _ = r.Close() }() // read-only
@@ -41,9 +40,9 @@ func eachBatch(l wal.LogicalLog, fn func(repr []byte) bool) (end int64, err erro
 	}
 }
 
-// readLog calls fn with the number of each commit in a log file, until it
-// returns false. end is the offset behind the last commit for which it returned
-// true; err is nil if that is the end of the file or fn ended it.
+// readLog calls fn with the number of each commit in a log file until fn returns false. end is the offset
+// after the last commit for which fn returned true; err is nil if that is the end of the file or fn stopped
+// the read.
 func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err error) {
 	whole := true
 	end, err = eachBatch(l, func(repr []byte) bool {
@@ -57,7 +56,7 @@ func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err erro
 	return end, err
 }
 
-// commitOf is the number of the commit that a batch in the log is.
+// commitOf returns the number of the commit in a batch of the log.
 func commitOf(repr []byte) (uint64, bool) {
 	if len(repr) < batchrepr.HeaderLen {
 		return 0, false
@@ -74,11 +73,10 @@ func commitOf(repr []byte) (uint64, bool) {
 	}
 }
 
-// checkLogs passes all batches of the log files that Pebble would replay to each, and looks
-// for commits that are missing. The newest commit shows what the last file lacks. A replay
-// takes one changed bit in the number of a chunk for the end of the file. So the files must
-// go on from n, the last commit in the tables (0: not known), and from each other. What
-// Pebble would refuse is an error.
+// checkLogs passes all batches of the log files that Pebble would replay to each, and looks for missing
+// commits. The witness shows what the last file lacks. A replay takes one changed bit in the number of a
+// chunk for the end of the file, so the files must continue n, the last commit in the tables (0: not known),
+// and each other. Damage that Pebble would refuse is an error.
 func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(repr []byte) error) (*Damaged, error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {

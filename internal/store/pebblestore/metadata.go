@@ -12,13 +12,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// A start looks for loss before it writes anything. For that it needs a few keys that the
-// store keeps about itself, and the numbers of the commits. After a kill the log may have
-// 200 MB, and to put all of it into memtables takes as long as the start itself. So the
-// look opens the tables alone, and picks these keys from the batches of the log. No batch
-// deletes them as a range.
+// A start looks for loss before it writes anything. It needs a few keys that the store keeps about itself,
+// and the numbers of the commits. After a kill the log may have 200 MB, and putting all of it into memtables
+// takes as long as the start itself. So the search opens the tables alone, and picks these keys from the
+// batches of the log. No batch deletes them as a range.
 
-// unreplayed is a file system in which the log files are empty.
+// unreplayed is a file system whose log files are empty.
 type unreplayed struct{ vfs.FS }
 
 // Open implements vfs.FS.
@@ -38,10 +37,10 @@ func (emptyFile) Read([]byte) (int, error) { return 0, io.EOF }
 // ReadAt implements vfs.File.
 func (emptyFile) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// own is what a store keeps about itself, as its tables and log have it.
+// own has the store's records about itself, from its tables and its log.
 type own struct {
 	db     *pebble.DB
-	logged map[string][]byte // what the log has of it; nil: deleted
+	logged map[string][]byte // the values in the log; nil: deleted
 }
 
 // add takes a batch of the log. Errors: ErrCorrupt.

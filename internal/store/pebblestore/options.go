@@ -107,7 +107,7 @@ func (o Options) withDefaults() Options {
 // with a new store.FormatLevel.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// stopWritesAt is how many tables over each other in L0 stop all writes.
+// stopWritesAt is the number of overlapping tables in L0 at which all writes stop.
 const stopWritesAt = 36
 
 // pebbleOptions are measured on batches of 1 to 1,000 rows of 200 bytes. More

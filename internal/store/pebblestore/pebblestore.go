@@ -252,7 +252,7 @@ func (s *Store) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.E
 	return epoch, pos, nil
 }
 
-// stands is how the feed stands after the newest commit.
+// stands returns the holder and position of the feed after the newest commit.
 func (s *Store) stands() store.Holder {
 	return store.Holder{Epoch: s.epoch, Holder: s.holder, Pos: s.last.pos}
 }
@@ -275,7 +275,7 @@ func (s *Store) Holders(_ context.Context, feeds []store.Feed) ([]store.Holder, 
 	return all, nil
 }
 
-// watch looks after free space and hung syncs until Close.
+// watch checks free space and hung syncs until Close.
 func (s *Store) watch() {
 	tick := time.NewTicker(s.o.CheckEvery)
 	defer tick.Stop()

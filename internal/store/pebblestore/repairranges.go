@@ -15,11 +15,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A repair replaces each damaged table by what can be read of it (mendTable), and then
-// settles the damaged ranges: a lost row becomes an empty place, what may be older than
-// what was lost is deleted, and the report names it.
+// A repair replaces each damaged table by its readable part (mendTable), and then settles the damaged ranges:
+// a lost row becomes a placeholder, a key that may be older than a lost one is deleted, and the report names
+// it.
 
-// settle makes a store without damaged ranges of what is left.
+// settle makes a store without damaged ranges from the rest.
 func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 	fresh := p.witness + ".new"
 	known, acked := p.witnessed()
@@ -62,7 +62,7 @@ func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 	return nil
 }
 
-// witnessed is what the witness file says, as far as it can be read.
+// witnessed returns the content of the witness file, as far as it can be read.
 func (p place) witnessed() (id identity, acked commitSlot) {
 	s, err := readWitness(p.fs, p.witness)
 	if err != nil {
@@ -74,14 +74,14 @@ func (p place) witnessed() (id identity, acked commitSlot) {
 	return id, acked
 }
 
-// settler works on a database whose tables can all be read. Its Store has no damaged
-// ranges, so that it reads what is in them.
+// settler works on a database whose tables can all be read. Its Store has no damaged ranges, so that it can
+// read inside them.
 type settler struct {
 	Store
 	ranges damagedRanges
 	r      *Report
 	last   last
-	heads  map[im.Key]im.Seq // what the feed says of conversations whose rows are in ranges
+	heads  map[im.Key]im.Seq // heads by the feed, of conversations whose rows are in ranges
 	b      *pebble.Batch
 }
 
@@ -135,7 +135,7 @@ func (s *settler) run(known identity, acked commitSlot) error {
 
 func (s *settler) lost(what string) { s.r.Lost = append(s.r.Lost, what) }
 
-// end ends all damaged ranges.
+// end removes all damaged ranges.
 func (s *settler) end() error {
 	return s.commit(func() error {
 		if err := s.b.DeleteRange(keyMarks, after(bytes.Clone(keyMarks)), nil); err != nil {
@@ -158,7 +158,7 @@ func (s *settler) commit(f func() error) error {
 	return s.b.Commit(pebble.Sync)
 }
 
-// newest is the value of key, and whether it is surely the newest one.
+// newest returns the value of key; sure: no newer one was lost.
 func (s *settler) newest(key []byte) (v []byte, sure bool, err error) {
 	v, err = s.get(key)
 	for i, r := range s.ranges {
@@ -174,9 +174,9 @@ func (s *settler) newest(key []byte) (v []byte, sure bool, err error) {
 	return v, true, err
 }
 
-// own sees to what the store says of itself. Positions that may have been given are
-// not given again: without the record of the last commit they go on after the
-// number in the witness, which is not below any of them.
+// own repairs the store's records about itself. Positions that may have been assigned are not assigned again:
+// without the record of the last commit they continue the number in the witness, which is not below any of
+// them.
 func (s *settler) own(known identity, acked commitSlot) error {
 	v, sure, err := s.newest(keyCommit)
 	if err != nil {
@@ -221,8 +221,7 @@ func (s *settler) each(r keyRange, fn func(key, value []byte) error) error {
 	return s.scan(context.Background(), r.From, r.To, func(k, v []byte) (bool, error) { return true, fn(k, v) })
 }
 
-// readFeed learns from the feed which rows there were, and trims it above the
-// entries that it lacks.
+// readFeed learns the existing rows from the feed, and trims it above its missing entries.
 func (s *settler) readFeed() error {
 	v, err := s.get(keyTrim)
 	if err != nil {
@@ -279,8 +278,8 @@ func (s *settler) concerns(c im.Key) bool {
 	})
 }
 
-// conversations are those that are concerned: that have a head record or rows, or that the
-// feed names.
+// conversations returns the conversations in question: those with a head record or rows, or that the feed
+// names.
 func (s *settler) conversations() (map[im.Key]bool, error) {
 	convs := map[im.Key]bool{}
 	for c := range s.heads {
@@ -313,8 +312,8 @@ func (r keyRange) endsConversation() bool {
 	return len(r.From) < convKeyLen || !bytes.HasPrefix(r.To, r.From[:convKeyLen])
 }
 
-// lostRowsOnly tells whether the rows that are missing in r are all that its table has
-// lost. Then it had no newer version of what is older.
+// lostRowsOnly tells whether the missing rows in r are all that its table has lost. Then it had no newer
+// version of an older key.
 func (s *settler) lostRowsOnly(r damagedRange, convs map[im.Key]bool) (bool, error) {
 	for _, o := range s.ranges {
 		if o.N != r.N && o.overlaps(r.From, r.To) {
@@ -342,9 +341,8 @@ func (s *settler) lostRowsOnly(r damagedRange, convs map[im.Key]bool) (bool, err
 	return missing > 0 && missing == r.Entries, nil
 }
 
-// dropOlder deletes what is in a range and may be older than what was lost: a row
-// that was recalled, a member who was removed, a token that was revoked. Head records
-// and cursors stay, and so does what is written once.
+// dropOlder deletes the keys of a range that may be older than the lost ones: a recalled row, a removed
+// member, a revoked token. Head records and cursors stay, and so do keys that are written once.
 func (s *settler) dropOlder(r damagedRange) error {
 	return s.commit(func() error {
 		return s.each(r.keyRange, func(k, _ []byte) error {
@@ -372,9 +370,9 @@ const (
 // derived tells whether the id of c is made from its users, and not from the key of a group.
 func derived(c im.Key) bool { return c.Conv.Kind() == im.Direct || c.Conv.Kind() == im.Inbox }
 
-// rebuildRecord makes the head record of a group anew, if it is gone and there are rows.
-// What only the record knew is lost: the title and the key. The record of a direct
-// conversation comes back with the next message.
+// rebuildRecord makes the head record of a group again, if it is gone and there are rows. The title and the
+// key are lost: only the record had them. The record of a direct conversation comes back with the next
+// message.
 func (s *settler) rebuildRecord(c im.Key) error {
 	v, err := s.get(convKey(kindConversation, c))
 	if err != nil || v != nil {
@@ -401,8 +399,8 @@ func (s *settler) rebuildRecord(c im.Key) error {
 	return s.commit(func() error { return setRecord(s.b, kindConversation, c, "", rec) })
 }
 
-// restoreMembers gives a direct conversation or an inbox the members back that it lacks.
-// Their standing never changes, so nothing older comes to light.
+// restoreMembers gives a direct conversation or an inbox its missing members back. Their membership never
+// changes, so this cannot restore an older state.
 func (s *settler) restoreMembers(c im.Key) error {
 	rec, err := s.record(c)
 	if err != nil || !derived(c) {
@@ -426,7 +424,7 @@ func (s *settler) restoreMembers(c im.Key) error {
 	})
 }
 
-// record is the head record of c; empty: there is none, or its reader meets an error.
+// record returns the head record of c; empty: there is none, or it is unreadable.
 func (s *settler) record(c im.Key) (*storepb.Conversation, error) {
 	v, err := s.get(convKey(kindConversation, c))
 	rec := new(storepb.Conversation)
@@ -436,7 +434,7 @@ func (s *settler) record(c im.Key) (*storepb.Conversation, error) {
 	return rec, err
 }
 
-// fillRows puts empty places where rows of c are gone.
+// fillRows puts placeholders where rows of c are missing.
 func (s *settler) fillRows(c im.Key) error {
 	return s.commit(func() error {
 		return s.missingRows(c, func(from, to im.Seq, before []byte) error {
@@ -452,8 +450,8 @@ func (s *settler) fillRows(c im.Key) error {
 	})
 }
 
-// missingRows calls fn for the seqs of c without a row, up to the highest seq that
-// anything tells of. before is the row before them, nil: there is none.
+// missingRows calls fn for the seqs of c without a row, up to the highest known seq. before is the row before
+// them, nil: there is none.
 func (s *settler) missingRows(c im.Key, fn func(from, to im.Seq, before []byte) error) error {
 	rec, err := s.record(c)
 	if err != nil {
@@ -482,7 +480,7 @@ func (s *settler) missingRows(c im.Key, fn func(from, to im.Seq, before []byte) 
 	return fn(expect, head, before)
 }
 
-// headOf is the highest seq that the feed, the members and the cursors of c tell of.
+// headOf returns the highest seq that the feed, the members and the cursors of c name.
 func (s *settler) headOf(c im.Key) (im.Seq, error) {
 	head := s.heads[c]
 	err := s.each(convRange(kindMember, c), func(_, v []byte) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// noteWait is how long the end of a store waits for its note. The disk may hang.
+// noteWait bounds the wait for the note at the end of a store. The disk may hang.
 const noteWait = 500 * time.Millisecond
 
 // Refute implements store.Store. The note is a file in the folder that makes
@@ -51,9 +51,8 @@ func (f *finding) checkRewound(o Options, p place) error {
 	return f.checkStoreMark(o)
 }
 
-// checkCopied refuses a folder that was put back from a copy. It comes before everything
-// that is about damage: a copy of links to the files has a newer witness than it has
-// logs, and repair would accept that as a loss without asking.
+// checkCopied refuses a folder that was restored from a copy. It comes before all checks for damage: a copy
+// of links to the files has a newer witness than logs, and repair would accept that as a loss without asking.
 func (f *finding) checkCopied(o Options, p place) error {
 	if o.AcceptCopies || o.anyState {
 		return nil
@@ -69,9 +68,8 @@ func (f *finding) checkCopied(o Options, p place) error {
 	return nil
 }
 
-// Renew serves a store as it is from a new history id on: one that was put back
-// to an earlier state, a copy, or a sound one. Clients drop what they remember.
-// It repairs a store that is damaged.
+// Renew gives a store a new history id and serves it as it is: one that was put back to an earlier state, a
+// copy, or a sound one. Clients drop their stored state. It repairs a damaged store.
 func Renew(o Options) (Report, error) { return repairLocked(o, renew) }
 
 func renew(o Options, p place) (Report, error) {
@@ -93,7 +91,7 @@ func renew(o Options, p place) (Report, error) {
 	return r, nil
 }
 
-// accept ends what refused the store before it had its new history.
+// accept removes the reason for which Open refused the store, before the store has its new history.
 func (p place) accept(o Options, f *finding) error {
 	if err := p.removeFile(p.rewound); err != nil || o.Mark == "" {
 		return err

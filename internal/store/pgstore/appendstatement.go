@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// block is a part of the statement that appends: the rows that go to one table,
-// each column an array. Batches without such rows leave it out.
+// block is a part of the statement that appends: the rows for one table, each column an array. Without such
+// rows in its batches, a statement leaves the block out.
 type block uint8
 
 const (
@@ -30,8 +30,8 @@ type mask uint16
 
 func (m mask) has(b block) bool { return m&(1<<b) != 0 }
 
-// layout says what a block is made of. The first column is the partition. A
-// block with a set replaces what is there under its key.
+// layout has the columns of each block. The first column is the partition. A block with a set replaces the
+// row with the same key.
 var layout = [blocks]struct {
 	table, columns, types, key, set string
 }{
@@ -50,11 +50,10 @@ var layout = [blocks]struct {
 		"part, tenant, conv, kind, seq, name", "value"},
 }
 
-// appendSQL is the statement that appends batches: one statement is one
-// transaction. Updating the rows of the partitions is the fence: it takes their
-// locks, waits for a takeover under way and sees what it left, and whatever it
-// does not return was refused. All else joins what it returns, so nothing of a
-// refused batch is written, and nothing of the others is lost for it.
+// appendSQL returns the statement that appends batches: one statement is one transaction. Updating the rows
+// of the partitions is the fence: it takes their locks, waits for a takeover under way and sees its result,
+// and refuses a batch by not returning its row. All other blocks join the returned rows, so a refused batch
+// writes nothing, and the others lose nothing.
 func appendSQL(m mask) string {
 	var s strings.Builder
 	param := 0
@@ -89,7 +88,7 @@ e AS (INSERT INTO petrel.feed (part, pos, entry) SELECT id, pos, entry FROM f)`,
 	return s.String()
 }
 
-// statement collects the parameters of one append. It is used again.
+// statement collects the parameters of one append. It is reused.
 type statement struct {
 	mask   mask
 	arrays [blocks][]array
@@ -98,8 +97,8 @@ type statement struct {
 	sums   sums
 }
 
-// place is the key of a record, to write the last one of several. Those of a mark are
-// its kind and its row too.
+// place is the key of a record, to write the last one of several. The key of a mark includes its kind and its
+// row.
 type place struct {
 	conv im.Key
 	name string
@@ -126,8 +125,7 @@ func (s *statement) reset() {
 	}
 }
 
-// begin adds the first columns of a row about c to a block and returns the
-// others.
+// begin adds the first columns of a row of c to a block and returns the others.
 func (s *statement) begin(b block, in *store.Batch, c im.Key) []array {
 	if p := im.PartitionOf(c.Conv); p != im.Partition(in.Feed) {
 		im.Assert(false, "a batch of feed %d has %s of partition %d", in.Feed, c, p)
@@ -170,9 +168,9 @@ func (s *statement) add(in *store.Batch) error {
 	return s.addRecords(in)
 }
 
-// addRecords adds the records and marks of a batch. Of several for one place the last one counts,
-// and PostgreSQL refuses to write a row twice. A mark that is removed keeps its row, with an empty
-// value: so what copies marks need not know which have gone.
+// addRecords adds the records and marks of a batch. Of several for one key the last one counts; PostgreSQL
+// refuses to write a row twice. A removed mark keeps its row, with an empty value, so a copy of the marks
+// removes it as well.
 func (s *statement) addRecords(in *store.Batch) error {
 	return errors.Join(
 		last(s, in.Convs, func(p *store.ConvPut) place { return place{conv: p.Conv} }, func(p *store.ConvPut) error {
@@ -198,7 +196,7 @@ func (s *statement) addRecords(in *store.Batch) error {
 			}))
 }
 
-// last calls add for the last of the puts for each place.
+// last calls add for the last of the puts for each key.
 func last[P any](s *statement, puts []P, at func(*P) place, add func(*P) error) error {
 	clear(s.seen)
 	for i := len(puts) - 1; i >= 0; i-- {

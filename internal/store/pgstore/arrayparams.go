@@ -6,10 +6,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// array is a parameter that stands for one column of many rows, in
-// PostgreSQL's binary form: a header of 5 numbers, then each element behind its
-// length. A statement has millions of elements a second, so they are written
-// where they are sent from. An array is used again after reset.
+// array is a parameter for one column of many rows, in PostgreSQL's binary form: a header of 5 numbers, then
+// each element after its length. A statement has millions of elements a second, so they are encoded where
+// they are sent from. reset makes an array ready for the next statement.
 type array struct {
 	oid uint32
 	n   int
@@ -23,7 +22,7 @@ func (a *array) reset() {
 	a.buf = append(a.buf[:0], make([]byte, arrayHeaderLen)...)
 }
 
-// encode fills in the header and returns the parameter, which shares a.
+// encode fills in the header and returns the parameter, which shares memory with a.
 func (a *array) encode() []byte {
 	h := a.buf[:arrayHeaderLen]
 	binary.BigEndian.PutUint32(h, 1)     // dimensions
@@ -34,7 +33,7 @@ func (a *array) encode() []byte {
 	return a.buf
 }
 
-// grow adds an element of n bytes and returns its place.
+// grow adds an element of n bytes and returns the slice to fill.
 func (a *array) grow(n int) []byte {
 	a.n++
 	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(n))
@@ -51,7 +50,7 @@ func (a *array) int8(v uint64)   { binary.BigEndian.PutUint64(a.grow(8), v) }
 func (a *array) text(v string)   { copy(a.grow(len(v)), v) }
 func (a *array) uuid(v [16]byte) { copy(a.grow(16), v[:]) }
 
-// message is what vtprotobuf generates for a record.
+// message is the interface that vtprotobuf generates for a record.
 type message interface {
 	SizeVT() int
 	MarshalToSizedBufferVT([]byte) (int, error)
@@ -74,7 +73,7 @@ func (a *array) sealed(s *sums, at address, v []byte) {
 	binary.BigEndian.PutUint32(b[copy(b, v):], s.of(at, v))
 }
 
-// The types of columns, as a statement names them and as arrays do.
+// columnTypes are the types of columns, as a statement names them and as arrays do.
 var columnTypes = map[string]uint32{
 	"int": pgtype.Int4OID, "bigint": pgtype.Int8OID, "uuid": pgtype.UUIDOID, "bytea": pgtype.ByteaOID,
 	"text": pgtype.TextOID,

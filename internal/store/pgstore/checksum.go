@@ -9,11 +9,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Every value is stored with a CRC-32C of its key and itself, 4 bytes behind it,
-// and is checked whenever it is read. PostgreSQL checks its pages only if the
-// cluster was made with checksums, and never that a row is where it was written.
+// Every value is stored with a CRC-32C of its key and itself in the 4 bytes after it, and is checked at each
+// read. PostgreSQL checks its pages only if the cluster was made with checksums, and never that a row is
+// where it was written.
 
-// sumLen is how many bytes the checksum adds to a value.
+// sumLen is the length of the checksum after a value.
 const sumLen = crc32.Size
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -40,10 +40,10 @@ type address struct {
 	name string
 }
 
-// sums makes checksums. One is used by one goroutine at a time, and again.
+// sums makes checksums. One is reused by one goroutine at a time.
 type sums struct{ key, value []byte }
 
-// of is the checksum of a value at its address.
+// of returns the checksum of a value at its address.
 func (s *sums) of(a address, value []byte) uint32 {
 	b := append(s.key[:0], byte(a.kind))
 	b = binary.BigEndian.AppendUint32(b, uint32(a.conv.Tenant))
@@ -54,7 +54,7 @@ func (s *sums) of(a address, value []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, s.key), castagnoli, value)
 }
 
-// ofDedupe is the checksum of a row of the table dedupe: the seq of a stored send.
+// ofDedupe returns the checksum of a row of the table dedupe: the seq of a stored send.
 func (s *sums) ofDedupe(c im.Key, hash uint64, slot uint32, seq uint64) uint32 {
 	s.value = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(s.value[:0], slot), seq)
 	return s.of(address{kind: kindDedupe, conv: c, n: hash}, s.value)
@@ -67,8 +67,7 @@ func seal(a address, value []byte) []byte {
 	return binary.BigEndian.AppendUint32(append(b, value...), s.of(a, value))
 }
 
-// sound returns the value that was stored, which shares stored.
-// Errors: ErrCorrupt.
+// sound checks a stored value and returns it without its checksum; it shares stored. Errors: ErrCorrupt.
 func (d *database) sound(s *sums, a address, stored []byte) ([]byte, error) {
 	n := len(stored) - sumLen
 	if n < 0 || s.of(a, stored[:n]) != binary.BigEndian.Uint32(stored[n:]) {
@@ -77,23 +76,23 @@ func (d *database) sound(s *sums, a address, stored []byte) ([]byte, error) {
 	return stored[:n:n], nil
 }
 
-// corrupt is the error of what does not have its checksum.
+// corrupt returns the error of a value with a wrong checksum.
 func (d *database) corrupt(what string) error {
 	d.damaged.Add(1)
 	return fmt.Errorf("%s in database %s is not what was stored there: %w", what, d.name, store.ErrCorrupt)
 }
 
-// feedAddress is that of a commit.
+// feedAddress returns the address of a commit.
 func feedAddress(f store.Feed, pos im.Pos) address {
 	return address{kind: kindFeed, conv: im.Key{Tenant: im.Tenant(f)}, n: uint64(pos)}
 }
 
-// markAddress is that of a mark.
+// markAddress returns the address of a mark.
 func markAddress(c im.Key, k store.MarkKind, q im.Seq, name string) address {
 	return address{kind: kindMark, conv: c, n: uint64(q), name: string(rune(k)) + name}
 }
 
-// recordAddress is that of a record.
+// recordAddress returns the address of a record.
 func recordAddress[K ~string | ~[]byte](t store.Table, tenant im.Tenant, key K) address {
 	return address{kind: kindRecord, conv: im.Key{Tenant: tenant}, n: uint64(t), name: string(key)}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// sizesSQL reads how many rows the next $4 conversations have, how many of these were
-// looked at, and their bytes. PostgreSQL knows the length of a value without reading it.
+// sizesSQL reads the number of rows of the next $4 conversations, the number of sampled rows, and their
+// bytes. PostgreSQL knows the length of a value without reading it.
 var sizesSQL = fmt.Sprintf(`SELECT c.part, c.tenant, c.conv, coalesce(newest.seq - oldest.seq + 1, 0), sample.n, sample.bytes
 	FROM (SELECT part, tenant, conv FROM petrel.convs WHERE (part, tenant, conv) > ($1, $2, $3) ORDER BY part, tenant, conv LIMIT $4) AS c
 	LEFT JOIN LATERAL (SELECT seq FROM petrel.msg WHERE part = c.part AND tenant = c.tenant AND conv = c.conv ORDER BY seq LIMIT 1) AS oldest ON true
@@ -21,7 +21,7 @@ var sizesSQL = fmt.Sprintf(`SELECT c.part, c.tenant, c.conv, coalesce(newest.seq
 		JOIN petrel.msg ON part = c.part AND tenant = c.tenant AND conv = c.conv AND seq = at) AS sample
 	ORDER BY c.part, c.tenant, c.conv`, sumLen, store.SizeSamples)
 
-// sized is a conversation and what was read of it.
+// sized is a conversation and its sampled size.
 type sized struct {
 	part, tenant int32
 	conv         [16]byte

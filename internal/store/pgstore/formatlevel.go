@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Spread counts the partitions of each database, in their order, by the map as
-// it is now; if it cannot be read, as this process knows it.
+// Spread counts the partitions of each database, in their order, by the current map; if that cannot be read,
+// by the map that this process knows.
 func (s *Store) Spread(ctx context.Context) []int {
 	n := make([]int, len(s.dbs))
 	at, err := collect(ctx, s.records(), scanInt, `SELECT db::bigint FROM petrel.placement`)
@@ -26,7 +26,7 @@ func (s *Store) Spread(ctx context.Context) []int {
 	return n
 }
 
-// Level is the lowest level of the stored format that a database has.
+// Level returns the lowest format level of all databases.
 func (s *Store) Level(ctx context.Context) (uint32, error) {
 	lowest := uint32(0)
 	for n, d := range s.dbs {
@@ -41,9 +41,9 @@ func (s *Store) Level(ctx context.Context) (uint32, error) {
 	return lowest, nil
 }
 
-// Readable tells whether this program still reads what is stored. A node asks
-// once more behind its first heartbeat: who raised the level in between did not
-// see it. Raise and Readable are for one writer and any number of joining nodes.
+// Readable checks that this program can still read the stored format. A node repeats that after its first
+// heartbeat: a node that raised the level in between did not see it. Raise and Readable are for one writer
+// and any number of joining nodes.
 func (s *Store) Readable(ctx context.Context) error {
 	for _, d := range s.dbs {
 		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
@@ -57,8 +57,8 @@ func (s *Store) Readable(ctx context.Context) error {
 	return nil
 }
 
-// Raise makes level the one that is written, and the oldest that may open the
-// databases. What one that ended early left undone is done by the next.
+// Raise makes level the one that is written, and the oldest that may open the databases. A call completes one
+// that ended early.
 func (s *Store) Raise(ctx context.Context, level uint32) error {
 	for _, d := range s.dbs {
 		if _, err := d.exec(ctx, `UPDATE petrel.migrations SET level = $1, min_level = $1 WHERE id = 1 AND level < $1`,
@@ -69,7 +69,7 @@ func (s *Store) Raise(ctx context.Context, level uint32) error {
 	return nil
 }
 
-// reads refuses what only newer programs read.
+// reads refuses a format that only newer programs read.
 func (o *Options) reads(is, reader, level, minLevel int) error {
 	const fix = "install the newer Petrel"
 	switch {

@@ -10,17 +10,16 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// joinedReads is how many statements of one lookup are under way at a time. With
-// two, one that the network has lost does not hold up everybody.
+// joinedReads is the number of statements of one lookup under way at a time. With two, one that the network
+// has lost does not hold up everybody.
 const joinedReads = 2
 
-// joinedKeys is how many keys one statement looks up at most.
+// joinedKeys bounds the keys of one statement.
 const joinedKeys = 256
 
-// lookup reads single values by their keys. Lookups that come while statements are
-// under way share the next one: a sync of a user with 1,000 conversations asks for
-// 2,000 cursors, many at a time. A lookup that comes alone does not wait. A statement always
-// begins after the questions that it answers.
+// lookup reads single values by their keys. Lookups that come while statements are under way share the next
+// one: a sync of a user with 1,000 conversations asks for 2,000 cursors, many at a time. A lookup that comes
+// alone does not wait. A statement always begins after the questions that it answers.
 type lookup[K any] struct {
 	read  func(ctx context.Context, keys []K) ([][]byte, error) // nil elements: there is none
 	tasks sync.WaitGroup                                        // readers
@@ -59,7 +58,7 @@ func (l *lookup[K]) get(ctx context.Context, k K) ([]byte, error) {
 	}
 }
 
-// answer reads for those who wait until nobody does. Who gives up does not end the
+// answer reads for the waiting callers until there are none. A caller that gives up does not end the
 // statement of the others.
 func (l *lookup[K]) answer() {
 	for {
@@ -103,7 +102,7 @@ func (l *lookups) wait() {
 	}
 }
 
-// userKey names what a conversation has of one user.
+// userKey is the key of a conversation's record of one user.
 type userKey struct {
 	conv im.Key
 	user im.User
@@ -121,9 +120,8 @@ func (l *lookups) init(d *database) {
 	l.convs.read, l.records.read = d.readConversations, d.readRecords
 }
 
-// Each statement names one row by its whole key. The subquery, which OFFSET keeps
-// from becoming a join, has the index looked up for each key, however few rows the
-// planner believes the table to have.
+// Each statement names one row by its whole key. The subquery, which OFFSET keeps from becoming a join,
+// forces an index lookup for each key, however few rows the planner expects in the table.
 const (
 	oneCursor  = `SELECT record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member = $4`
 	allCursors = `SELECT k.i, c.record FROM unnest($1::int[], $2::int[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k(part, tenant, conv, member, i),
@@ -142,8 +140,8 @@ LATERAL (SELECT record FROM petrel.convs AS c WHERE c.part = k.part AND c.tenant
 LATERAL (SELECT value FROM petrel.records AS r WHERE r.tbl = k.tbl AND r.tenant = k.tenant AND r.key = k.key OFFSET 0) AS r`
 )
 
-// readUsers reads what conversations have of users, by a statement for one of them and
-// another one for several.
+// readUsers reads records that conversations have of users, by a statement for one of them and another one
+// for several.
 func (d *database) readUsers(one, several string) func(context.Context, []userKey) ([][]byte, error) {
 	return func(ctx context.Context, keys []userKey) ([][]byte, error) {
 		if len(keys) == 1 {
@@ -187,7 +185,7 @@ func (d *database) readRecords(ctx context.Context, keys []recordKey) ([][]byte,
 	return d.collectAll(ctx, len(keys), allRecords, tables, tenants, names)
 }
 
-// keyArrays are conversations as a statement's first three arguments.
+// keyArrays holds conversations as a statement's first three arguments.
 type keyArrays struct {
 	parts, tenants []int32
 	convs          [][16]byte

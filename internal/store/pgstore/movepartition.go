@@ -22,10 +22,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// moveTail is how many commits may be left to copy when the partition is sealed.
+// moveTail is the number of commits that may be left to copy when the partition is sealed.
 const moveTail = 64
 
-// Bits of FeedItem.kinds that tell what a commit changed beside its rows.
+// Bits of FeedItem.kinds that name the changes of a commit beside its rows.
 const (
 	feedMembership = 2
 	feedRewrites   = 4
@@ -35,16 +35,14 @@ const (
 
 var errOtherMove = errors.New("another process moves the partition")
 
-// MovePartition takes a partition to another database, counted from 1 as the
-// DSNs are, while it is written. It copies what is there, then what the feed
-// says has come meanwhile, seals the partition, copies the rest, opens it over
-// there in a new epoch and changes the map. It is sealed for the time of
-// about moveTail commits; its owner is refused then, and takes it over where it
-// is now. What stays behind is sealed for ever and may be deleted.
+// MovePartition moves a partition to another database, counted from 1 as the DSNs are, while it is written.
+// It copies the present rows, then the changes that the feed names, seals the partition, copies the rest,
+// opens the copy in a new epoch and changes the map. The partition is sealed for the time of about moveTail
+// commits; its owner is refused then, and takes it over at its new place. The source stays sealed for ever
+// and may be deleted.
 //
-// A move that ends early leaves the partition where it was, or sealed. The next
-// move, to whichever database, first finishes what the last one left. All nodes
-// must name both databases before. An error says where the partition stands.
+// A move that ends early leaves the partition where it was, or sealed. The next move, to whichever database,
+// first completes it. All nodes must name both databases before. An error says where the partition is.
 func (s *Store) MovePartition(ctx context.Context, p im.Partition, to int) error {
 	if int(p) >= im.Partitions || to < 1 || to > len(s.dbs) {
 		return fmt.Errorf("move partition %d to database %d: there are %d partitions and %d databases", p, to,
@@ -104,7 +102,7 @@ func (m *move) run(ctx context.Context) error {
 	return m.record(ctx, c, m.dst)
 }
 
-// lock takes the partition's row in the map, which says where to move it from.
+// lock takes the partition's row in the map, which names the source.
 func (m *move) lock(ctx context.Context, c *pgx.Conn) error {
 	var from int
 	err := func() error {
@@ -126,7 +124,7 @@ func (m *move) lock(ctx context.Context, c *pgx.Conn) error {
 	return m.s.readPlacement(ctx) // another node may have moved it: what has changed is read by this store's map
 }
 
-// record writes into the map where the partition is now.
+// record writes the new place of the partition into the map.
 func (m *move) record(ctx context.Context, c *pgx.Conn, at *database) error {
 	forgetWarning(c.PgConn())
 	_, err := c.Exec(ctx, `UPDATE petrel.placement SET db = $2 WHERE part = $1`, int32(m.part), at.n)
@@ -141,11 +139,10 @@ func (m *move) record(ctx context.Context, c *pgx.Conn, at *database) error {
 	return m.s.readPlacement(ctx)
 }
 
-// settle finds out where the partition is if an earlier move was cut after it
-// had sealed its source. The copy may be open then, although the map does not
-// say so yet; if no copy is open, the source is opened again. Copies that are
-// sealed get this move's token first, so that a move which has lost its lock
-// opens none of them afterwards.
+// settle finds the place of the partition if an earlier move was cut after it had sealed its source. The copy
+// may be open then, although the map does not say so yet; if no copy is open, the source is opened again.
+// Sealed copies get this move's token first, so that a move which has lost its lock opens none of them
+// afterwards.
 func (m *move) settle(ctx context.Context) (at *database, reopened bool, err error) {
 	open, err := m.openAt(ctx, m.src)
 	if err != nil || open {
@@ -195,8 +192,7 @@ func (m *move) claim(ctx context.Context) error {
 	return err
 }
 
-// carry copies the partition and opens the copy. If that fails before, the
-// partition is open where it was.
+// carry copies the partition and opens the copy. If it fails before that, the partition is open where it was.
 func (m *move) carry(ctx context.Context) (err error) {
 	for d, c := range map[*database]**pgx.Conn{m.src: &m.from, m.dst: &m.to} {
 		if *c, err = d.dial(ctx); err != nil {
@@ -261,7 +257,7 @@ func (m *move) carry(ctx context.Context) (err error) {
 	return nil
 }
 
-// begin marks the source. It waits for deletions under way; none begins after.
+// begin marks the source. It waits for deletions under way; no deletion begins after.
 func (m *move) begin(ctx context.Context) error {
 	return m.src.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		tx, err := c.Begin(ctx)
@@ -283,7 +279,7 @@ func (m *move) begin(ctx context.Context) error {
 	})
 }
 
-// seal ends the source's writer. Only this move opens it again.
+// seal ends the source's writer. Only this move opens the source again.
 func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 	err = m.src.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx,
@@ -297,13 +293,13 @@ func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 	return epoch, pos, trim, err
 }
 
-// changes is what commits have done to a conversation.
+// changes are the changes of a conversation by the commits of the tail.
 type changes struct {
 	from  uint64 // its first new row; 0: none
 	kinds uint32
 }
 
-// tail copies what the commits up to upTo have changed.
+// tail copies the changes of the commits up to upTo.
 func (m *move) tail(ctx context.Context, upTo im.Pos) error {
 	changed := map[im.Key]changes{}
 	err := m.s.ScanFeed(ctx, store.Feed(m.part), m.pos, upTo, func(_ im.Pos, e *storepb.FeedEntry) bool {
@@ -333,7 +329,7 @@ func (m *move) tail(ctx context.Context, upTo im.Pos) error {
 	return nil
 }
 
-// copyConversation copies what was changed of a conversation.
+// copyConversation copies the changes of a conversation.
 func (m *move) copyConversation(ctx context.Context, k im.Key, c changes) error {
 	of := fmt.Sprintf("tenant = %d AND conv = '%x'", k.Tenant, k.Conv[:])
 	steps := map[string]string{"convs": of}
@@ -369,8 +365,8 @@ func (m *move) copyConversation(ctx context.Context, k im.Key, c changes) error 
 	return nil
 }
 
-// copy puts the rows of the partition that where chooses in the place of those that the
-// destination has of them, and compares what the destination has then.
+// copy replaces the rows at the destination that where selects by those of the source, and compares the
+// result.
 func (m *move) copy(ctx context.Context, table, where string) error {
 	t := partTables[slices.IndexFunc(partTables, func(t partTable) bool { return t.name == table })]
 	where = fmt.Sprintf(" FROM petrel.%s WHERE part = %d AND %s", t.name, m.part, where)

@@ -14,8 +14,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// seen is how far each feed is known to have come: the highest commit that is
-// durable, of this process and of what other nodes have sent.
+// seen holds the known position of each feed: its highest durable commit, of this process or from other
+// nodes.
 type seen struct {
 	pos [im.Partitions]atomic.Uint64
 	at  *atomic.Pointer[placement] // which database a feed is in; nil in it: not known yet
@@ -41,13 +41,13 @@ func (s *seen) all() []im.Pos {
 	return all
 }
 
-// missingCommits is a feed that has not come as far as is known.
+// missingCommits is a feed that is behind its known position.
 type missingCommits struct {
 	feed         store.Feed
 	known, found im.Pos
 }
 
-// check compares what a read found with what was known before it began.
+// check compares the position found by a read with the one known before it began.
 func (d *database) check(f store.Feed, before, found im.Pos) error {
 	if found >= before {
 		return nil
@@ -55,7 +55,7 @@ func (d *database) check(f store.Feed, before, found im.Pos) error {
 	return d.lack([]missingCommits{{f, before, found}})
 }
 
-// refuteTime is how long the end of a store waits for its note in the databases.
+// refuteTime bounds the wait for the note in the databases at the end of a store.
 const refuteTime = 3 * time.Second
 
 // lack ends the store: commits that were acked are missing.
@@ -74,9 +74,9 @@ func (d *database) lack(feeds []missingCommits) error {
 	return d.out.err()
 }
 
-// refute notes in the database that it is an earlier state of the store. From then on it takes
-// nothing from anybody, until the history has another id. It waits for a
-// transaction that holds a row of petrel.part; what that writer does next is refused.
+// refute records in the database that it is an earlier state of the store. From then on it takes no writes,
+// until the history has another id. It waits for a transaction that holds a row of petrel.part; the next
+// append of that writer is refused.
 func (d *database) refute(ctx context.Context, proof string) error {
 	conf := d.conf.ConnConfig.Config.Copy()
 	conf.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
@@ -110,7 +110,7 @@ func (d *database) rewound(proof string) *Problem {
 		Fix: "if a server has the newest state still, make that one the primary again; else stop all nodes and run petrel repair, which draws a new history id"}
 }
 
-// isRefuted ends the store because somebody has noted that the database is an earlier state.
+// isRefuted ends the store because the database has the record that it is an earlier state.
 func (d *database) isRefuted(ctx context.Context) error {
 	proof, err := collectOne(ctx, d, pgx.RowTo[string], `SELECT refuted FROM petrel.store WHERE id = 1`)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *database) isRefuted(ctx context.Context) error {
 	return d.out.err()
 }
 
-// Seen is what this process knows of the databases, for the other nodes.
+// Seen returns the positions and generations that this process knows, for the other nodes.
 func (s *Store) Seen() *storepb.Seen {
 	for {
 		m := &storepb.Seen{Generations: s.generations(), Positions: make([]uint64, im.Partitions)}
@@ -137,7 +137,7 @@ func (s *Store) Seen() *storepb.Seen {
 	}
 }
 
-// generations are those that this process uses.
+// generations returns the generations that this process uses.
 func (s *Store) generations() []*storepb.Generation {
 	list := make([]*storepb.Generation, len(s.dbs))
 	for i, d := range s.dbs {
@@ -149,9 +149,9 @@ func (s *Store) generations() []*storepb.Generation {
 	return list
 }
 
-// Hear takes what another node knows, or what was known before. A generation that
-// is higher than the own one ends what is connected to the own. Commits that a
-// node of a lower one has acked must have been there when this one began.
+// Hear takes the positions and generations of another node, or of an earlier start. A generation above the
+// own one ends the connections to the own. Commits that a node of a lower one has acked must have been there
+// when this one began.
 func (s *Store) Hear(from string, m *storepb.Seen) {
 	at := s.at.Load()
 	if len(m.GetGenerations()) != len(s.dbs) || at == nil {
@@ -193,8 +193,7 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 	}
 }
 
-// Behind is why a database is refused that is of a lower generation than is
-// known; nil: none is.
+// Behind returns why a database of a lower generation than is known is refused; nil: none is.
 func (s *Store) Behind() error {
 	for _, d := range s.dbs {
 		p, behind := d.refused.Load(), order(d.base.Load().generation(), d.need.Load()) < 0

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sayWaitsAfter is how long the start waits for a database before it says what for.
+// sayWaitsAfter is how long the start waits for a database before the log names the reason.
 const sayWaitsAfter = time.Second
 
-// waits asks the server, over connections of its own, what a session waits for.
+// waits asks the server, over connections of its own, for the reason a session waits.
 type waits struct {
 	d    *database
 	pid  uint32
@@ -23,7 +23,7 @@ type waits struct {
 	said chan *Problem // capacity 1; the last answer, nil: none
 }
 
-// watchWaits logs what the session c waits for, whenever it has waited for sayWaitsAfter.
+// watchWaits logs the reason for which the session c waits, whenever it has waited for sayWaitsAfter.
 func (d *database) watchWaits(ctx context.Context, c *pgx.Conn) *waits {
 	ctx, stop := context.WithCancel(ctx)
 	w := &waits{d: d, pid: c.PgConn().PID(), stop: stop, said: make(chan *Problem, 1)}
@@ -50,7 +50,7 @@ func (w *waits) run(ctx context.Context) {
 	}
 }
 
-// ask is what the session waits for; nil: it is not known, or ends soon.
+// ask returns the reason for which the session waits; nil: it is not known, or the wait ends soon.
 func (w *waits) ask(ctx context.Context) *Problem {
 	conf := w.d.conf.ConnConfig.Copy()
 	conf.ValidateConnect = nil // which reads tables that may be locked
@@ -83,8 +83,7 @@ func (w *waits) ask(ctx context.Context) *Problem {
 	return nil
 }
 
-// end ends the watch. It puts what the session waited for in the place of an error that only
-// says that the time was up.
+// end ends the watch. An error that only says that the time was up is replaced by the reason for the wait.
 func (w *waits) end(err error) error {
 	w.stop()
 	if p := <-w.said; p != nil && errors.Is(err, context.DeadlineExceeded) {
@@ -93,7 +92,7 @@ func (w *waits) end(err error) error {
 	return err
 }
 
-// hosts are the addresses that the URL names, each once, in its order.
+// hosts returns the addresses in the URL, each once, in its order.
 func (d *database) hosts() (all []string) {
 	c := d.conf.ConnConfig
 	add := func(host string, port uint16) {
@@ -108,7 +107,7 @@ func (d *database) hosts() (all []string) {
 	return all
 }
 
-// host is the address of the server at the other end of a connection: a URL may name several.
+// host returns the address of the server at the other end of a connection: a URL may name several.
 func (d *database) host(c *pgx.Conn) string {
 	if a := c.PgConn().Conn().RemoteAddr(); a.Network() == "tcp" {
 		return a.String()

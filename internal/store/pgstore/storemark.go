@@ -12,9 +12,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// mark is what a node keeps outside of the databases: which store it served, and
-// how far that had come. Databases that go back in time while no node runs do not
-// take it along.
+// mark is the record that a node keeps outside of the databases: its store, and the newest known positions.
+// If the databases go back in time while no node runs, the mark stays.
 type mark struct {
 	Store   string        `json:"store"`   // store id, 16 hex digits
 	History string        `json:"history"` // history id, 16 hex digits
@@ -33,8 +32,8 @@ func readMark(path string) (*mark, error) {
 	})
 }
 
-// loadMark reads the mark before the databases are connected to: what is of a
-// lower generation is refused.
+// loadMark reads the mark before the databases are connected to: a lower generation than in the mark is
+// refused.
 func (s *Store) loadMark() (*mark, error) {
 	if s.o.Mark == "" {
 		return nil, nil
@@ -56,9 +55,8 @@ func (s *Store) loadMark() (*mark, error) {
 	return m, nil
 }
 
-// compareMark compares what a mark says with the databases, before anybody reads
-// of them. A history that was renewed since has a higher generation, and nothing
-// of the former one to be compared.
+// compareMark compares a mark with the databases, before anybody reads from them. A history that was renewed
+// since has a higher generation, and nothing of the former one to be compared.
 func (s *Store) compareMark(ctx context.Context, m *mark) error {
 	if m == nil || m.History != hexID(s.Info().HistoryID) {
 		return nil
@@ -87,7 +85,7 @@ func (s *Store) compareMark(ctx context.Context, m *mark) error {
 	return err
 }
 
-// otherStore refuses databases of another store than the mark is of.
+// otherStore refuses databases of another store than that of the mark.
 func (m *mark) otherStore(path string, id uint64) error {
 	if m == nil || m.Store == hexID(id) {
 		return nil
@@ -97,7 +95,7 @@ func (m *mark) otherStore(path string, id uint64) error {
 		Fix:  "name the databases of that store in store.postgres, or delete the mark if these are meant"}
 }
 
-// number is that of the generation of a database; 0: it is not known.
+// number returns the generation number of a database; 0: it is not known.
 func (m *mark) number(n int) uint64 {
 	if m == nil || n >= len(m.Seen.Generations) {
 		return 0
@@ -108,7 +106,7 @@ func (m *mark) number(n int) uint64 {
 // MarkFailures counts the times that the mark could not be written.
 func (s *Store) MarkFailures() uint64 { return s.mark.Failures() }
 
-// currentMark is the mark of what this process knows; nil: the store has failed.
+// currentMark returns the mark of the positions that this process knows; nil: the store has failed.
 func (s *Store) currentMark() []byte {
 	if s.out.err() != nil {
 		return nil

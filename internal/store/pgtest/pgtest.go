@@ -38,7 +38,7 @@ var shared struct {
 	err    error
 }
 
-// Run is the server of the run of `make test`; nil: there is none.
+// Run returns the server of the run of `make test`; nil: there is none.
 func Run() (*pgserver.Server, error) {
 	// os.Getenv would tell the go command that the results depend on the port, and it
 	// would not keep them for the next run.
@@ -72,8 +72,8 @@ func Main(m *testing.M, after ...func()) {
 	os.Exit(code)
 }
 
-// Shared is a server that tests use together, each with a database of its own. The
-// package's TestMain calls Main.
+// Shared returns a server that tests use together, each with a database of its own. The package's TestMain
+// calls Main.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.once.Do(func() {
@@ -94,7 +94,7 @@ func Shared(t testing.TB) *Server {
 // some connections.
 var Settings = map[string]string{"max_connections": "1000"}
 
-// Own is a server of this test alone, which may kill it.
+// Own returns a server of this test alone, which may kill it.
 func Own(t testing.TB, o Options) *Server {
 	t.Helper()
 	s, err := start(o)
@@ -105,14 +105,14 @@ func Own(t testing.TB, o Options) *Server {
 	return s
 }
 
-// New is the DSN of a new database of s without a store. On the server of the run it has
-// the tables of one.
+// New returns the DSN of a new database of s without a store. On the server of the run the database has the
+// tables of one.
 func (s *Server) New(t testing.TB) string {
 	t.Helper()
 	return s.make(t, s.Copy)
 }
 
-// Empty is the DSN of a new database of s without any tables.
+// Empty returns the DSN of a new database of s without any tables.
 func (s *Server) Empty(t testing.TB) string {
 	t.Helper()
 	return s.make(t, s.Create)

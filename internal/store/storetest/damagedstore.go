@@ -10,11 +10,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Damaged compares a store of which a part cannot be read with the promise: each
-// read returns what it must, or says that it met damage. Of a repaired store each
-// read returns what it must or shows that it is gone: an empty place, an end that is
-// lower, a record that is not there. It returns how much was as promised, and how
-// much was not.
+// Damaged compares a store of which a part is unreadable with the promise: each read returns the promised
+// value, or an error of damage. Of a repaired store each read returns the promised value or shows the loss: a
+// placeholder, an end that is lower, a record that is not there. It counts the reads that were as promised,
+// and the others.
 func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (good, bad int, err error) {
 	d := &damaged{ctx: ctx, st: st, repaired: repaired, may: map[place]map[string]bool{}}
 	p.t.mu.Lock()
@@ -22,7 +21,7 @@ func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (go
 	p.t.mu.Unlock()
 	m := p.t.model(0)
 	for k := 0; ; k++ {
-		// What is kept beside the rows may be older in a repaired store.
+		// The values beside the rows may be older in a repaired store.
 		d.learn(m, k >= p.acked)
 		if k == p.acked {
 			d.firm = *p.t.model(k)
@@ -57,8 +56,7 @@ type damaged struct {
 	wrong     error
 }
 
-// learn takes the values that the store has after some commits. now: they may be the
-// newest.
+// learn adds the values of the store after some commits. now: they may be the newest.
 func (d *damaged) learn(m *state, now bool) {
 	for at, v := range m.holds {
 		if at.what == row && !now {
@@ -71,7 +69,7 @@ func (d *damaged) learn(m *state, now bool) {
 	}
 }
 
-// met counts damage that a read has met; other errors it returns.
+// met counts errors of damage; it returns other errors.
 func (d *damaged) met(err error) error {
 	if err != nil && errors.Is(err, store.ErrCorrupt) && !d.repaired {
 		d.bad++
@@ -161,7 +159,7 @@ func (d *damaged) checkRecords(c im.Key) error {
 		d.saw(at, conv.String())
 	}
 	err = d.met(d.st.Members(d.ctx, c, func(u im.User, r *storepb.Member) bool {
-		// A member who may be one no more is none.
+		// A damaged role may be that of a former member.
 		if at := (place{what: member, conv: c, name: string(u)}); !d.may[at][r.String()] {
 			d.wrong = errors.Join(d.wrong, fmt.Errorf("%s: got %q", at, r))
 		}
