@@ -96,14 +96,14 @@ func (s *Server) SendAs(ctx context.Context, t im.Tenant, r *petrelv1.SendAsRequ
 	return res.Ack(send.Conv.Conv.String())
 }
 
-// copies reports whether a call copies what somebody else may have written: it is a read.
+// copies reports whether a call copies the words of others: then it is a read.
 func copies(req any) bool {
 	r, ok := req.(*petrelv1.SendAsRequest)
 	return ok && r.Send.GetRel().GetForwardOf() != nil
 }
 
-// checkReason takes the reason for which the caller reads what others wrote; a back end needs
-// none. Codes: invalid.
+// checkReason checks the reason for which the caller reads the words of others; a back end needs none. Codes:
+// invalid.
 func checkReason(ctx context.Context, reason string) error {
 	none := reason == "" && callOf(ctx).caller.key.Operator == ""
 	if !none && (len(reason) > maxReason || !strings.ContainsFunc(reason, unicode.IsLetter)) {
@@ -161,8 +161,8 @@ func (s *Server) AdminListMembers(ctx context.Context, key im.Key,
 	return s.memberPage(ctx, key, "", r.After, r.Limit)
 }
 
-// settleTime bounds how long a change of members waits for the members' lists;
-// what is later reaches their sessions by itself.
+// settleTime bounds the wait of a change of members for the members' lists; later updates reach their
+// sessions by themselves.
 const settleTime = 5 * time.Second
 
 func (s *Server) settle(ctx context.Context, key im.Key) {
@@ -204,9 +204,9 @@ func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.Mem
 	return nil
 }
 
-// checkStanding refuses a change that takes from somebody, or gives them a role,
-// who never was a member. Whether they are one now is the conversation's to say:
-// a repeated call is answered as before. Codes: not_member, no_conversation.
+// checkStanding refuses a change that removes, or gives a role to, a user who never was a member. The
+// conversation itself decides whether they are one now: a repeated call is answered as before. Codes:
+// not_member, no_conversation.
 func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.MemberChange) error {
 	if _, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Record, &convpb.GetRecord{}); err != nil {
 		return err

@@ -14,9 +14,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// answer is the answer to a call. It gives errors the status of the catalogue.
-// It holds back errors that are none of ours, for finish to replace, and those in
-// JSON, for complete to say more.
+// answer is the answer to a call. It gives errors the status of the catalogue. It holds back errors of
+// Connect, which finish replaces, and errors in JSON, to which complete adds fields.
 type answer struct {
 	http.ResponseWriter
 	ours   bool         // the request is a call
@@ -73,15 +72,15 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Flush sends what was written. A gRPC answer that is only an error is not: its
-// trailers are looked at first.
+// Flush sends the written part. It keeps a gRPC answer that is only an error, because finish reads its
+// trailers first.
 func (a *answer) Flush() {
 	if a.wrote {
 		_ = http.NewResponseController(a.ResponseWriter).Flush() // best effort, as net/http does
 	}
 }
 
-// drop forgets an answer that has not left.
+// drop discards an answer that was not sent.
 func (a *answer) drop() {
 	a.held, a.inJSON, a.ours = false, false, false
 	a.body.Reset()
@@ -93,7 +92,7 @@ func (a *answer) drop() {
 	}
 }
 
-// finish replaces an error that Connect has found by itself.
+// finish replaces an error of Connect's own by one of the catalogue.
 func (s *Server) finish(a *answer, r *http.Request) {
 	code, message, found := a.refusal()
 	if !found {
@@ -123,7 +122,7 @@ func (s *Server) finish(a *answer, r *http.Request) {
 	s.refuse(a, r, e)
 }
 
-// refusal is an error of Connect's own, if the answer is one.
+// refusal returns an error of Connect's own, if the answer is one.
 func (a *answer) refusal() (code connect.Code, message string, found bool) {
 	if a.held {
 		var body struct {

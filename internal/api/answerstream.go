@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// jsonLines is what a caller accepts who wants one answer after the other.
+// jsonLines is the accepted content type of a caller who wants a stream of answers.
 const jsonLines = "application/jsonl"
 
 const (
@@ -23,18 +23,18 @@ const (
 	followStall  = 10 * time.Second // for a line: a caller who takes nothing for so long has gone
 )
 
-// follows tells whether a call of m is to be answered again and again.
+// follows tells whether a call of m asks for a stream of answers.
 func follows(m *method, h http.Header) bool {
 	return m.follow && h.Get("Accept") == jsonLines && strings.HasPrefix(h.Get("Content-Type"), "application/json")
 }
 
-// Followers is how many callers are answered again and again.
+// Followers counts the callers with a stream of answers.
 func (s *Server) Followers() int { return len(s.followers) }
 
-// follow answers a call, and then each second with what is new, one line of JSON for each
-// answer, until the caller has gone. Each answer is that to a call of its own, so who may
-// not call any more gets that as the last line. left is called when the body was read.
-// Codes: too_many_connections, draining, and those of the method. Spec: P-10.11.
+// follow answers a call, and then each second with the news, one line of JSON for each answer, until the
+// caller has gone. Each answer is that of a call of its own, so a caller who loses the right to call gets the
+// refusal as the last line. left is called when the body was read. Codes: too_many_connections, draining, and
+// those of the method. Spec: P-10.11.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	line := s.keep(r)
 	left()
@@ -54,7 +54,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
-		// that of the listener is for a whole answer; an error means that there is none
+		// The listener's deadline is for a whole answer; an error means that there is none.
 		_ = control.SetWriteDeadline(time.Now().Add(followStall))
 		_, err := w.Write(append(bytes.TrimSpace(line.body.Bytes()), '\n'))
 		if err != nil || line.status != http.StatusOK || control.Flush() != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// tracing says how a call of a method that was done gets into the audit log.
+// tracing is the way in which a finished call gets into the audit log.
 type tracing uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	summed                 // as one record in a minute for each caller
 )
 
-// traced is how calls of m get into the audit log.
+// traced returns the tracing of calls of m.
 func (m *method) traced() tracing {
 	switch {
 	case m.trace != byKind:
@@ -37,9 +37,8 @@ func (m *method) traced() tracing {
 	return never
 }
 
-// trace records what a call has done. What an operator did is answered when the
-// record is durable; if it cannot be written, the call fails, and a repeat does it
-// again. Spec: P-10.9.
+// trace records a finished call. The call of an operator is answered when the record is durable; if it cannot
+// be written, the call fails, and a repeat does it again. Spec: P-10.9.
 func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		m := table[procedure(req.Spec())]
@@ -70,8 +69,8 @@ func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// traceRefusal records that a call was refused: every refusal of a method of which
-// calls are recorded, and of the others those for want of a right.
+// traceRefusal records a refused call: of a method whose calls are recorded each one, of the others only
+// those for lack of a right.
 func (s *Server) traceRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
 	m := table[procedure(spec)]
 	if s.o.Audit == nil || m.traced() == never && !audit.WantsRight(e.Code) {
@@ -91,8 +90,8 @@ func (s *Server) traceRefusal(ctx context.Context, spec connect.Spec, req connec
 	s.o.Audit.Summed(r)
 }
 
-// withoutUnknown leaves the name of a user out whom there is not: people type their
-// passwords where the name belongs. It takes the same work for every name.
+// withoutUnknown removes names of users who do not exist: people type their passwords where the name belongs.
+// It takes the same work for every name.
 func (s *Server) withoutUnknown(ctx context.Context, list []audit.Detail, req connect.AnyRequest) []audit.Detail {
 	msg, ok := req.Any().(proto.Message)
 	im.Assert(ok, "request %T is no message", req.Any())
@@ -116,7 +115,7 @@ func (s *Server) withoutUnknown(ctx context.Context, list []audit.Detail, req co
 	})
 }
 
-// record is what the audit log says of a call.
+// record makes the audit record of a call.
 func (s *Server) record(ctx context.Context, req connect.AnyRequest) *audit.Record {
 	c := callOf(ctx)
 	r := &audit.Record{Event: procedure(req.Spec()), Address: c.remote}
@@ -139,7 +138,7 @@ func (s *Server) recordCaller(ctx context.Context, r *audit.Record, c *caller) {
 	}
 }
 
-// made is what a call has made, as far as its request does not say it.
+// made returns the objects that a call has made, if its request does not name them.
 func made(res any) []audit.Detail {
 	switch m := res.(type) {
 	case *petrelv1.CreateKeyResponse:
@@ -152,21 +151,20 @@ func made(res any) []audit.Detail {
 	return nil
 }
 
-// Bounds of what one record says of a request.
+// Bounds of a record.
 const (
 	maxDetails     = 16
 	maxDetailBytes = 256
 )
 
-// told are the text fields of requests that a record may have: names of things. All
-// numbers may be there. No other text is: it may be a password, a token or what
-// somebody wrote.
+// told are the text fields of requests that a record may have: names of things. A record may have all
+// numbers, and no other text: it may be a password, a token or somebody's words.
 var told = []protoreflect.Name{
 	"tenant", "user", "users", "conv", "device", "id", "kind", "scopes", "from", "node", "removed", "left",
 }
 
-// named are texts that are told of some requests only: elsewhere a field of this name
-// is what a user calls something.
+// named are texts that records have of some requests only: elsewhere a field of this name is chosen by a
+// user.
 var named = []protoreflect.FullName{
 	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name",
 	"petrel.v1.ResetOperatorRequest.name",
@@ -175,7 +173,7 @@ var named = []protoreflect.FullName{
 	"petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name", "petrel.v1.BackupInfo.name",
 }
 
-// details are what the audit log says of a request.
+// details returns the recorded part of a request.
 func details(msg proto.Message) []audit.Detail {
 	var list []audit.Detail
 	addDetails(&list, "", msg.ProtoReflect())
@@ -203,7 +201,7 @@ func addDetails(list *[]audit.Detail, before string, m protoreflect.Message) {
 	}
 }
 
-// mayTell tells whether a field may be in a record.
+// mayTell tells whether a record may have a field.
 func mayTell(f protoreflect.FieldDescriptor) bool {
 	switch f.Kind() {
 	case protoreflect.StringKind:
@@ -214,7 +212,7 @@ func mayTell(f protoreflect.FieldDescriptor) bool {
 	return true
 }
 
-// values are the fields of a message that may be told, without their names.
+// values returns the recorded fields of a message, without their names.
 func values(m protoreflect.Message) (list []string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -235,7 +233,7 @@ func text(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return v.String()
 }
 
-// elements are those of a list, as many as fit.
+// elements returns those of a list, as many as fit.
 func elements(l protoreflect.List, of func(protoreflect.Value) string) string {
 	var b strings.Builder
 	for i := range l.Len() {
@@ -252,7 +250,7 @@ func elements(l protoreflect.List, of func(protoreflect.Value) string) string {
 	return b.String()
 }
 
-// add adds a detail, as much of it as fits.
+// add adds a detail, cut to the bound.
 func add(list *[]audit.Detail, name, value string) {
 	if most := 2 * maxDetailBytes; len(value) > most {
 		value = strings.ToValidUTF8(value[:most], "") + "…"

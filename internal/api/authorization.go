@@ -20,7 +20,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// caller is who calls. The zero value is somebody without a credential.
+// caller is the caller of a method. The zero value has no credential.
 type caller struct {
 	identity   user.Identity // with an access token, or on a session
 	key        *operator.Key // with an admin key
@@ -30,7 +30,7 @@ type caller struct {
 
 func (c *caller) anonymous() bool { return c.key == nil && c.identity.Account == im.Account{} }
 
-// name tells callers apart.
+// name identifies the caller.
 func (c *caller) name() string {
 	if c.key != nil {
 		return "key " + c.key.ID
@@ -38,12 +38,11 @@ func (c *caller) name() string {
 	return fmt.Sprintf("user %s device %s", c.identity.Account, c.identity.Device)
 }
 
-// procedure is the name of a method in the table.
+// procedure returns the name of a method in the table.
 func procedure(spec connect.Spec) string { return strings.TrimPrefix(spec.Procedure, "/") }
 
-// gate lets callers past who may call the method at all, before anything of
-// the request is read. Codes: unauthenticated, forbidden. Spec: P-10.2,
-// P-10.6, P-12.2.
+// gate lets authorized callers pass, before anything of the request is read. Codes: unauthenticated,
+// forbidden. Spec: P-10.2, P-10.6, P-12.2.
 func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h http.Header) (context.Context, error) {
 	c := callOf(ctx)
 	who, err := s.identify(ctx, procedure(spec), c.caller, h)
@@ -67,8 +66,8 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 	return ctx, nil
 }
 
-// identify tells who calls, also with forbidden. before is who called before anything
-// was read: the user of a session.
+// identify returns the caller, also with the error forbidden. before is the caller that was known before the
+// request was read: the user of a session.
 func (s *Server) identify(ctx context.Context, name string, before *caller, h http.Header) (*caller, error) {
 	m := table[name]
 	credential := bearer(h)
@@ -94,9 +93,8 @@ func (s *Server) identify(ctx context.Context, name string, before *caller, h ht
 	return nil, &im.Error{Code: im.CodeForbidden} // no line in the table
 }
 
-// keyOf is what an admin key may do, or, at the address of operators, a session: there is
-// no other way to use one, so whoever has stolen it has to reach that address. Codes:
-// unauthenticated. Spec: P-10.10.
+// keyOf returns the scopes of an admin key, or, at the address of operators, of a session: a session works
+// nowhere else, so a thief of it has to reach that address. Codes: unauthenticated. Spec: P-10.10.
 func (s *Server) keyOf(ctx context.Context, credential string) (operator.Key, time.Time, error) {
 	if callOf(ctx).inside {
 		return s.o.Operators.AuthenticateOperator(ctx, credential)
@@ -105,8 +103,7 @@ func (s *Server) keyOf(ctx context.Context, credential string) (operator.Key, ti
 	return key, time.Time{}, err
 }
 
-// guardTenant lets a key that is bound to a tenant act on no other one.
-// Spec: P-10.6.
+// guardTenant keeps a key that is bound to a tenant from acting on another one. Spec: P-10.6.
 func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		if key := callOf(ctx).caller.key; key != nil && key.Tenant != 0 &&
@@ -121,8 +118,8 @@ func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// withinTenant tells whether a request is about one tenant only. One that names
-// no tenant is about the server.
+// withinTenant tells whether a request is about one tenant only. A request that names no tenant is about the
+// server.
 func withinTenant(msg proto.Message, tenant string) bool {
 	if msg.ProtoReflect().Descriptor().Fields().ByName("tenant") == nil {
 		return false
@@ -134,8 +131,8 @@ func withinTenant(msg proto.Message, tenant string) bool {
 	return name == tenant
 }
 
-// conclude is around everything of a call that is ours: it bounds its time,
-// gives errors their codes, and a panic the code of an internal error.
+// conclude wraps our part of a call: it bounds its time, gives errors their codes, and a panic the code of an
+// internal error.
 func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
 		begun := time.Now()
@@ -166,7 +163,7 @@ func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// fail is err as the caller sees it. req is nil if it was not read.
+// fail converts err for the caller. req is nil if the request was not read.
 func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyRequest, err error) error {
 	e := s.asCode(ctx, procedure(spec), err)
 	callOf(ctx).err = e
@@ -176,8 +173,8 @@ func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyReq
 	return asConnect(e)
 }
 
-// abandoned tells whether e says only that the caller has ended the call. Nothing that the
-// call needed was missing then, so operators are not told of it.
+// abandoned tells whether e only says that the caller has ended the call. Nothing that the call needed was
+// missing then, so operators do not hear of it.
 func abandoned(ctx context.Context, e *im.Error) bool {
 	return e.Code == im.CodeStoreStalled && errors.Is(ctx.Err(), context.Canceled)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// awaitPace counts so many bytes of the body of a call of a user over HTTP, which waits if it comes
-// early. Codes: rate_limited.
+// awaitPace counts bytes of the body of a user's call over HTTP, and delays a call that comes early. Codes:
+// rate_limited.
 func (s *Server) awaitPace(ctx context.Context, c *call, bytes int) *im.Error {
 	if !c.ofUser() {
 		return nil
@@ -22,7 +22,7 @@ func (s *Server) awaitPace(ctx context.Context, c *call, bytes int) *im.Error {
 	return err
 }
 
-// lengthOf is how many bytes a body will have; 0: that is not said.
+// lengthOf returns the announced length of a body; 0: there is none.
 func lengthOf(h http.Header) int {
 	n, err := strconv.Atoi(h.Get("Content-Length"))
 	if err != nil || n > maxRequestBytes { // which is refused
@@ -31,7 +31,7 @@ func lengthOf(h http.Header) int {
 	return n
 }
 
-// pause waits, unless nobody waits for the answer any more.
+// pause waits until the time is over or the caller has gone.
 func pause(ctx context.Context, wait time.Duration) {
 	if wait <= 0 {
 		return
@@ -42,15 +42,15 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// countBytes has the next calls of a user wait for what a large request or answer costs.
+// countBytes delays the next calls of a user by the cost of a large request or answer.
 func (s *Server) countBytes(c *call, bytes int) {
 	if c.caller.key == nil && !c.caller.anonymous() {
 		s.o.Pace.AddBytes(s.o.Now(), c.caller.identity.Account, bytes)
 	}
 }
 
-// slowRefusals has a refusal wait, for up to a second, if many of its address have come before it:
-// a client that asks again at once asks less often. Those of admin keys and of operators do not wait.
+// slowRefusals delays a refusal, by up to a second, after many others of its address: so a client that
+// retries at once retries less often. Refusals of admin keys and operators are not delayed.
 func (s *Server) slowRefusals(r *http.Request, c *call) {
 	if c.inside || c.caller != nil && c.caller.key != nil {
 		return

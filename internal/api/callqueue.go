@@ -6,17 +6,15 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// ofUser tells whether a call is one of a user over HTTP. Those over connections have waited
-// before they come here.
+// ofUser tells whether a call is one of a user over HTTP. Calls over connections have waited before.
 func (c *call) ofUser() bool {
 	return c.leaveQueue == nil && c.caller != nil && !c.caller.anonymous() && c.caller.key == nil
 }
 
-// begin has a call of a user over HTTP wait for its turn among the calls of all users, which
-// those over connections do before they come here. It has its turn from the end of its body until
-// its answer begins: a client that writes or reads slowly takes none. A large body whose length was
-// not said before waits for the pace of its user first. nil: it has its turn, or needs none. Codes: overloaded,
-// rate_limited.
+// begin makes a call of a user over HTTP wait for its turn among the calls of all users; calls over
+// connections have done so before. The turn lasts from the end of the body until the answer begins: a client
+// that writes or reads slowly holds none. A large body of unannounced length waits for the pace of its user
+// first. nil: the call has its turn, or needs none. Codes: overloaded, rate_limited.
 func (s *Server) begin(ctx context.Context, c *call, body int) *im.Error {
 	if more := body - c.counted; c.ofUser() && more > 0 {
 		if err := s.awaitPace(ctx, c, more); err != nil {
@@ -35,7 +33,7 @@ func (s *Server) begin(ctx context.Context, c *call, body int) *im.Error {
 	return nil
 }
 
-// leave lets other calls have their turns: the answer begins. It may be called more than once.
+// leave passes the turn on: the answer begins. It may be called more than once.
 func (c *call) leave() {
 	c.stream.waits(true)
 	if c.leaveQueue != nil {

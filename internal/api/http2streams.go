@@ -12,30 +12,29 @@ import (
 )
 
 const (
-	// streamCost is what a request of HTTP/2 takes while it is under way: its goroutine, buffers
-	// and headers, also if it is refused.
+	// streamCost is the memory of a request of HTTP/2 while it is under way: its goroutine, buffers and
+	// headers, also if it is refused.
 	streamCost = 32 << 10
-	// partOfHost is the part of the bytes under way that the requests of HTTP/2 of one address
-	// may have.
+	// partOfHost: the requests of HTTP/2 of one address may have one of so many parts of the bytes under way.
 	partOfHost = 2
 )
 
-// streams are the requests of HTTP/2 under way on a listener. One connection may have a hundred of
-// them, and let each wait for a client that reads nothing. Requests of HTTP/1 have connections
-// of their own, which are counted. The zero value is ready.
+// streams are the requests of HTTP/2 under way on a listener. One connection may have a hundred, and each may
+// wait for a client that reads nothing. A request of HTTP/1 has a connection of its own, which is counted.
+// The zero value is ready.
 type streams struct {
 	mu    sync.Mutex // tier 0; guards the fields below, and those of each host and stream
 	all   int
 	hosts map[netip.Prefix]*hostStreams
 }
 
-// hostStreams are those of one address.
+// hostStreams are the streams of one address.
 type hostStreams struct {
 	n       int
 	waiting list.List // of *stream, oldest first: those that wait for their clients, and may be ended
 }
 
-// stream is one of them.
+// stream is one request of HTTP/2.
 type stream struct {
 	of   *streams
 	host netip.Prefix
@@ -45,9 +44,8 @@ type stream struct {
 	over bool          // it has been ended, and does not count
 }
 
-// enterStream counts a request of HTTP/2 until leave is called. One that is too many ends the
-// oldest that waits for its client: of its address, or of the address that has the most of them.
-// false: there is none.
+// enterStream counts a request of HTTP/2 until leave is called. At the bound it ends the oldest stream that
+// waits for its client: of the same address, or of the address with the most of them. false: there is none.
 func (s *Server) enterStream(on Listener, w http.ResponseWriter, r *http.Request, c *call) (leave func(), ok bool) {
 	if r.ProtoMajor != 2 {
 		return func() {}, true
@@ -65,7 +63,8 @@ func (s *Server) enterStream(on Listener, w http.ResponseWriter, r *http.Request
 	return x.leave, true
 }
 
-// enter takes a place, of as many as all and the host may have. The client has to send the body.
+// enter reserves a slot within the bounds of all and of the host. The stream then waits for the client to
+// send the body.
 func (x *stream) enter(all, ofHost int) bool {
 	s := x.of
 	s.mu.Lock()
@@ -91,7 +90,7 @@ func (x *stream) enter(all, ofHost int) bool {
 	return true
 }
 
-// mostWaitingLocked is the address of which most wait; nil: there is none.
+// mostWaitingLocked returns the address with the most waiting streams; nil: there is none.
 func (s *streams) mostWaitingLocked() (most *hostStreams) {
 	for _, h := range s.hosts {
 		if most == nil || h.waiting.Len() > most.waiting.Len() {
@@ -101,7 +100,7 @@ func (s *streams) mostWaitingLocked() (most *hostStreams) {
 	return most
 }
 
-// endOldestLocked ends a stream whose client has had the most time for it.
+// endOldestLocked ends the stream that has waited for its client the longest.
 func (s *streams) endOldestLocked(h *hostStreams) bool {
 	if h == nil || h.waiting.Len() == 0 {
 		return false
@@ -129,14 +128,14 @@ func (x *stream) leaveLocked() {
 	}
 }
 
-// leave gives the place back.
+// leave releases the slot.
 func (x *stream) leave() {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
 	x.leaveLocked()
 }
 
-// waits notes whether a stream waits for its client, or for the server. nil: there is none.
+// waits records whether a stream waits for its client, or for the server. nil: there is no stream.
 func (x *stream) waits(waits bool) {
 	if x == nil {
 		return
@@ -154,7 +153,7 @@ func (x *stream) waits(waits bool) {
 	}
 }
 
-// keep has a stream stay until it leaves: it is that of an admin key.
+// keep protects a stream from being ended: it is that of an admin key.
 func (x *stream) keep() {
 	if x == nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// call is one request on its way.
+// call is one request.
 type call struct {
 	id     string
 	remote netip.Addr // of the caller; the zero value: not known
@@ -39,7 +39,7 @@ type call struct {
 
 type callKey struct{}
 
-// callOf is the call of a context. A context without one belongs to no request.
+// callOf returns the call of a context. A context without one belongs to no request.
 func callOf(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c
@@ -47,8 +47,7 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
-// changed has the audit log say what a call has changed: a value before and after it. What
-// is the same is left out.
+// changed records a change for the audit log: a value before and after the call. Equal values are left out.
 func changed(ctx context.Context, name, before, after string) {
 	if before != after {
 		c := callOf(ctx)
@@ -57,10 +56,8 @@ func changed(ctx context.Context, name, before, after string) {
 	}
 }
 
-// serve is around everything that is served on HTTP but the WebSocket: it names
-// the request, refuses secrets in the URL, and gives the errors that Connect
-// finds by itself the form of all others. Other requests go to next.
-// Spec: P-12.2, P-12.3.
+// serve handles all of HTTP but the WebSocket: it names the request, refuses secrets in the URL, and gives
+// errors of Connect the form of all others. Other requests go to next. Spec: P-12.2, P-12.3.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next http.Handler) {
 	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: on == Inside}
 	w.Header().Set("Request-Id", c.id)
@@ -96,7 +93,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	case known:
 		w.Header().Set("Cache-Control", "no-store") // there are tokens in answers, and messages
 		if m.slow {
-			// An error means that the connection cannot; the time is up then as for others.
+			// An error means that the connection has no deadlines; then the general one applies.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		}
 		leave, err := s.admit(w, r, m)
@@ -130,8 +127,8 @@ func (s *Server) invoke(a *answer, r *http.Request) {
 	}
 	s.finish(a, r)
 	if r.ProtoMajor == 2 {
-		// The answer waits here for a client that reads nothing, while it counts. An error means
-		// that the connection is over.
+		// Here the answer waits for a slow client, while it still counts. An error means that the connection
+		// is over.
 		_ = http.NewResponseController(a.ResponseWriter).Flush()
 	}
 }
@@ -151,7 +148,7 @@ func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 	a.complete(e)
 }
 
-// requestBody remembers why a body could not be read to its end.
+// requestBody keeps the error of a body that could not be read to its end.
 type requestBody struct {
 	io.ReadCloser
 	err error

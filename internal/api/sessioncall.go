@@ -13,9 +13,8 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// Call runs a method for the user of a session, through the handlers that HTTP
-// has, and so with the same answer. Request and answer are JSON or protobuf.
-// Codes: no_method, and those of the method. Spec: P-10.4.
+// Call runs a method for the user of a session, through the handlers of HTTP, and so with the same answer.
+// Request and answer are JSON or protobuf. Codes: no_method, and those of the method. Spec: P-10.4.
 func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr, name string, asJSON bool,
 	request io.Reader) ([]byte, error) {
 	m, ok := table[name]
@@ -42,8 +41,7 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	return kept.body.Bytes(), nil
 }
 
-// keep serves a method, and keeps its answer, which the queue of a connection counts from
-// then on.
+// keep serves a method, and keeps its answer. From then on the answer counts in the queue of its connection.
 func (s *Server) keep(r *http.Request) *keptAnswer {
 	kept := &keptAnswer{header: http.Header{}}
 	s.invoke(&answer{ResponseWriter: kept}, r)
@@ -51,14 +49,14 @@ func (s *Server) keep(r *http.Request) *keptAnswer {
 	return kept
 }
 
-// keepRefusal is keep for a call that is refused.
+// keepRefusal keeps the answer of a refused call.
 func (s *Server) keepRefusal(r *http.Request, e *im.Error) *keptAnswer {
 	kept := &keptAnswer{header: http.Header{}}
 	s.refuse(&answer{ResponseWriter: kept}, r, e)
 	return kept
 }
 
-// keptAnswer is an answer that goes into a frame, or into a line.
+// keptAnswer is an answer that goes into a frame, or into a line of an answer stream.
 type keptAnswer struct {
 	header http.Header
 	status int

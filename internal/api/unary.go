@@ -12,8 +12,8 @@ import (
 // handler makes the HTTP handler of a method.
 type handler func(s *Server, procedure string, m method, opts ...connect.HandlerOption) http.Handler
 
-// unary makes the handler of a method from the function that answers it. What the table says of the method
-// beside its access is done here: its pace, and its turn among the reads.
+// unary makes the handler of a method from the function that answers it. It applies the table's rules beyond
+// access: the pace, and the turn among the reads.
 func unary[Q, A any](f func(*Server, context.Context, *Q) (*A, error)) handler {
 	return func(s *Server, procedure string, m method, opts ...connect.HandlerOption) http.Handler {
 		answer := func(ctx context.Context, q *Q) (*A, error) {

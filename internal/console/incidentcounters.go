@@ -4,7 +4,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// counted is what this node has counted since its start, as far as incidents are about it.
+// counted has this node's counters since its start, as far as incidents need them.
 type counted struct {
 	accepted    uint64 // entries
 	right       uint64 // logins
@@ -35,12 +35,12 @@ func (c *Console) count(accepted uint64) counted {
 	return t
 }
 
-// tooMany tells whether a login was refused because others came before it.
+// tooMany tells whether a login was refused because of too many before it.
 func tooMany(outcome string) bool {
 	return outcome == string(im.CodeRateLimited) || outcome == string(im.CodeOverloaded)
 }
 
-// since is what came to an earlier counted.
+// since returns the difference to an earlier counted.
 func (t *counted) since(was *counted) counted {
 	d := counted{t.accepted - was.accepted, t.right - was.right, t.wrong - was.wrong, t.refused - was.refused,
 		map[im.Code]uint64{}}
@@ -50,18 +50,18 @@ func (t *counted) since(was *counted) counted {
 	return d
 }
 
-// guessing tells whether somebody tries passwords: many logins are wrong, and not just a few
-// of them all.
+// guessing tells whether somebody guesses passwords: many logins are wrong, and more than a small part of
+// all.
 func (t *counted) guessing() bool {
 	return t.wrong >= wrongLogins && t.wrong*wrongPart >= t.wrong+t.right
 }
 
-// turnedDown is how many refusals say that the server cannot keep up.
+// turnedDown counts the refusals of an overloaded server.
 func (t *counted) turnedDown() uint64 {
 	return t.refusedWith[im.CodeOverloaded] + t.refusedWith[im.CodeStoreStalled]
 }
 
-// spike is the code with which much is refused, if it has no incident of its own.
+// spike returns the code of many refusals, if it has no incident of its own.
 func (t *counted) spike() (code im.Code, n uint64) {
 	for c, k := range t.refusedWith {
 		switch c {

@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// From when something is an incident. docs/guide/console.md has these numbers too.
+// The thresholds of incidents. docs/guide/console.md has these numbers too.
 const (
 	lowDisk     = 2                // times store.min_free
 	filling     = 15 * time.Minute // until no more than store.min_free is free, at the pace of the last minutes
@@ -41,8 +41,8 @@ const (
 	lateBackup   = 8 * 24 * time.Hour // the first one is late then
 )
 
-// minute is what happened in the last minute or so, by counters that are read each second, and
-// what was free on the disk in the last five minutes.
+// minute has the counters of about the last minute, read each second, and the free space of the last five
+// minutes.
 type minute struct {
 	counted  [60]counted
 	at       int
@@ -52,7 +52,7 @@ type minute struct {
 	auditAt  time.Time // when records of the audit log were lost last
 }
 
-// freeSpace is what was free on the disk of store.dir.
+// freeSpace is a measurement of the free space on the disk of store.dir.
 type freeSpace struct {
 	at    time.Time
 	bytes uint64
@@ -63,7 +63,7 @@ const (
 	freeKept  = 60
 )
 
-// noteFree keeps what is free.
+// noteFree records the free space.
 func (m *minute) noteFree(now time.Time, bytes uint64) {
 	if n := len(m.free); n > 0 && now.Sub(m.free[n-1].at) < freeEvery || bytes == 0 {
 		return
@@ -74,7 +74,7 @@ func (m *minute) noteFree(now time.Time, bytes uint64) {
 	m.free = append(m.free, freeSpace{now, bytes})
 }
 
-// fills says when no more than least will be free, if that is soon.
+// fills returns when the free space will reach least, if that is soon.
 func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 	if len(m.free) < 4 {
 		return 0, false
@@ -111,15 +111,15 @@ func (m *minute) take(c *Console, now time.Time, counted counted) {
 	}
 }
 
-// embedded tells whether the store is one of this node only.
+// embedded tells whether the store belongs to this node only.
 func (c *Console) embedded() bool { return len(c.o.Databases()) == 0 }
 
-// last is what was counted in the minute.
+// last returns the counts of the minute.
 func (m *minute) last() counted {
 	return m.counted[m.at].since(&m.counted[(m.at+1)%len(m.counted)])
 }
 
-// list gathers incidents.
+// incidentList collects incidents.
 type incidentList struct {
 	node string
 	all  []*petrelv1.Incident
@@ -136,7 +136,7 @@ func (l *incidentList) add(v petrelv1.Verdict, code, text string, details ...str
 	return x
 }
 
-// ownIncidents are what is wrong at this node.
+// ownIncidents returns the incidents of this node.
 func (c *Console) ownIncidents(now time.Time) []*petrelv1.Incident {
 	l := &incidentList{node: string(c.o.Bus.Self())}
 	c.storeIncidents(l)
@@ -220,7 +220,7 @@ func (c *Console) storeIncidents(l *incidentList) {
 	}
 }
 
-// refusalIncidents are about what clients do.
+// refusalIncidents adds incidents caused by clients.
 func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 	loudest := c.Refusals.Loudest(now, 20)
 	if t.guessing() {
@@ -259,12 +259,13 @@ func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 	}
 }
 
-// isLoginRefused tells whether an address, and nobody who is logged in, was refused as those are who guess passwords.
+// isLoginRefused tells whether the refusals are of logins from an address, as those of a password guesser
+// are.
 func isLoginRefused(x *Loud) bool {
 	return x.Address.IsValid() && (x.Code == im.CodeBadCredentials || tooMany(string(x.Code)))
 }
 
-// backupIncidents are about the backups of an embedded store.
+// backupIncidents adds incidents of the backups of an embedded store.
 func backupIncidents(l *incidentList, now time.Time, b *backups) {
 	if b.due.IsZero() {
 		return
@@ -319,8 +320,8 @@ func (c *Console) loadIncidents(l *incidentList, t *counted) {
 	}
 }
 
-// clusterIncidents are what is wrong with the nodes together, as this one sees them. silent
-// are those that should have answered.
+// clusterIncidents returns the incidents of the nodes together, as this one sees them. silent are the
+// expected nodes that did not answer.
 func (c *Console) clusterIncidents(now time.Time, st *cluster.Status, silent []string) []*petrelv1.Incident {
 	l := &incidentList{}
 	answered := func(n string) (at time.Time) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Bounds of the lines that are kept of the log.
+// Bounds of the kept lines of the log.
 const (
 	keptLines = 2000
 	maxLine   = 500 // bytes of text, and of attributes
@@ -42,7 +42,7 @@ func (l *Lines) add(x Line) {
 	l.next = (l.next + 1) % keptLines
 }
 
-// List are the newest lines that fit, oldest first, at most limit.
+// List returns the newest lines that fit, oldest first, at most limit.
 func (l *Lines) List(limit int, fits func(*Line) bool) []Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *Lines) List(limit int, fits func(*Line) bool) []Line {
 	return list
 }
 
-// Keep is a handler that keeps what h writes.
+// Keep returns a handler that keeps the lines that h writes.
 func (l *Lines) Keep(h slog.Handler) slog.Handler { return &keeper{Handler: h, lines: l} }
 
 type keeper struct {

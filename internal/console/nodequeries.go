@@ -16,7 +16,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// refusalsHere lists what this node refused.
+// refusalsHere lists the refusals of this node.
 func (c *Console) refusalsHere(q *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse {
 	limit := refusalLimit(q)
 	var tenant im.Tenant // 0: all
@@ -63,7 +63,7 @@ func refusalLimit(q *petrelv1.ListRefusalsRequest) int {
 	return int(min(q.Limit, 1000))
 }
 
-// ListRefusals lists what all nodes refused, newest first.
+// ListRefusals lists the refusals of all nodes, newest first.
 func (c *Console) ListRefusals(ctx context.Context, q *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse {
 	answers, silent := askNodes(ctx, c, refused, q)
 	r := &petrelv1.ListRefusalsResponse{Silent: silent}
@@ -80,7 +80,7 @@ func (c *Console) ListRefusals(ctx context.Context, q *petrelv1.ListRefusalsRequ
 	return r
 }
 
-// linesHere are the last lines of the log of this node.
+// linesHere returns the last lines of this node's log.
 func (c *Console) linesHere(q *petrelv1.ReadLogRequest) *petrelv1.ReadLogResponse {
 	var least slog.Level
 	if q.Level == "" || least.UnmarshalText([]byte(q.Level)) != nil {
@@ -101,7 +101,7 @@ func (c *Console) linesHere(q *petrelv1.ReadLogRequest) *petrelv1.ReadLogRespons
 	return r
 }
 
-// lineLimit keeps an answer below what the bus carries.
+// lineLimit keeps an answer below the bus's limit.
 func lineLimit(q *petrelv1.ReadLogRequest) int {
 	if q.Limit == 0 {
 		return 500
@@ -130,7 +130,7 @@ func (c *Console) ReadLog(ctx context.Context, q *petrelv1.ReadLogRequest) (*pet
 	return r, nil
 }
 
-// sessionsHere are the sessions of a user at this node.
+// sessionsHere returns the sessions of a user at this node.
 func (c *Console) sessionsHere(q *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse {
 	r := &petrelv1.ListSessionsResponse{}
 	t, err := c.o.Users.Tenant(context.Background(), q.Tenant)
@@ -171,17 +171,17 @@ func (c *Console) GetLimits(ctx context.Context) *petrelv1.ClusterLimits {
 	return r
 }
 
-// PreviewLimits returns what SetLimits would change.
+// PreviewLimits returns the changes that SetLimits would make.
 func (c *Console) PreviewLimits(ctx context.Context, m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
 	return oneAnswer(askNodes(ctx, c, previewLimits, m))
 }
 
-// SetLimits changes the limits of all nodes that are not 0 in m, and returns what has changed.
+// SetLimits changes the limits of all nodes that are not 0 in m, and returns the changes.
 func (c *Console) SetLimits(ctx context.Context, m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
 	return oneAnswer(askNodes(ctx, c, setLimits, m))
 }
 
-// oneAnswer joins the changes of all nodes. A change that is the same on several nodes is there once.
+// oneAnswer joins the changes of all nodes. The same change on several nodes is there once.
 func oneAnswer(answers []bus.Reply[*petrelv1.PreviewLimitsResponse], silent []string) *petrelv1.PreviewLimitsResponse {
 	r := &petrelv1.PreviewLimitsResponse{Silent: silent}
 	for _, reply := range answers {
@@ -204,7 +204,7 @@ func oneAnswer(answers []bus.Reply[*petrelv1.PreviewLimitsResponse], silent []st
 	return r
 }
 
-// LastSeen is when a user was online last, in Unix milliseconds; 0: not known.
+// LastSeen returns when a user was online last, in Unix milliseconds; 0: not known.
 func (c *Console) LastSeen(ctx context.Context, who im.Account) (uint64, error) {
 	b, err := c.o.Store.Record(ctx, store.LastSeen, who.Tenant, []byte(who.User))
 	if err != nil || len(b) != 8 {
