@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// places are where a client may connect, best first: what the server said last, and
-// then the URL that it was made with. A round tries each of them once. Spec: P-3.7.
+// places are the addresses of the server, best first: the newest list from the server, and then the URL of
+// the options. A round tries each of them once. Spec: P-3.7.
 type places struct {
 	given  string          // Options.URL
 	list   []string        // never empty
@@ -18,8 +18,8 @@ func newPlaces(given string) places {
 	return places{given: given, list: []string{given}, silent: map[string]bool{}}
 }
 
-// begin begins a round; without is an address that is left out, or "". Others of its host
-// come last, and those that were silent.
+// begin begins a round; without is an address to leave out, or "". Other addresses of its host come last, and
+// so do silent ones.
 func (p *places) begin(without string) {
 	p.left = nil
 	lost := hostOf(without)
@@ -32,7 +32,7 @@ func (p *places) begin(without string) {
 	}
 }
 
-// hostOf is the host of an address, without the port; "" if it has none.
+// hostOf returns the host of an address, without the port; "" if it has none.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -41,7 +41,7 @@ func hostOf(address string) string {
 	return u.Hostname()
 }
 
-// next is the next address of the round; ok is false when all were tried.
+// next returns the next address of the round; ok is false when all were tried.
 func (p *places) next() (addr string, ok bool) {
 	if len(p.left) == 0 {
 		return "", false
@@ -50,7 +50,7 @@ func (p *places) next() (addr string, ok bool) {
 	return addr, true
 }
 
-// welcomed takes what the server says that is connected at addr; nothing changes nothing.
+// welcomed takes the addresses from the server that is connected at addr; an empty list changes nothing.
 func (p *places) welcomed(addr string, gateways []string) {
 	delete(p.silent, addr)
 	if len(gateways) == 0 {
@@ -69,15 +69,15 @@ func (p *places) welcomed(addr string, gateways []string) {
 	}
 }
 
-// sendsAway puts an address that sends its clients to the others behind them.
+// sendsAway moves an address behind the others: its server sends its clients away.
 func (p *places) sendsAway(addr string) {
 	if i := slices.Index(p.list, addr); i >= 0 && len(p.list) > 1 {
 		p.list = append(slices.Delete(slices.Clone(p.list), i, i+1), addr)
 	}
 }
 
-// speaks tells whether a client that was given one address may use another: it
-// has a transport for it, and does not lose TLS.
+// speaks tells whether a client with one given address may use another: it has a transport for it, and does
+// not lose TLS.
 func speaks(given, other string) bool {
 	from, err := url.Parse(given)
 	to, err2 := url.Parse(other)

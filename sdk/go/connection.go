@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What a server may offer beyond the base. Spec: P-2.6.
+// Optional capabilities of a server. Spec: P-2.6.
 const (
 	capEdit   = "edit"
 	capCursor = "cursor"
@@ -61,8 +61,8 @@ type live struct {
 	pushed           map[string]bool    // keys of settings that came as events since the last lagged; nil: none did
 }
 
-// readsFull reports whether no further history request may be sent. A server that names
-// no limit takes 16 requests. Some are left for cursors, syncs and the application.
+// readsFull reports whether no further history request may be sent. Without a limit of the server, the limit
+// is 16 requests. Some are kept free for cursors, syncs and the application.
 func (lv *live) readsFull() bool {
 	limit := maxReads
 	if n := int(lv.welcome.GetLimits().GetOpenRequests()); n > 0 {
@@ -75,7 +75,7 @@ func (lv *live) offers(capability string) bool {
 	return slices.Contains(lv.welcome.Capabilities, capability)
 }
 
-// request is one that waits for its answer.
+// request is a request that waits for its answer.
 type request struct {
 	at     time.Time
 	kind   asked
@@ -83,7 +83,7 @@ type request struct {
 	answer func(*petrelv1.ServerFrame) // called once, with nil when the connection ended
 }
 
-// asked is what kind of request it is.
+// asked is the kind of a request.
 type asked int
 
 const (
@@ -124,7 +124,7 @@ func (c *core) askEncoded(kind asked, b []byte, answer func(*petrelv1.ServerFram
 	c.out.frames = append(c.out.frames, frame{lv.conn, lv.nextID, b})
 }
 
-// call sends a request of the application. need is the capability it takes, or "".
+// call sends a request of the application. need is the required capability, or "".
 func (c *core) call(need string, f *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) error {
 	if need != "" && !c.live.offers(need) {
 		return &Error{Code: CodeUnsupported, Message: "the server does not offer " + need, Settled: true}
@@ -168,7 +168,7 @@ func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	return nil
 }
 
-// finish ends the connection for all who wait for it.
+// finish ends the connection for all requests that wait for it.
 func (c *core) finish() {
 	lv := c.live
 	switch { // a link that breaks before a page is through gets smaller ones
@@ -188,7 +188,7 @@ func (c *core) finish() {
 	c.out.woken = true
 }
 
-// pageSize is how many entries of a history page are asked for.
+// pageSize returns the number of entries of a history page.
 func (c *core) pageSize(lv *live) int {
 	if c.pageLimit > 0 {
 		return c.pageLimit
@@ -228,7 +228,7 @@ func (c *core) take(f *petrelv1.ServerFrame) error {
 	return nil
 }
 
-// stepLive does what is due on the connection.
+// stepLive carries out everything that is due on the connection.
 func (c *core) stepLive() {
 	if err := c.beat(); err != nil {
 		c.lost(err)
@@ -267,7 +267,7 @@ func (c *core) stepLive() {
 	}
 }
 
-// retryAt is when a request that was refused with e may be repeated.
+// retryAt returns the time at which a request refused with e may be repeated.
 func (c *core) retryAt(e *petrelv1.Error) time.Time {
 	wait := time.Duration(e.RetryAfterMs) * time.Millisecond
 	if wait == 0 {

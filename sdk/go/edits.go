@@ -32,9 +32,8 @@ func (v *conv) target(seq uint64) *entry {
 	return nil
 }
 
-// edited rewrites e. An edit without a body rewrites nothing: another change of
-// the same target followed it, or the user may not read the target. Nothing
-// rewrites a recalled entry. Spec: P-5.6, P-8.3.
+// edited rewrites e. An edit without a body rewrites nothing: another change of the same target followed it,
+// or the user may not read the target. Nothing rewrites a recalled entry. Spec: P-5.6, P-8.3.
 func (c *core) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 	if e.m.RecalledBy != 0 || seq <= e.m.EditedBy || by.Body == nil {
 		return
@@ -61,8 +60,8 @@ func (c *core) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 	c.keep(n)
 }
 
-// placeIn is what a rel says of the thread that the message belongs to; nil: nothing. It
-// stays when everything else that the message says is taken away. Spec: P-5.12.
+// placeIn returns the part of a rel that places a message in its thread; nil: it is in none. A recall leaves
+// only this part of the message. Spec: P-5.12.
 func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 	if rel.GetThread() == 0 {
 		return nil
@@ -72,8 +71,7 @@ func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 
 func clone(m *petrelv1.Message) *petrelv1.Message { return proto.CloneOf(m) }
 
-// refold applies the entries from index n on to those before it, which were
-// put in front of them.
+// refold applies the entries from index n on to the older ones before it, which were just added.
 func (c *core) refold(v *conv, n int) {
 	if n == 0 || n >= len(v.entries) {
 		return

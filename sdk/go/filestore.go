@@ -41,7 +41,7 @@ type logFile struct {
 	wrong error // a write failed and could not be taken back
 }
 
-// place is where a row's value lies in the file.
+// place is the position of a row's value in the file.
 type place struct {
 	off int64
 	n   int
@@ -110,8 +110,7 @@ func (l *logFile) begin() error {
 	return syncDir(l.path)
 }
 
-// readRecord reads one record; io.EOF when what is left, at most max bytes, is
-// none.
+// readRecord reads one record; io.EOF if the rest, at most max bytes, holds none.
 func readRecord(r io.Reader, max int64) ([]byte, error) {
 	var frame [frameBytes]byte
 	if _, err := io.ReadFull(r, frame[:]); err != nil {
@@ -138,8 +137,7 @@ func endOfLog(err error) error {
 	return err
 }
 
-// index notes where the rows of the record at off are; false if they cannot be
-// read.
+// index records the positions of the rows in the record at off; false if they cannot be read.
 func (l *logFile) index(b []byte, off int64) bool {
 	for at := 0; at < len(b); {
 		key, value, n, ok := cutRow(b[at:])
@@ -160,7 +158,7 @@ func (l *logFile) index(b []byte, off int64) bool {
 	return true
 }
 
-// cutRow reads the row that b begins with, n bytes long.
+// cutRow reads the first row of b, which is n bytes long.
 func cutRow(b []byte) (key, value []byte, n int, ok bool) {
 	k, i := binary.Uvarint(b)
 	if i <= 0 || k > uint64(len(b)-i) {
@@ -233,7 +231,7 @@ func (l *logFile) write(rows []Row) error {
 	return nil
 }
 
-// append writes one record at the end of f, whose size it moves.
+// append writes one record at the end of f, and adds its length to size.
 func (l *logFile) append(f *os.File, size *int64, b []byte) error {
 	rec := make([]byte, frameBytes, frameBytes+len(b))
 	binary.LittleEndian.PutUint32(rec, uint32(len(b)))
@@ -246,8 +244,7 @@ func (l *logFile) append(f *os.File, size *int64, b []byte) error {
 	return nil
 }
 
-// compact writes what counts into a new file and puts it in the place of the
-// old one.
+// compact writes the current rows into a new file and replaces the old one by it.
 func (l *logFile) compact() error {
 	f, err := os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

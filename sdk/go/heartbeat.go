@@ -7,18 +7,17 @@ import (
 )
 
 const (
-	// An answer that does not come has the client ask whether the server is there: after
-	// 3 s, or 4 round trips where those are longer.
+	// After this wait for an answer, or 4 round trips where those are longer, the client pings the server.
 	probeAfter = 3 * time.Second
 	probeTrips = 4
 	maxTrip    = 3 * time.Second // counted of a round trip: a store that stalls is no long way
-	// pongWithin is how long the server then has to say anything at all.
+	// pongWithin is the time in which the server then has to send any byte.
 	pongWithin = 2 * time.Second
-	// slowest is the link, in bytes per second, that carries what is under way in time. A
-	// message of 48 KiB over 50 kbit/s takes 8 s, and nothing is wrong.
+	// slowest is the slowest link, in bytes per second, for which the client waits. A message of 48 KiB over
+	// 50 kbit/s takes 8 s, and nothing is wrong.
 	slowest = 4096
 
-	// What holds where the client sees whole frames only. Spec: S-5.7, S-5.8.
+	// The same bounds where the client sees whole frames only. Spec: S-5.7, S-5.8.
 	slowestFrames = 5000            // bytes per second
 	patienceStep  = 5 * time.Second // by which the client is more patient after each connection that fell silent
 	maxPatience   = 10 * time.Second
@@ -38,7 +37,7 @@ type pulse struct {
 	bytes int // of requests without an answer
 }
 
-// tripped notes how long an answer has taken.
+// tripped records the time of an answer.
 func (p *pulse) tripped(d time.Duration) {
 	if d = min(d, maxTrip); p.trip == 0 {
 		p.trip = d
@@ -47,9 +46,9 @@ func (p *pulse) tripped(d time.Duration) {
 	}
 }
 
-// took notes when the socket took the last bytes, and of which request it took all. They are a
-// sign of life only as long as the request that has waited for longest, or a ping, is not gone:
-// the socket of a server that is frozen goes on taking what is written after it. Spec: S-5.2.
+// took records when the socket took the last bytes, and the last request of which it took all. These bytes
+// are a sign of life only until the longest waiting request, or a ping, has been written: the socket of a
+// frozen server goes on taking the bytes after it. Spec: S-5.2.
 func (lv *live) took(at time.Time, upTo uint64) {
 	awaited := lv.ping
 	if lv.pinged.IsZero() {
@@ -64,7 +63,7 @@ func (lv *live) took(at time.Time, upTo uint64) {
 	lv.taken = max(lv.taken, upTo)
 }
 
-// oldest is the request that has waited for longest.
+// oldest returns the request that has waited for longest.
 func (lv *live) oldest() (q request, waits bool) {
 	for len(lv.order) > 0 {
 		if q, waits = lv.waiting[lv.order[0]]; waits {
@@ -75,8 +74,8 @@ func (lv *live) oldest() (q request, waits bool) {
 	return request{}, false
 }
 
-// beat asks a server that is silent whether it is there, and gives it up. An idle client
-// sends nothing by itself: the server pings first. Spec: P-7.2, P-7.3.
+// beat pings a silent server, and gives it up in the end. An idle client sends nothing by itself: the server
+// pings first. Spec: P-7.2, P-7.3.
 func (c *core) beat() error {
 	lv := c.live
 	if lv.heard.After(lv.pinged) {
@@ -93,7 +92,7 @@ func (c *core) beat() error {
 	return nil
 }
 
-// beatAt is when the server is asked, or given up; zero: never.
+// beatAt returns the time of the next ping, or of giving up; zero: never.
 func (c *core) beatAt() time.Time {
 	lv := c.live
 	q, waits := lv.oldest()
@@ -115,12 +114,11 @@ func (c *core) beatAt() time.Time {
 	return time.Time{}
 }
 
-// secondsOf is the whole seconds that bytes take at a rate.
+// secondsOf returns the whole seconds that bytes take at a rate.
 func secondsOf(bytes, rate int) time.Duration { return time.Duration(bytes/rate) * time.Second }
 
-// fellSilent is called when the server has not answered. Where the client sees whole frames
-// only, that may be a slow link: it is more patient until a request of the kind that waited
-// is answered. Spec: S-5.8.
+// fellSilent is called when the server has not answered. Where the client sees whole frames only, the reason
+// may be a slow link: it is more patient until a request of the kind that waited is answered. Spec: S-5.8.
 func (c *core) fellSilent() {
 	lv := c.live
 	for _, id := range lv.order {
@@ -142,7 +140,7 @@ func (c *core) answeredIn(q request) {
 	lv.tripped(c.now.Sub(q.at))
 }
 
-// probe asks the server whether it is there.
+// probe pings the server.
 func (c *core) probe() {
 	lv := c.live
 	lv.pinged, lv.ping, lv.ahead = c.now, lv.nextID+1, lv.bytes

@@ -9,13 +9,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// skipEvery is how many entries that are no incoming messages are passed before
-// the position over them is stored: a restart reads at most these again.
+// skipEvery bounds the entries other than incoming messages that are passed before the position is stored: a
+// restart reads at most these again.
 const skipEvery = 64
 
-// Incoming are the texts and data that others send to the user, in all
-// conversations, those of one conversation in the order of their seqs. Own
-// messages, repeats, and messages that were recalled meanwhile are left out.
+// Incoming returns an iterator of the texts and data that others send to the user, in all conversations,
+// those of one conversation in the order of their seqs. Own messages, repeats, and messages that were
+// recalled meanwhile are left out.
 //
 // A message is finished when the loop asks for the next one. Then its position
 // is in the store, and the user's read cursor moves over it. A message that is
@@ -77,9 +77,8 @@ func (r *reader) run(ctx context.Context, yield func(Message, error) bool) error
 	}
 }
 
-// begin sets the positions in the conversations that are there when Incoming is
-// used for the first time. It waits for the whole list, since a conversation that
-// comes later begins with its first message.
+// begin sets the positions in the present conversations when Incoming is used for the first time. It waits
+// for the whole list, since a conversation that comes later begins with its first message.
 func (r *reader) begin(ctx context.Context) error {
 	for {
 		var begun bool
@@ -96,8 +95,8 @@ func (r *reader) begin(ctx context.Context) error {
 	}
 }
 
-// writeRows writes positions. Only a loop does, and there is one at a time, so
-// that no older position is written after a newer one.
+// writeRows writes positions. Only one loop runs at a time, so no older position is written after a newer
+// one.
 func (c *Client) writeRows(rows []Row) error {
 	if c.o.Store == nil || len(rows) == 0 {
 		return nil
@@ -108,7 +107,7 @@ func (c *Client) writeRows(rows []Row) error {
 	return nil
 }
 
-// store makes the position where the loop is that of the application.
+// store makes the loop's position that of the application.
 func (r *reader) store(id string, x *reading) error {
 	x.stored = x.at.Seq
 	var row Row
@@ -116,7 +115,7 @@ func (r *reader) store(id string, x *reading) error {
 	return r.c.writeRows([]Row{row})
 }
 
-// look queues the conversations that have changed.
+// look queues the changed conversations.
 func (r *reader) look(ch Change) {
 	for _, id := range ch.Conversations {
 		if _, there := r.queued[id]; !there {
@@ -156,7 +155,7 @@ func (r *reader) next(ctx context.Context) (Message, error) {
 	}
 }
 
-// nextOf is the next message of one conversation, if there is one.
+// nextOf returns the next message of one conversation, if there is one.
 func (r *reader) nextOf(ctx context.Context, id string) (m Message, found bool, err error) {
 	x := r.convs[id]
 	if x == nil {
@@ -182,8 +181,7 @@ func (r *reader) nextOf(ctx context.Context, id string) (m Message, found bool, 
 	}
 }
 
-// comesIn tells whether an entry is a message of somebody else. One that was
-// recalled has no body any more.
+// comesIn tells whether an entry is a message of somebody else. A recalled message has no body and is none.
 func (r *reader) comesIn(m Message) bool {
 	switch m.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
@@ -192,8 +190,7 @@ func (r *reader) comesIn(m Message) bool {
 	return false
 }
 
-// entry is the next entry behind x.at: one that the client holds, or else one of
-// the history.
+// entry returns the next entry after x.at: a held one, or else one of the history.
 func (r *reader) entry(ctx context.Context, id string, x *reading) (m Message, found bool, err error) {
 	for {
 		var held bool

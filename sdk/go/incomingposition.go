@@ -7,29 +7,29 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// position is how far the application has finished the messages of one
-// conversation. A seq means nothing without the history that it belongs to.
+// position is the last finished message of one conversation. A seq means nothing without the history that it
+// belongs to.
 type position struct {
 	Seq     uint64 `json:"seq"`
 	History string `json:"history"`
 }
 
-// incoming is what Incoming keeps from loop to loop.
+// incoming is the state of Incoming from loop to loop.
 type incoming struct {
 	reading   bool                // a loop is under way
 	begun     bool                // Incoming was used before, perhaps by an earlier process
 	positions map[string]position // by conversation
 }
 
-// reading is how far a loop is in one conversation.
+// reading is the position of a loop in one conversation.
 type reading struct {
 	at     position            // the last entry that was looked at
 	stored uint64              // seq of the position that the store has
 	page   []*petrelv1.Message // entries of the history, where the client does not hold what follows at
 }
 
-// beginIncoming sets the positions when Incoming is used for the first time, once the
-// whole list of conversations is there.
+// beginIncoming sets the positions when Incoming is used for the first time, once the whole list of
+// conversations is there.
 func (c *core) beginIncoming() (begun bool, rows []Row) {
 	if c.incoming.begun || !c.meta.Synced {
 		return c.incoming.begun, nil
@@ -43,7 +43,7 @@ func (c *core) beginIncoming() (begun bool, rows []Row) {
 	return true, append(rows, Row{incomingKey, []byte("{}")})
 }
 
-// moveTo notes a position, and returns it as it is stored.
+// moveTo sets a position, and returns its row for the store.
 func (c *core) moveTo(id string, p position) Row {
 	c.incoming.positions[id] = p
 	b, err := json.Marshal(p)
@@ -62,11 +62,11 @@ func (c *core) loadPosition(id string, b []byte) error {
 	return nil
 }
 
-// heldAfter is the entry behind x.at, if the client holds what follows there.
+// heldAfter returns the entry after x.at, if the client holds the part that follows.
 //
-// After a change of the history, which is the restore of a backup, seqs above
-// the restored head are given a second time. What is below the read cursor of the
-// restored history was there before, so the loop goes on at the lower of the two.
+// After a change of the history, which is the restore of a backup, seqs above the restored head are assigned
+// a second time. Entries below the read cursor of the restored history were there before, so the loop
+// continues at the lower of the two.
 func (c *core) heldAfter(id string, x *reading) (held bool, next []Message) {
 	v := c.convs[id]
 	if v == nil || !v.known {

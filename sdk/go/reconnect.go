@@ -13,25 +13,25 @@ const (
 	firstWait = time.Second // after a lost connection, P-3.6
 	maxWait   = 30 * time.Second
 
-	// A gateway that is frozen takes connections and says nothing. So a try ends after 3 s,
-	// and after twice as long in each further round, because the link may be that slow.
+	// A frozen gateway accepts connections and says nothing. So a try ends after 3 s, and after twice as long
+	// in each further round, because the link may be that slow.
 	firstLimit = 3 * time.Second
 	maxLimit   = 15 * time.Second
-	// besideAfter is when the next address is tried beside one that has not answered.
+	// besideAfter is the wait for an address before the next one is tried beside it.
 	besideAfter = time.Second
-	// steady is how long a connection has to last so that the client goes elsewhere at once
-	// when it ends: one that always ends soon must not be made again and again.
+	// steady is the lifetime of a connection after whose end the client goes elsewhere at once: one that
+	// always ends soon must not be made again and again.
 	steady = 5 * time.Second
-	// spread is over how long the clients of a gateway that goes away come to the others.
+	// spread is the time over which the clients of a gateway that shuts down come to the others.
 	spread = 300 * time.Millisecond
 )
 
-// errSilent ends a connection on which the server does not answer.
+// errSilent ends a connection to a server that does not answer.
 var errSilent = errors.New("the server is silent")
 
-// reach is how the client gets to a connection. A round asks for a token, and then tries
-// the addresses: the next one when one fails, and beside one that is slow. The first
-// welcome wins. Between rounds there are pauses. Spec: P-3.6, P-3.7.
+// reach is the state of connecting. A round asks for a token, and then tries the addresses: the next one when
+// one fails, and beside one that is slow. The first welcome wins. Between rounds there are pauses. Spec:
+// P-3.6, P-3.7.
 type reach struct {
 	running bool
 	places  places
@@ -73,7 +73,7 @@ func (c *core) start() {
 	c.round("")
 }
 
-// stop ends what is there of connections: Run ends with err.
+// stop ends all tries and connections: Run ends with err.
 func (c *core) stop(err error) {
 	c.endTries()
 	if c.live != nil {
@@ -84,13 +84,13 @@ func (c *core) stop(err error) {
 	c.setStatus(Status{State: Offline, Err: err})
 }
 
-// end has Run end: a person has to act.
+// end ends Run: a person has to act.
 func (c *core) end(err error) {
 	c.endTries()
 	c.out.ended, c.out.err = true, err
 }
 
-// round begins with the first address again, without one of them perhaps.
+// round begins a new round with the first address; it may leave one out.
 func (c *core) round(without string) {
 	r := &c.reach
 	r.pause, r.without, r.why, r.retryNot = time.Time{}, without, nil, 0
@@ -174,8 +174,8 @@ func (r *reach) find(conn uint64) *try {
 	return nil
 }
 
-// frame applies what came over a connection. What comes from one that the client has given
-// up is dropped. Spec: P-3.5.
+// frame applies a frame of a connection. Frames of a connection that the client has given up are dropped.
+// Spec: P-3.5.
 func (c *core) frame(conn uint64, f *petrelv1.ServerFrame) {
 	if c.live != nil && c.live.conn == conn {
 		if err := c.take(f); err != nil {
@@ -206,7 +206,7 @@ func (c *core) closed(conn uint64, err error) {
 	}
 }
 
-// failed goes on after a try that brought no welcome.
+// failed continues after a try without a welcome.
 func (c *core) failed(t *try, err error) {
 	r := &c.reach
 	r.tries = slices.DeleteFunc(r.tries, func(x *try) bool { return x == t })
@@ -250,10 +250,10 @@ func (c *core) rest(why error, atLeast time.Duration) {
 	c.out.woken = true
 }
 
-// part is a random part of d.
+// part returns a random part of d.
 func (c *core) part(d time.Duration) time.Duration { return time.Duration(c.random() * float64(d)) }
 
-// welcomed makes a try the connection of the client. The others end.
+// welcomed makes a try the connection of the client. The other tries end.
 func (c *core) welcomed(t *try, w *petrelv1.Welcome) {
 	r := &c.reach
 	r.tries = slices.DeleteFunc(r.tries, func(x *try) bool { return x == t })
@@ -266,8 +266,8 @@ func (c *core) welcomed(t *try, w *petrelv1.Welcome) {
 	}
 }
 
-// lost goes on after the connection has ended. If it has lasted, the client goes to another
-// gateway at once. Spec: P-3.6.
+// lost continues after the end of the connection. If it has lasted, the client goes to another gateway at
+// once. Spec: P-3.6.
 func (c *core) lost(err error) {
 	r := &c.reach
 	addr, lasted := c.live.addr, c.now.Sub(c.live.began) >= steady
@@ -311,8 +311,8 @@ func (c *core) lost(err error) {
 	c.out.woken = true
 }
 
-// wakeUp: the device was asleep, or has another network. The client does not trust the
-// connection that it has, and does not wait for the next try. Spec: P-7.3.
+// wakeUp: the device was asleep, or has another network. The client does not trust the connection that it
+// has, and does not wait for the next try. Spec: P-7.3.
 func (c *core) wakeUp() {
 	r := &c.reach
 	switch {
@@ -325,7 +325,7 @@ func (c *core) wakeUp() {
 	c.out.woken = true
 }
 
-// stepReach does what is due without a connection.
+// stepReach carries out everything that is due without a connection.
 func (c *core) stepReach() {
 	r := &c.reach
 	if !r.running {

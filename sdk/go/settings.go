@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Names of settings that have a meaning to every client. Spec: P-8.10.
+// Names of settings with a meaning to every client. Spec: P-8.10.
 const (
 	settingMutedUntil = "muted_until"
 	settingNotify     = "notify"
@@ -21,7 +21,7 @@ const (
 	settingBlocked    = "blocked"
 )
 
-// Personal is what the user has set of a conversation, on whichever device. Spec: P-8.10.
+// Personal has the user's settings of a conversation, from any device. Spec: P-8.10.
 type Personal struct {
 	MutedUntil time.Time // until then the person is not disturbed; zero: never muted
 	Notify     string    // of which messages the person is told: "all", "mentions", "nothing"; "": not set
@@ -33,8 +33,8 @@ type Personal struct {
 	Blocked    bool   // of a direct conversation: the user blocks the other one
 }
 
-// Hides tells whether the user sees nothing of the entry with a seq, because they cleared the
-// conversation or deleted the message for themselves. Spec: P-8.10.
+// Hides tells whether an entry is hidden from the user, because they cleared the conversation or deleted the
+// message for themselves. Spec: P-8.10.
 func (p Personal) Hides(seq uint64) bool {
 	if seq <= p.ClearedTo {
 		return true
@@ -53,16 +53,16 @@ func (p Personal) Hides(seq uint64) bool {
 	return false
 }
 
-// subject is what a setting is of; both empty: the account.
+// subject is the conversation or user of a setting; both empty: the account.
 type subject struct{ conv, user string }
 
-// setting is the newest value of a name that the client knows.
+// setting is the newest known value of a name.
 type setting struct {
 	value string // "": the name was removed
 	seq   uint64 // of the entry of the inbox
 }
 
-// settings are those of the user, by what they are of and by name.
+// settings are the settings of the user, by subject and name.
 type settings map[subject]map[string]setting
 
 func (s settings) value(of subject, name string) string { return s[of][name].value }
@@ -73,7 +73,7 @@ func settingKey(of subject, name string) string {
 	return settingPrefix + of.conv + "/" + of.user + "/" + name
 }
 
-// takePersonal applies what a page of a sync says. Spec: P-8.10.
+// takePersonal applies the settings on a page of a sync. Spec: P-8.10.
 func (c *core) takePersonal(p *petrelv1.SyncPage) {
 	if p.PersonalReset {
 		for of, names := range c.settings {
@@ -100,8 +100,8 @@ func (c *core) takePushed(seq uint64, s *petrelv1.InboxSettings) {
 	}
 }
 
-// takeSetting applies a value, if the client has none that is newer. One that was removed
-// stays in memory, so that an older one that comes late is noticed.
+// takeSetting applies a value, unless the client has a newer one. A removed value stays in memory, so that an
+// older one that comes late is ignored.
 func (c *core) takeSetting(s *petrelv1.Personal) {
 	of := subject{s.Conv, s.User}
 	if c.settings[of][s.Name].seq > s.Seq {
@@ -149,7 +149,7 @@ func (c *core) loadSetting(b []byte) error {
 	return nil
 }
 
-// personal is what the user has set of v.
+// personal returns the user's settings of v.
 func (c *core) personal(v *conv) Personal {
 	names := c.settings[subject{conv: v.id}]
 	number := func(name string) uint64 {
@@ -171,7 +171,7 @@ func (c *core) personal(v *conv) Personal {
 	return p
 }
 
-// blocked are the users that the user blocks, sorted.
+// blocked returns the users that the user blocks, sorted.
 func (c *core) blocked() []string {
 	var out []string
 	for of, names := range c.settings {

@@ -8,7 +8,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Typing is the kind of the signals by which clients show that a person writes.
+// Typing is the kind of signals that show that a person writes.
 const Typing = "typing"
 
 const (
@@ -20,8 +20,7 @@ const (
 	signalsAreKept = time.Minute // as long as the longest hold of P-13.4
 )
 
-// lossy is what the client knows for the moment: nothing of it is stored, and it is gone
-// with the connection.
+// lossy is the momentary state: nothing of it is stored, and it is gone with the connection.
 type lossy struct {
 	typing   map[*conv]map[string]time.Time // until when a user is shown as typing
 	told     map[string]time.Time           // when the server was told last that the user is typing, by target
@@ -35,14 +34,14 @@ type heard struct {
 	at time.Time
 }
 
-// Presence says whether a user is online. Of a user whom one may not see, and of one who
-// does not exist, it says that they are offline. Spec: P-13.6.
+// Presence tells whether a user is online. A user whom the caller may not see, or who does not exist, is
+// offline. Spec: P-13.6.
 type Presence struct {
 	Online bool
 	Last   time.Time // of who is offline: until when they were online, to 10 minutes; zero: not known
 }
 
-// sayTyping tells that the user is writing, at most every 3 s for each target.
+// sayTyping sends that the user is writing, at most every 3 s for each target.
 func (c *core) sayTyping(target string, s *petrelv1.SendSignal) {
 	now := c.now
 	if c.live == nil || !c.live.offers(capSignal) || now.Sub(c.lossy.told[target]) < typingEvery {
@@ -71,7 +70,7 @@ func (c *core) setWatch(users []string) {
 	c.out.woken = true
 }
 
-// signals are those that are kept, the oldest first.
+// signals returns the kept signals, the oldest first.
 func (c *core) signals() []*petrelv1.Signal {
 	var all []*petrelv1.Signal
 	for _, s := range c.lossy.signals {
@@ -82,7 +81,7 @@ func (c *core) signals() []*petrelv1.Signal {
 	return all
 }
 
-// sendWatch tells the server whom the application watches, if it is due.
+// sendWatch sends the watched users to the server, if that is due.
 func (c *core) sendWatch(now time.Time) {
 	lv := c.live
 	switch {
@@ -103,7 +102,7 @@ func (c *core) sendWatch(now time.Time) {
 		})
 }
 
-// takeLossy applies what was pushed and is stored nowhere.
+// takeLossy applies the momentary events of a push.
 func (c *core) takeLossy(ev *petrelv1.Events) {
 	for _, s := range ev.Signals {
 		c.takeSignal(s, c.now)
@@ -126,8 +125,8 @@ func (c *core) takeLossy(ev *petrelv1.Events) {
 	}
 }
 
-// takeSignal keeps the newest signal of each conversation, sender and kind. One that the
-// client has already comes again when it was held. Spec: P-13.1.
+// takeSignal keeps the newest signal of each conversation, sender and kind. A held signal comes again
+// although the client has it. Spec: P-13.1.
 func (c *core) takeSignal(s *petrelv1.Signal, now time.Time) {
 	if s.Kind == Typing {
 		c.takeTyping(s, now)
@@ -151,8 +150,8 @@ func (c *core) takeSignal(s *petrelv1.Signal, now time.Time) {
 	c.changed.Signals = true
 }
 
-// takeTyping shows that a user is typing, unless what they were typing is here already:
-// then it was sent before the message and came after it. Spec: P-13.3.
+// takeTyping shows that a user is typing, unless the client has the finished message already: then the signal
+// was sent before the message and came after it. Spec: P-13.3.
 func (c *core) takeTyping(s *petrelv1.Signal, now time.Time) {
 	v := c.convs[s.Conv]
 	if v == nil || s.From == c.meta.User || v.wrote(s.From, s.Head) {
@@ -199,7 +198,7 @@ func (c *core) stopTyping(v *conv, user string) {
 	}
 }
 
-// typingEnds forgets who has not typed for a while.
+// typingEnds drops users who have not typed for a while.
 func (c *core) typingEnds(now time.Time) {
 	for v, of := range c.lossy.typing {
 		for u, until := range of {
@@ -217,7 +216,7 @@ func (c *core) typingEnds(now time.Time) {
 	}
 }
 
-// typists are the users who are typing in v, sorted.
+// typists returns the users who are typing in v, sorted.
 func (c *core) typists(v *conv) []string {
 	var all []string
 	for u := range c.lossy.typing[v] {
@@ -227,7 +226,7 @@ func (c *core) typists(v *conv) []string {
 	return all
 }
 
-// endLossy forgets what was known of the moment: the connection has ended.
+// endLossy drops the momentary state: the connection has ended.
 func (c *core) endLossy() {
 	for v := range c.lossy.typing {
 		c.changed.touch(v.id)

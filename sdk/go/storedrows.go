@@ -27,7 +27,7 @@ func convKey(id string) string                { return convPrefix + id }
 func outgoingKey(id string) string            { return outPrefix + id }
 func messageKey(conv string, q uint64) string { return fmt.Sprintf("%s%s/%016x", entryPrefix, conv, q) }
 
-// convRow is a conversation as it is stored.
+// convRow is the stored form of a conversation.
 type convRow struct {
 	State         []byte   `json:"state"` // a ConvState
 	Known         bool     `json:"known"`
@@ -41,7 +41,7 @@ type convRow struct {
 	MentionsTo    uint64   `json:"mentions_to,omitempty"`
 }
 
-// outgoingRow is a message to be sent, or one that was not, as it is stored.
+// outgoingRow is the stored form of a message in the outbox.
 type outgoingRow struct {
 	Send       []byte `json:"send"` // a Send
 	N          uint64 `json:"n"`
@@ -53,7 +53,7 @@ type outgoingRow struct {
 	Error *Error    `json:"error,omitempty"` // of a rejected one
 }
 
-// put notes a row to be written; a value of nil removes it.
+// put queues a row for writing; a nil value removes the row.
 func (c *core) put(key string, value []byte) {
 	if c.o.stored {
 		c.rows[key] = value
@@ -73,17 +73,15 @@ func (c *core) keep(m *petrelv1.Message) {
 	c.put(messageKey(m.Conv, m.Seq), b)
 }
 
-// store notes a message to be sent that has changed; it goes out once its row
-// is durable.
+// store queues the row of a changed message; the message goes out once its row is durable.
 func (c *core) store(o *outgoing) {
 	r := o.row()
 	c.put(r.Key, r.Value)
 	c.toSync = append(c.toSync, o)
 }
 
-// row is o as it is stored. A row of Send that arrives
-// behind a newer one of Run does no harm: o has not been sent before it is
-// stored, so its first after holds, under whatever history.
+// row returns the stored form of o. A row of Send that arrives after a newer one of Run does no harm: o has
+// not been sent before it is stored, so its first after holds, under whatever history.
 func (o *outgoing) row() Row {
 	b, err := o.send.MarshalVT()
 	if err == nil {
@@ -116,7 +114,7 @@ func (v *conv) row() ([]byte, error) {
 	})
 }
 
-// takeRows is what has to be written.
+// takeRows returns the rows that have to be written.
 func (c *core) takeRows() []Row {
 	if !c.o.stored {
 		clear(c.dirty)
@@ -237,8 +235,7 @@ func (c *core) loadConv(b []byte) error {
 	return nil
 }
 
-// loadOutgoing reads a message to be sent, which may have been sent before the restart, or
-// one that was not sent.
+// loadOutgoing reads a message of the outbox. It may have been sent before the restart, or have failed.
 func (c *core) loadOutgoing(b []byte, out map[uint64]*outgoing) error {
 	var r outgoingRow
 	if err := json.Unmarshal(b, &r); err != nil {

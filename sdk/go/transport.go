@@ -48,8 +48,8 @@ type link struct {
 	err error      // what ended the link
 }
 
-// heardConn notes when bytes arrive, and when the socket takes some: then its buffer has
-// room again. Spec: P-7.1.
+// heardConn records when bytes arrive, and when the socket takes some: then its buffer has room again. Spec:
+// P-7.1.
 type heardConn struct {
 	net.Conn
 	l *link
@@ -134,8 +134,8 @@ func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dia
 	return nil
 }
 
-// resumable is a configuration that keeps what the server gives for the next
-// connection: to come back costs both sides less then. t is not changed.
+// resumable returns a TLS configuration that keeps the server's session tickets: reconnecting costs both
+// sides less then. t is not changed.
 func resumable(t *tls.Config) *tls.Config {
 	if t == nil {
 		t = &tls.Config{}
@@ -148,8 +148,7 @@ func resumable(t *tls.Config) *tls.Config {
 	return t
 }
 
-// upgradeRefusal is what the server answered to an upgrade it refused.
-// Spec: P-9.1.
+// upgradeRefusal returns the server's answer to a refused upgrade. Spec: P-9.1.
 func upgradeRefusal(r *http.Response, err error) error {
 	if r == nil || r.Body == nil {
 		return err
@@ -200,7 +199,7 @@ func (l *link) dialTCP(ctx context.Context, u *url.URL, t *tls.Config, dial dial
 	return nil
 }
 
-// readCounted reads one frame behind its length. Spec: P-1.2.
+// readCounted reads one frame after its length. Spec: P-1.2.
 func readCounted(r *bufio.Reader) ([]byte, error) {
 	var n [4]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {
@@ -248,7 +247,7 @@ func (l *link) run(ctx context.Context, conn uint64, to chan<- arrival) {
 	writer.Wait()
 }
 
-// end notes what ended the link; the first reason stays.
+// end records the reason for the end of the link; the first reason stays.
 func (l *link) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -308,9 +307,8 @@ func (l *link) push(f frame) {
 	signal(l.ready)
 }
 
-// ended is what ended the link: the code of the close frame as an *Error if
-// there was one. It counts only when the kick that says the same was lost.
-// Spec: P-1.6.
+// ended returns the reason for the end of the link: the code of the close frame as an *Error if there was
+// one. It counts only if the kick with the same code was lost. Spec: P-1.6.
 func (l *link) ended() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
