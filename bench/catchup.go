@@ -6,8 +6,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What a real client does when something does not go by itself: it sends
-// again what was put off, syncs when it lags, and reads what it missed.
+// The recovery of a real client: it repeats refused sends, syncs when it lags, and reads its missed messages.
 
 // retry is a message to be sent again.
 type retry struct {
@@ -19,7 +18,7 @@ type retry struct {
 // defaultRetryMs is the pause before a repeat when the server names none.
 const defaultRetryMs = 100
 
-// refusal takes an error.
+// refusal handles an error frame.
 func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	g.errors[e.Code]++
 	if id > controlID && e.Retryable && (g.gone != nil || g.errand == nil) {
@@ -49,7 +48,7 @@ func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	}
 }
 
-// dueRetries puts the repeats that are due back to their connections.
+// dueRetries queues the due repeats on their connections.
 func (g *generator) dueRetries(now int64) {
 	rest := g.retries[:0]
 	for _, r := range g.retries {
@@ -73,7 +72,7 @@ func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.send(c, f)
 }
 
-// syncRequest asks for a page of the list of conversations: what has changed since a token.
+// syncRequest asks for a page of the list of conversations: the changes since a token.
 func syncRequest(token []byte) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}}
 }
@@ -88,7 +87,7 @@ func (g *generator) send(c *conn, f *petrelv1.ClientFrame) {
 	g.mark(c)
 }
 
-// syncPage asks for what the page says is missing.
+// syncPage requests the parts that the page names as missing.
 func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 	c.token = p.Token
 	for _, state := range p.Convs {
@@ -116,7 +115,7 @@ func (g *generator) askHistory(c *conn, conv string, after uint64) {
 		After: after}}})
 }
 
-// historyPage takes what was missed; it counts as delivered.
+// historyPage takes missed messages; they count as delivered.
 func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	g.pages++
 	last, compares := uint64(0), g.errand != nil && g.errand.compares
@@ -157,17 +156,17 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	g.readNext(c)
 }
 
-// historiesAtOnce is how many pages a connection that is back waits for at a time.
+// historiesAtOnce bounds the pages that a connection that is back waits for.
 const historiesAtOnce = 4
 
-// readSome asks for the first of the conversations that a connection is to read.
+// readSome requests the first of the conversations that a connection has to read.
 func (g *generator) readSome(c *conn) {
 	for range historiesAtOnce {
 		g.readNext(c)
 	}
 }
 
-// readNext asks for the next of the conversations that a connection is to read.
+// readNext requests the next of the conversations that a connection has to read.
 func (g *generator) readNext(c *conn) {
 	if len(c.unread) == 0 {
 		return
@@ -180,7 +179,7 @@ func (g *generator) readNext(c *conn) {
 	c.unread = c.unread[1:]
 }
 
-// nameOf is who a connection sends as; empty: it does not send.
+// nameOf returns the user name of a sending connection; empty: it does not send.
 func (g *generator) nameOf(c *conn) string {
 	if c.sender == nil {
 		return ""
@@ -196,7 +195,7 @@ func entryOf(m *petrelv1.Message) entry {
 	return e
 }
 
-// streamOf is that of a connection in a conversation; nil: it has none.
+// streamOf returns the stream of a connection in a conversation; nil: it has none.
 func streamOf(v *convBook, conn int) *checker.Stream {
 	if v == nil {
 		return nil

@@ -9,10 +9,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Connections that come, end and come back while the generator runs, and what they ask for one
-// request after the other.
+// Connections that come, end and come back while the generator runs, and their requests, one after the other.
 
-// comer is a connection that has been made for the generator to take over.
+// comer is a new connection for the generator to take over.
 type comer struct {
 	index int
 	greeted
@@ -25,14 +24,13 @@ type goner struct {
 	at    time.Time
 }
 
-// joinTurn is how often a connection syncs because of new conversations, all that have come
-// meanwhile at once. P-6.1
+// joinTurn is the interval at which a connection syncs for all new conversations at once. P-6.1
 const joinTurn = time.Second
 
-// wentAway is why a connection ends whose client has ended it.
+// wentAway is the reason of a connection that its client has ended.
 const wentAway = "went away"
 
-// errand is what some connections ask for: each makes a request when the one before is answered.
+// errand is a series of requests of some connections: each makes a request when the one before is answered.
 type errand struct {
 	name   string
 	conns  []*conn
@@ -50,8 +48,7 @@ type errand struct {
 	busy  int    // of them, those that are not done
 }
 
-// comeAndGo takes over the connections that have come, ends all if that is asked for, and begins
-// the next errand.
+// comeAndGo takes over new connections, ends all if that is asked for, and begins the next errand.
 func (g *generator) comeAndGo(now int64) {
 	if g.dropAll.CompareAndSwap(true, false) {
 		for _, c := range g.conns {
@@ -91,8 +88,8 @@ func (g *generator) comeAndGo(now int64) {
 	}
 }
 
-// attach takes over a connection that has come or come back. It reads what it has missed, and
-// sends again what has no answer.
+// attach takes over a connection that has come or come back. It reads its missed messages, and repeats its
+// unanswered sends.
 func (g *generator) attach(b *comer, now int64) {
 	c := g.conns[b.index]
 	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined, c.refused = b.fd, nil, nil, b.token, "", c.unread[:0],
@@ -138,7 +135,7 @@ func (g *generator) attach(b *comer, now int64) {
 	g.received(c, b.early, now)
 }
 
-// toReadBehind makes a connection's conversations to read those that it is behind with.
+// toReadBehind queues the conversations that a connection has not read to their ends.
 func (g *generator) toReadBehind(c *conn) {
 	c.unread = c.unread[:0]
 	for conv := range c.behind {
@@ -146,7 +143,7 @@ func (g *generator) toReadBehind(c *conn) {
 	}
 }
 
-// fallBehind notes that a connection is to read a conversation.
+// fallBehind queues a conversation for reading.
 func (g *generator) fallBehind(c *conn, conv string) {
 	if c.behind == nil { // it comes once
 		c.behind = map[string]bool{}
@@ -154,13 +151,13 @@ func (g *generator) fallBehind(c *conn, conv string) {
 	c.behind[conv] = true
 }
 
-// What ids begin with: of a direct conversation, and of an inbox.
+// The prefixes of ids: of a direct conversation, and of an inbox.
 const (
 	directConv = 'd'
 	inboxConv  = 'i'
 )
 
-// leave has a connection that has ended come back.
+// leave lets a connection that has ended come back.
 func (g *generator) leave(c *conn, reason string) {
 	if !g.storming.Load() && reason != wentAway {
 		g.lost = append(g.lost, reason)
@@ -179,7 +176,7 @@ func (g *generator) answered(c *conn, now int64) {
 	c.askID = 0
 }
 
-// goOn has a connection make its next request of the errand, if it has not yet.
+// goOn makes the next request of a connection, if there is one.
 func (g *generator) goOn(c *conn) {
 	e := g.errand
 	if e == nil || e.free || c.askID != 0 {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Table is the runs of a cluster side by side, one for each number of nodes.
+// Table compares the runs of a cluster, one for each number of nodes.
 type Table struct {
 	Runs []*Report `json:"runs"`
 }
 
-// WriteText writes the table for people. The share is that of the first run's
-// messages per CPU-second of all Petrel nodes.
+// WriteText writes the table for people. The share is that of the first run's messages per CPU-second of all
+// Petrel nodes.
 func (t *Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(

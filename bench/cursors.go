@@ -6,15 +6,15 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// cursorTurn is how often a connection tells how far it has read each
-// conversation, and cursorSlices into how many steps that is divided, so that
-// the connections do not all do it at the same moment. Spec: P-8.6.
+// cursorTurn is the interval at which a connection sends how far it has read each conversation, and
+// cursorSlices the number of steps of that interval, so that the connections do not all send at the same
+// moment. Spec: P-8.6.
 const (
 	cursorTurn   = time.Second
 	cursorSlices = 100
 )
 
-// moveCursors has the connections whose turn it is move their cursors.
+// moveCursors moves the cursors of the connections whose turn it is.
 func (g *generator) moveCursors(now int64) {
 	due := uint64(now-g.started) * cursorSlices / uint64(cursorTurn)
 	for ; g.cursorStep < due; g.cursorStep++ {
@@ -38,7 +38,7 @@ func (g *generator) moveCursors(now int64) {
 	}
 }
 
-// moveCursor tells what c has of v, as read, if that is more than before.
+// moveCursor sends the newest entry of v that c has as read, if it is newer than before.
 func (g *generator) moveCursor(c *conn, v *convBook) {
 	st := v.stream(c.index)
 	if c.fd < 0 || st == nil || st.Next() <= max(1, g.cursorAt[st]+1) {

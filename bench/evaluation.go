@@ -58,7 +58,7 @@ func (r *run) conclude(ctx context.Context) error {
 	return nil
 }
 
-// figures fills in what was measured in the window.
+// figures fills in the figures of the measured window.
 func (r *run) figures() {
 	g, rep := r.gen, r.report
 	begin, end := g.begin, g.end
@@ -126,8 +126,7 @@ func (r *run) figures() {
 	}
 }
 
-// round keeps the digits that mean something: parts is 10 for one behind the
-// point.
+// round drops meaningless digits: parts is 10 for one digit after the point.
 func round(v, parts float64) float64 {
 	if v < 0 {
 		return -round(-v, parts)
@@ -140,10 +139,9 @@ const (
 	sampledEntries = 2000 // of each, the newest
 )
 
-// readBack compares the history of some conversations, and all of those in
-// which something is missing or without an answer, with the books.
-// A counted run whose receivers have not read all reads every conversation; mine are the
-// messages of the run in what was read.
+// readBack compares the history of some conversations, and of all those with missing or unanswered messages,
+// with the books. A counted run whose receivers have not read all reads every conversation; mine are the
+// messages of the run in the pages read.
 func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	a := r.gen.audit
 	if len(a.convs) == 0 {
@@ -191,7 +189,7 @@ func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	return read, mine, nil
 }
 
-// hole books what is missing in the history between two seqs: what was acked is lost.
+// hole books the missing messages between two seqs of the history: acked ones are lost.
 func (a *audit) hole(v *convBook, after, before uint64) {
 	all, acked := before-after-1, v.Acked(after+1, before-1)
 	if acked > 0 {
@@ -203,9 +201,9 @@ func (a *audit) hole(v *convBook, after, before uint64) {
 	}
 }
 
-// readConv reads a conversation from behind after to its end. What a connection
-// that broke has missed counts as delivered if it is there: its client would
-// read it when it comes back. mine are the messages of the run in what was read.
+// readConv reads a conversation from after to its end. Messages that a broken connection has missed count as
+// delivered if they are there: its client would read them when it comes back. mine are the messages of the
+// run in the pages read.
 func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read, mine uint64, err error) {
 	a, from := r.gen.audit, after
 	for {

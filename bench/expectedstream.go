@@ -2,14 +2,13 @@ package bench
 
 import "bytes"
 
-// script is the stream of bytes that the members of a group get. Members that
-// do not send get the same frames in the same order, so the first of them that
-// reads a frame has it audited and writes it down here; for the others it is
-// enough to compare bytes. Whoever gets something else leaves the script and is
-// audited frame by frame. This makes it possible to check millions of
-// deliveries a second without taking the CPU that the server needs.
+// script is the stream of bytes that the members of a group get. Members that do not send get the same frames
+// in the same order, so the first of them that reads a frame has it audited and writes it down here; for the
+// others comparing bytes is enough. A member that gets other bytes leaves the script and is audited frame by
+// frame. This makes it possible to check millions of deliveries a second without taking the CPU that the
+// server needs.
 //
-// Parts that everybody has left behind are garbage.
+// Parts that all members have left behind are garbage.
 type script struct{ last *part }
 
 // part is a piece of the stream: whole frames, unchanged once written.
@@ -57,8 +56,8 @@ func (r *reader) atEnd() bool {
 	return r.off == len(r.part.data)
 }
 
-// match consumes what of b stands in the script. diverged says that the rest
-// differs; otherwise the rest goes on behind the end of the script.
+// match consumes the part of b that equals the script. diverged: the rest differs; otherwise the rest
+// continues after the end of the script.
 func (r *reader) match(b []byte) (rest []byte, diverged bool) {
 	for len(b) > 0 {
 		r.turn()
@@ -78,8 +77,7 @@ func (r *reader) match(b []byte) (rest []byte, diverged bool) {
 	return nil, false
 }
 
-// passed returns the messages of the frames that the reader has behind it and
-// has not been told of.
+// passed returns the messages of the frames that the reader has passed since the last call.
 func (r *reader) passed() []scriptMessage {
 	from := r.msg
 	for r.frame < len(r.part.frames) && r.part.frames[r.frame].end <= r.off {
@@ -89,7 +87,7 @@ func (r *reader) passed() []scriptMessage {
 	return r.part.msgs[from:r.msg]
 }
 
-// open is the beginning of the frame that the reader is in.
+// open returns the beginning of the frame that the reader is in.
 func (r *reader) open() []byte {
 	start := 0
 	if r.frame > 0 {
@@ -101,8 +99,8 @@ func (r *reader) open() []byte {
 // rewind goes back to the beginning of the frame that the reader is in.
 func (r *reader) rewind() { r.off -= len(r.open()) }
 
-// write adds a frame behind the end and returns where to add its messages. The
-// caller is a reader at the end, and moves behind the frame with passed.
+// write appends a frame and returns where to add its messages. The caller is a reader at the end, and moves
+// past the frame with passed.
 func (s *script) write(r *reader, frame []byte, msgs []scriptMessage) {
 	p := s.last
 	if len(p.data) > 0 && len(p.data)+len(frame) > partBytes {

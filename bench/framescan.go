@@ -8,9 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// The frames that come once for every message, acks and events, are read in
-// place: the slices of an answer point into the frame. Every other frame goes
-// through decodeServerFrame.
+// The frames that come once for every message, acks and events, are read in place: the slices of a result
+// point into the frame. Every other frame goes through decodeServerFrame.
 
 type frameKind uint8
 
@@ -20,7 +19,7 @@ const (
 	eventsFrame
 )
 
-// frame is a server frame as far as the scanner reads it.
+// frame is the scanned part of a server frame.
 type frame struct {
 	kind     frameKind
 	id       uint64
@@ -39,7 +38,7 @@ type entry struct {
 
 var errScan = errors.New("server frame cannot be read")
 
-// scan reads a frame. What it does not know is otherFrame.
+// scan reads a frame. An unknown frame is otherFrame.
 func scan(c wire.Codec, b []byte, f *frame) error {
 	*f = frame{}
 	if c == wire.JSON {

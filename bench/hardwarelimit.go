@@ -15,10 +15,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// What the machine does without a chat server: frames that go through one event loop of the
-// kind that the server has and come back, frames that go to many, and entries of a log with one
-// sync for all that have come meanwhile. No server that does the same work over the same sockets
-// and the same disk can need less.
+// The limit of the machine without a chat server: frames that go through one event loop like the server's and
+// come back, frames that go to many, and entries of a log with one sync for all that have come meanwhile. No
+// server that does the same work over the same sockets and the same disk can need less.
 
 // Floor is that for a run: with as many connections, up to a number, frames of that size, and as
 // many on their way. It was measured just before the run.
@@ -33,18 +32,18 @@ type Floor struct {
 	Share          float64 `json:"share"` // of it, that the run has reached: 0 to 1
 }
 
-// shape is what the floor is measured with.
+// shape has the parameters with which the floor is measured.
 type shape struct {
 	senders, receivers int // each sender writes to all receivers; 0: back to itself
 	window             int // frames of each sender on their way
 	size               int // bytes of a frame
 }
 
-// floorProbe is how long each part of the floor is measured before a run.
+// floorProbe is the time for which each part of the floor is measured before a run.
 const floorProbe = 300 * time.Millisecond
 
-// floorShapes are those of the messages of p as they come in and as they go out, and how many
-// entries of the log one sync is for, which takes sync in ms.
+// floorShapes returns the shapes of the messages of p as they come in and as they go out, and the entries of
+// the log per sync, which takes sync in ms.
 func (p *Params) floorShapes(sync float64) (in, out shape, batch int) {
 	in = shape{senders: p.Senders, window: p.Window, size: p.Size + frameOverhead}
 	if p.traffic() == ring {
@@ -66,7 +65,7 @@ func (p *Params) floorShapes(sync float64) (in, out shape, batch int) {
 	return in, out, batch
 }
 
-// due is how many messages of all senders are due in a second of an open loop, at most.
+// due returns how many messages of all senders are due in a second of an open loop, at most.
 func (p *Params) due() float64 {
 	if len(p.IntervalMS) > 0 {
 		return float64(p.Connections) * 2000 / (p.IntervalMS[0] + p.IntervalMS[1])
@@ -100,7 +99,7 @@ func measureFloor(ctx context.Context, p *Params, dir string, sync float64, d ti
 	return f, err
 }
 
-// compare fills in what a run is compared with.
+// compare fills in the comparison with a run.
 func (f *Floor) compare(r *Report) {
 	if r.Accepted == 0 {
 		return
@@ -161,8 +160,8 @@ func relay(ctx context.Context, name string, s shape, d time.Duration) (task Tas
 	return task, nil
 }
 
-// connections counts those of a relay: senders, and for each sender its receiver, or receivers
-// that all have in common.
+// connections counts the connections of a relay: senders, and for each sender its receiver, or the common
+// receivers.
 func (s shape) connections() int {
 	switch s.receivers {
 	case 0:
@@ -173,7 +172,7 @@ func (s shape) connections() int {
 	return s.senders + s.receivers
 }
 
-// targets are the connections to which sender i's frames go.
+// targets returns the connections that get sender i's frames.
 func (s shape) targets(i int) (from, to int) {
 	switch s.receivers {
 	case 0:
@@ -184,7 +183,7 @@ func (s shape) targets(i int) (from, to int) {
 	return s.senders, s.senders + s.receivers
 }
 
-// pair makes a connection of which take gets the server's end, and returns the client's.
+// pair makes a connection: take gets the server's end, the caller the client's.
 func pair(l net.Listener, take func(*net.TCPConn) error) (fd int, err error) {
 	nc, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -201,7 +200,7 @@ func pair(l net.Listener, take func(*net.TCPConn) error) (fd int, err error) {
 	return takeSocket(nc.(*net.TCPConn))
 }
 
-// relayClient keeps frames on their way.
+// relayClient keeps a number of frames under way.
 type relayClient struct {
 	shape
 	frame []byte
@@ -214,14 +213,14 @@ type relayClient struct {
 	buf   [64 << 10]byte
 }
 
-// lane is a stream of frames: what was sent of it and what has arrived.
+// lane is a stream of frames: the sent and the arrived ones.
 type lane struct {
 	sent, bytes uint64 // frames, and bytes that have arrived
 	since       int64  // when the last one was sent, in ns of the client's clock
 	late        []byte // of the last write, what did not fit
 }
 
-// run sends for d, and returns when all has arrived.
+// run sends for d, and returns when all frames have arrived.
 func (c *relayClient) run(ctx context.Context, d time.Duration) error {
 	base := time.Now()
 	if c.lanes == nil {
@@ -274,7 +273,7 @@ func (c *relayClient) run(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// each is how many bytes arrive of one frame, at all its receivers together.
+// each returns the bytes that arrive of one frame, at all its receivers together.
 func (c *relayClient) each() uint64 { return uint64(c.size) * uint64(max(1, c.receivers)) }
 
 // send sends a window of frames.
@@ -291,7 +290,7 @@ func (c *relayClient) write(i int, b []byte) error {
 	return err
 }
 
-// ready reads what has come.
+// ready reads the arrived bytes.
 func (c *relayClient) ready(e *ready) error {
 	for e.readable {
 		n, again, err := readSocket(c.fds[e.conn], c.buf[:])
@@ -316,7 +315,7 @@ func (c *relayClient) ready(e *ready) error {
 	return nil
 }
 
-// groupCommit writes batches of entries to a file and syncs it behind each.
+// groupCommit writes batches of entries to a file and syncs it after each.
 func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
 	runtime.LockOSThread() // whose CPU time is that of the log
 	defer runtime.UnlockOSThread()

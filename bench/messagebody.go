@@ -5,8 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// proof is what a body says about itself: who sent it, as which of its
-// messages, and when.
+// proof is the header of a body: its sender, its number, and its time.
 type proof struct {
 	sender uint32 // ordinal of the sender, below maxSenders
 	number uint64 // of the sender's message: 1, 2, 3, …
@@ -35,10 +34,9 @@ var digitValue = func() (t [256]uint8) {
 	return t
 }()
 
-// corpus makes the bodies of a run and recognises them. A body is its proof and
-// behind it words, taken from a place in a long made-up text that depends on the
-// message: bodies compress like text with ids in it, no two are equal, and one
-// that was altered anywhere is noticed.
+// corpus makes the bodies of a run and recognises them. A body is its proof and words after it, taken from a
+// place in a long made-up text that depends on the message: bodies compress like text with ids in it, no two
+// are equal, and any alteration is noticed.
 type corpus struct {
 	seed uint64
 	size int    // bytes of a body
@@ -64,8 +62,7 @@ func newCorpus(seed uint64, size int) *corpus {
 	return &corpus{seed: seed, size: size, text: text}
 }
 
-// mix is the finisher of splitmix64: every bit of x decides every bit of the
-// result.
+// mix is the finisher of splitmix64: every bit of the result depends on every bit of x.
 func mix(x uint64) uint64 {
 	x += 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
@@ -95,7 +92,7 @@ func readDigits(b []byte) (v uint64, ok bool) {
 	return v, bad < 64
 }
 
-// appendBody appends the body that p belongs into.
+// appendBody appends the body with the proof p.
 func (c *corpus) appendBody(dst []byte, p proof) []byte {
 	h := c.hash(p.sender, p.number)
 	dst = appendDigits(dst, uint64(p.sentNs), 8)

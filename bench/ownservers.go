@@ -36,8 +36,8 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// probe is how long the machine is measured before a run: for d; shorter at a small scale,
-// and at most as long as the run itself.
+// probe returns the time for which the machine is measured before a run: d; shorter at a small scale, and at
+// most as long as the run itself.
 func (p *Params) probe(d time.Duration) time.Duration {
 	d = time.Duration(float64(d) * min(1, max(p.Scale, 0.05)))
 	if s := seconds(p.Seconds); s > 0 {
@@ -110,10 +110,10 @@ func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 	return r.pg.spread(ctx, r.p.Nodes)
 }
 
-// otherFiles are those that a server or a generator has open besides its connections.
+// otherFiles is the number of files that a server or a generator has open besides its connections.
 const otherFiles = 500
 
-// fits says when the connections are more than the files that this process, or a server, may have open.
+// fits returns an error if the connections need more files than this process, or a server, may have open.
 func (p *Params) fits() error {
 	files, each := p.connections()+otherFiles, int(describeMachine(false).OpenFiles)
 	if p.secure() {
@@ -129,7 +129,7 @@ func (p *Params) fits() error {
 	return nil
 }
 
-// configs are the configuration files of the run's servers.
+// configs writes the configuration files of the run's servers.
 func (r *run) configs() ([]string, error) {
 	if r.pg == nil {
 		return []string{""}, nil
@@ -158,7 +158,7 @@ func (r *run) configs() ([]string, error) {
 	return confs, nil
 }
 
-// reach takes the addresses of the run's own servers.
+// reach sets the addresses of the run's own servers.
 func (r *run) reach() {
 	r.hangUp()
 	r.ops, r.addrs = nil, nil
@@ -172,7 +172,7 @@ func (r *run) reach() {
 	}
 }
 
-// hangUp ends the connections that are kept for the next calls.
+// hangUp closes the idle connections to the API.
 func (r *run) hangUp() {
 	for _, op := range r.ops {
 		op.close()
@@ -196,8 +196,8 @@ func (r *run) stop() {
 	r.ports = nil
 }
 
-// freshStart starts the run's own server again when it has written all that
-// making the users' lists entails, so that none of it is in its memory.
+// freshStart restarts the run's own server when all writes for the users' lists are done, so that none of
+// them is in its memory.
 func (r *run) freshStart(ctx context.Context) error {
 	if !r.own() {
 		return nil
@@ -235,11 +235,10 @@ func (r *run) freshStart(ctx context.Context) error {
 	return nil
 }
 
-// settled is how long nothing is written before the server's own work counts
-// as done.
+// settled is the time without writes after which the server's own work counts as done.
 const settled = 2 * time.Second
 
-// stats asks every server.
+// stats asks every server for its statistics.
 func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
 	var all []*petrelv1.Stats
 	for i, op := range r.ops {
@@ -255,8 +254,7 @@ func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
 	return all, nil
 }
 
-// takeCPU notes what everybody has used. A server that is gone shows by its
-// connections.
+// takeCPU reads the CPU time of all processes. A server that is gone shows by its connections.
 func (r *run) takeCPU(m *mark) {
 	m.ownCPU = ownCPU()
 	m.serverCPU = m.serverCPU[:0]
@@ -271,7 +269,8 @@ func (r *run) takeCPU(m *mark) {
 	}
 }
 
-// serverMemory is the resident and the allocated memory of all servers of the run, in bytes; 0: the statistics tell.
+// serverMemory returns the resident and the allocated memory of all servers of the run, in bytes; 0: the
+// statistics have it.
 func (r *run) serverMemory() (resident, allocated uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	petrel "github.com/petrel-im/petrel/sdk/go"
 )
 
-// reliability is one run.
+// reliability is one run of the scenario openim-reliability.
 type reliability struct {
 	*run
 	p Params
@@ -42,8 +42,8 @@ const (
 	shows  = "shows"  // the same as it shows what it has: own messages as well, in the order of the conversation
 )
 
-// play has all clients log in, write and read, until everything is answered and everybody has
-// everything, or nothing happens any more.
+// play runs all clients until every message is answered and shown everywhere, or until there is no progress
+// any more.
 func (x *reliability) play(ctx context.Context) (err error) {
 	name := fmt.Sprintf("run%d-%06x-", x.n, rand.Uint32()>>8)
 	for i := range x.p.Connections {
@@ -87,9 +87,9 @@ func (x *reliability) play(ctx context.Context) (err error) {
 	return context.Cause(ctx) // nil unless everything ends
 }
 
-// kill kills the server again and again until everything is sent. It comes back at the
-// same addresses. It lives until something was sent or shown: clients wait ever longer between
-// their tries, and would meet no server at all.
+// kill kills the server again and again until everything is sent, and starts it at the same addresses. The
+// server lives until something was sent or shown: clients wait ever longer between their tries, and would
+// meet no server at all.
 func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 	for {
 		due, before := time.Now().Add(seconds(x.p.KillS)), x.happened()
@@ -107,7 +107,7 @@ func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 	}
 }
 
-// await returns when everything is sent and shown, or when nothing has happened for reliabilityPatience.
+// await returns when everything is sent and shown, or after reliabilityPatience without progress.
 func (x *reliability) await(ctx context.Context, sent <-chan struct{}) {
 	last, since, all := uint64(0), time.Now(), false
 	for ctx.Err() == nil {
@@ -133,13 +133,13 @@ func (x *reliability) await(ctx context.Context, sent <-chan struct{}) {
 	}
 }
 
-// happened counts what was answered and what was shown.
+// happened counts the answers and the shown messages.
 func (x *reliability) happened() uint64 {
 	_, shown := x.missing()
 	return shown + x.settled.Load()
 }
 
-// missing counts what was acked and has not been shown to both users, and what has been shown.
+// missing counts the acked messages that were not shown to both users, and the shown ones.
 func (x *reliability) missing() (missing, shown uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -160,7 +160,7 @@ func (x *reliability) membersLocked(conv string) [2]int {
 	return x.direct[conv]
 }
 
-// live is what client i does.
+// live runs client i.
 func (x *reliability) live(ctx context.Context, i int, sent func()) error {
 	if i >= x.p.Senders {
 		sent = func() {}
@@ -302,10 +302,10 @@ func (x *reliability) answered(ctx context.Context, i int, out *petrel.Outgoing)
 	}
 }
 
-// now is the moment, as the op log has it.
+// now returns the time of the op log.
 func (x *reliability) now() int64 { return int64(time.Since(x.begun)) + 1 }
 
-// op is one of the client that sends.
+// op makes an op of the client that sends.
 func (x *reliability) op(kind checker.Kind, client int, conv, to, id string) checker.Op {
 	user := x.users[client]
 	return checker.Op{Kind: kind, User: user, Device: writes, Session: user, Conv: conv, To: to, ID: id}
@@ -317,7 +317,7 @@ func (x *reliability) noteLocked(ops ...checker.Op) {
 	}
 }
 
-// show notes what has come of a conversation. One goroutine calls it for each client.
+// show records the shown entries of a conversation. One goroutine calls it for each client.
 func (x *reliability) show(c *petrel.Client, i int, conv string) {
 	if conv[0] == byte(im.Inbox) {
 		return // the server's own, to one user
@@ -337,7 +337,7 @@ func (x *reliability) show(c *petrel.Client, i int, conv string) {
 	}
 }
 
-// readBack notes the history of all conversations, and who had to get it.
+// readBack records the history of all conversations, and its recipients.
 func (x *reliability) readBack(ctx context.Context) error {
 	x.say("reading back %d conversations", len(x.heads))
 	x.mu.Lock() // everybody has ended

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// pace is the schedule of an open loop: each sender has a clock of its own. The moments are fixed
-// before the first message is sent, and a message counts from the moment it was due, however
-// late it could leave: a server that stalls cannot slow down those who measure it.
+// pace is the schedule of an open loop: each sender has a clock of its own. The moments are fixed before the
+// first message is sent, and a message counts from the moment it was due, however late it left: a server that
+// stalls cannot slow down its own measurement.
 type pace struct {
 	seed      uint64
 	low, span float64 // ns; a pause is random from low to low + span
@@ -18,7 +18,7 @@ type pace struct {
 	turn      int     // whose turn it is
 }
 
-// clock is one sender's.
+// clock is the schedule of one sender.
 type clock struct {
 	next  int64  // ns; when the message after those that are due becomes due
 	due   uint64 // messages
@@ -32,8 +32,8 @@ func newPace(start int64, perSecond float64, senders int) *pace {
 	return clocks(&pace{low: gap * float64(senders), inTurn: true}, senders, first)
 }
 
-// newClocks makes the schedule of random pauses, in ns. It begins at a random moment too, so that not all write
-// at once.
+// newClocks makes the schedule of random pauses, in ns. It begins at a random moment too, so that senders do
+// not all write at once.
 func newClocks(start int64, seed uint64, senders int, low, high float64, quota uint64) *pace {
 	return clocks(&pace{seed: seed, low: low, span: high - low, quota: quota}, senders,
 		func(i int) int64 { return start + int64(fraction(mix(mix(seed)+uint64(i)))*high) })
@@ -68,7 +68,7 @@ func (p *Params) plan() func(start int64) *pace {
 // fraction makes a fraction from 0 to below 1 of a random number.
 func fraction(v uint64) float64 { return float64(v>>11) / (1 << 53) }
 
-// pause is how long a sender waits after its message number.
+// pause returns a sender's pause after its message number.
 func (p *pace) pause(sender int, number uint64) int64 {
 	if p.span == 0 { // no rounding adds up
 		return int64(p.low*float64(number)) - int64(p.low*float64(number-1))
@@ -76,8 +76,8 @@ func (p *pace) pause(sender int, number uint64) int64 {
 	return int64(p.low + fraction(mix(mix(p.seed^uint64(sender)<<40)+number))*p.span)
 }
 
-// advance moves to now, calls due for each message that has become due, with its sender, and returns how
-// many have, and how many of those the generator has noticed late.
+// advance moves to now, calls due with the sender of each message that has become due, and returns their
+// number, and how many of them the generator has noticed late.
 func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	for p.next() <= now {
 		i := p.first()
@@ -101,12 +101,12 @@ func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	return n, late
 }
 
-// next is when the next message is due, the end of time after all.
+// next returns the time of the next message, the end of time after the last one.
 func (p *pace) next() int64 {
 	return p.all[p.first()].next
 }
 
-// first is the sender of the next message.
+// first returns the sender of the next message.
 func (p *pace) first() int {
 	if p.inTurn {
 		return p.turn
@@ -114,10 +114,10 @@ func (p *pace) first() int {
 	return p.order[0]
 }
 
-// of counts the messages of one sender that are due.
+// of counts the due messages of one sender.
 func (p *pace) of(sender int) uint64 { return p.all[sender].due }
 
-// sentAt is when a sender's message number (1, 2, …) is due. Each is asked for once, in order.
+// sentAt returns when a sender's message number (1, 2, …) is due. Each is asked for once, in order.
 func (p *pace) sentAt(sender int, number uint64) int64 {
 	one := &p.all[sender]
 	at := one.taken

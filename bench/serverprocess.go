@@ -20,8 +20,7 @@ import (
 	"time"
 )
 
-// child is a server that the run has started for itself, on a folder of its
-// own.
+// child is a server that the run has started, on a folder of its own.
 type child struct {
 	HTTP  string `json:"http"` // addresses it listens on
 	TCP   string `json:"tcp"`
@@ -97,8 +96,7 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 	return c, nil
 }
 
-// readAddresses waits for the line that a server writes when it listens, and
-// goes on taking its output.
+// readAddresses waits for the line with the server's addresses, and goes on reading its output.
 func (c *child) readAddresses(out *io.PipeReader) error {
 	line := make(chan []byte, 1) // there is one line
 	go func() {                  // ends with the server's output
@@ -167,7 +165,7 @@ func (r *run) killNode(ctx context.Context, i int) error {
 	return err
 }
 
-// setupCode is the one-time code that the server has left in its folder.
+// setupCode returns the one-time code that the server has left in its folder.
 func (c *child) setupCode(ctx context.Context) (string, error) {
 	name := filepath.Join(c.dir, "setup-link")
 	for {
@@ -192,7 +190,7 @@ func (c *child) setupCode(ctx context.Context) (string, error) {
 	}
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of its input.
 type tail struct {
 	mu sync.Mutex // tier 0; guards b
 	b  []byte

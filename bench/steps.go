@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// afterwards is when the servers must have nothing left to do: WildfireChat's criterion.
+	// afterwards is the time after which the servers must be idle: WildfireChat's criterion.
 	afterwards = 5 * time.Second
 	idleCPU    = 0.1 // cores of each server and the database that count as nothing to do
 
@@ -20,7 +20,7 @@ const (
 	calmLimit = time.Minute
 )
 
-// drive runs the generator, and meanwhile the steps of the scenario.
+// drive runs the generator and, at the same time, the steps of the scenario.
 func (r *run) drive(ctx context.Context) error {
 	g := r.gen
 	g.atMark = func(p phase) { r.takeCPU(&r.marks[p-measuring]) }
@@ -59,7 +59,7 @@ func (r *run) enter(ctx context.Context, p phase) (err error) {
 	return err
 }
 
-// until waits for something while the generator runs, kills the server when that is due, and passes on the
+// until waits for a value while the generator runs, kills the server when that is due, and passes on the
 // progress.
 func until[T any](ctx context.Context, r *run, what <-chan T) (v T, err error) {
 	for {
@@ -91,8 +91,9 @@ func (r *run) pause(ctx context.Context, s float64) error {
 	return err
 }
 
-// sendMessages is the steps of the scenarios that only send: for a time, or a number of messages. Receivers who
-// are offline come then and read every message. Those who were online have everything: what they read is compared.
+// sendMessages is the steps of the scenarios that only send: for a time, or a number of messages. Then the
+// offline receivers come and read every message. Those who were online have everything: their pages are
+// compared.
 func (r *run) sendMessages(ctx context.Context) error {
 	if !r.p.counted() {
 		err := r.pause(ctx, r.p.WarmUp)
@@ -140,8 +141,8 @@ func (r *run) sendMessages(ctx context.Context) error {
 	return err
 }
 
-// sendQuota waits until everybody has sent what the quota allows, and the servers have nothing to do. The CPU of
-// the run is that until then.
+// sendQuota waits until all senders have used their quota, and the servers are idle. The CPU of the run is
+// measured until then.
 func (r *run) sendQuota(ctx context.Context) (err error) {
 	began := time.Now()
 	r.sent, err = until(ctx, r, r.gen.spent)
@@ -153,7 +154,7 @@ func (r *run) sendQuota(ctx context.Context) (err error) {
 	return r.calm(ctx)
 }
 
-// calm waits until nobody has anything to do, and notes who still works a while after the end.
+// calm waits until all servers are idle, and records those that work a while after the end.
 func (r *run) calm(ctx context.Context) error {
 	used := func() float64 {
 		var m mark
@@ -191,10 +192,10 @@ func (r *run) calm(ctx context.Context) error {
 	return fmt.Errorf("the servers still work %s after the last message", calmLimit)
 }
 
-// action does something n times.
+// action performs something n times.
 type action = func() (n int, times *hdrhistogram.Histogram, err error)
 
-// measure does something between two marks: a task of n.
+// measure measures an action between two marks, as a task of n.
 func (r *run) measure(ctx context.Context, name string, do action) (t Task, err error) {
 	var from, to mark
 	if err = r.note(ctx, &from); err != nil {
@@ -251,7 +252,7 @@ func (r *run) come(ctx context.Context, from, to int) (all []greeted, t Task, er
 	return all, t, err
 }
 
-// hand gives connections of users from from on to the generator.
+// hand passes connections of users, from number from on, to the generator.
 func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	for i := range all {
 		r.gen.coming.Store(int64(len(all) - i - 1))
@@ -264,7 +265,7 @@ func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	return nil
 }
 
-// receiversCome connects the receivers from user first on, whom the senders have written.
+// receiversCome connects the receivers from user first on, who have messages.
 func (r *run) receiversCome(ctx context.Context, first int) ([]*conn, error) {
 	all, task, err := r.come(ctx, first, len(r.users))
 	if err == nil && r.p.inTasks() {
@@ -276,7 +277,7 @@ func (r *run) receiversCome(ctx context.Context, first int) ([]*conn, error) {
 	return r.gen.conns[first:], err
 }
 
-// send has the generator do an errand, and measures it.
+// send gives the generator an errand, and measures it.
 func (r *run) send(ctx context.Context, e *errand) (Task, error) {
 	return r.measure(ctx, e.name, func() (int, *hdrhistogram.Histogram, error) {
 		r.gen.orders <- e // the one before is done
@@ -285,8 +286,8 @@ func (r *run) send(ctx context.Context, e *errand) (Task, error) {
 	})
 }
 
-// reading is the errand of connections that read all conversations of their lists, page by page; compares says
-// that they have everything already.
+// reading is the errand of connections that read all conversations of their lists, page by page; compares:
+// they have everything already.
 func (r *run) reading(conns []*conn, compares bool) *errand {
 	g := r.gen
 	e := g.ask(taskHistory, conns, cmp.Or(r.p.AtOnce, dialers), 1, nil, isHistory)
@@ -306,7 +307,7 @@ func (r *run) reading(conns []*conn, compares bool) *errand {
 	return e
 }
 
-// steps is what a run does while its generator runs.
+// steps runs the steps of the scenario beside the generator.
 func (r *run) steps(ctx context.Context) error {
 	do := map[string]func(context.Context) error{
 		Connections: r.connectInSteps, Login: r.comeAgainAndAgain, Presence: r.watchOthers, Storm: r.storms,

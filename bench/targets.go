@@ -10,7 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// Targets are what a run has to reach, besides a clean audit.
+// Targets are the goals of a run, besides a clean audit.
 type Targets []target
 
 type target struct {
@@ -63,10 +63,10 @@ var figures = []Figure{
 	{"messages_per_commit", "messages", true, func(r *Report) float64 { return r.Server.MessagesPerCommit }},
 }
 
-// Figures are all of them, in the order in which reports show them.
+// Figures returns all of them, in the order in which reports show them.
 func Figures() []Figure { return figures }
 
-// Measured is the figure of a run, and whether the run has measured it.
+// Measured returns the figure of a run, and whether the run has measured it.
 func (f Figure) Measured(r *Report) (float64, bool) {
 	v := f.of(r)
 	return v, v != 0 || f.Unit == ""
@@ -138,7 +138,7 @@ func parseTarget(s string) (target, error) {
 	return t, nil
 }
 
-// String is what ParseTargets has read.
+// String returns the text that ParseTargets reads.
 func (ts Targets) String() string {
 	texts := make([]string, len(ts))
 	for i, t := range ts {

@@ -53,7 +53,7 @@ const (
 	taskAnswer    = "ping"      // the answer of a ping
 )
 
-// newTask makes a line of n that took so many seconds, and so many of CPU of the servers.
+// newTask makes the line of n actions from their seconds and the CPU seconds of the servers.
 func newTask(name string, n uint64, took, cpu float64, times *hdrhistogram.Histogram) Task {
 	s := Task{Name: name, Count: n, Seconds: round(took, 1000), CPU: round(cpu, 1000)}
 	if took > 0 {
@@ -68,7 +68,7 @@ func newTask(name string, n uint64, took, cpu float64, times *hdrhistogram.Histo
 	return s
 }
 
-// cpuBetween is what all servers have used from one mark to another one, in seconds.
+// cpuBetween returns the CPU time of all servers from one mark to another one, in seconds.
 func (r *run) cpuBetween(from, to *mark) (used float64) {
 	for i := range to.serverCPU {
 		used += to.serverCPU[i].all() - from.serverCPU[i].all()
@@ -81,7 +81,7 @@ func (r *run) cpuBetween(from, to *mark) (used float64) {
 	return used
 }
 
-// columns are those of a table of steps. One without any value is left out.
+// columns are those of a table of steps. An empty column is left out.
 var columns = []struct {
 	name string
 	of   func(*Task) string

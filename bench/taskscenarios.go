@@ -91,7 +91,7 @@ func (r *run) connectInSteps(ctx context.Context) error {
 	return nil
 }
 
-// pauses is for how long garbage collection has stopped all servers, in seconds.
+// pauses returns the time for which garbage collection has stopped all servers, in seconds.
 func (r *run) pauses(ctx context.Context) (sum float64) {
 	for _, op := range r.ops {
 		if figures, err := op.metrics(ctx); err == nil { // what is not known is 0
@@ -101,8 +101,7 @@ func (r *run) pauses(ctx context.Context) (sum float64) {
 	return sum
 }
 
-// kernelMemory is what the kernel has for objects like sockets, and for what is in their queues, in
-// bytes.
+// kernelMemory returns the kernel's memory for objects like sockets, and for their queues, in bytes.
 func kernelMemory() uint64 {
 	all := kilobytes(procLine("/proc/meminfo", "Slab"))
 	b, _ := os.ReadFile("/proc/net/sockstat") // without one, queues do not count
@@ -171,10 +170,10 @@ func (r *run) histories(ctx context.Context) error {
 }
 
 const (
-	// returnLimit is how long it may take until all are back after a storm.
+	// returnLimit bounds the time until all connections are back after a storm.
 	returnLimit = 2 * time.Minute
-	// A try to come back that fails is made again after a random time up to firstPatience, and twice
-	// as much after each further one, up to lastPatience.
+	// A failed try to come back is repeated after a random time up to firstPatience, and twice as much after
+	// each further one, up to lastPatience.
 	firstPatience = 200 * time.Millisecond
 	lastPatience  = 3200 * time.Millisecond
 )
@@ -196,7 +195,7 @@ func (r *run) storms(ctx context.Context) error {
 	return r.pause(ctx, r.p.Seconds)
 }
 
-// bringBack has connections that end come back, until stop is called.
+// bringBack makes ended connections come back, until stop is called.
 func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
 	s = &storm{run: r, all: make(chan struct{}, 1), times: newTimes(3)}
 	ctx, cancel := context.WithCancel(ctx)
@@ -205,7 +204,7 @@ func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
 	return s, func() { cancel(); wg.Wait() }
 }
 
-// storm brings connections back that have ended.
+// storm brings ended connections back.
 type storm struct {
 	*run
 	back  atomic.Int64  // connections, since then
@@ -251,7 +250,7 @@ func (s *storm) once(ctx context.Context, n int) (Task, error) {
 	return task, err
 }
 
-// serve has each connection that has ended come back, all at the same time.
+// serve makes each ended connection come back, all at the same time.
 func (s *storm) serve(ctx context.Context, wg *sync.WaitGroup) {
 	for {
 		select {

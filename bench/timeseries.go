@@ -44,7 +44,7 @@ type Usage struct {
 	CommitP99 float64 `json:"commit_p99_ms"`
 }
 
-// stands is the name of the phase.
+// stands returns the name of the phase.
 func (g *generator) stands() string {
 	if g.toldSpent && g.at < draining {
 		return "after"
@@ -52,7 +52,7 @@ func (g *generator) stands() string {
 	return [...]string{"warm-up", "measure", "after", "drain"}[g.at]
 }
 
-// second is the one that ends now.
+// second returns the second that ends now.
 func (g *generator) second(now int64) Second {
 	d, t := float64(now-g.told)/1e9, g.tally
 	s := Second{
@@ -68,7 +68,7 @@ func (g *generator) second(now int64) Second {
 	return s
 }
 
-// watch reads what the servers use, at the end of each second of the generator.
+// watch reads the usage of the servers, at the end of each second of the generator.
 type watch struct {
 	r     *run
 	due   chan time.Duration // since the first message; capacity 1, a second that finds it full is left out
@@ -77,7 +77,7 @@ type watch struct {
 	last  reading
 }
 
-// reading is what counters say at one moment.
+// reading is the state of the counters at one moment.
 type reading struct {
 	at                    time.Time
 	server, postgres, own float64             // seconds of CPU since the start
@@ -109,7 +109,7 @@ func (w *watch) run() {
 	}
 }
 
-// tell passes on what the generator tells, and has the second completed.
+// tell passes the generator's progress on, and has the second completed.
 func (r *run) tell(p Progress) {
 	r.p.Progress(p)
 	select {
@@ -118,7 +118,7 @@ func (r *run) tell(p Progress) {
 	}
 }
 
-// series is the run, second by second. The generator and the watch have ended.
+// series returns the run, second by second. The generator and the watch have ended.
 func (r *run) series() []Second {
 	for i := range r.gen.seconds {
 		s := &r.gen.seconds[i]
@@ -163,8 +163,8 @@ func (w *watch) read() reading {
 	return n
 }
 
-// since is what was used from an earlier reading to this one. A server that was killed in
-// between has begun to count anew.
+// since returns the usage from an earlier reading to this one. A server that was killed in between has begun
+// to count again.
 func (n reading) since(before reading) Usage {
 	d := n.at.Sub(before.at).Seconds()
 	for bound, count := range n.commits {
@@ -188,8 +188,8 @@ func (n reading) since(before reading) Usage {
 	}
 }
 
-// quantile estimates one from the counts of what was no larger than some bounds: within
-// its bucket, what is counted is taken to be spread evenly. 0 without a count.
+// quantile estimates one from the counts of values up to some bounds: within its bucket, values are taken to
+// be spread evenly. 0 without a count.
 func quantile(below map[float64]float64, q float64) float64 {
 	bounds := slices.Sorted(maps.Keys(below))
 	if len(bounds) == 0 {
@@ -208,10 +208,10 @@ func quantile(below map[float64]float64, q float64) float64 {
 	return 0
 }
 
-// exported are the figures of a server, as its GET /metrics tells them.
+// exported are the figures of a server, from its GET /metrics.
 type exported map[string]*dto.MetricFamily
 
-// metrics reads those of a server.
+// metrics reads the figures of a server.
 func (o *operator) metrics(ctx context.Context) (exported, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, o.url+"/metrics", nil)
 	if err != nil {
@@ -233,7 +233,7 @@ func (o *operator) metrics(ctx context.Context) (exported, error) {
 	return families, nil
 }
 
-// sum adds up a figure over its labels; of a summary, what it sums.
+// sum adds up a figure over its labels; of a summary, its sum.
 func (e exported) sum(name string) (v float64) {
 	for _, m := range e[name].GetMetric() {
 		v += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetSummary().GetSampleSum()
@@ -241,7 +241,7 @@ func (e exported) sum(name string) (v float64) {
 	return v
 }
 
-// below adds up a histogram over its labels: how many were no larger than each bound.
+// below adds up a histogram over its labels: the number of values up to each bound.
 func (e exported) below(name string) map[float64]float64 {
 	all := map[float64]float64{}
 	for _, m := range e[name].GetMetric() {

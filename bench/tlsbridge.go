@@ -22,8 +22,8 @@ import (
 // secure tells whether the connections of a run have TLS.
 func (p *Params) secure() bool { return p.Transport == "wss" || p.Transport == "tls" }
 
-// certify makes a certificate for a run's own servers in dir, and returns what their
-// configuration says of it and who believes it.
+// certify makes a certificate for a run's own servers in dir, and returns the lines of their configuration
+// and the roots for clients.
 func certify(dir string) (conf string, roots []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -56,7 +56,7 @@ func certify(dir string) (conf string, roots []byte, err error) {
 	return fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n", certFile, keyFile), roots, nil
 }
 
-// trust is the TLS of clients that believe roots; of those of the system without any.
+// trust returns the TLS configuration of clients that trust roots; without any, those of the system.
 func trust(roots []byte) *tls.Config {
 	c := &tls.Config{}
 	if len(roots) > 0 {
@@ -66,12 +66,12 @@ func trust(roots []byte) *tls.Config {
 	return c
 }
 
-// bridges carry the connections with TLS: the generator has one end of a pair of sockets, in
-// the clear, and two goroutines for each connection encrypt and decrypt what goes through the
-// other end. Their CPU is the generator's. They end when it closes its end.
+// bridges encrypt the connections with TLS. The generator polls plain sockets, so it gets one socket of a
+// pair, and two goroutines copy between the other one and the TLS connection. They end when either side
+// closes. Their CPU time counts as the generator's.
 type bridges struct{ all sync.WaitGroup }
 
-// add makes a bridge to nc and returns the generator's end.
+// add makes a bridge to nc and returns the generator's socket.
 func (b *bridges) add(nc net.Conn) (fd int, err error) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

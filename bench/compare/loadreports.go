@@ -1,5 +1,5 @@
-// Package compare says what reports of `petrel bench` tell together: two sets of repeated
-// runs against each other, and the runs of a folder one after the other.
+// Package compare compares reports of `petrel bench`: two sets of repeated runs with each other, and the runs
+// of a folder in the order of time.
 package compare
 
 import (
@@ -21,9 +21,9 @@ type Run struct {
 	Report *bench.Report `json:"report"`
 }
 
-// Load reads reports, the oldest first: those of files, and of all files *.json below
-// folders. A file of several runs, as of the scenario cluster, gives each of them. A file of
-// a folder that is no report is left out; one that was named is an error.
+// Load reads reports, the oldest first: the named files, and all files *.json below named folders. A file of
+// several runs, as of the scenario cluster, gives each of them. In a folder it skips a file that is no
+// report; a named one is an error.
 func Load(names ...string) ([]Run, error) {
 	var all []Run
 	for _, name := range names {
@@ -58,7 +58,7 @@ func Load(names ...string) ([]Run, error) {
 	return all, nil
 }
 
-// NoReportError says that a file is no report.
+// NoReportError is the error of a file that is no report.
 type NoReportError struct {
 	File  string
 	Cause error // nil: it is JSON of something else
