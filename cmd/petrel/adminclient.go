@@ -38,7 +38,7 @@ const callTimeout = 30 * time.Second
 
 func httpClient() *http.Client { return &http.Client{Timeout: callTimeout} }
 
-// admin is the admin API of one server, with the key.
+// admin is a client of the admin API of one server, with its key.
 type admin struct {
 	petrelv1connect.AdminServiceClient
 	url    string // of the API of operators
@@ -80,7 +80,7 @@ func (c *cli) operator(do func(ctx context.Context, api *admin,
 	})
 }
 
-// call calls one method of the admin API; doing says what for.
+// call calls one method of the admin API; doing names the purpose for an error.
 func call[Q, R any](ctx context.Context, a *admin, doing string,
 	method func(context.Context, *connect.Request[Q]) (*connect.Response[R], error), q *Q) (*R, error) {
 	r, err := method(ctx, connect.NewRequest(q))
@@ -95,7 +95,7 @@ func addTenant(cmd *cobra.Command, tenant *string) {
 	cmd.Flags().StringVar(tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
 }
 
-// adminKey looks in the order that --admin-key-file explains.
+// adminKey searches in the order that --admin-key-file explains.
 func (c *cli) adminKey(ctx context.Context, t target) (string, error) {
 	if c.adminKeyFile != "" {
 		return readSecret(c.adminKeyFile)
@@ -124,7 +124,7 @@ func (c *cli) adminKey(ctx context.Context, t target) (string, error) {
 	return c.redeem(ctx, t, strings.TrimSpace(string(link)))
 }
 
-// codeOf is the code of a setup link, or s itself when it is only the code.
+// codeOf returns the code of a setup link, or s itself if it is only the code.
 func codeOf(s string) string {
 	if u, err := url.Parse(s); err == nil {
 		if v, err := url.ParseQuery(u.Fragment); err == nil && v.Get("k") != "" {
@@ -134,8 +134,7 @@ func codeOf(s string) string {
 	return s
 }
 
-// addressOf is the address of the server in a setup link; "" when it is only the
-// code.
+// addressOf returns the address of the server in a setup link; "" if s is only the code.
 func addressOf(link string) string {
 	if u, err := url.Parse(link); err == nil && u.Host != "" {
 		return u.Scheme + "://" + u.Host
@@ -143,11 +142,11 @@ func addressOf(link string) string {
 	return ""
 }
 
-// redemptions are how often a link is redeemed while the server does not answer.
+// redemptions bounds the attempts to redeem a link while the server does not answer.
 const redemptions = 3
 
-// redeem turns a setup link, or the one-time code in it, into an admin key and keeps
-// it in the data folder. The link knows its server.
+// redeem turns a setup link, or its one-time code, into an admin key and keeps the key in the data folder.
+// The link has the address of its server.
 func (c *cli) redeem(ctx context.Context, t target, link string) (string, error) {
 	if addr := addressOf(link); addr != "" && cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")) == "" {
 		t.admin = addr
@@ -172,7 +171,7 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 	if err != nil {
 		f := fromServer(t.admin, "redeem the setup link", err)
 		if f.code == string(im.CodeSetupClosed) {
-			// Somebody may have been faster, in this folder.
+			// Another process may have been faster, in this folder.
 			if key, err := readSecret(filepath.Join(t.data, adminKeyName)); err == nil {
 				return key, nil
 			}
@@ -203,7 +202,7 @@ func readSecret(name string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// secretFile is a place for a secret, made before the secret is known.
+// secretFile is a file for a secret, made before the secret is known.
 type secretFile struct {
 	name string
 	tmp  *os.File // mode 0600
@@ -236,7 +235,7 @@ func (s *secretFile) write(secret string) error {
 	return nil
 }
 
-// abandon removes what is left when the secret was not written.
+// abandon removes the file if the secret was not written.
 func (s *secretFile) abandon() {
 	_ = s.tmp.Close() // synced or not wanted
 	if !s.done {
@@ -244,8 +243,8 @@ func (s *secretFile) abandon() {
 	}
 }
 
-// keepSecret writes a secret into a file of the data folder, for the owner of the folder: when root does so, the user
-// of the server can still read it.
+// keepSecret writes a secret into a file of the data folder, for the owner of the folder: after root has done
+// so, the user of the server can still read it.
 func keepSecret(data, name, secret string) error {
 	s, err := prepareSecret(name)
 	if err != nil {
@@ -258,8 +257,8 @@ func keepSecret(data, name, secret string) error {
 	return s.write(secret)
 }
 
-// giveTo makes the owner of the data folder that of the secret, and of the folders between the two, which
-// only root can. The data folder is above the secret.
+// giveTo gives the secret, and the folders between, to the owner of the data folder, which only root can. The
+// data folder is above the secret.
 func (s *secretFile) giveTo(data string) error {
 	i, err := os.Stat(data)
 	if err != nil {
@@ -286,8 +285,8 @@ func (s *secretFile) giveTo(data string) error {
 	return nil
 }
 
-// tokenFile is where the token of a user is kept, "" when there is no such user or tenant,
-// or the user's id is none for a file: names are also from other hosts.
+// tokenFile is the path of a user's token, "" for an invalid user or tenant, or for a user id that cannot be
+// a file name: ids are also from other hosts.
 func tokenFile(data, tenant, user string) string {
 	if tenant == "" {
 		tenant = "default"

@@ -72,8 +72,8 @@ func newBenchHistory(c *cli) *cobra.Command {
 	return cmd
 }
 
-// pageOfOther writes the page of a report that is none of a run: of a plan, or of the
-// clients of a reliability test. It is nil for others.
+// pageOfOther writes the page of a report that is not of a run: of a plan, or of the clients of a reliability
+// test. It is nil for others.
 func pageOfOther(file string) func(io.Writer) error {
 	b, err := os.ReadFile(file) // of a folder it fails
 	if err != nil {
@@ -127,8 +127,8 @@ func newBenchPage(c *cli) *cobra.Command {
 	return cmd
 }
 
-// commandLine is what starts the same command again. What says where its figures go is left
-// out, and so is what may hold a key or a password.
+// commandLine returns the command line that repeats this command, without the targets of the figures, and
+// without flags that may hold a key or a password.
 func commandLine(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

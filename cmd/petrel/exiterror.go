@@ -64,8 +64,7 @@ func (f *fault) print(w io.Writer, asJSON bool) {
 	}
 }
 
-// asFault is the fault in err; what cobra says of a command line is a fault of
-// usage.
+// asFault returns the fault in err; an error of cobra about a command line is a fault of usage.
 func asFault(err error) *fault {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f
@@ -102,7 +101,7 @@ func badConfig(err error) *fault {
 	return f
 }
 
-// detailOf is what the server says of an error of a call, nil if it says nothing.
+// detailOf returns the server's details of a failed call, nil if there are none.
 func detailOf(err error) *petrelv1.Error {
 	e, ok := errors.AsType[*connect.Error](err)
 	if !ok {
@@ -118,8 +117,7 @@ func detailOf(err error) *petrelv1.Error {
 	return nil
 }
 
-// fromServer is the fault in what a call or connection to a server returned;
-// doing says what was tried.
+// fromServer converts the error of a call or connection to a server into a fault; doing names the attempt.
 func fromServer(url, doing string, err error) *fault {
 	f := &fault{exit: exitFailed, code: "failed", what: doing, why: err.Error(), err: err}
 	code := im.Code("")
@@ -157,7 +155,7 @@ func fromServer(url, doing string, err error) *fault {
 	return f
 }
 
-// cause is the innermost text of a chain of network errors.
+// cause returns the innermost text of a chain of network errors.
 func cause(err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Err != nil {
 		return fmt.Sprintf("%s %s: %s", e.Op, e.Net, e.Err)

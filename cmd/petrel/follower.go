@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// follower shows every entry of a user's conversations once and in order. The
-// client keeps up with the server; this one keeps how far it has shown.
+// follower prints every entry of a user's conversations once and in order. The client keeps up with the
+// server; the follower keeps its own position.
 type follower struct {
 	client *sdk.Client
 	only   string // the one conversation to show; empty: all
@@ -31,8 +31,7 @@ type follower struct {
 // errEnough ends the follower when it has shown its limit.
 var errEnough = errors.New("shown enough")
 
-// run follows until ctx ends, which is no error, or the server says not to
-// come back.
+// run follows until ctx ends, which is no error, or the server forbids to come back.
 func (f *follower) run(ctx context.Context, url string) error {
 	f.seen = map[string]uint64{}
 	if f.only != "" {
@@ -57,7 +56,7 @@ func (f *follower) run(ctx context.Context, url string) error {
 	return fromServer(url, "tail", err)
 }
 
-// follow shows what a change names.
+// follow prints the news that a change names.
 func (f *follower) follow(ctx context.Context, change sdk.Change) error {
 	s := f.client.Status()
 	if change.Status {
@@ -87,8 +86,8 @@ func (f *follower) follow(ctx context.Context, change sdk.Change) error {
 	return nil
 }
 
-// status tells of the first welcome and of lost connections. Whoever cannot be
-// reached at first is not waited for.
+// status reports the first welcome and lost connections. A server that cannot be reached at first is an
+// error.
 func (f *follower) status(s sdk.Status) error {
 	switch {
 	case s.State == sdk.Live && f.history == "":
@@ -109,7 +108,7 @@ func (f *follower) status(s sdk.Status) error {
 	return nil
 }
 
-// catchUp shows what is new in a conversation.
+// catchUp prints the new entries of a conversation.
 func (f *follower) catchUp(ctx context.Context, conv string) error {
 	for f.only == "" || f.only == conv {
 		v, ok := f.client.Conversation(conv)

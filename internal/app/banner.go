@@ -29,7 +29,7 @@ func (a *App) adminURL() string {
 	return scheme + "://" + reachable(a.AdminAddr())
 }
 
-// reachable names an address that a browser on this machine can open.
+// reachable returns an address that a browser on this machine can open.
 func reachable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -41,8 +41,7 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// announce says that the server is ready: a tree of addresses on a terminal,
-// one line of JSON otherwise.
+// announce prints that the server is ready: a tree of addresses on a terminal, one line of JSON otherwise.
 func (a *App) announce() {
 	if a.o.Banner == nil {
 		return
@@ -129,7 +128,7 @@ func (a *App) bannerJSON(line map[string]any) {
 	}
 }
 
-// farewell says what became of what was in flight when the drain began.
+// farewell prints the fate of the sends that were in flight when the drain began.
 func (a *App) farewell(inFlight int, err error) {
 	switch {
 	case a.o.Banner == nil:

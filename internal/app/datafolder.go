@@ -10,14 +10,13 @@ import (
 	"syscall"
 )
 
-// ourFiles are what Petrel keeps in the data folder, the folders among them with
-// all that is in them. What else is there belongs to somebody else.
+// ourFiles are Petrel's files and folders in the data folder. All other files there belong to somebody else.
 var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile,
 	addressesFile, nodeFile, "tokens"}
 
-// isAlone refuses a data folder on which another server runs, whose addresses and setup link would be
-// replaced: the embedded store has a lock of its own, and with store.postgres nothing else has one. It warns of a store
-// in the folder that nobody opens.
+// isAlone refuses a data folder of another running server, whose addresses and setup link would be replaced:
+// the embedded store has a lock of its own, and with store.postgres nothing else has one. It warns of an
+// unused store in the folder.
 func (a *App) isAlone() error {
 	dir := a.cfg.Store.Dir
 	if f, err := os.Open(filepath.Join(dir, addressesFile)); err == nil {
@@ -33,8 +32,8 @@ func (a *App) isAlone() error {
 	return nil
 }
 
-// closeFolder takes the data folder, and our files in it, away from the other
-// users of this host, if they can enter it: who reads it reads every message.
+// closeFolder removes the permissions of other users of this host on the data folder and our files in it, if
+// they can enter it: a reader of the folder can read every message.
 func closeFolder(dir string, log *slog.Logger) error {
 	i, err := os.Stat(dir)
 	if os.IsNotExist(err) {

@@ -47,7 +47,7 @@ func giveBack(ctx context.Context) error {
 	}
 }
 
-// allocated is how many bytes were ever allocated on the heap.
+// allocated returns the bytes that were ever allocated on the heap.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

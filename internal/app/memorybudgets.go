@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/metrics"
 )
 
-// Budgets are what the parts of the server may keep in memory, in bytes.
+// Budgets are the memory bounds of the parts of the server, in bytes.
 type Budgets struct {
 	Total         int64 // that the others are parts of
 	Store         int64 // of the embedded store: blocks that were read, rows that are not in a table yet
@@ -20,12 +20,11 @@ type Budgets struct {
 	Calls         int64 // bodies of calls, and again their answers, until they are written
 }
 
-// unknownMemory is taken for the memory of a machine that does not say it.
+// unknownMemory is assumed for a machine that does not report its memory.
 const unknownMemory = 1 << 30
 
-// ShareMemory shares out memory, in bytes, as far as the configuration does not say how
-// much each part gets. 0: what the machine has, or the container if that is less, or GOMEMLIMIT
-// with what it leaves out.
+// ShareMemory divides memory, in bytes, among the parts without a size in the configuration. 0: the memory of
+// the machine, or of the container if that is less, or GOMEMLIMIT with the memory that it leaves out.
 func ShareMemory(total int64, c *config.Config) Budgets {
 	if c.Memory.TotalBytes > 0 {
 		total = c.Memory.TotalBytes
@@ -52,21 +51,19 @@ func ShareMemory(total int64, c *config.Config) Budgets {
 // goMemLimit is GOMEMLIMIT in bytes; without one, math.MaxInt64.
 var goMemLimit = debug.SetMemoryLimit(-1)
 
-// httpBytes is what a connection of the HTTP server takes at least, with HTTP/2.
+// httpBytes is the least memory of a connection of the HTTP server, with HTTP/2.
 const httpBytes = 48 << 10
 
-// HTTP is how many connections the HTTP server may have beside those of clients: strangers open
-// them.
+// HTTP bounds the connections of the HTTP server beside those of clients: strangers open them.
 func (b *Budgets) HTTP() int { return int(max(b.Total/8/httpBytes, 64)) }
 
-// leastMemory is what a server needs to serve a few people.
+// leastMemory is the memory of a server for a few people.
 const leastMemory = 64 << 20
 
-// Sum is what all parts may have together.
+// Sum returns the budgets of all parts together.
 func (b *Budgets) Sum() int64 { return b.Store + b.Conversations + b.Sends + 2*b.Calls }
 
-// Short says what is wrong with the memory that there is to reckon with; empty: nothing. Garbage
-// and connections need as much as the parts.
+// Short describes a lack of memory; empty: there is none. Garbage and connections need as much as the parts.
 func (b *Budgets) Short() string {
 	switch {
 	case b.Total < leastMemory:
@@ -80,7 +77,7 @@ func (b *Budgets) Short() string {
 	return ""
 }
 
-// machineMemory is the memory of the machine, of the container, or of GOMEMLIMIT, whichever is least.
+// machineMemory returns the memory of the machine, of the container, or of GOMEMLIMIT, whichever is least.
 func machineMemory() int64 {
 	least := uint64(0)
 	for _, from := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
@@ -97,7 +94,7 @@ func machineMemory() int64 {
 	return int64(least)
 }
 
-// memoryValues are what the parts of the server have in memory, and may have.
+// memoryValues are the memory use and the budgets of the parts of the server.
 func (a *App) memoryValues() []metrics.Value {
 	var values []metrics.Value
 	part := func(name string, read func() (bytes, budget int64)) {

@@ -10,10 +10,9 @@ import (
 	"github.com/petrel-im/petrel/internal/config"
 )
 
-// LimitMemory has the garbage collector keep this process below its part of the memory that a
-// configuration lets it reckon with, unless GOMEMLIMIT has set a limit. It leaves room for what
-// is not the collector's: buffers of sockets, and pages of the program. It returns the limit in
-// bytes, for Options.
+// LimitMemory sets the memory limit of the garbage collector to the process's part of the memory in the
+// configuration, unless GOMEMLIMIT has set a limit. It leaves room for memory outside the collector: buffers
+// of sockets, and pages of the program. It returns the limit in bytes, for Options.
 func LimitMemory(c *config.Config) int64 {
 	if goMemLimit != math.MaxInt64 {
 		return goMemLimit
@@ -24,9 +23,9 @@ func LimitMemory(c *config.Config) int64 {
 	return limit
 }
 
-// watchMemory refuses work with overloaded while the process has more memory than its limit
-// although garbage was collected: what is in use does not fit, and the next step of the system
-// would be to kill it. The sum counts every part, whatever budget it has or has not.
+// watchMemory refuses work with overloaded while the process exceeds its memory limit although garbage was
+// collected: the memory in use does not fit, and next the system would kill the process. The sum counts every
+// part, with or without a budget.
 func (a *App) watchMemory(ctx context.Context) error {
 	const often, seldom = 20 * time.Millisecond, 200 * time.Millisecond // where more than half is used, and else
 	_, budget := a.convs.AdmittedBytes()
@@ -59,7 +58,7 @@ func (a *App) watchMemory(ctx context.Context) error {
 	}
 }
 
-// heldBytes is the memory that the Go runtime has from the system, as GOMEMLIMIT counts it.
+// heldBytes returns the memory that the Go runtime has from the system, as GOMEMLIMIT counts it.
 func heldBytes() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

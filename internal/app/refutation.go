@@ -20,12 +20,12 @@ var ErrRewound = store.ErrRewound
 // cannot be read.
 var ErrDamaged = store.ErrCorrupt
 
-// refuteTime is how long a node waits until the others have stopped. A node that
-// does not answer meets the note in the store.
+// refuteTime bounds the wait for the other nodes to stop. A node that does not answer finds the note in the
+// store.
 const refuteTime = 300 * time.Millisecond
 
-// refutations end all nodes: the store that they share has gone back to an earlier state. The proof says how
-// that is known.
+// refutations end all nodes: the store that they share has gone back to an earlier state. The proof names the
+// evidence.
 var refutations = bus.Request[*wrapperspb.StringValue, *emptypb.Empty]{Subject: "refuted", Timeout: refuteTime}
 
 // refute stops this node and all others. Spec: P-6.8.
