@@ -316,7 +316,7 @@ func TestRemovedFolderIsNoticedInHalfASecond(t *testing.T) {
 	st := mustOpen(t, o)
 	defer func() { _ = st.Close() }() // its folder is gone
 	synctest.Test(t, func(t *testing.T) {
-		watcher := &Store{place: st.place, witness: st.witness, stop: make(chan struct{}), out: newOutage(o.withDefaults().Log)}
+		watcher := &Store{place: st.place, witness: st.witness, stop: make(chan struct{}), out: newFailure(o.withDefaults().Log)}
 		here := map[string]os.FileInfo{}
 		if err := watcher.checkFolder(here); err != nil {
 			t.Fatal(err)

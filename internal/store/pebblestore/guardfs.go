@@ -34,7 +34,7 @@ func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
 type guard struct {
 	vfs.FS
 	dir string
-	out *outage
+	out *failure
 	wit *witness // nil: nothing may be written
 
 	damage *damage // notes the damage that Pebble meets; nil: it is not noted

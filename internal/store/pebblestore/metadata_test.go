@@ -20,7 +20,7 @@ func TestLogIsReadAsAReplayWouldReadIt(t *testing.T) {
 		var err error
 		if !replay {
 			lost, err = f.read(o, o.place())
-		} else if db, e := openPebble(o, &guard{FS: o.FS, dir: o.place().db, out: newOutage(o.Log)}); e != nil {
+		} else if db, e := openPebble(o, &guard{FS: o.FS, dir: o.place().db, out: newFailure(o.Log)}); e != nil {
 			err = e
 		} else {
 			err = errors.Join(f.load(&own{db: db}), db.Close())

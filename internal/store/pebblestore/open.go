@@ -310,7 +310,7 @@ func inspect(o Options, p place) (*finding, error) {
 // read reads the store's records about itself, and looks for commits that its log lacks. Errors: *unreadable,
 // and those of the system.
 func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
-	g := &guard{FS: unreplayed{p.fs}, dir: p.db, out: newOutage(o.Log), inv: f.inv}
+	g := &guard{FS: unreplayed{p.fs}, dir: p.db, out: newFailure(o.Log), inv: f.inv}
 	db, err := openPebble(o, g)
 	if err != nil {
 		return nil, asUnreadable(err)
@@ -491,7 +491,7 @@ func newIdentity() identity {
 // fillNew writes commit 1 into a new database.
 func fillNew(o Options, p place, w *witness, id identity) error {
 	inv := inventory{Identity: id.encode()}
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newOutage(o.Log), wit: w, inv: inv})
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newFailure(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return err
 	}
@@ -523,7 +523,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	w.turn = f.inv.Turn
-	out := newOutage(o.Log)
+	out := newFailure(o.Log)
 	s := &Store{
 		o: o, log: o.Log, place: p, witness: w, out: out,
 		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},

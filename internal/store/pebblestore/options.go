@@ -115,7 +115,7 @@ const stopWritesAt = 36
 // which mostly hit the tail, for fewer rewrites: +12 % sustained. A start after a kill
 // puts the log of one memtable, and of those that waited for the disk, into memtables and
 // writes them as tables before anything else: 0.9 s of CPU for 64 MiB.
-func pebbleOptions(o Options, fs vfs.FS, out *outage) *pebble.Options {
+func pebbleOptions(o Options, fs vfs.FS, out *failure) *pebble.Options {
 	p := &pebble.Options{
 		FS:                          fs,
 		FormatMajorVersion:          pebbleFormat,

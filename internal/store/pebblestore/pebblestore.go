@@ -90,7 +90,7 @@ type Store struct {
 	queue   queue
 	logged  chan struct{} // closed when writeLog has returned
 	witness *witness
-	out     *outage
+	out     *failure
 	guard   *guard
 	damage  damage
 	ranges  atomic.Pointer[damagedRanges] // nil: none

@@ -222,7 +222,7 @@ func (p place) tables(o Options) (l listed, err error) {
 }
 
 func (p place) tablesIn(o Options, fs vfs.FS) (l listed, err error) {
-	db, err := openPebble(o.unchecked(), &guard{FS: fs, dir: p.db, out: newOutage(o.Log)})
+	db, err := openPebble(o.unchecked(), &guard{FS: fs, dir: p.db, out: newFailure(o.Log)})
 	if err != nil {
 		return l, err
 	}
@@ -399,7 +399,7 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 // the store as before.
 func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log)})
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log)})
 	if err != nil {
 		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
@@ -451,7 +451,7 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 	if err := inv.Seal.make(p); err != nil {
 		return err
 	}
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), wit: w, inv: inv})
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return err
 	}

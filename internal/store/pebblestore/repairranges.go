@@ -34,11 +34,11 @@ func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 	if err != nil {
 		return err
 	}
-	db, err := openPebble(o.unchecked(), &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), wit: w, inv: inv})
+	db, err := openPebble(o.unchecked(), &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
-	s := &settler{Store: Store{db: db, out: newOutage(o.Log)}, r: r, heads: map[im.Key]im.Seq{}, ranges: ranges}
+	s := &settler{Store: Store{db: db, out: newFailure(o.Log)}, r: r, heads: map[im.Key]im.Seq{}, ranges: ranges}
 	err = caught(func() error {
 		if err := s.run(known, acked); err != nil {
 			return err

@@ -73,7 +73,7 @@ func (f *tableReader) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func tableOptions(o Options) *pebble.Options {
-	po := pebbleOptions(o, o.FS, newOutage(o.Log))
+	po := pebbleOptions(o, o.FS, newFailure(o.Log))
 	po.EnsureDefaults()
 	return po
 }
