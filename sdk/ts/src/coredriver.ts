@@ -9,7 +9,7 @@ import type { Store } from './store.js'
 import type { TokenCache } from './token.js'
 import type { Connection, Transport } from './transport.js'
 
-/** What the driver of a core needs. */
+/** The callbacks and parts of the driver of a core. */
 export interface TurnsOptions {
   readonly core: CoreOptions
   readonly store: Store | undefined
@@ -19,17 +19,17 @@ export interface TurnsOptions {
   readonly random: () => number
   readonly newId: () => string
   readonly log: (line: string) => void
-  /** Is told what has changed, once that is stored. */
+  /** Gets each change, once it is stored. */
   readonly tell: (change: Change) => void
-  /** Messages whose fate is known, once that is stored. */
+  /** Gets the messages whose fate is known, once that is stored. */
   readonly settle: (messages: readonly Outgoing[]) => void
   /** The connection is live, or not any more. */
   readonly liveChanged: (live: boolean) => void
 }
 
 /**
- * Drives a core: it brings the core what happens, and does what the core wants done. What
- * came together is one turn: it is written, and then told. Spec: S-1.3, S-17.1.
+ * Drives a core: it passes events to the core, and carries out the core's outputs. Events that came together are one turn: it is written, and then
+ * reported. Spec: S-1.3, S-17.1.
  */
 export class Turns {
   readonly #o: TurnsOptions
@@ -70,12 +70,12 @@ export class Turns {
     if (this.#broken) throw new PetrelError(this.#broken)
   }
 
-  /** Applies an input once the store is read, if somebody reads it. */
+  /** Applies an input once the store is read, if it is read at all. */
   whenOpen(input: (core: Core) => void): void {
     this.#opening?.then(() => this.apply(input), () => {})
   }
 
-  /** Applies an input, and has its turn follow at the end of the task of the caller. */
+  /** Applies an input, and schedules its turn for the end of the caller's task. */
   apply<T>(input: (core: Core) => T): T {
     this.#core.now = this.#o.clock.now()
     const result = input(this.#core)
@@ -153,7 +153,7 @@ export class Turns {
     })
   }
 
-  /** Does what is to be done, until the core wants nothing more or a write is under way. */
+  /** Carries out outputs until there are none left or a write is under way. */
   #turn(): void {
     this.#due = false
     if (!this.#isOpen) return
@@ -167,7 +167,7 @@ export class Turns {
     this.#unset = this.#core.alarm < Infinity ? this.#o.clock.after(this.#core.alarm - this.#core.now, () => this.#turn()) : undefined
   }
 
-  /** Does what the core wants done. */
+  /** Carries out the core's outputs. */
   #perform(): void {
     const core = this.#core
     const out = takeOutputs(core)
@@ -218,7 +218,7 @@ export class Turns {
     this.#connections.delete(conn)
   }
 
-  /** Writes what has changed and tells it. False: nothing has. */
+  /** Writes the changes and reports them. False: there are none. */
   #write(): boolean {
     const w = prepare(this.#core)
     const settled = this.#settled

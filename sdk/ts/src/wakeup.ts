@@ -1,4 +1,4 @@
-/** As much of a browser as tells that the device was asleep, or has another network or none. */
+/** The events of a browser after which the connection may be gone. */
 export interface Page {
   addEventListener(event: string, f: () => void): void
   removeEventListener(event: string, f: () => void): void
@@ -8,9 +8,8 @@ export interface Page {
 const ofPage = ['online', 'offline', 'pageshow']
 
 /**
- * Has f called when the device may have been asleep, or has another network or none: a
- * connection over the one that is gone says nothing of it. Where there is no window, nothing
- * does that. Spec: S-5.6.
+ * Calls f when the device may have been asleep, or has another network or none: the old connection does not report that. Without a window nothing
+ * calls f. Spec: S-5.6.
  */
 export function watchWakeUps(f: () => void, page: Partial<Page> = globalThis): () => void {
   const { document } = page

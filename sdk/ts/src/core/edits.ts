@@ -18,7 +18,7 @@ export function fold(c: Core, v: Conv, m: Entry): void {
   keep(c, v, n)
 }
 
-/** Applies all entries: older ones were put in front of them. What is applied already stays as it is. */
+/** Applies all entries again: older ones were put in front of them. A repeated edit changes nothing. */
 export function refold(c: Core, v: Conv): void {
   for (const { entry } of v.slots) fold(c, v, entry)
 }

@@ -13,7 +13,7 @@ export function setFocus(c: Core, convs?: readonly string[]): void {
 
 const elsewhere: SetFocus = { convs: [] } // not one that the application has set
 
-/** Tells the server the focus, unless it knows. */
+/** Sends the focus to the server, unless it has it. */
 export function sendFocus(c: Core): void {
   const lv = c.live
   if (!lv || lv.focused === c.focus || !offers(lv, 'focus')) return
@@ -26,7 +26,7 @@ export function sendFocus(c: Core): void {
   })
 }
 
-/** Tells the server the focus again, which it refused for a moment. */
+/** Sends the focus again, which the server refused for a moment. */
 export function repeatFocus(c: Core, lv: Live): void {
   if (!isDue(c, lv.focusAt)) return
   lv.focusAt = Infinity

@@ -12,9 +12,8 @@ import type { ConvRow, Meta, OutgoingRow, Position, StoredRow } from './schema.j
 import type { Core } from './state.js'
 
 /**
- * Takes what another tab tells: of the outbox a message to be shown, or one that was discarded,
- * and, if this one leads, a conversation with a cursor that the other one may have no time to
- * tell the server. tried: what is new of the outbox may have been sent. Spec: S-14.1.
+ * Applies a change by another tab: of the outbox a message to be shown, or one that was discarded, and, if this tab leads, a conversation with a
+ * cursor that the other one may have no time to send. tried: the new messages of the outbox may have been sent. Spec: S-14.1.
  */
 export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): void {
   for (const { key, value } of rows) {
@@ -26,17 +25,16 @@ export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): voi
   }
 }
 
-/** Another tab sends the messages. What this one was about to store of them is not true any more. */
+/** Another tab sends the messages from now on. The rows of messages that this one was about to store are outdated. */
 export function follow(c: Core): void {
   c.outbox.sends = false
   for (const [key, value] of c.store.rows) if (value && key.startsWith(outPrefix)) c.store.rows.delete(key)
 }
 
 /**
- * From now on this tab sends the messages. rows is what the tab before it has left in the
- * store: cursors and positions of the application that no server knows, the id of the device,
- * and what became of messages. Any of them may have been sent meanwhile. One whose row is gone
- * has met its fate, which this tab has not heard of: it must not be sent again.
+ * From now on this tab sends the messages. rows are the rows that the tab before it has left in the store: cursors and positions of the application
+ * that no server knows, the id of the device, and the fates of messages. Any of them may have been sent meanwhile. A message without a row has met
+ * its fate, which this tab has not heard of: it must not be sent again.
  */
 export function lead(c: Core, rows?: readonly StoredRow[]): void {
   c.outbox.sends = true
@@ -68,7 +66,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
   }
 }
 
-/** Takes the cursors that another tab has moved and told nobody. */
+/** Takes the cursors that another tab has moved and not sent. */
 function takeCursors(c: Core, { conv, history, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
   if (history !== c.meta.history || wantRead + wantDelivered === 0) return
   const v = addConv(c, conv)

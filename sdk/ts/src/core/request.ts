@@ -4,29 +4,29 @@ import { type ClientBody, defined, type GetHistory, type WireError } from './fra
 import type { State } from './model.js'
 import type { Core, Live, Request } from './state.js'
 
-/** What a client understands, and a server may offer, beyond the base. Spec: P-2.6. */
+/** The optional capabilities that a client understands, and a server may offer. Spec: P-2.6. */
 export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions', 'large'] as const
 export type Capability = (typeof capabilities)[number]
 
 const maxReads = 6 // history requests under way, if the server takes as many (P-2.2)
 
-/** How long a refusal that names no time is waited for. */
+/** The wait after a refusal that names no time. */
 export const retryWaitMs = 1000
 export const firstWaitMs = 1000 // after a lost connection, P-3.6
 export const maxWaitMs = 30_000
 
-/** Has step called at t at the latest. */
+/** Schedules a call of step at t at the latest. */
 export function alarmAt(c: Core, t: number): void {
   if (t < c.alarm) c.alarm = t
 }
 
-/** Whether a time is reached. If not, step is called then. */
+/** Whether a time is reached. If not, step is scheduled for it. */
 export function isDue(c: Core, at: number): boolean {
   if (at > c.now) alarmAt(c, at)
   return at <= c.now
 }
 
-/** Notes a new status. */
+/** Sets the status and marks it as changed. */
 export function setStatus(c: Core, state: State, error?: Failure, retryMs = 0): void {
   const { user, server, history } = c.status
   c.status = { state, user, server, history, synced: false, retryMs, ...defined({ error }) }
@@ -34,8 +34,8 @@ export function setStatus(c: Core, state: State, error?: Failure, retryMs = 0): 
 }
 
 /**
- * Whether no further history request may be sent. A server that names no limit takes 16
- * requests. Some are left for cursors, syncs and the application. Spec: S-7.9.
+ * Whether no further history request may be sent. Without a limit of the server, the limit is 16 requests. Some are kept free for cursors, syncs and
+ * the application. Spec: S-7.9.
  */
 export function readsFull(lv: Live): boolean {
   const n = lv.welcome.limits.openRequests

@@ -13,7 +13,7 @@ function laneOf(c: Core, key: string): Lane {
   return l
 }
 
-/** Puts a message at the end of its lane; one whose fate is known is only shown. */
+/** Appends a message to its lane; one with a known fate is only shown. */
 export function enqueue(c: Core, m: Omit<OutgoingState, 'lane'>): OutgoingState {
   const peer = m.send.user || c.convs.get(m.send.conv)?.peer
   const l = laneOf(c, peer ? `u:${peer}` : `c:${m.send.conv}`)
@@ -24,7 +24,7 @@ export function enqueue(c: Core, m: Omit<OutgoingState, 'lane'>): OutgoingState 
   return o
 }
 
-/** Forgets a message: it is among the entries, or a person has seen its fate. */
+/** Drops a message: it is among the entries, or a person has seen its fate. */
 export function remove(c: Core, o: OutgoingState): void {
   const l = o.lane
   l.queue = l.queue.filter((x) => x !== o)
@@ -35,7 +35,7 @@ export function remove(c: Core, o: OutgoingState): void {
   touchOutgoing(c, o)
 }
 
-/** Notes that what is shown of a message has changed. Before a conversation is known, its user names it. */
+/** Marks the shown state of a message as changed. Before a conversation is known, its user names it. */
 export function touchOutgoing(c: Core, { conv, send: { user, conv: to } }: OutgoingState): void {
   const direct = c.direct.get(user)
   if (user !== '' && direct === undefined) c.changed.pending = true
@@ -51,10 +51,7 @@ export function dropLane(c: Core, l: Lane): void {
   if (l.show.length === 0 && l.busy === 0 && c.outbox.lanes.get(l.key) === l) c.outbox.lanes.delete(l.key)
 }
 
-/**
- * Makes one lane of those to a direct conversation by its id and by its other user, once it
- * is known that they are the same. Spec: S-12.9.
- */
+/** Merges the lane of a direct conversation by its id and that by its other user, once they are known to be the same. Spec: S-12.9. */
 export function join(c: Core, v: Conv): void {
   const from = c.outbox.lanes.get(`c:${v.id}`)
   if (!from || v.peer === '') return
@@ -73,12 +70,12 @@ export function byAge(a: OutgoingState, b: OutgoingState): number {
   return a.n - b.n
 }
 
-/** Has a lane looked at in the next step. */
+/** Queues a lane for the next step. */
 export function wakeLane(c: Core, l: Lane): void {
   if (l.queue.length > 0) c.outbox.ready.add(l)
 }
 
-/** The lanes with messages that are not settled, by their oldest ones. */
+/** The lanes with unsettled messages, by their oldest ones. */
 export function lanesByAge(c: Core): Lane[] {
   const oldest = (l: Lane): number => l.queue[0]?.n ?? 0
   return [...c.outbox.lanes.values()].filter((l) => l.queue.length > 0).sort((a, b) => oldest(a) - oldest(b))
@@ -91,10 +88,7 @@ export function lanesOf(c: Core, conv: string, peer: string): Lane[] {
   return [byId, byPeer].filter((l) => l !== undefined)
 }
 
-/**
- * Notes a message to be sent that has changed. It goes out once its row is durable. Where
- * another tab sends, that one stores what it changes.
- */
+/** Queues the row of a changed message. The message goes out once its row is durable. Where another tab sends, that one stores its changes. */
 export function storeOutgoing(c: Core, o: OutgoingState): void {
   if (!c.outbox.sends) return
   o.safe = false
@@ -102,15 +96,14 @@ export function storeOutgoing(c: Core, o: OutgoingState): void {
   c.outbox.fresh.push(o)
 }
 
-/** Notes the row of a message, unless another tab sends, which writes it. */
+/** Queues the row of a message, unless another tab sends, which writes it. */
 export function putOutgoing(c: Core, o: OutgoingState, value: RowValue | null): void {
   if (c.outbox.sends) put(c, outgoingKey(o.id), value)
 }
 
 /**
- * A message as it is stored. A row of a draft that arrives after a newer one of a turn does no
- * harm: the message has not been sent before it is stored, so its first after holds, under
- * whatever history.
+ * The stored form of a message. A row of a draft that arrives after a newer one of a turn does no harm: the message has not been sent before it is
+ * stored, so its first after holds, under whatever history.
  */
 export function outgoingRow(o: OutgoingState): Row {
   const { send, n, composedMs, state, error } = o
