@@ -12,7 +12,7 @@ interface Known {
   readonly atMs: number // when it was asked for
 }
 
-/** What other users call themselves. They are asked for one by one, when somebody wants to show them. */
+/** The display names of other users. They are requested one by one, when a view shows them. */
 export class Names {
   readonly #client: Client
   readonly #key: string
@@ -44,14 +44,14 @@ export class Names {
     return this.#known.get(user)?.name || user
   }
 
-  /** Somebody shows the user, or has opened the chat with them. */
+  /** A view shows the user, or the person has opened the chat with them. */
   want(user: string, opened = false): void {
     if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - (opened ? openedFreshMs : freshMs)) return
     this.#newlyWanted.add(user)
     this.#timer ??= setTimeout(() => void this.#ask(), 0)
   }
 
-  /** A name that came with something else. */
+  /** Takes a name that another answer has brought. */
   learn(user: string, name: string): void {
     if (this.#ended) return
     const before = this.of(user)
@@ -62,7 +62,7 @@ export class Names {
     if (this.of(user) !== before) for (const f of this.#listeners) f()
   }
 
-  /** Asks and keeps nothing more. */
+  /** Stops all requests. */
   end(): void {
     clearTimeout(this.#timer)
     this.#ended = true

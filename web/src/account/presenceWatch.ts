@@ -2,7 +2,7 @@ import type { Client } from '@petrel-im/sdk'
 
 const most = 200 // P-13.5
 
-/** Watches the presence of users for several views of a client. The function that it returns takes the users of one view, and returns what ends that. */
+/** Watches the presence of users for several views of a client. The returned function takes the users of one view, and returns the function that ends that. */
 export function watchFor(client: Pick<Client, 'watch'>): (users: readonly string[]) => () => void {
   const views = new Set<readonly string[]>()
   let waiting = false

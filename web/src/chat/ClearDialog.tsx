@@ -6,7 +6,7 @@ import { usePutAway } from './hiddenMessages.js'
 
 const load = () => import('../parts.js').then((m) => m.ConfirmDialog)
 
-/** Asks before all messages so far go out of the person's sight. */
+/** Asks before all messages so far are hidden. */
 export function ClearDialog({ conversation, onClose }: { readonly conversation: Conversation; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const { clear } = usePutAway()

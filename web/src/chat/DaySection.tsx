@@ -9,7 +9,7 @@ import { asEdited, type Day, type Row } from './timelineRows.js'
 import { ServiceLine } from './ServiceLine.js'
 import { newestWaiting, WaitLine } from './WaitLine.js'
 
-/** What the rows of a timeline need besides themselves. */
+/** The properties of all rows of a timeline. */
 interface Rest {
   readonly me: string
   readonly many: boolean // a group

@@ -17,7 +17,7 @@ interface ForwardProps {
   readonly onSent?: () => void
 }
 
-/** Where messages are copied to. */
+/** Asks for the conversations to which messages are copied. */
 export function ForwardDialog({ messages, onClose, onSent }: ForwardProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()

@@ -7,7 +7,7 @@ import { useAway } from './hiddenMessages.js'
 import { isAway } from './inTimeline.js'
 import { usePlain } from './plainText.js'
 
-/** The pinned messages, read again when the pins of those that are held change. */
+/** The pinned messages, read again when the pins of held messages change. */
 export function usePins(conv: string): readonly PinnedMessage[] {
   const client = useClient()
   const { state } = useStatus()

@@ -8,7 +8,7 @@ import { hueOf } from '../../ui/index.js'
 import { useIsAway } from './hiddenMessages.js'
 import { usePlain } from './plainText.js'
 
-/** What a message answers. */
+/** The quote of the message that a message answers. */
 export function QuoteBlock({ conv, seq, onOpen }: { readonly conv: string; readonly seq: number; readonly onOpen: (seq: number) => void }): ReactElement {
   const quoted = useQuote(conv, seq)
   const quote = useIsAway(conv, seq) ? 'none' : quoted
