@@ -18,7 +18,7 @@ interface SelectBarProps {
   readonly onEnd: () => void
 }
 
-/** What can be done with the messages that are selected. It stands where the person writes otherwise. */
+/** The actions on the selected messages, in the place of the composer. */
 export default function SelectBar({ selection, conversation: v, onEnd }: SelectBarProps): ReactElement {
   const translation = useTranslation()
   const { t } = translation

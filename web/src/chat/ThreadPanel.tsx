@@ -24,7 +24,7 @@ interface ThreadProps {
   readonly onClose: () => void
 }
 
-/** What is said about one message, beside the conversation. */
+/** The thread of one message, beside the conversation. */
 export default function ThreadPanel({ conversation: v, root, chat, pending: all, intent, onIntent, control, onClose }: ThreadProps): ReactElement {
   const { t } = useTranslation()
   const { user } = useStatus()
@@ -61,7 +61,7 @@ export default function ThreadPanel({ conversation: v, root, chat, pending: all,
   )
 }
 
-/** Whether a message on its way belongs to the thread: itself, or as an edit or a recall of one that does. */
+/** Whether a message in the outbox belongs to the thread: itself, or as an edit or a recall of one that does. */
 function isOf({ draft }: Outgoing, root: number, said: readonly Message[]): boolean {
   const target = draft.edit?.target ?? draft.recall?.target
   return target === undefined ? draft.thread === root : target === root || said.some((m) => m.seq === target)
@@ -74,7 +74,7 @@ interface RepliesProps {
   readonly me: string
 }
 
-/** The root, and below it what was answered. The view stays at its end while it is there. */
+/** The root, and the answers below it. The view stays at its end while it is there. */
 function Replies({ conversation: v, thread: { root, before, after, more, isWhole }, pending, me }: RepliesProps): ReactElement {
   const { t } = useTranslation()
   const view = useRef<HTMLDivElement>(null)

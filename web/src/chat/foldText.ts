@@ -6,7 +6,7 @@ const fewSigns = 1500 // code units
 const mostSigns = 2200
 const wordSigns = 200 // the last word before the fold is not cut, unless it is longer
 
-/** Where a long text is folded: a position in it; undefined: it is shown whole. What is folded away is worth a press: a third of what is shown, or more. */
+/** The position at which a long text is folded; undefined: it is shown whole. The folded part is worth a press: a third of the shown part, or more. */
 export function foldOf(text: string): number | undefined {
   let lines = 1
   let few = Infinity // where the last line ends that is shown
@@ -20,7 +20,7 @@ export function foldOf(text: string): number | undefined {
   return /[\ud800-\udbff]/.test(text[fewSigns - 1] ?? '') ? fewSigns - 1 : fewSigns
 }
 
-/** The pieces of a text until its fold. A block of code in which it is folded ends there, and an address that is cut is no link. */
+/** The pieces of a text up to its fold. A block of code across the fold ends there, and a cut address is no link. */
 export function piecesUntil(text: string, at: number, mentions: ReadonlySet<string>): readonly Piece[] {
   const shown = `${text.slice(0, at).trimEnd()} …`
   const pieces = piecesOf(shown.split('```').length % 2 === 0 ? `${shown}\n\`\`\`` : shown, mentions)

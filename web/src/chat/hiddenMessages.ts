@@ -9,7 +9,7 @@ const longestValue = 1024 // bytes, P-8.10
 
 const made = new Map<string, { readonly key: string; readonly away: Away }>() // by conversation: the same object while it is the same
 
-/** What the person has put out of their sight in a conversation, on whichever device. */
+/** The messages that the person has hidden in a conversation, on whichever device. */
 export function awayOf(client: Client, conv: string): Away {
   const { clearedTo, hidden } = client.conversation(conv)?.personal ?? { clearedTo: 0, hidden: '' }
   const key = `${clearedTo} ${hidden}`
@@ -25,12 +25,12 @@ export function useAway(conv: string): Away {
   return useOfClient((client) => awayOf(client, conv))
 }
 
-/** Whether the person sees nothing of an entry any more. */
+/** Whether an entry is hidden from the person. */
 export function useIsAway(conv: string, seq: number): boolean {
   return useOfClient((client) => isAway(seq, awayOf(client, conv)))
 }
 
-/** How single messages go out of the person's sight, and how all so far do: on all their devices, and for nobody else. */
+/** Functions that hide single messages, or all so far: on all the person's devices, and for nobody else. */
 export function usePutAway(): { readonly hide: (messages: readonly Message[]) => Promise<void>; readonly clear: (v: Conversation) => Promise<void> } {
   const client = useClient()
   const { t } = useTranslation()

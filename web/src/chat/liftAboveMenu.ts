@@ -1,6 +1,6 @@
 const gapPx = 8 // between a message and the menu below it
 
-/** Lifts the messages above a menu at the lower edge, so that it does not cover the one that it is of, whose upper edge stays in view. The function that it returns puts them back. */
+/** Lifts the messages above a menu at the lower edge, so that it does not cover its own message, whose upper edge stays in view. Returns the function that puts them back. */
 export function lift(message: Element | undefined, topPx: number): () => void {
   const content = message?.closest<HTMLElement>('.timeline-content')
   const view = content?.parentElement

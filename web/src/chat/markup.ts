@@ -28,16 +28,12 @@ const strike: Mark = { kind: 'strike', sign: 126, length: 2 }
 const italic: Mark = { kind: 'italic', sign: 95, length: 1 }
 const markOf = (c: number): Mark | undefined => c === bold.sign ? bold : c === strike.sign ? strike : c === italic.sign ? italic : undefined
 
-/**
- * Takes a text apart: ``` and ` for code, ** bold, _ italic, ~~ strike, addresses of pages and of mail, and @ for the
- * users that the message mentions. The pieces are drawn as elements; nothing is HTML. It looks at each sign a bounded
- * number of times.
- */
+/** Parses a text: ``` and ` for code, ** bold, _ italic, ~~ strike, addresses of pages and of mail, and @ for the users that the message mentions. The pieces are drawn as elements; nothing is HTML. It reads each sign a bounded number of times. */
 export function piecesOf(text: string, mentions: ReadonlySet<string>): readonly Piece[] {
   return new Parser(text, mentions).pieces
 }
 
-/** How many signs the parser looks at, those that it looks at again counted again. */
+/** The number of signs that the parser reads, repeated reads included. */
 export function stepsOf(text: string, mentions: ReadonlySet<string>): number {
   return new Parser(text, mentions).steps
 }
@@ -191,7 +187,7 @@ export function isEmojiOnly(text: string): boolean {
 
 const mostPlain = 300 // code units that are shown on one line
 
-/** A text on one line, without its marks. Users whom it mentions have the name that nameOf gives them; undefined: it mentions nobody who is called so. */
+/** A text on one line, without its marks. Mentioned users have the name from nameOf; undefined: no mentioned user has this id. */
 export function plainText(text: string, nameOf: (user: string) => string | undefined = nobody): string {
   const named = nameOf === nobody ? text.slice(0, mostPlain) : text.slice(0, mostPlain).replace(/(?<![\w@.])@([A-Za-z0-9][\w.+@-]*)/g, (whole, word: string) => {
     const user = word.replace(/[^A-Za-z0-9]+$/, '')

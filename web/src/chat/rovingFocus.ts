@@ -77,13 +77,13 @@ function stopAt(content: HTMLElement, row: HTMLElement): void {
   row.tabIndex = 0
 }
 
-/** Makes the newest message the one that Tab comes to, unless the person is at another one. */
+/** Makes the newest message the stop of Tab, unless the person is at another one. */
 export function enterByNewest(content: HTMLElement): void {
   const newest = content.lastElementChild?.querySelector(':scope > ol')?.lastElementChild // of the last day; this is done after each drawing
   if (newest instanceof HTMLElement && newest.tabIndex !== 0 && !content.contains(activeIn(content))) stopAt(content, newest)
 }
 
-/** Puts the focus at a message to which the person was brought, if it was in another one, or what had it is gone. */
+/** Moves the focus to the message to which the person was brought, if it was in another message, or its element is gone. */
 export function arrive(content: HTMLElement): void {
   if (document.activeElement !== document.body && !content.contains(activeIn(content))) return
   const row = content.querySelector('.lit')?.closest<HTMLElement>('[data-key]') ?? content.querySelector<HTMLElement>('[data-key][tabindex="0"]')

@@ -1,7 +1,7 @@
 import { mayKeep } from '../account/accounts.js'
 import { keep, namesOf, recall } from '../browserStorage.js'
 
-/** Where somebody reads a conversation: an entry, and how far its top is below that of the view, in px. */
+/** A reading position in a conversation: an entry, and how far its top is below that of the view, in px. */
 export interface ReadingPlace {
   readonly seq: number
   readonly belowPx: number
@@ -11,13 +11,13 @@ const most = 50 // chats of an account whose places are kept; those beyond open 
 
 const nameOf = (account: string, conv: string): string => `${account}:place:${conv}`
 
-/** The place that was kept, if the person did not read the newest message. */
+/** The kept position, if the person did not read the newest message. */
 export function placeIn(account: string, conv: string): ReadingPlace | undefined {
   const [seq = 0, belowPx = 0] = recall(nameOf(account, conv)).split(' ').map(Number)
   return Number.isSafeInteger(seq) && seq > 0 && Number.isFinite(belowPx) ? { seq, belowPx } : undefined
 }
 
-/** Keeps a place; undefined: the person read the newest message. */
+/** Keeps a position; undefined: the person read the newest message. */
 export function keepPlace(account: string, conv: string, place: ReadingPlace | undefined): void {
   if (!mayKeep(account)) return
   const name = nameOf(account, conv)

@@ -1,4 +1,4 @@
-/** How long a text is, in Unicode code points, and how many of its last ones are too many for a message of so many bytes in UTF-8; 0: the limit is not known. */
+/** The length of a text, in Unicode code points, and the number of its last ones that are too many for a message of so many bytes in UTF-8; 0: the limit is not known. */
 export function lengthOf(text: string, mostBytes: number): { readonly characters: number; readonly over: number } {
   let [characters, bytes, over] = [0, 0, 0]
   for (let i = 0; i < text.length; i++) {

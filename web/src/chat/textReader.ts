@@ -1,8 +1,4 @@
-/**
- * A text of somebody else, read by position. All parsers of messages look at it through
- * `at`, `find` and `skip`, which count each sign that they look at: the steps of a parser
- * grow with the length of the text, whatever it is (parsing.test.ts).
- */
+/** A text of somebody else, read by position. All parsers of messages read it through `at`, `find` and `skip`, which count each read sign: the steps of a parser grow with the length of the text, whatever it is (parsing.test.ts). */
 export class Reading {
   readonly text: string
   steps = 0
@@ -34,7 +30,7 @@ export class Reading {
     return pair !== undefined && pair > 0xffff ? pair : i > 0 ? low : undefined
   }
 
-  /** Where a mark stands first, from a position on; -1: nowhere. */
+  /** The first position of a mark, from a position on; -1: there is none. */
   find(mark: string, from: number): number {
     const found = this.text.indexOf(mark, from)
     this.steps += Math.max(1, (found < 0 ? this.length : found) - from)
@@ -47,7 +43,7 @@ export class Reading {
     return this.text.slice(i, i + word.length).toLowerCase() === word
   }
 
-  /** The end of the run of signs from a position on that a class has. */
+  /** The end of the run of signs of a class, from a position on. */
   skip(from: number, isIn: (code: number) => boolean): number {
     let i = from
     while (i < this.length && isIn(this.at(i))) i++
@@ -67,14 +63,14 @@ export function alphanumericAnd(more: string): (c: number) => boolean {
   return (c) => isAlphanumeric(c) || set.has(c)
 }
 
-/** What `\s` matches. */
+/** Whether `\s` matches a code unit. */
 export function isBlank(c: number): boolean {
   return c === 32 || c >= 9 && c <= 13 || c === 0xa0 || c >= 0x1680 && blanks.has(c)
 }
 
 const blanks = signs('\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff')
 
-/** What ends a line. */
+/** Whether a code unit ends a line. */
 export function isLineEnd(c: number): boolean {
   return c === 10 || c === 13 || c === 0x2028 || c === 0x2029
 }

@@ -8,7 +8,7 @@ interface Grouped {
   readonly last: boolean
 }
 
-/** What a line of the timeline shows. The key is that of the message for as long as it lives, also when it gets its seq. */
+/** A line of the timeline. Its key is that of the message for as long as it lives, also when it gets its seq. */
 export type Row =
   | ({ readonly kind: 'message'; readonly key: string; readonly message: Message } & Grouped)
   | ({ readonly kind: 'pending'; readonly key: string; readonly outgoing: Outgoing } & Grouped)
@@ -27,15 +27,12 @@ export function isShown(m: Message): boolean {
   return !m.edit && !m.recall && !m.withheld && !m.inbox
 }
 
-/** Whether an entry is something that somebody has said, or had. */
+/** Whether an entry is a message that somebody has written, also a recalled one. */
 export function isSaid(m: Message): boolean {
   return !m.members && !m.group && !m.lost
 }
 
-/**
- * The key of an entry in its conversation. An own message has that of the one on its way. The id of
- * a message of others is what they chose, perhaps that of another message: they have their seq.
- */
+/** The key of an entry in its conversation. An own message has that of the one in the outbox. The id of a message of others is their choice, perhaps that of another message: its key is its seq. */
 export function keyOf(m: Message, me: string): string {
   return m.from === me && m.clientMsgId ? ownKey(m.clientMsgId) : String(m.seq)
 }
@@ -44,7 +41,7 @@ export function ownKey(id: string): string {
   return `own ${id}`
 }
 
-/** A message as it will be once the edit of it that waits is stored. */
+/** A message with the waiting edit of it applied. */
 export function asEdited(m: Message, pending: readonly Outgoing[]): Message {
   const text = pending.findLast((o) => (o.state === 'sending' || o.state === 'sent') && o.draft.edit?.target === m.seq)?.draft.edit?.text
   return text === undefined || m.recalledBy > 0 ? m : { ...m, text }
@@ -63,9 +60,8 @@ export function firstUnread(messages: readonly Message[], me: string, unreadAfte
 }
 
 /**
- * Arranges entries and what is on its way into days and groups, with a line before the message
- * unreadAt. `beside` are the entries before and after them, which are not drawn: a group that
- * goes on there looks as it will when they are, so no row changes its height then.
+ * Arranges entries and waiting messages into days and groups, with a line before the message unreadAt. `beside` are the entries before and after them, which are not drawn: a group that continues there looks as it will when they are, so no row
+ * changes its height then.
  */
 export function arrange(messages: readonly Message[], pending: readonly Outgoing[], me: string, unreadAt?: number, beside: readonly (Message | undefined)[] = []): readonly Day[] {
   const lines: Line[] = []
@@ -79,7 +75,7 @@ export function arrange(messages: readonly Message[], pending: readonly Outgoing
   }
   const newest = lines.at(-1)?.ms ?? 0
   for (const o of pending) {
-    // The clock of this device may be wrong: what waits comes last, whatever it says.
+    // The clock of this device may be wrong: waiting messages come last, whatever it says.
     if (!isPendingShown(o)) continue
     const ms = Math.max(newest, lines.length > 0 ? newest : o.composedMs)
     lines.push({ row: { kind: 'pending', key: ownKey(o.id), outgoing: o, first: true, last: true }, from: me, ms, day: dayOf(ms) })
@@ -90,7 +86,7 @@ export function arrange(messages: readonly Message[], pending: readonly Outgoing
 
 const unreadRow: Row = { kind: 'unread', key: 'unread' }
 
-/** An edit and a recall that wait show in their targets; those that failed show by themselves. */
+/** Whether a waiting message has a row: waiting edits and recalls show in their targets; failed ones show by themselves. */
 function isPendingShown(o: Outgoing): boolean {
   return !(o.draft.edit || o.draft.recall) || o.state === 'rejected' || o.state === 'unknowable'
 }

@@ -29,7 +29,7 @@ export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
 
 const underWay = new WeakMap<Client, Map<string, Promise<readonly MemberRef[]>>>()
 
-/** Reads the members as they are after an entry that changed them. Title, field and info of a group want them at the same time: it is one read then. */
+/** Reads the members after an entry that changed them. Title, field and info of a group need them at the same time: they share one read. */
 function readMembers(client: Client, conv: string, changed: number): Promise<readonly MemberRef[]> {
   const reads = underWay.get(client) ?? new Map<string, Promise<readonly MemberRef[]>>()
   underWay.set(client, reads)

@@ -6,7 +6,7 @@ import { isShown } from './timelineRows.js'
 const pageEntries = 200 // of each page of the conversation that is looked through
 const pagesAtOnce = 10
 
-/** What a thread shows at one moment. */
+/** The content of a thread at one moment. */
 export interface ThreadView {
   readonly root: Message | undefined // undefined: it is not known yet
   readonly before: readonly Message[] // from the root on, oldest first
@@ -15,11 +15,7 @@ export interface ThreadView {
   readonly isWhole: boolean
 }
 
-/**
- * The messages of a thread. Those that the client holds are there at once, and new ones follow.
- * The conversation has them among its other entries: those further back are looked for from the
- * root on, page by page, until both meet.
- */
+/** The messages of a thread. The held ones are there at once, and new ones follow. The conversation has them among its other entries: those further back are searched for from the root on, page by page, until both meet. */
 export class Thread {
   readonly #client: Client
   readonly #conv: string
@@ -52,7 +48,7 @@ export class Thread {
     }
   }
 
-  /** What it shows now: the same object while nothing changes. */
+  /** The present view: the same object while nothing changes. */
   readonly view = (): ThreadView => {
     this.#view ??= this.#look()
     return this.#view
@@ -85,7 +81,7 @@ export class Thread {
     else this.#seen.set(target.seq, { ...target, ...(edit?.text === undefined ? {} : { text: edit.text }), editedBy: seq })
   }
 
-  /** Looks through more of the conversation. Errors are those of `Client.history`. */
+  /** Searches more of the conversation. Errors are those of `Client.history`. */
   async more(): Promise<void> {
     if (this.#loading) return
     this.#loading = true
@@ -114,7 +110,7 @@ function messageOf(entry: Entry, notes: HistoryPage['notes']): Message {
   return { ...entry, reactions: note?.reactions ?? [], pinned: note?.pinned ?? false, delivered: 0, read: 0 }
 }
 
-/** A thread, as it is shown; and how more of it is read, where that has failed or is much. */
+/** A thread as it is shown, and the function that reads more of it, where that has failed or is much. */
 export function useThread(conv: string, root: number): ThreadView & { readonly more: (() => void) | undefined } {
   const client = useClient()
   const [thread] = useState(() => new Thread(client, conv, root))
