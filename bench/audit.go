@@ -6,10 +6,9 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// audit keeps the books of a run, in both directions: what was acked must reach
-// everybody it is for, once, in order, at the acked place, unchanged; and
-// what arrives must have been sent. It remembers 12 bytes for each message and
-// nothing for each delivery that goes as it should.
+// audit keeps the books of a run, in both directions: each acked message must reach all its recipients, once,
+// in order, at the acked place, unchanged; and each arriving message must have been sent. It remembers 12
+// bytes for each message and nothing for each correct delivery.
 //
 // One goroutine at a time.
 type audit struct {
@@ -23,14 +22,14 @@ type audit struct {
 	checker.Verdict
 }
 
-// earlyEntry is an entry of no sender that came before the first message told
-// which of our conversations its id belongs to.
+// earlyEntry is an entry without a sender that came before the first message showed which of our
+// conversations its id belongs to.
 type earlyEntry struct {
 	conn int
 	seq  uint64
 }
 
-// senderBook is what is known of one sender's messages.
+// senderBook is the book of one sender's messages.
 type senderBook struct {
 	user     string
 	conn     int
@@ -49,13 +48,13 @@ type thread struct {
 	lastSeq uint64
 }
 
-// thread is where a message goes.
+// thread returns the conversation of a message.
 func (s *senderBook) thread(number uint64) *thread {
 	return &s.threads[(number-1)%uint64(len(s.threads))]
 }
 
-// convBook is what is known of one conversation. A direct one has two streams,
-// of its sender and of its receiver; a group has one for each connection.
+// convBook is the book of one conversation. A direct one has two streams, of its sender and of its receiver;
+// a group has one for each connection.
 type convBook struct {
 	id      string // empty until it is known
 	index   int
@@ -135,7 +134,7 @@ func (a *audit) addGroup(id string, first, members int) *convBook {
 	return v
 }
 
-// addSender gives a sender, who writes to convs in turn, its ordinal.
+// addSender gives an ordinal to a sender, who writes to convs in turn.
 func (a *audit) addSender(user string, conn int, convs ...*convBook) uint32 {
 	s := senderBook{user: user, conn: conn}
 	for _, v := range convs {
@@ -160,8 +159,7 @@ func (a *audit) compose(sender uint32) uint64 {
 	return a.senders[sender].composed
 }
 
-// ack takes the ack of a message. repeated says that it was sent more than
-// once: then the seq may be an old one.
+// ack takes the ack of a message. repeated: it was sent more than once, so the seq may be an old one.
 func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	s := &a.senders[sender]
 	t := s.thread(number)
@@ -182,7 +180,7 @@ func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	a.count(v, s.conn, seq, v.stream(s.conn).Push(seq))
 }
 
-// ghostAck takes an ack that answers nothing.
+// ghostAck takes an ack without a send.
 func (a *audit) ghostAck(conn int, id uint64) {
 	a.convict(checker.Ghost, nil, 0, "connection %d got an ack of %d, which is not waiting for one", conn, id)
 }
@@ -199,8 +197,8 @@ func (a *audit) reject(sender uint32, number uint64) {
 	*place = checker.None
 }
 
-// pushed takes an event that connection conn got. It returns when the message
-// was sent and whether this is its first arrival there.
+// pushed takes an event of connection conn. It returns when the message was sent and whether this is its
+// first arrival there.
 func (a *audit) pushed(conn int, e *entry) (sentNs int64, first bool) {
 	v, p, ok := a.recognise(conn, e)
 	if v == nil {
@@ -231,7 +229,7 @@ func (a *audit) readBack(conn int, e *entry) (sentNs int64, first bool) {
 	return p.sentNs, ok && came == checker.Fresh
 }
 
-// count books an arrival that should not be.
+// count books a wrong arrival.
 func (a *audit) count(v *convBook, conn int, seq uint64, came checker.Arrival) {
 	switch came {
 	case checker.Late:
@@ -241,9 +239,8 @@ func (a *audit) count(v *convBook, conn int, seq uint64, came checker.Arrival) {
 	}
 }
 
-// recognise finds out which message e is and books its place. The conversation
-// is nil when e is none of this run's; ok is false when it is no message of a
-// sender, or a ghost.
+// recognise identifies the message of e and books its place. The conversation is nil if e is of none of this
+// run; ok is false if e is no message of a sender, or a ghost.
 func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 	if len(e.conv) > 0 && e.conv[0] == 'i' {
 		return nil, proof{}, false // an inbox
@@ -281,11 +278,11 @@ func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 	return v, proof{}, false
 }
 
-// searchedIDs is how many of a sender's newest messages are searched for an id.
+// searchedIDs bounds the search for an id: a sender's newest messages.
 const searchedIDs = 1 << 16
 
-// altered reports whether an entry that is not as it was sent was sent at all: its body is
-// one of this run, or its sender has sent its id.
+// altered reports whether an entry that differs from its send was sent at all: its body is one of this run,
+// or its sender has sent its id.
 func (a *audit) altered(e *entry, p proof, proven bool) bool {
 	if proven && int(p.sender) < len(a.senders) && p.number > 0 && p.number <= a.senders[p.sender].composed &&
 		a.named(e.conv) == a.senders[p.sender].thread(p.number).conv {
@@ -305,8 +302,8 @@ func (a *audit) altered(e *entry, p proof, proven bool) bool {
 	return false
 }
 
-// ours is the conversation of e if e is, in all its parts, what the sender in
-// its proof has composed.
+// ours returns the conversation of e if e is, in all its parts, the message that the sender in its proof has
+// composed.
 func (a *audit) ours(e *entry, p proof) *convBook {
 	s := &a.senders[p.sender]
 	if p.number == 0 || p.number > s.composed || string(e.from) != s.user || !a.corpus.isID(e.id, p.sender, p.number) {
@@ -322,12 +319,12 @@ func (a *audit) ours(e *entry, p proof) *convBook {
 	return v
 }
 
-// named is the conversation with an id, nil if it is none of this run.
+// named returns the conversation with an id, nil if it is none of this run.
 func (a *audit) named(id []byte) *convBook {
 	return a.byID[string(id)]
 }
 
-// place books that a message is at a seq, and compares with what is known.
+// place books the seq of a message, and compares it with the known one.
 func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 	s := &a.senders[p.sender]
 	known := s.places.At(p.number)
@@ -353,8 +350,7 @@ func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 	}
 }
 
-// complete reports whether every connection that is still there has got
-// everything that is known to be stored.
+// complete reports whether every open connection has got everything that is known to be stored.
 func (a *audit) complete() bool {
 	for _, v := range a.convs {
 		for i := range v.streams {
@@ -366,8 +362,7 @@ func (a *audit) complete() bool {
 	return true
 }
 
-// close counts what is missing, and what belongs to no conversation of ours,
-// and returns the findings.
+// close counts missing messages and entries of unknown conversations, and returns the findings.
 func (a *audit) close() checker.Findings {
 	for id, es := range a.early {
 		a.Convict(checker.Ghost, uint64(len(es)), id, es[0].seq,

@@ -2,9 +2,9 @@
 // keeps books of every message in both directions, and reports what the server
 // did with a second of its CPU.
 //
-// A run (Run) prepares a server (server.go, operator.go), dials the connections
-// (dial.go), drives them from one thread (generator.go, conn.go, repair.go) and
-// audits everything they see (audit.go, body.go); the report is report.go.
+// A run (Run) prepares a server (serverprocess.go, operator.go), dials the connections
+// (dial.go), drives them from one thread (generator.go, conn.go, catchup.go) and
+// audits everything they see (audit.go, messagebody.go); the report is report.go.
 package bench
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// run is one run between its parts.
+// run is the state of one run.
 type run struct {
 	p      Params
 	report *Report
@@ -65,7 +65,7 @@ type run struct {
 	sent int64
 }
 
-// mark is what was read at one end of the measured window.
+// mark has the readings at one end of the measured window.
 type mark struct {
 	serverCPU []cpuTime // of each node
 	ownCPU    cpuTime
@@ -73,11 +73,11 @@ type mark struct {
 	stats     []*petrelv1.Stats // of each server
 }
 
-// diskProbe is how long the disk is measured before a run.
+// diskProbe is the time for which the disk is measured before a run.
 const diskProbe = time.Second
 
-// Run does what p says and reports. It returns a report also of a run with
-// findings; an error means that there is none.
+// Run makes the run that p describes. It returns a report also of a run with findings; an error means that
+// there is none.
 func Run(ctx context.Context, p Params) (*Report, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (r *run) dial(ctx context.Context, from, to int, done func(n int)) ([]greet
 	return r.dialer().dialAll(ctx, func(i int) string { return r.addrs[r.p.node(from+i)] }, r.tokens[from:to], done)
 }
 
-// dialer is how the run makes its connections.
+// dialer returns the dialer of the run.
 func (r *run) dialer() *dialer {
 	way := &dialer{e: r.p.encoding(), every: time.Duration(r.p.ConnectMS * 1e6), atOnce: cmp.Or(r.p.AtOnce, dialers),
 		capabilities: r.p.capabilities(), net: r.p.sockets(),
@@ -275,9 +275,9 @@ func (r *run) dialer() *dialer {
 	return way
 }
 
-// before reads what is compared with the end of the run. Memory is compared at
-// two moments that are alike: behind an idle time of the same length, in which
-// a server gives back what making the users has left.
+// before takes the readings that the end of the run is compared with. Memory is compared at two similar
+// moments: after an idle time of the same length, in which a server frees the memory that making the users
+// has left.
 func (r *run) before(ctx context.Context) error {
 	if r.p.Scenario == Connections {
 		r.say("leaving the server idle for %g s, to know its memory without connections", r.p.Seconds)
@@ -353,7 +353,7 @@ func (r *run) assemble(all []greeted) error {
 	return g.joinGroups(all)
 }
 
-// peers are those to whom sender i writes, not all senders to the same one at once.
+// peers returns the users to whom sender i writes, in an order that differs from sender to sender.
 func (r *run) peers(i int) (all []peer) {
 	g := r.gen
 	direct := func(to int) *convBook {
@@ -415,7 +415,7 @@ func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *pe
 	return nil
 }
 
-// joinGroups begins every member's streams at the heads that its sync told.
+// joinGroups begins every member's streams at the heads from its sync.
 func (g *generator) joinGroups(all []greeted) error {
 	if len(g.groups) == 0 {
 		return nil

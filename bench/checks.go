@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Check is one criterion of a counted run, after those of WildfireChat's tests: the numbers
-// are exact, and the server does nothing any more soon after the end.
+// Check is one criterion of a counted run, after those of WildfireChat's tests: the numbers are exact, and
+// the server is idle soon after the end.
 type Check struct {
 	Name string  `json:"name"` // a key of checkTexts
 	Want float64 `json:"want"`
@@ -14,7 +14,7 @@ type Check struct {
 	OK   bool    `json:"ok"`
 }
 
-// checkTexts say what is checked.
+// checkTexts describe the checks.
 var checkTexts = map[string]string{
 	"acked":     "messages are acked, as many as were to be sent",
 	"stored":    "messages are in the histories, each once",
@@ -38,8 +38,8 @@ const (
 	steadySeconds = 20 // a shorter run shows nothing
 )
 
-// checks are those of a counted run whose history was read from the beginning; mine are the
-// messages found in it.
+// checks returns the checks of a counted run whose history was read from the beginning; mine are the messages
+// found in it.
 func (r *run) checks(mine uint64) (all []Check) {
 	p, g := &r.p, r.gen
 	exact := func(name string, want, got uint64) {
@@ -73,8 +73,8 @@ func (r *run) checks(mine uint64) (all []Check) {
 	return all
 }
 
-// steady is the CPU of the second in ten that used the least, as a share of the median; not
-// ok: the run was too short.
+// steady returns the CPU of the tenth of the seconds with the least load, as a share of the median; not ok:
+// the run was too short.
 func (r *run) steady() (share float64, ok bool) {
 	var used []float64
 	// whole seconds of load

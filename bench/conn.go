@@ -33,7 +33,7 @@ type conn struct {
 	later   bool            // is read in turn, not when something comes; its latencies are not the server's
 }
 
-// sender is a connection's sending side.
+// sender is the sending side of a connection.
 type sender struct {
 	conn    *conn
 	ordinal uint32
@@ -46,17 +46,17 @@ type sender struct {
 	slots                       []slot // unanswered sends, by number; a power of two
 }
 
-// peer is whom a sender writes to.
+// peer is a user or group that a sender writes to.
 type peer struct {
 	user string // until the conversation's id is known
 	book *convBook
 	head uint64 // highest seq of the conversation that the sender knows
 }
 
-// peer is where a message goes.
+// peer returns the recipient of a message.
 func (s *sender) peer(number uint64) *peer { return &s.peers[(number-1)%uint64(len(s.peers))] }
 
-// slot is one unanswered send, with what it takes to send it again the same.
+// slot is one unanswered send, with everything needed to repeat it unchanged.
 type slot struct {
 	number   uint64 // 0: free
 	sentNs   int64
@@ -68,11 +68,10 @@ type slot struct {
 
 func (s *sender) slot(number uint64) *slot { return &s.slots[number&uint64(len(s.slots)-1)] }
 
-// controlID is added to the ids of frames that are not sends; the id of a send
-// is its number.
+// controlID is added to the ids of frames that are not sends; the id of a send is its number.
 const controlID = 1 << 40
 
-// received takes what was read from a connection.
+// received handles bytes from a connection.
 func (g *generator) received(c *conn, b []byte, now int64) {
 	if len(c.in) == 0 && c.place.part != nil {
 		b = g.follow(c, b, now)
@@ -87,9 +86,8 @@ func (g *generator) received(c *conn, b []byte, now int64) {
 	c.in = c.in[:copy(c.in, c.in[n:])]
 }
 
-// follow takes what of b stands in the script and returns the rest, which goes
-// on at the script's end. If b goes another way, the frame at hand is put
-// together in c.in.
+// follow takes the part of b that equals the script and returns the rest, which continues at the script's
+// end. If b differs, the current frame is put together in c.in.
 func (g *generator) follow(c *conn, b []byte, now int64) []byte {
 	for len(b) > 0 {
 		rest, diverged := c.place.match(b)
@@ -137,8 +135,8 @@ func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 	}
 }
 
-// arrived counts first deliveries; a message that the audit found wrong has no
-// moment of sending and does not count.
+// arrived counts first deliveries; a message that the audit found wrong has no time of sending and does not
+// count.
 func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 	if sentNs < 0 {
 		return
@@ -267,7 +265,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 	}
 }
 
-// saw notes how far a conversation of the sender is.
+// saw records the head of a conversation of the sender.
 func (s *sender) saw(e *entry) {
 	if p := s.known[string(e.conv)]; p != nil {
 		p.head = max(p.head, e.seq)
@@ -316,7 +314,7 @@ func (g *generator) settle(s *sender, sl *slot) {
 	g.mark(s.conn)
 }
 
-// mark has the connection looked at when this turn's reads are done.
+// mark queues the connection for the check after this turn's reads.
 func (g *generator) mark(c *conn) {
 	if !c.dirty {
 		c.dirty = true

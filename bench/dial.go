@@ -50,11 +50,11 @@ type dialer struct {
 	dialed  atomic.Uint64 // connections
 }
 
-// portsOfSource is how many connections come from one address. It has about 60,000 ports for
-// each address of a server.
+// portsOfSource bounds the connections from one address. It has about 60,000 ports for each address of a
+// server.
 const portsOfSource = 20_000
 
-// source is the address from which the next connection to addr comes; nil: the system chooses.
+// source returns the address from which the next connection to addr comes; nil: the system chooses.
 func (d *dialer) source(addr string) net.Addr {
 	if d.sources < 2 || !strings.HasPrefix(addr, "127.") {
 		return nil
@@ -116,7 +116,7 @@ func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []
 	return all, nil
 }
 
-// dial connects, says hello and syncs: what has changed since a token of a sync page, nil: all.
+// dial connects, says hello and syncs from a token of a sync page; nil: from the beginning.
 func (d *dialer) dial(ctx context.Context, addr, token, device string, since []byte) (g greeted, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -165,8 +165,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 	return g, nil
 }
 
-// takeSocket returns a socket of our own for the connection, which is to be
-// closed afterwards.
+// takeSocket duplicates the socket of a connection, which the caller closes afterwards.
 func takeSocket(c *net.TCPConn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -184,7 +183,7 @@ func takeSocket(c *net.TCPConn) (fd int, err error) {
 	return fd, err
 }
 
-// talk is a connection while requests and answers alternate.
+// talk is a connection on which requests and answers alternate.
 type talk struct {
 	nc net.Conn
 	e  wire.Encoding
@@ -261,7 +260,7 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 	}
 }
 
-// greet says hello and syncs until there is no more.
+// greet says hello and syncs all pages.
 func (t *talk) greet(token string, capabilities []string, device string, since []byte) (g greeted, err error) {
 	g.token = since
 	answer, err := t.ask(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Capacity from what each step of a message has cost when it was measured. The steps are those into which
-// WildfireChat takes a message apart: send, distribution, notification, push, pull. The questions are those of
-// OpenIM's tables: how many users, how many of them online, and what do they do?
+// Capacity from the measured cost of each step of a message. The steps are those into which WildfireChat
+// divides a message: send, distribution, notification, push, pull. The questions are those of OpenIM's
+// tables: how many users, how many of them online, and what do they do?
 
 // Costs are what each step costs, as it was measured. Times are of CPU of the servers.
 type Costs struct {
@@ -54,7 +54,7 @@ func DefaultCosts() (c Costs) {
 	return c
 }
 
-// ReadCosts reads what WriteJSON of Costs, or of an Estimate, has written.
+// ReadCosts reads costs from the JSON of Costs, or of an Estimate.
 func ReadCosts(file string) (c Costs, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -94,7 +94,7 @@ func DefaultPlan() Plan {
 		NodeCores: 8}
 }
 
-// Check says what is wrong with p.
+// Check reports errors of p.
 func (p *Plan) Check() error {
 	for _, v := range []struct {
 		name           string
@@ -154,7 +154,7 @@ type Measured struct {
 	Off       float64 `json:"off"`             // how much more than measured: 0.1 is a tenth
 }
 
-// Hold notes what the costs say of a run of the scenario mixed.
+// Hold compares the estimate of a run of the scenario mixed with its measurement.
 func (e *Estimate) Hold(r *Report) error {
 	p := &r.Params
 	if p.Routine == nil || r.Seconds == 0 || r.Server.CPU == 0 {
@@ -177,7 +177,7 @@ const (
 	nodeConnections = 500_000
 )
 
-// NewEstimate says what a plan needs.
+// NewEstimate estimates the needs of a plan.
 func NewEstimate(p Plan, c Costs) *Estimate {
 	e := &Estimate{Plan: p, Costs: c, Connections: math.Ceil(p.Users * p.Online)}
 	// The number of nodes decides how many messages go to another node, which takes processors.
@@ -195,7 +195,7 @@ func NewEstimate(p Plan, c Costs) *Estimate {
 // load is what connections do in a second.
 type load struct{ sends, deliveries, receipts, logins, opens float64 }
 
-// loadOf is that of so many people who are so many times as fast.
+// loadOf returns the load of so many people who are so many times as fast.
 func loadOf(r *Routine, connections, speed float64) (l load) {
 	each := connections * speed / 3600
 	l.sends = each * (r.Direct + r.Group)
@@ -209,10 +209,10 @@ func loadOf(r *Routine, connections, speed float64) (l load) {
 	return l
 }
 
-// once is how often something is seen that is looked for every second and happens so often in one.
+// once converts the rate of an event into how often it is seen by a look once a second.
 func once(rate float64) float64 { return 1 - math.Exp(-rate) }
 
-// stages are those of a load on so many nodes.
+// stages returns the stages of a load on so many nodes.
 func (c *Costs) stages(l load, connections, nodes float64, add func(name string, perS, each float64,
 	formula string)) (batch float64) {
 	entries := l.sends + l.receipts // a receipt is durable too
@@ -233,11 +233,10 @@ func (c *Costs) stages(l load, connections, nodes float64, add func(name string,
 	return batch
 }
 
-// batch is how many entries a commit has, if so many come in a second: those that come while the one before is
-// under way.
+// batch returns the entries of a commit at a rate: those that come while the commit before is under way.
 func (c *Costs) batch(perS float64) float64 { return 1 + perS*c.CommitTime/1e3 }
 
-// Cores is what so many connections of people keep busy, who are so many times as fast.
+// Cores returns the cores that so many connections of people keep busy, who are so many times as fast.
 func (c *Costs) Cores(r *Routine, connections int, speed float64) (cores float64) {
 	n := float64(connections)
 	c.stages(loadOf(r, n, speed), n, 1, func(_ string, perS, each float64, _ string) { cores += perS * each / 1e6 })
@@ -327,8 +326,8 @@ func (e *Estimate) WriteText(w io.Writer) error {
 	return err
 }
 
-// MeasureCosts measures all costs but those of a cluster, which it leaves as they are in c, with short runs on
-// this machine. p says where and with which program.
+// MeasureCosts measures all costs but those of a cluster, which it keeps from c, with short runs on this
+// machine. p names the place and the program.
 func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	c.At, c.Command, c.Machine = time.Now().UTC().Truncate(time.Second), p.Command, describeMachine(true)
 	m := &meter{ctx: ctx, p: p}
@@ -388,7 +387,7 @@ type meter struct {
 	err error
 }
 
-// users is a number of users with the scale of the measurement.
+// users scales a number of users to the measurement.
 func (m *meter) users(n int) int { return max(3, int(float64(n)*m.p.Scale)) }
 
 func (m *meter) run(scenario string, change func(*Params)) *Report {

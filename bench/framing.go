@@ -21,9 +21,8 @@ var (
 	errFraming      = errors.New("broken framing of the server")
 )
 
-// split finds the first frame in b: its content and its length with the
-// framing. n is 0 while the frame is not complete. op tells what a WebSocket
-// frame is; on TCP it is that of the codec.
+// split finds the first frame in b: its content and its length with the framing. n is 0 while the frame is
+// not complete. op is the opcode of a WebSocket frame; on TCP it is that of the codec.
 func split(e wire.Encoding, b []byte) (content []byte, n int, op ws.OpCode, err error) {
 	switch {
 	case e.Framing == wire.WebSocket:
@@ -51,11 +50,10 @@ func split(e wire.Encoding, b []byte) (content []byte, n int, op ws.OpCode, err 
 	return b[4 : 4+size], 4 + size, ws.OpBinary, nil
 }
 
-// WebSocket headers are read and written here. gobwas/ws, which makes the
-// connections and masks, reads a header from an io.Reader and allocates for each
-// one. That was measured: the generator needs 2.8 instead of 2.1 µs for a direct
-// message. In a group it uses 49 % of the server's CPU as it is, and may use half
-// of it; with the library it uses 54 %.
+// WebSocket headers are read and written here. gobwas/ws, which makes the connections and masks, reads a
+// header from an io.Reader and allocates for each one. That was measured: with it the generator needs 2.8
+// instead of 2.1 µs for a direct message. In a group it uses 49 % of the server's CPU as it is, and may use
+// half of it; with the library it uses 54 %.
 
 func splitWebSocket(b []byte) (content []byte, n int, op ws.OpCode, err error) {
 	if len(b) < 2 {
@@ -88,8 +86,8 @@ func splitWebSocket(b []byte) (content []byte, n int, op ws.OpCode, err error) {
 	return b[head : head+size], head + size, ws.OpCode(b[0] & 15), nil
 }
 
-// beginFrame appends what stands before n bytes of content that the client
-// sends. The content follows, and endFrame behind it.
+// beginFrame appends the header for n bytes of content from the client. The content follows, and endFrame
+// after it.
 func beginFrame(dst []byte, e wire.Encoding, op ws.OpCode, n int, mask [4]byte) []byte {
 	if e.Framing == wire.TCP {
 		if e.Codec == wire.JSON {
@@ -161,7 +159,7 @@ func decodeServerFrame(c wire.Codec, b []byte) (*petrelv1.ServerFrame, error) {
 	return f, nil
 }
 
-// outgoing is a send as it goes to the wire.
+// outgoing is a send in its wire form.
 type outgoing struct {
 	id     uint64 // of the frame
 	conv   string // one of conv and user

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// phase is where a run stands. It only moves forward; the caller moves it, the
-// generator follows within a turn.
+// phase is the phase of a run. It only moves forward; the caller moves it, the generator follows within a
+// turn.
 type phase int32
 
 const (
@@ -22,9 +22,8 @@ const (
 	draining
 )
 
-// generator is the load: every connection of a run on one thread with one epoll
-// set. In each turn it reads what has come, books it, and writes once for each
-// connection that has something to say.
+// generator is the load: every connection of a run on one thread with one epoll set. In each turn it reads
+// and books all arrived bytes, and writes once for each connection with something to send.
 type generator struct {
 	enc     wire.Encoding
 	corpus  *corpus
@@ -128,17 +127,15 @@ type tally struct {
 
 const (
 	readBytes = 64 << 10
-	// shortestTurn gathers what comes in quick succession. A generator that is
-	// woken for every socket a server writes to spends its time on waking up,
-	// and the server's on waking it. Latencies include the delay.
+	// shortestTurn gathers events in quick succession. A generator that is woken for every socket a server
+	// writes to spends its time on waking up, and the server's on waking it. Latencies include the delay.
 	shortestTurn = 100 * time.Microsecond
 	// longestWait bounds a turn, so that phases and retries are noticed.
 	longestWait = 5 * time.Millisecond
-	// A closed loop measures what a server can do, and on the same cores a read
-	// for every single delivery would take the CPU that it needs. So of the
-	// connections that only receive, one of onePrompt is read at once and tells
-	// the latencies; the others are read every laterTurn, all that has come in
-	// one call, and audited the same.
+	// A closed loop measures the limit of a server, and on the same cores a read for every single delivery
+	// would take the CPU that it needs. So of the connections that only receive, one of onePrompt is read at
+	// once and measures the latencies; the others are read every laterTurn, with one call for all bytes, and
+	// audited the same.
 	onePrompt = 25
 	laterTurn = 40 * time.Millisecond
 	// maxUnwritten is how much may wait for a socket that is full before a
@@ -239,7 +236,7 @@ func (g *generator) run(ctx context.Context) error {
 	}
 }
 
-// readPromptly reads a connection when something comes, even if it was read in turn before.
+// readPromptly reads a connection at each event from now on, even if it was read in turn before.
 func (g *generator) readPromptly(c *conn) {
 	if !c.later {
 		return
@@ -251,7 +248,7 @@ func (g *generator) readPromptly(c *conn) {
 	}
 }
 
-// readLater reads those that are due of the connections that are read in turn.
+// readLater reads the connections that are read in turn and are due.
 func (g *generator) readLater() {
 	n := uint64(len(g.later))
 	due := uint64(g.now()-g.started) * n / uint64(laterTurn)
@@ -271,7 +268,7 @@ func (g *generator) closeAll() {
 	}
 }
 
-// patience is how long the next wait may take.
+// patience bounds the next wait.
 func (g *generator) patience() time.Duration {
 	if len(g.later) > 0 {
 		return time.Millisecond
@@ -282,7 +279,7 @@ func (g *generator) patience() time.Duration {
 	return min(longestWait, time.Duration(min(g.pace.next(), g.now()+int64(longestWait))-g.now()))
 }
 
-// tick does what the clock asks for and reports whether the run is over.
+// tick carries out everything that is due and reports whether the run is over.
 func (g *generator) tick(now int64) (done bool) {
 	if g.pace != nil && g.at != draining { // what is due by now is of the phase that may end now
 		n, late := g.pace.advance(now, func(sender int) { g.mark(g.conns[g.audit.senders[sender].conn]) })
@@ -316,9 +313,8 @@ func (g *generator) tick(now int64) (done bool) {
 		g.unanswered == 0 && !g.backlog() && g.audit.complete()
 }
 
-// spend lets every sender send q messages in all, and tells when that is done: all are
-// answered, and have reached those who are online. What has not when nothing comes any more
-// is left to the audit.
+// spend lets every sender send q messages in all, and reports the end: all are answered, and have reached the
+// receivers online. Messages that are still missing when nothing more arrives are left to the audit.
 func (g *generator) spend(q uint64, now int64) {
 	if q != g.allowed {
 		g.allowed, g.toldSpent = q, false
@@ -366,7 +362,7 @@ func (g *generator) turnPhase(p phase, now int64) {
 	}
 }
 
-// backlog reports whether an open loop has not sent all that was due.
+// backlog reports whether an open loop has due messages that were not sent.
 func (g *generator) backlog() bool {
 	if g.pace == nil {
 		return false
@@ -413,7 +409,7 @@ func (g *generator) ready(e *ready) {
 	}
 }
 
-// flush writes for every connection that has something to say, once.
+// flush writes once for every connection with something to send.
 func (g *generator) flush(now int64) {
 	g.dirty, g.writing = g.writing[:0], g.dirty
 	for _, c := range g.writing {
@@ -438,7 +434,7 @@ func (g *generator) flush(now int64) {
 	}
 }
 
-// compose appends what a sender may send now.
+// compose appends the messages that a sender may send now.
 func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 	for _, n := range s.conn.again {
 		if sl := s.slot(n); sl.number == n {

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// A run whose server is killed again and again while it sends (--kill-every). Its connections
-// come back as in a storm: what has no answer is sent again under the same ids, and what was
-// missed is read.
+// A run whose server is killed again and again while it sends (--kill-every). Its connections come back as in
+// a storm: unanswered messages are sent again under the same ids, and missed messages are read.
 
 // Kills are what kills of the server have done to a run.
 type Kills struct {
@@ -37,7 +36,7 @@ type Kill struct {
 	Again  uint64  `json:"again"` // tries to connect that failed, each of which was made again
 }
 
-// shortestSilence is how long no ack comes before that is noted.
+// shortestSilence is the shortest time without an ack that is recorded.
 const shortestSilence = 50 * time.Millisecond
 
 // span is a time of the generator's clock, in ns.
@@ -49,21 +48,21 @@ type killed struct {
 	again uint64
 }
 
-// killer is when the server is killed next.
+// killer is the time of the next kill.
 type killer struct {
 	due   <-chan time.Time // nil: it is not killed any more
 	ended <-chan struct{}  // closed when the server has ended by itself; nil with due
 }
 
-// nextKill sets the next kill, if there are to be any, after one at a moment.
+// nextKill sets the time of the next kill, if there is one, from that of the last one.
 func (r *run) nextKill(last time.Time) {
 	if r.p.KillS > 0 {
 		r.killer = killer{time.After(time.Until(last.Add(seconds(r.p.KillS)))), r.nodes[0].ended}
 	}
 }
 
-// kill kills the server, starts it again and returns when all are back. It puts a kill off until
-// a send was acked, after the last kill: a server that is killed before it answers gets nowhere.
+// kill kills the server, starts it again and returns when all connections are back. It waits for the ack of a
+// send after the last kill: a server that is killed before it answers gets nowhere.
 func (r *run) kill(ctx context.Context) error {
 	began, at := time.Now(), r.gen.now()
 	since := r.gen.started + 1 // lastAck begins there
@@ -84,7 +83,7 @@ func (r *run) kill(ctx context.Context) error {
 	return nil
 }
 
-// kills says what the kills of the run have done. The generator has ended.
+// kills returns the effects of the kills of the run. The generator has ended.
 func (r *run) kills() *Kills {
 	if r.p.KillS == 0 {
 		return nil

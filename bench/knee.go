@@ -27,9 +27,8 @@ const (
 	closeEnough = 1.1
 )
 
-// FindKnee doubles the rate until a run misses what targets ask for, is overloaded, or has a
-// finding, and then halves the distance. It begins with the rate of p, or at 1,000
-// messages per second.
+// FindKnee doubles the rate until a run misses its targets, is overloaded, or has a finding, and then halves
+// the distance. It begins with the rate of p, or at 1,000 messages per second.
 func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 	k := &Knee{Targets: targets.String()}
 	next := p.Rate

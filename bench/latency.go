@@ -7,9 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// latency gathers durations: those of messages that were due within the
-// measured window, whenever they arrive, and a sample of the newest for the
-// progress line.
+// latency gathers durations: those of messages that were due within the measured window, whenever they
+// arrive, and a sample of the newest for the progress line.
 type latency struct {
 	all    *hdrhistogram.Histogram
 	newest *hdrhistogram.Histogram
@@ -22,8 +21,7 @@ type latency struct {
 	skip     uint64 // newest takes every (skip+1)th record; one below a power of two
 }
 
-// Durations are kept from 1 µs to 2 minutes with 3 digits; what is longer
-// counts as 2 minutes.
+// Durations are kept from 1 µs to 2 minutes with 3 digits; longer ones count as 2 minutes.
 const (
 	shortest = int64(time.Microsecond)
 	longest  = int64(2 * time.Minute)
@@ -72,7 +70,7 @@ func (m *mean) add(d int64, n int) {
 	m.count += n
 }
 
-// value is 0 if there are none.
+// value returns the mean, 0 if there are no durations.
 func (m *mean) value() time.Duration {
 	if m.count == 0 {
 		return 0
@@ -80,7 +78,7 @@ func (m *mean) value() time.Duration {
 	return time.Duration(m.sum / float64(m.count))
 }
 
-// recent returns what came since the last call, sorted on the ladder too.
+// recent returns the durations since the last call, also counted on the ladder.
 func (l *latency) recent() (Percentiles, []int64) {
 	p, rungs := percentiles(l.newest), climb(l.newest)
 	l.newest.Reset()
@@ -113,8 +111,8 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 		Mean: round(ms(int64(h.Mean())), 1000)}
 }
 
-// curve is the latency at ever higher shares of the messages: half of them, three
-// quarters, seven eighths, until a step holds less than one.
+// curve returns the latency at ever higher shares of the messages: half of them, three quarters, seven
+// eighths, until a step holds less than one.
 func curve(h *hdrhistogram.Histogram) (points []Point) {
 	n := float64(h.TotalCount())
 	for above := 1.0; n*above >= 1; above /= 2 {

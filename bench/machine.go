@@ -60,8 +60,7 @@ func commit() string {
 	return c + changed
 }
 
-// procLine is the value of the first line "key: value" of a file of /proc, ""
-// without one.
+// procLine returns the value of the first line "key: value" of a file of /proc, "" without one.
 func procLine(file, key string) string {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -110,7 +109,7 @@ func processMemory(pid int) (resident, allocated uint64) {
 	return size("VmRSS"), size("RssAnon") + size("VmSwap")
 }
 
-// ownCPU is the CPU time of this process.
+// ownCPU returns the CPU time of this process.
 func ownCPU() cpuTime {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -26,7 +26,7 @@ func usualRoutine() *Routine {
 	return &Routine{Direct: 12, Group: 3, Members: 50, Logins: 4, Opens: 20}
 }
 
-// Check says what is wrong with h.
+// Check reports errors of h.
 func (h *Routine) Check() error {
 	p := Params{Routine: h}
 	for _, o := range p.Options(RoutineOptions...) {
@@ -40,8 +40,8 @@ func (h *Routine) Check() error {
 	return nil
 }
 
-// follow fills in what follows from habits: every client writes to some others and to its group in
-// turn, so often to each that the shares are right.
+// follow derives parameters from habits: every client writes to some others and to its group in turn, so
+// often to each that the shares are right.
 func (p *Params) follow(h *Routine) {
 	const most = 20 // messages of a turn
 	p.Members = min(h.Members, p.Connections)
@@ -57,13 +57,13 @@ func (p *Params) follow(h *Routine) {
 	p.Rate = float64(p.Connections) * (h.Direct + h.Group) / 3600 * p.Speed
 }
 
-// circle is group i: its first connection, and how many there are.
+// circle returns the members of group i: its first connection, and their number.
 func (p *Params) circle(i int) (first, members int) {
 	first = i * p.Members
 	return first, min(p.Members, p.Connections-first)
 }
 
-// circles is how many groups there are.
+// circles returns the number of groups.
 func (p *Params) circles() int {
 	if p.Routine.Group == 0 {
 		return 0
@@ -71,13 +71,13 @@ func (p *Params) circles() int {
 	return (p.Connections + p.Members - 1) / p.Members
 }
 
-// pastime is what clients do beside sending.
+// pastime is the clients' activity beside sending.
 type pastime struct {
 	logins, opens float64 // in a second, of all clients
 	gone, opened  uint64  // since the start
 }
 
-// beside counts what clients did.
+// beside counts the clients' activity.
 type beside struct{ moved, pages uint64 }
 
 const (
@@ -85,7 +85,7 @@ const (
 	openPage = 50   // messages
 )
 
-// live has those clients go away, or open a conversation, whose turn it is.
+// live picks the clients that go away, or open a conversation, in this turn.
 func (g *generator) live(now int64) {
 	h, since := g.habits, float64(now-g.started)/1e9
 	for ; float64(h.gone) < h.logins*since; h.gone++ {
@@ -140,7 +140,7 @@ func (r *run) mixed(ctx context.Context) error {
 	return r.everybodyIsBack(ctx)
 }
 
-// everybodyIsBack ends the comings and goings.
+// everybodyIsBack stops clients from going away, and waits until all are back.
 func (r *run) everybodyIsBack(ctx context.Context) error {
 	r.gen.staying.Store(true)
 	for end := time.Now().Add(returnLimit); r.gen.away.Load() > 0; {
@@ -167,7 +167,7 @@ const (
 	driftMemory = 32 << 20 // bytes; less is no finding
 )
 
-// drift is that of the series.
+// drift compares the ends of the series.
 func drift(series []Second) *Drift {
 	var window []Second
 	for _, s := range series {
@@ -197,7 +197,7 @@ func drift(series []Second) *Drift {
 	return d
 }
 
-// problem says whether the server has grown.
+// problem returns an error if the server has grown.
 func (d *Drift) problem() error {
 	if grown := d.Memory[1] - d.Memory[0]; grown > max(driftMemory, driftShare*d.Memory[0]) {
 		return fmt.Errorf(

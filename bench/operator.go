@@ -91,8 +91,7 @@ func (o *operator) stats(ctx context.Context) (*petrelv1.Stats, error) {
 	return r.Msg, nil
 }
 
-// compact makes the store take no more than its rows need and returns the size
-// of its tables.
+// compact makes the store release unneeded space and returns the size of its tables.
 func (o *operator) compact(ctx context.Context) (uint64, error) {
 	r, err := o.api.Compact(ctx, connect.NewRequest(&petrelv1.CompactRequest{}))
 	if err != nil {
@@ -101,7 +100,7 @@ func (o *operator) compact(ctx context.Context) (uint64, error) {
 	return r.Msg.TableBytes, nil
 }
 
-// history reads a page of a conversation, upwards from behind after.
+// history reads a page of a conversation, upwards from after.
 func (o *operator) history(ctx context.Context, conv string, after uint64) (*petrelv1.HistoryPage, error) {
 	r, err := o.api.GetHistory(ctx,
 		connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: conv, After: after}}))
@@ -118,7 +117,7 @@ type limit struct {
 	need int64 // -1: no limit; 0: any will do
 }
 
-// needs are the limits under which a run is possible.
+// needs returns the limits that the run requires.
 func (p *Params) needs() []limit {
 	connections := int64(p.connections())
 	l := []limit{
@@ -146,7 +145,7 @@ func (p *Params) needs() []limit {
 	)
 }
 
-// dialing is how many connections may have said no hello yet, at most.
+// dialing bounds the connections that have said no hello yet.
 func (p *Params) dialing() int64 {
 	if p.Scenario == Storm || p.KillS > 0 {
 		return int64(p.connections())
@@ -154,8 +153,7 @@ func (p *Params) dialing() int64 {
 	return 2 * int64(max(dialers, p.AtOnce))
 }
 
-// sendOverhead is about what a send frame holds beside the body, in either
-// codec.
+// sendOverhead is the approximate size of a send frame beside the body, in either codec.
 const sendOverhead = 192 // bytes
 
 // Raised is a limit that a run has raised.
@@ -165,7 +163,7 @@ type Raised struct {
 	To    int64  `json:"to"` // -1: none
 }
 
-// raise sets the limits that are too low on some node. restore sets them back.
+// raise raises the limits that are too low on some node. restore sets them back.
 func (o *operator) raise(ctx context.Context,
 	needs []limit) (raised []Raised, restore func(context.Context) error, err error) {
 	now, err := o.api.GetLimits(ctx, connect.NewRequest(&petrelv1.GetLimitsRequest{}))
@@ -203,4 +201,35 @@ func (o *operator) raise(ctx context.Context,
 		_, err := set(ctx, before)
 		return err
 	}, err
+}
+
+// logInDevices returns a token of a device of each user.
+func (o *operator) logInDevices(ctx context.Context, users []string) ([]string, error) {
+	tokens := make([]string, len(users))
+	for i, u := range users {
+		r, err := o.api.MintToken(ctx, connect.NewRequest(&petrelv1.MintTokenRequest{
+			User: u, Device: &petrelv1.DeviceRef{Id: "phone-1", Kind: "phone", Name: "bench"}}))
+		if err != nil {
+			return nil, fmt.Errorf("log a device in: %w", err)
+		}
+		tokens[i] = r.Msg.AccessToken
+	}
+	return tokens, nil
+}
+
+// groupSize is how many members the groups of a list of conversations have at
+// most.
+const groupSize = 1000
+
+// fillLists makes every user a member of n groups.
+func (o *operator) fillLists(ctx context.Context, name string, users []string, n int) error {
+	for i := range n {
+		for from := 0; from < len(users); from += groupSize {
+			if _, err := o.createGroup(ctx, fmt.Sprintf("%s-%d-%d", name, i, from),
+				users[from:min(from+groupSize, len(users))]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

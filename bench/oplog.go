@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// opLog writes down what the connections of a run saw, for `petrel check`. Its methods do
-// nothing on nil: a run without a log pays a comparison for each message.
+// opLog writes the log of all that the connections of a run saw, for `petrel check`. Its methods do nothing
+// on nil: a run without a log pays a comparison for each message.
 type opLog struct {
 	file  *os.File
 	w     *checker.Writer
@@ -42,13 +42,13 @@ func (l *opLog) close() error {
 
 func (l *opLog) write(op checker.Op) { _ = l.w.Write(&op) } // the error stays, and close returns it
 
-// by is an op of a connection.
+// by returns an op of a connection.
 func (l *opLog) by(kind checker.Kind, conn int, at int64) checker.Op {
 	// 0 would mean that it is not known
 	return checker.Op{Kind: kind, At: at + 1, User: l.users[conn], Session: l.names[conn]}
 }
 
-// logSend notes an attempt.
+// logSend records an attempt.
 func (g *generator) logSend(s *sender, sl *slot, now int64) {
 	l := g.log
 	if l == nil {
@@ -70,7 +70,7 @@ func (g *generator) logTarget(s *sender, sl *slot) (conv, to string) {
 	return p.book.id, ""
 }
 
-// logAnswer notes what became of an attempt; seq is 0 unless it was acked.
+// logAnswer records the outcome of an attempt; seq is 0 unless it was acked.
 func (g *generator) logAnswer(kind checker.Kind, s *sender, sl *slot, seq uint64, now int64) {
 	if g.log == nil {
 		return
@@ -81,7 +81,7 @@ func (g *generator) logAnswer(kind checker.Kind, s *sender, sl *slot, seq uint64
 	g.log.write(op)
 }
 
-// logRefusal notes an error that answers an attempt.
+// logRefusal records an error that answers an attempt.
 func (g *generator) logRefusal(s *sender, sl *slot, e *petrelv1.Error, now int64) {
 	kind := checker.Unknown
 	if e.Settled || im.Code(e.Code) == im.CodeRateLimited {
@@ -90,8 +90,8 @@ func (g *generator) logRefusal(s *sender, sl *slot, e *petrelv1.Error, now int64
 	g.logAnswer(kind, s, sl, 0, now)
 }
 
-// logEntry notes an entry that a connection was shown: pushed, or on a page on which
-// there is nothing from since up to it.
+// logEntry records an entry shown to a connection: pushed, or on a page without an entry between since and
+// it.
 func (g *generator) logEntry(kind checker.Kind, conn int, e *entry, since uint64, now int64) {
 	if g.log == nil || len(e.conv) > 0 && e.conv[0] == byte(im.Inbox) {
 		return
@@ -104,14 +104,14 @@ func (g *generator) logEntry(kind checker.Kind, conn int, e *entry, since uint64
 	g.log.write(op)
 }
 
-// logEnd notes that a connection has ended, and does not come back.
+// logEnd records a connection that has ended for good.
 func (g *generator) logEnd(conn int, now int64) {
 	if g.log != nil {
 		g.log.write(g.log.by(checker.End, conn, now))
 	}
 }
 
-// row notes an entry of the history.
+// row records an entry of the history.
 func (l *opLog) row(m *petrelv1.Message) {
 	if l == nil {
 		return
@@ -120,7 +120,7 @@ func (l *opLog) row(m *petrelv1.Message) {
 	l.write(op)
 }
 
-// logConv notes who follows a conversation, and from where its history was read.
+// logConv records the followers of a conversation, and the seq from which its history was read.
 func (g *generator) logConv(v *convBook, after, head uint64) {
 	l := g.log
 	if l == nil {

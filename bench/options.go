@@ -15,7 +15,7 @@ type Option struct {
 	Help      string  // a word in backquotes stands for the value
 }
 
-// RoutineOptions are what people do in an hour.
+// RoutineOptions are the options for a person's activity in an hour.
 var RoutineOptions = []string{"direct", "group", "group-members", "logins", "opens"}
 
 const aLot = 1e9 // no bound that anybody meets
@@ -95,7 +95,7 @@ func (p *Params) table() []Option {
 	}
 }
 
-// Options are options of p by name; what stands after "=" is their help.
+// Options returns options of p by name; the text after "=" is their help.
 func (p *Params) Options(names ...string) (all []Option) {
 	table := p.table()
 	for _, name := range names {
@@ -109,7 +109,7 @@ func (p *Params) Options(names ...string) (all []Option) {
 	return all
 }
 
-// All are the options of the scenario, those that others have too included.
+// All returns the options of the scenario, with those that it shares with others.
 func (p *Params) All() []Option {
 	s := p.scenario()
 	names := s.options
@@ -122,7 +122,7 @@ func (p *Params) All() []Option {
 	return p.Options(names...)
 }
 
-// check says whether the value is allowed.
+// check returns an error if the value is not allowed.
 func (o *Option) check() error {
 	var all []float64
 	switch v := o.Value.(type) {

@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// An overloaded run looks fast: what the server puts off costs it nothing. So the report
-// says so if one of these is passed.
+// An overloaded run looks fast: work that the server puts off costs it nothing. So the report names each of
+// these bounds that the run exceeds.
 const (
 	lateAfter    = 10 * time.Millisecond // the generator notices a message that is due
 	lateShare    = 0.05                  // of all messages
@@ -20,7 +20,7 @@ const (
 	growthAtLeast = 20 * time.Millisecond
 )
 
-// overloaded says why the run was more than the server or the generator could do.
+// overloaded returns the signs that the run was too much for the server or the generator.
 func (r *run) overloaded() (why []string) {
 	if r.p.inTasks() && r.p.traffic() != people {
 		return nil // the load comes in bursts, and what is put off is sent again
@@ -61,8 +61,8 @@ func (r *run) overloaded() (why []string) {
 	return why
 }
 
-// longestPause is how much later than the mean, in seconds, a client of many may be done that
-// writes at moments of its own.
+// longestPause returns how much later than the mean, in seconds, the last of many clients may be done that
+// write at random moments.
 func longestPause(p *Params) float64 {
 	if len(p.IntervalMS) == 0 {
 		return 0

@@ -108,7 +108,7 @@ const (
 	maxSize        = 48 << 10
 )
 
-// Check says what is wrong with p, and fills in what follows from the rest.
+// Check reports errors of p, and fills in derived parameters.
 func (p *Params) Check() error {
 	s := p.scenario()
 	if s.Name == "" {
@@ -188,7 +188,7 @@ func (p *Params) encoding() wire.Encoding {
 	return e
 }
 
-// node is the server to which connection i goes.
+// node returns the server of connection i.
 func (p *Params) node(i int) int {
 	if p.Scenario == Direct && i >= p.Senders {
 		i = (i-p.Senders)%p.Senders + 1 // not its sender's

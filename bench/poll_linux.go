@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller is an epoll set, edge-triggered. Reads and writes go to the kernel
-// without telling the Go scheduler: they never block, and the two calls that
-// would tell it cost as much as a small read.
+// poller is an epoll set, edge-triggered. Reads and writes go to the kernel without the Go scheduler: they
+// never block, and the two calls that would inform it cost as much as a small read.
 type poller struct {
 	fd     int
 	call   func(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, err unix.Errno)
@@ -25,8 +24,8 @@ type ready struct {
 	hangup             bool // nothing will come behind what is there
 }
 
-// newPoller makes an empty set. The thread that waits must be the one that
-// called it: pauses are exact on that thread only.
+// newPoller makes an empty set. Only the thread that called it may wait: pauses are exact on that thread
+// only.
 func newPoller() (*poller, error) {
 	const exact = 1000 // ns; by default the kernel adds up to 50 µs
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, exact, 0, 0, 0); err != nil {
@@ -38,9 +37,8 @@ func newPoller() (*poller, error) {
 	}
 	p := &poller{fd: fd, call: unix.Syscall6}
 	if runtime.GOMAXPROCS(0) > 1 {
-		// Waits are short, and others have a processor to run on. A scheduler
-		// that is told of each wait watches for its end every 20 µs, which costs
-		// a tenth of all the generator's CPU.
+		// Waits are short, and others have a processor to run on. A scheduler that knows of each wait watches
+		// for its end every 20 µs, which costs a tenth of all the generator's CPU.
 		p.call = unix.RawSyscall6
 	}
 	return p, nil
@@ -50,8 +48,8 @@ func (p *poller) close() { _ = unix.Close(p.fd) } // nothing is lost with it
 
 // add watches a non-blocking socket.
 func (p *poller) add(fd, conn int) error {
-	// Writable edges come along with readable ones, and by themselves only
-	// behind a write that did not fit: no call per wait is needed for them.
+	// Writable edges come along with readable ones, and by themselves only after a write that did not fit: no
+	// call per wait is needed for them.
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(conn)}
 	if err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return fmt.Errorf("watch connection %d: %w", conn, err)
@@ -59,8 +57,7 @@ func (p *poller) add(fd, conn int) error {
 	return nil
 }
 
-// wait blocks for at most d and returns what is ready; the slice of the last
-// call is reused.
+// wait blocks for at most d and returns the ready connections; it reuses the slice of the last call.
 func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 	ts := unix.NsecToTimespec(int64(max(d, 0)))
 	n, _, errno := p.call(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])),
@@ -114,7 +111,7 @@ func readSocket(fd int, b []byte) (n int, again bool, err error) {
 	}
 }
 
-// writeSocket writes without blocking and returns how much went.
+// writeSocket writes without blocking and returns the number of written bytes.
 func writeSocket(fd int, b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil

@@ -27,8 +27,7 @@ type postgres struct {
 	epochs int64
 }
 
-// ownSettings are those of a PostgreSQL that the run starts, beside its
-// defaults: what it commits is on the disk.
+// ownSettings are those of a PostgreSQL that the run starts, beside its defaults: commits are on the disk.
 var ownSettings = map[string]string{
 	"fsync": "on", "synchronous_commit": "on", "shared_buffers": "'512MB'", "max_wal_size": "'4GB'",
 	"max_connections": "300",
@@ -83,7 +82,7 @@ func (p *postgres) close() {
 	}
 }
 
-// cpu is what the server has used since its start, in seconds.
+// cpu returns the CPU time of the server since its start, in seconds.
 func (p *postgres) cpu() float64 {
 	if p.first == 0 {
 		return 0
@@ -91,8 +90,7 @@ func (p *postgres) cpu() float64 {
 	return pgserver.CPU(p.first).Seconds()
 }
 
-// spread waits until so many nodes own feeds and none has changed hands for a
-// while.
+// spread waits until so many nodes own feeds and no feed has changed hands for a while.
 func (p *postgres) spread(ctx context.Context, nodes int) error {
 	c, err := pgx.Connect(ctx, p.dsn)
 	if err != nil {
@@ -156,9 +154,9 @@ d AS (INSERT INTO petrel_bench.dedupe SELECT id, $2, $3, pos FROM f)
 SELECT id FROM f`
 )
 
-// describe tells what database this is, and how long it takes by itself for a
-// commit like that of one message: the update of a position and a row in each
-// of three tables, in one statement, on one connection, one after the other.
+// describe returns the version of the database, and its own time for a commit like that of one message: the
+// update of a position and a row in each of three tables, in one statement, on one connection, one after the
+// other.
 func (p *postgres) describe(ctx context.Context) (*Postgres, error) {
 	c, err := pgx.Connect(ctx, p.dsn)
 	if err != nil {

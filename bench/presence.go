@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// presences are those that the watchers of a run were told.
+// presences are the presence events of the run's watchers.
 type presences struct {
 	mu     sync.Mutex             // tier 0; guards the fields below
 	told   int                    // in all
@@ -92,7 +92,7 @@ func (r *run) watchOthers(ctx context.Context) error {
 	return r.add(task, err)
 }
 
-// awaitPresences waits until n were told.
+// awaitPresences waits for n presence events.
 func (r *run) awaitPresences(ctx context.Context, n int) error {
 	for end := time.Now().Add(time.Minute); ; {
 		r.gen.presences.mu.Lock()
@@ -110,7 +110,7 @@ func (r *run) awaitPresences(ctx context.Context, n int) error {
 	}
 }
 
-// showPresence has a user be seen by everybody.
+// showPresence makes a user visible to everybody.
 func (r *run) showPresence(ctx context.Context, token string) error {
 	url := r.p.URL
 	if r.own() {

@@ -21,8 +21,8 @@ type Progress struct {
 	Note       string // instead of the numbers: a step of the preparation
 }
 
-// tell notes the second that is over, and offers a Progress; if the last one has
-// not been taken yet it is left out.
+// tell records the second that is over, and offers a Progress; if the last one has not been taken yet it is
+// left out.
 func (g *generator) tell(now int64) {
 	s := g.second(now)
 	g.seconds = append(g.seconds, s)
@@ -41,8 +41,8 @@ func (g *generator) tell(now int64) {
 	}
 }
 
-// Draw returns a receiver of Progress that writes one line for each to w. On a
-// terminal the line of the running second is drawn over the one before.
+// Draw returns a receiver of Progress that writes one line for each to w. On a terminal the line replaces the
+// one before.
 func Draw(w io.Writer, terminal bool) func(Progress) {
 	open := false
 	return func(p Progress) {

@@ -50,7 +50,7 @@ var publishedJSON []byte
 // AllPublished are the published tests, as published.json has them.
 func AllPublished() []Published { return slices.Clone(published()) }
 
-// published reads them once: each command of bench shows some in its help.
+// published reads the published tests once: each command of bench shows some in its help.
 var published = sync.OnceValue(func() []Published {
 	var all []Published
 	d := json.NewDecoder(bytes.NewReader(publishedJSON))
@@ -81,7 +81,7 @@ type Compared struct {
 	OursPerCPU  float64 `json:"ours_per_cpu_s"`
 }
 
-// beside puts r next to the tests of its scenario and shape.
+// beside compares r with the tests of its scenario and shape.
 func (r *Report) beside() (all []Beside) {
 	for _, p := range AllPublished() {
 		// nobody has published what kills do
@@ -109,7 +109,7 @@ func (r *Report) beside() (all []Beside) {
 	return all
 }
 
-// divide shares the rates among the cores.
+// divide divides the rates by the number of cores.
 func (c *Compared) divide(p *Published, r *Report) {
 	c.TheirsPerCore = round(c.Theirs/p.Cores, 10)
 	if p.Busy > 0 {

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Quick is the scenario that shows in twenty seconds what a server does: people write to
-// each other, a group has many members, the server is killed and its clients come back, and
-// the checker judges what everybody saw.
+// Quick is the scenario that shows a server in twenty seconds: people write to each other, a group has many
+// members, the server is killed and its clients come back, and the checker judges what everybody saw.
 const Quick = "quick"
 
 // Story is what it found, in its order.
@@ -28,7 +27,7 @@ const (
 	quickMessages = 150
 )
 
-// quickParts are the runs that make the story. All are checked before the first one begins.
+// quickParts returns the runs of the story. All are checked before the first one begins.
 func (p *Params) quickParts() (parts []Params, err error) {
 	for _, scenario := range []string{Direct, Group, OpenIMReliability} {
 		one := DefaultParams(scenario)
@@ -56,7 +55,7 @@ func (p *Params) quickParts() (parts []Params, err error) {
 	return parts, nil
 }
 
-// RunQuick does it, with servers of its own.
+// RunQuick runs the scenario, with servers of its own.
 func RunQuick(ctx context.Context, p Params) (*Story, error) {
 	parts, err := p.quickParts()
 	if err != nil {
@@ -92,7 +91,7 @@ func ReadStory(file string) (*Story, error) {
 	return &s, nil
 }
 
-// Clean says what is wrong with any part.
+// Clean returns the errors of all parts.
 func (s *Story) Clean() error {
 	errs := []error{s.Reconnect.Clean()}
 	for _, r := range s.Runs {

@@ -6,8 +6,8 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// relayServer passes on what it reads, by one event loop like those of the server: what one read
-// brings goes out in one write to each target.
+// relayServer passes frames on, by one event loop like those of the server: the bytes of one read go out in
+// one write to each target.
 type relayServer struct {
 	gnet.BuiltinEventEngine
 	shape
@@ -55,7 +55,7 @@ func (r *relayServer) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// noLog takes the lines of an event loop that tell only of its start and its end.
+// noLog discards the log lines of an event loop, which only report its start and its end.
 type noLog struct{}
 
 func (noLog) Debugf(string, ...any) {}

@@ -14,9 +14,9 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// OpenIMReliability is the scenario after the reliability test that OpenIM publishes: clients
-// log in late, each at a random moment, and some of them write to the others. What was acked
-// must be what was received. The clients are those of the Go SDK.
+// OpenIMReliability is the scenario after the reliability test that OpenIM publishes: clients log in late,
+// each at a random moment, and some of them write to the others. The received messages must be the acked
+// ones. The clients are those of the Go SDK.
 const OpenIMReliability = "openim-reliability"
 
 // ReliabilityReport is what such a test found.
@@ -44,7 +44,7 @@ const (
 	reliabilityPatience = time.Minute // without any progress; then the run ends as it is
 )
 
-// RunReliability does what p says. It returns a report also of runs with findings.
+// RunReliability makes the runs that p describes. It returns a report also of runs with findings.
 func RunReliability(ctx context.Context, p Params) (*ReliabilityReport, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func RunReliability(ctx context.Context, p Params) (*ReliabilityReport, error) {
 	return report, nil
 }
 
-// once adds a run.
+// once makes one run and adds its result.
 func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, n int) error {
 	x := &reliability{run: server, p: r.Params, n: n, seen: map[string]map[string]uint64{}, direct: map[string][2]int{},
 		heads: map[string]uint64{}}
@@ -125,7 +125,7 @@ func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, 
 	return nil
 }
 
-// Clean says what is wrong with the runs.
+// Clean returns the errors of the runs.
 func (r *ReliabilityReport) Clean() error {
 	var errs []error
 	if f := r.Judged.Findings; !f.Clean() {

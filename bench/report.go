@@ -138,8 +138,8 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Clean says what is wrong with the run: findings of the audit, too much load, connections
-// that broke, nothing measured, targets missed.
+// Clean returns the errors of the run: findings of the audit, too much load, broken connections, nothing
+// measured, missed targets.
 func (r *Report) Clean(targets Targets) error {
 	var errs []error
 	if f := r.Audit.Findings; !f.Clean() {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// The scenarios. Those that do what somebody has published are named after it: see
-// published.json.
+// The scenarios. Those that repeat a published test have its publisher's name: see published.json.
 const (
 	Direct      = "direct"
 	DirectSend  = "direct-send"
@@ -29,7 +28,7 @@ const (
 	Limit       = "limit"
 )
 
-// Scenario is what a run does, as data. What is not data is in (*run).steps: what those do that do more than send.
+// Scenario is a kind of run, as data. The steps that are not data are in (*run).steps.
 type Scenario struct {
 	Name, Short, Example string
 	Long                 string   // empty: what is said of all that send
@@ -43,7 +42,7 @@ type Scenario struct {
 	bare    bool // has no options but its own
 }
 
-// traffic is who writes to whom.
+// traffic is the pattern of senders and receivers.
 type traffic int
 
 const (
@@ -274,7 +273,7 @@ var scenarios = []Scenario{
 	},
 }
 
-// scenario is that of p; one without a name if there is none.
+// scenario returns the scenario of p; one without a name if there is none.
 func (p *Params) scenario() Scenario {
 	i := slices.IndexFunc(scenarios, func(s Scenario) bool { return s.Name == p.Scenario })
 	if i < 0 {
@@ -283,13 +282,13 @@ func (p *Params) scenario() Scenario {
 	return scenarios[i]
 }
 
-// Shapes are the names of the shapes of a scenario.
+// Shapes returns the names of the shapes of a scenario.
 func Shapes(scenario string) []string {
 	p := Params{Scenario: scenario}
 	return slices.Sorted(maps.Keys(p.scenario().shapes))
 }
 
-// DefaultParams are the parameters of a scenario as its figures are taken.
+// DefaultParams returns the parameters with which the figures of a scenario are taken.
 func DefaultParams(scenario string) Params {
 	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16,
 		Codec: "proto", Transport: "ws", Seed: 1}
@@ -299,8 +298,8 @@ func DefaultParams(scenario string) Params {
 	return p
 }
 
-// ShapeParams are the parameters of a scenario that does as a published test did; "" is the
-// scenario's own shape.
+// ShapeParams returns the parameters of a scenario in the shape of a published test; "" is the scenario's own
+// shape.
 func ShapeParams(scenario, shape string) (Params, error) {
 	p := DefaultParams(scenario)
 	if shape == "" {
@@ -316,9 +315,9 @@ func ShapeParams(scenario, shape string) (Params, error) {
 	return p, nil
 }
 
-// Scaled is p with a share of the load. What is counted is scaled in this order, so that the
-// shape lasts: the rounds, then the groups or the receivers, then the senders. A run by time
-// has fewer users, and so have the scenarios whose clients write at moments of their own.
+// Scaled returns p with a share of the load. Counts are scaled in this order, so that the shape lasts: the
+// rounds, then the groups or the receivers, then the senders. A run by time has fewer users, and so have the
+// scenarios whose clients write at random moments.
 func (p Params) Scaled(by float64) Params {
 	p.Scale *= by
 	// some takes a part of n and returns what is still to be taken elsewhere.
@@ -366,7 +365,7 @@ func (p *Params) traffic() traffic {
 	return s.traffic
 }
 
-// quota is how many messages each sender sends; 0: as many as there is time for.
+// quota returns the number of messages of each sender; 0: as many as there is time for.
 func (p *Params) quota() int {
 	switch p.traffic() {
 	case mesh:
@@ -385,7 +384,7 @@ func (p *Params) quota() int {
 // counted tells whether a run ends by its messages, not by time.
 func (p *Params) counted() bool { return p.quota() > 0 }
 
-// planned is how many messages the measured part of a counted run sends.
+// planned returns the number of messages in the measured part of a counted run.
 func (p *Params) planned() int { return p.quota() * p.senders() }
 
 // offline tells whether receivers come when everything is sent.
@@ -394,7 +393,7 @@ func (p *Params) offline() bool { return p.scenario().offline }
 // inTasks tells whether a run does one thing after the other.
 func (p *Params) inTasks() bool { return p.scenario().tasks }
 
-// watchers are the first receivers, who are online even so.
+// watchers returns the number of first receivers, who are online even so.
 func (p *Params) watchers() int {
 	if p.Scenario == DirectSend {
 		return 1
@@ -410,7 +409,7 @@ func (p *Params) comeBack() bool {
 // open tells whether messages are due at moments that no answer delays.
 func (p *Params) open() bool { return p.Rate > 0 || len(p.IntervalMS) > 0 }
 
-// lasts is for how long, in seconds, the measured part of a run is to last; 0: as long as it takes.
+// lasts returns the planned time, in seconds, of the measured part of a run; 0: as long as it takes.
 func (p *Params) lasts() float64 {
 	switch {
 	case len(p.IntervalMS) > 0:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sockets are how a run reaches its servers, and how its generator reads and writes. A run has
+// sockets are the functions by which a run reaches its servers, and its generator reads and writes. A run has
 // those of the system; tests have some in memory, where time is fake.
 type sockets struct {
 	dial func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error)
@@ -19,8 +19,8 @@ type sockets struct {
 	watch func() (watching, error)
 }
 
-// watching is a set of sockets of which something may come. Its functions are those of poller;
-// the goroutine that made it calls them.
+// watching is a set of watched sockets. Its functions are those of poller; the goroutine that made it calls
+// them.
 type watching struct {
 	add   func(fd, conn int) error
 	wait  func(d time.Duration, out []ready) ([]ready, error)
@@ -49,7 +49,7 @@ func watchSystem() (watching, error) {
 	return watching{p.add, p.wait, p.pause, func() { p.close(); runtime.UnlockOSThread() }}, nil
 }
 
-// sockets are those of the run.
+// sockets returns the sockets of the run.
 func (p *Params) sockets() *sockets {
 	if p.net == nil {
 		return system()

@@ -1,6 +1,6 @@
-// Command clients is load by clients of the Go SDK, as an application has them: pairs of users
-// write to each other over one connection each, and everybody has to show all of the other one, in
-// order. It prints what a message costs the clients. run does the same with the TypeScript SDK.
+// Command clients is load by clients of the Go SDK, as an application has them: pairs of users write to each
+// other over one connection each, and each has to show all messages of the other one, in order. It prints the
+// clients' cost of a message. run does the same with the TypeScript SDK.
 //
 //	clients URL MESSAGES < tokens    lines "user token", two users each make a pair
 package main
@@ -63,7 +63,7 @@ func run() error {
 	return nil
 }
 
-// play is one user.
+// play runs one user.
 func play(url, token, peer string, messages int, wrong *atomic.Int64) error {
 	c, err := petrel.New(petrel.Options{URL: url, Token: petrel.StaticToken(token)})
 	if err != nil {
@@ -116,7 +116,7 @@ func play(url, token, peer string, messages int, wrong *atomic.Int64) error {
 	})
 }
 
-// cpu is what this process has used.
+// cpu returns the CPU time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/petrel-im/petrel/bench"
 )
 
-// confidence is that of the ranges of medians, and of saying that two sets differ.
+// confidence is that of the ranges of medians, and of the verdict that two sets differ.
 const confidence = 0.95
 
-// enough is how many runs of each set it takes to say so: with fewer, even the clearest
-// order of all runs happens by chance more often than once in 20 times.
+// enough is the least number of runs of each set for a verdict: with fewer, even the clearest order of all
+// runs happens by chance more often than once in 20 times.
 const enough = 4
 
 // Comparison is two sets of runs of one scenario, figure by figure.
@@ -50,7 +50,7 @@ type Summary struct {
 	High   float64 `json:"high"` // with few runs, that of all of them
 }
 
-// Verdict is what can be said of two medians.
+// Verdict is the result of comparing two medians.
 type Verdict string
 
 // The verdicts.
@@ -137,7 +137,7 @@ func summary(s *benchmath.Sample) Summary {
 	return out
 }
 
-// conditions lists what differs between the sets, or within one.
+// conditions lists the conditions that differ between the sets, or within one.
 func conditions(old, new []Run) (found []Difference) {
 	a, b := conditionsOf(old), conditionsOf(new)
 	names := map[string]bool{}
@@ -156,7 +156,7 @@ func conditions(old, new []Run) (found []Difference) {
 	return found
 }
 
-// conditionsOf are the values of each condition of the runs.
+// conditionsOf returns the values of each condition of the runs.
 func conditionsOf(runs []Run) map[string][]string {
 	all := map[string][]string{}
 	for _, r := range runs {

@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/bench"
 )
 
-// History is the runs of a folder: those that did the same, in the order of time.
+// History has the runs of a folder: series of like runs, in the order of time.
 type History struct {
 	Series []Series `json:"series"`
 }
@@ -46,8 +46,8 @@ func NewHistory(runs []Run) *History {
 var columns = []string{"accepted_per_s", "accepted_per_cpu_s", "delivered_per_cpu_s", "p50", "p99",
 	"bytes_per_connection", "disk_bytes_per_message"}
 
-// WriteText writes the history for people: a table for each series, in which a figure that
-// none of its runs has is left out.
+// WriteText writes the history for people: a table for each series, without figures that none of its runs
+// has.
 func (h *History) WriteText(w io.Writer) error {
 	for i, s := range h.Series {
 		if i > 0 {

@@ -1,6 +1,6 @@
-// Command genschema writes the JSON Schema of the reports of `petrel bench --json` to the
-// file that its argument names. It is run in the top folder of the tree: descriptions are
-// the comments of the source. Its dependency is none of the server's.
+// Command genschema writes the JSON Schema of the reports of `petrel bench --json` to the file in its
+// argument. Run it in the top folder of the tree: descriptions are the comments of the source. The server
+// does not use its dependency.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package page writes what `petrel bench` found as one HTML file, which asks for nothing
-// else. Its source is the folder web/report of the tree.
+// Package page writes a result of `petrel bench` as one HTML file without external parts. Its source is the
+// folder web/report of the tree.
 package page
 
 import (
@@ -17,10 +17,10 @@ import (
 //go:embed page.html
 var page []byte
 
-// place is where the data of a page stands.
+// place is the position of the data in a page.
 var place = []byte("<!--data-->")
 
-// data is what a page shows. Its fields but kind are those of that kind.
+// data is the content of a page. Its fields but kind are those of that kind.
 type data struct {
 	Kind       string              `json:"kind"`
 	Report     *bench.Report       `json:"report,omitempty"`
@@ -88,8 +88,7 @@ func write(w io.Writer, d data) error {
 	return err
 }
 
-// problems are the lines of an error. A check that was not met is a problem as it is, which the
-// page says in its language.
+// problems returns the lines of an error. A failed check stays a value, which the page words in its language.
 func problems(err error) (all []any) {
 	switch err := err.(type) {
 	case nil:

@@ -60,7 +60,7 @@ func newAuditList(c *cli) *cobra.Command {
 	return cmd
 }
 
-// auditCells are what the table shows of a record.
+// auditCells returns the table cells of a record.
 func auditCells(r *petrelv1.AuditRecord) []any {
 	_, event, _ := strings.Cut(r.Event, "/")
 	result := cmp.Or(r.Code, "done")
@@ -131,7 +131,7 @@ func newAuditVerify(c *cli) *cobra.Command {
 	return cmd
 }
 
-// cutHead cuts NODE:NUMBER:HASH.
+// cutHead splits NODE:NUMBER:HASH.
 func cutHead(s string) (node string, number uint64, sum string, ok bool) {
 	parts := strings.Split(s, ":")
 	n := len(parts)

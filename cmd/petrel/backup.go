@@ -22,8 +22,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// defaultRate is what a backup reads per second: a disk that the server shares
-// does not feel it.
+// defaultRate is the rate at which a backup reads: a server on the same disk does not feel it.
 const defaultRate = "50MB/s"
 
 func newBackup(c *cli) *cobra.Command {
@@ -59,7 +58,7 @@ func newBackup(c *cli) *cobra.Command {
 	return cmd
 }
 
-// inDatabases is the answer to a backup of a store in databases.
+// inDatabases returns the error for a backup of a PostgreSQL store.
 func inDatabases() error {
 	return usage("the messages are in the databases of store.postgres, which have tools of their own for backups",
 		"use pg_basebackup and an archive of the WAL, or what your provider offers, for all databases; after all of them were restored to\n"+
@@ -115,8 +114,7 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 	return c.print(out, out.write)
 }
 
-// noteBackup tells the server of a backup, for the console. The backup is made or verified
-// whether or not the server hears of it.
+// noteBackup reports a backup to the server, for the console. A failed report does not fail the backup.
 func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
 	t, err := c.target(cmd)
 	if err != nil {
@@ -147,8 +145,8 @@ func (b backedUp) write(w io.Writer) {
 
 func clock(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(time.RFC3339) }
 
-// storeOptions are those of a tool that reads or makes the store of conf. Its
-// block cache is small: it reads everything once.
+// storeOptions returns the options of a tool that reads or makes the store of conf. Its block cache is small:
+// it reads everything once.
 func (c *cli) storeOptions(conf *config.Config) pebblestore.Options {
 	return pebblestore.Options{
 		Dir: conf.Store.Dir, Log: toolLog(c.err, conf.Log), CacheBytes: 16 << 20, Mark: conf.Store.Mark,
@@ -209,7 +207,7 @@ func parseRate(s string) (int64, error) {
 	return config.ParseSize(text)
 }
 
-// amount writes bytes for people.
+// amount formats bytes for people.
 func amount(n int64) string {
 	f := float64(n)
 	for _, unit := range []string{"B", "kB", "MB"} {
@@ -221,10 +219,10 @@ func amount(n int64) string {
 	return strconv.FormatFloat(f, 'f', 1, 64) + " GB"
 }
 
-// progressEvery is how often progress is told.
+// progressEvery is the interval of the progress lines.
 const progressEvery = 2 * time.Second
 
-// progress tells people how far something is, on the error output.
+// progress prints for people how far an action is, on the error output.
 func (c *cli) progress(verb string) func(done, total int64) {
 	if c.json {
 		return nil
@@ -249,7 +247,7 @@ func (c *cli) progress(verb string) func(done, total int64) {
 	}
 }
 
-// badBackup is the fault of a backup or a restore.
+// badBackup returns the fault of a backup or a restore.
 func badBackup(err error) error {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f // a server's, or usage

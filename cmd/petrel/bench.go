@@ -37,7 +37,7 @@ func newBench(c *cli) *cobra.Command {
 			"  petrel bench compare before.json after.json", below...)
 }
 
-// benchRun is one run as the command line asks for it.
+// benchRun is one run as given on the command line.
 type benchRun struct {
 	params  bench.Params
 	targets string
@@ -45,8 +45,8 @@ type benchRun struct {
 	files
 }
 
-// files are where the figures go besides the terminal; - is the standard output, and an
-// empty one is not written.
+// files are the targets of the figures besides the terminal; - is the standard output, and an empty one is
+// not written.
 type files struct{ json, html string }
 
 func (f *files) addFlags(fs *pflag.FlagSet) {
@@ -157,7 +157,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	return r.verdict(found, len(report.Overloaded) > 0 && report.Audit.Findings.Clean())
 }
 
-// findMax looks for the highest rate that is held.
+// findMax searches for the highest rate that meets the targets.
 func (r *benchRun) findMax(cmd *cobra.Command, c *cli, p bench.Params, targets bench.Targets) (err error) {
 	if r.targets == "" {
 		if targets, err = bench.ParseTargets(defaultKnee); err != nil {
@@ -174,7 +174,7 @@ func (r *benchRun) findMax(cmd *cobra.Command, c *cli, p bench.Params, targets b
 	return r.write(k, func(w io.Writer) error { return benchpage.Knee(w, k) }, c)
 }
 
-// defaultKnee is what a rate has to meet if nothing else is asked for.
+// defaultKnee is the target of a search without one.
 const defaultKnee = "p99<100ms"
 
 // newBenchCluster compares clusters of several sizes.
@@ -227,7 +227,7 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 	return r.verdict(found, false)
 }
 
-// verdict makes the end of a run that found something.
+// verdict converts the findings of a run into the command's error.
 func (r *benchRun) verdict(err error, overloaded bool) error {
 	if err == nil {
 		return nil
@@ -242,10 +242,10 @@ func (r *benchRun) verdict(err error, overloaded bool) error {
 		fix: "the report shows the first findings; a run with the same --seed sends the same texts"}
 }
 
-// figures are what a run or several have found.
+// figures are the results of one or several runs.
 type figures interface{ WriteText(io.Writer) error }
 
-// operator is where operators reach the server that --url names, and their key.
+// operator returns the operators' address of the server in --url, and their key.
 func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err error) {
 	c.server = r.params.URL
 	t, err := c.target(cmd)
@@ -258,7 +258,7 @@ func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err er
 	return t.admin, key, err
 }
 
-// check says that a file cannot be written, before a run and not after it.
+// check reports a file that cannot be written, before a run and not after it.
 func (f *files) check() error {
 	for _, name := range []string{f.json, f.html} {
 		if name == "" || name == "-" {
@@ -272,7 +272,7 @@ func (f *files) check() error {
 	return nil
 }
 
-// write writes the figures for people, and to the files that were asked for.
+// write writes the figures for people, and to the requested files.
 func (f *files) write(found figures, page func(io.Writer) error, c *cli) error {
 	if isTerminal(c.err) {
 		fmt.Fprintln(c.err) // after the last line of progress
@@ -308,7 +308,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// benchProgress shows on standard error how far a run has come.
+// benchProgress prints the progress of a run on standard error.
 func (c *cli) benchProgress() func(bench.Progress) {
 	return bench.Draw(bare(c.err), isTerminal(c.err))
 }

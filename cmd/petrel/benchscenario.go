@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/bench"
 )
 
-// preset fills in the parameters of the shape that was asked for, scaled, and sets once more
-// what has a flag of its own.
+// preset fills in the parameters of the requested shape, scaled, and then the parameters that have a flag of
+// their own.
 func (r *benchRun) preset(cmd *cobra.Command) error {
 	p, err := bench.ShapeParams(r.params.Scenario, r.params.Shape)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 	return nil
 }
 
-// publishedOf says which published tests a scenario does.
+// publishedOf lists the published tests of a scenario.
 func publishedOf(scenario string) string {
 	var lines []string
 	for _, p := range bench.AllPublished() {
@@ -72,7 +72,7 @@ func publishedOf(scenario string) string {
 	return "Published tests that it does again, and puts its figures beside theirs:\n" + strings.Join(lines, "\n")
 }
 
-// newBenchStory is a scenario that has a report of its own.
+// newBenchStory makes the command of a scenario with a report of its own.
 func newBenchStory[R figures](c *cli, s *bench.Scenario, run func(context.Context, bench.Params) (R, error),
 	clean func(R) error, page func(io.Writer, R, error) error) *cobra.Command {
 	r := &benchRun{params: bench.DefaultParams(s.Name)}

@@ -67,7 +67,7 @@ func newChat(c *cli) *cobra.Command {
 	return cmd
 }
 
-// chatOptions are those of the client. The caller closes the store.
+// chatOptions returns the options of the client. The caller closes the store.
 func (c *cli) chatOptions(ctx context.Context, t target, as *session, login bool) (sdk.Options, error) {
 	o := sdk.Options{URL: t.url, DeviceKind: "terminal", Client: "petrel-chat/" + version, JSON: as.codec == "json",
 		NetDial: c.dial, Store: sdk.NewMemory()}
@@ -110,8 +110,8 @@ func (c *cli) chatOptions(ctx context.Context, t target, as *session, login bool
 	return o, nil
 }
 
-// chatDir is where chat keeps what it remembers of the users of one server and
-// tenant: in the data folder, if it is on this host.
+// chatDir is the folder for the stores of the users of one server and tenant: in the data folder, if it is on
+// this host.
 func chatDir(t target, tenant string) string {
 	dir := t.data
 	if _, err := os.Stat(dir); err != nil {
@@ -122,7 +122,7 @@ func chatDir(t target, tenant string) string {
 	return filepath.Join(dir, "chat", cmp.Or(tenant, "default"))
 }
 
-// logIn asks for the password, and keeps the tokens that it gets in file.
+// logIn asks for the password, and keeps the new tokens in file.
 func (c *cli) logIn(ctx context.Context, as *session, a sdk.Auth, file, device string) (*sdk.TokenFile, error) {
 	password, err := c.password("password of " + as.as)
 	if err != nil {

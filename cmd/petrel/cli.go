@@ -27,8 +27,7 @@ import (
 	"github.com/petrel-im/petrel/internal/terminal"
 )
 
-// cli is what all commands share: where they read and write, and the flags
-// that every command has.
+// cli is shared by all commands: their input and output, and the flags that every command has.
 type cli struct {
 	env []string // NAME=value
 	in  io.Reader
@@ -48,8 +47,8 @@ type cli struct {
 	adminKeyFile string
 }
 
-// command makes the RunE of a command: an error that is no fault yet is the
-// failure of what the command does.
+// command makes the RunE of a command: an error that is no fault yet becomes a failure of the command's
+// action.
 func command(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := do(cmd, args); err != nil {
@@ -69,7 +68,7 @@ func group(use, short, example string, below ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// getenv is the variable name of the environment, "" when it is not set.
+// getenv returns a variable of the environment, "" if it is not set.
 func (c *cli) getenv(name string) string {
 	for _, kv := range c.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -79,7 +78,7 @@ func (c *cli) getenv(name string) string {
 	return ""
 }
 
-// listText writes a list of the file as a flag takes it: ["a", "b"] as a,b.
+// listText converts a list of the file into the form of a flag: ["a", "b"] into a,b.
 var listText = strings.NewReplacer("[", "", "]", "", `", "`, ",", `"`, "")
 
 // options are those of the configuration. Several commands have a flag for each of them.
@@ -103,8 +102,8 @@ func addOptionFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// flagOption is the option that the flag of o sets: of a secret its file, since
-// every user of a host sees its command lines.
+// flagOption returns the option that the flag of o sets: of a secret its file, since every user of a host
+// sees its command lines.
 func flagOption(o config.Value) string {
 	if o.Secret {
 		return o.Name + "_file"
@@ -115,7 +114,7 @@ func flagOption(o config.Value) string {
 // noWeb is the short form of --web-enabled=false.
 const noWeb = "no-web"
 
-// optionFlag keeps what was written; the configuration judges it.
+// optionFlag keeps the text of a flag; the configuration judges it.
 type optionFlag struct{ value string }
 
 func (f *optionFlag) String() string     { return f.value }
@@ -127,8 +126,8 @@ func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
 	return c.loadAgain(cmd, "")
 }
 
-// loadAgain reads the configuration as before. The file that was read then must be
-// there: without it everything would be at its default.
+// loadAgain reads the configuration as before. The file of the first time must be there: without it
+// everything would be at its default.
 func (c *cli) loadAgain(cmd *cobra.Command, file string) (*config.Config, error) {
 	given := map[string]string{}
 	for _, o := range options() {
@@ -190,7 +189,7 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 	return t, nil
 }
 
-// shellWord is a text as one word of a shell.
+// shellWord quotes a text as one word of a shell.
 func shellWord(text string) string {
 	if text != "" && !strings.ContainsAny(text, " \t\n\"'`$&|;<>()*?[]{}!#~\\") {
 		return text
@@ -198,8 +197,8 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// sameWay is the program as it was called, with the command and the flags by which this one
-// found the server: so that what it prints finds the same server.
+// sameWay returns the name of the program with a command, and the flags by which this command found the
+// server: so that a printed command finds the same server.
 func sameWay(cmd *cobra.Command, command string) string {
 	program := "petrel"
 	if filepath.Base(os.Args[0]) == program {
@@ -214,8 +213,7 @@ func sameWay(cmd *cobra.Command, command string) string {
 	return line
 }
 
-// sameServer tells whether two URLs lead to the same server of this host, or are
-// the same.
+// sameServer tells whether two URLs lead to the same server of this host, or are equal.
 func sameServer(a, b string) bool {
 	u, err := url.Parse(a)
 	v, e := url.Parse(b)
@@ -225,10 +223,9 @@ func sameServer(a, b string) bool {
 	return u.Hostname() == v.Hostname() || config.Loopback(withPort(u)) && config.Loopback(withPort(v))
 }
 
-// localURLs are where users and operators reach the server of this host: as the server
-// says in its data folder while it runs, since flags may have given it other addresses
-// than the configuration has, and otherwise by the configuration. gone: the server that
-// said so runs no more.
+// localURLs returns the addresses for users and operators of the server of this host: while it runs, from its
+// file in the data folder, since flags may have given it other addresses than the configuration has;
+// otherwise from the configuration. gone: the server that wrote the file runs no more.
 func localURLs(conf *config.Config) (public, admin string, gone bool, err error) {
 	var running struct{ HTTP, Admin string }
 	name := filepath.Join(conf.Store.Dir, addressesName)
@@ -246,8 +243,8 @@ func localURLs(conf *config.Config) (public, admin string, gone bool, err error)
 	return public, cmp.Or(running.Admin, public), !locked(name), nil
 }
 
-// locked tells whether the server that wrote the file of its addresses runs still: it has a
-// lock on it, and the system takes that back from a process that ends.
+// locked tells whether the server that wrote the file of its addresses still runs: it has a lock on it, which
+// the system removes when the process ends.
 func locked(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -257,9 +254,8 @@ func locked(name string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-// localAdminURL is where operators reach a server with this configuration from its
-// own host. If listen.admin is empty it is listen.http, whose answer says what it
-// does not serve.
+// localAdminURL returns the operators' address of a server with this configuration, from its own host. If
+// listen.admin is empty it is listen.http, whose answer names the methods that it does not serve.
 func localAdminURL(conf *config.Config) string {
 	if conf.Listen.Admin == "" {
 		return localURL(conf)
@@ -271,8 +267,7 @@ func localAdminURL(conf *config.Config) string {
 	return urlOf(scheme, conf.Listen.Admin)
 }
 
-// localURL is where a server with this configuration is reached from its own
-// host.
+// localURL returns the address of a server with this configuration, from its own host.
 func localURL(conf *config.Config) string {
 	scheme := "http"
 	if conf.TLS.On() {
@@ -296,7 +291,7 @@ func urlOf(scheme, addr string) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// print writes v as JSON when that was asked for, else what text writes.
+// print writes v as JSON if that was asked for, else the output of text.
 func (c *cli) print(v any, text func(w io.Writer)) error {
 	if !c.json {
 		text(c.out)
@@ -313,8 +308,7 @@ func readsTerminal(r io.Reader) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// bare is what w writes to. It is for bytes that are no text, and for what moves the
-// cursor itself.
+// bare returns the writer below w, for bytes that are no text, and for output that moves the cursor itself.
 func bare(w io.Writer) io.Writer {
 	for {
 		wrapped, ok := w.(interface{ Unwrap() io.Writer })
@@ -325,7 +319,7 @@ func bare(w io.Writer) io.Writer {
 	}
 }
 
-// buffer keeps whoever reads the output from holding up the command, and from ending it by a
+// buffer decouples the command from the reader of its output, which can neither block it nor end it by a
 // SIGPIPE. It returns the Writer of c.err.
 func (c *cli) buffer() *logbuffer.Writer {
 	pipes := make(chan os.Signal, 1)
@@ -341,7 +335,7 @@ func (c *cli) buffer() *logbuffer.Writer {
 	return err
 }
 
-// lastWords is how long a command that ends waits for whoever reads its output.
+// lastWords bounds the wait of an ending command for the reader of its output.
 const lastWords = time.Second
 
 // isTerminal tells whether w is a terminal.

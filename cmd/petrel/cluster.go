@@ -64,8 +64,7 @@ func newClusterStatus(c *cli) *cobra.Command {
 	}
 }
 
-// answer prints the answer of a call, unless err says that there is none: as JSON when that
-// was asked for, else as a line.
+// answer prints the answer of a call without an error: as JSON if that was asked for, else as a line.
 func (c *cli) answer(m proto.Message, err error, format string, args ...any) error {
 	if err != nil {
 		return err
@@ -73,7 +72,7 @@ func (c *cli) answer(m proto.Message, err error, format string, args ...any) err
 	return c.printMessage(m, func(w io.Writer) { fmt.Fprintf(w, format, args...) })
 }
 
-// printMessage writes m as JSON when that was asked for, else what text writes.
+// printMessage writes m as JSON if that was asked for, else the output of text.
 func (c *cli) printMessage(m proto.Message, text func(w io.Writer)) error {
 	if c.json {
 		return writeLine(c.out, m)
@@ -116,7 +115,7 @@ func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
 	}
 }
 
-// nodeState is the worst that is known of a node.
+// nodeState returns the worst known state of a node.
 func nodeState(n *petrelv1.ClusterNode) string {
 	switch {
 	case !n.Alive:
@@ -235,8 +234,7 @@ func newClusterMove(c *cli) *cobra.Command {
 	return cmd
 }
 
-// waiting says every 5 s on the error output, for people, that doing goes on,
-// until stop is called.
+// waiting prints every 5 s on the error output, for people, that doing goes on, until stop is called.
 func (c *cli) waiting(ctx context.Context, doing string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

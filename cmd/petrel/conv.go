@@ -20,7 +20,7 @@ func newConv(c *cli) *cobra.Command {
 		newConvFreeze(c, true), newConvFreeze(c, false), newConvDissolve(c))
 }
 
-// roles are what may stand behind the colon of USER:ROLE.
+// roles are the words after the colon of USER:ROLE.
 var roles = map[string]petrelv1.Role{
 	"member": petrelv1.Role_ROLE_MEMBER,
 	"admin":  petrelv1.Role_ROLE_ADMIN,
@@ -120,7 +120,7 @@ func changeMembers(c *cli, cmd *cobra.Command, change func(users []string) (*pet
 	return cmd
 }
 
-// printChange prints the entry that a change has made, unless err says that there is none.
+// printChange prints the entry of a change, if there is no error.
 func (c *cli) printChange(conv, what string, seq uint64, err error) error {
 	if err != nil {
 		return err

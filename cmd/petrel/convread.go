@@ -51,7 +51,7 @@ func newConvList(c *cli) *cobra.Command {
 	return cmd
 }
 
-// convName says in words which conversation s is.
+// convName names the conversation s in words.
 func convName(s *petrelv1.ConvState) string {
 	switch {
 	case s.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT:
@@ -114,7 +114,7 @@ func (t *table) end() error {
 	return err
 }
 
-// cellsOf is how many columns of a terminal a text takes.
+// cellsOf returns the number of terminal columns of a text.
 func cellsOf(s string) (n int) {
 	for _, r := range s {
 		switch width.LookupRune(r).Kind() {
@@ -206,9 +206,8 @@ func newConvHistory(c *cli) *cobra.Command {
 	return cmd
 }
 
-// readEntries reads up to n entries of the range that q names, by as many pages
-// as that takes, ascending. With an error it returns those that it has read
-// before. Spec: P-5.2.
+// readEntries reads up to n entries of the range in q, by as many pages as needed, ascending. With an error
+// it returns the entries read before. Spec: P-5.2.
 func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest,
 	n uint64) ([]*petrelv1.Message, error) {
 	h := q.History
@@ -238,7 +237,7 @@ func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryReq
 	return entries, nil
 }
 
-// maxPageEntries is what is asked for at once; the server may give less.
+// maxPageEntries is the requested size of a page; the server may give less.
 const maxPageEntries = 200
 
 func newConvExport(c *cli) *cobra.Command {
@@ -278,9 +277,8 @@ func newConvExport(c *cli) *cobra.Command {
 	return cmd
 }
 
-// export writes the entries above q.History.After, which it moves over what is
-// written, up to the head that the first page tells: an export ends, however
-// fast others write.
+// export writes the entries above q.History.After, and moves After past them, up to the head in the first
+// page: an export ends, however fast others write.
 func export(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest, w io.Writer) (n int, err error) {
 	h := q.History
 	end := uint64(0)

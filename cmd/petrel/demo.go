@@ -58,7 +58,7 @@ func newDemo(c *cli) *cobra.Command {
 	}
 }
 
-// withPort is host:port of u, whether u names a port or not.
+// withPort returns host:port of u, with the default port if u names none.
 func withPort(u *url.URL) string {
 	if u.Port() == "" {
 		return u.Host + ":0"
@@ -75,8 +75,8 @@ type seeded struct {
 	chats    []string   // commands that join as the first two users
 }
 
-// demoLink opens the web chat as a user. The token stands behind the #, which browsers send
-// to no server, and the page takes it on an address of this host only.
+// demoLink opens the web chat as a user. The token stands after the #, which browsers send to no server, and
+// the page takes it on an address of this host only.
 type demoLink struct {
 	User string `json:"user"`
 	URL  string `json:"url"`
@@ -142,7 +142,7 @@ type demoStep struct {
 	text string
 }
 
-// parseDemo reads the format that the head of demo.txt explains.
+// parseDemo reads the format described at the head of demo.txt.
 func parseDemo(text string) ([]demoConv, error) {
 	var convs []demoConv
 	for line := range strings.Lines(text) {
@@ -238,7 +238,7 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 	return s, nil
 }
 
-// checkEmpty refuses a server that somebody uses.
+// checkEmpty refuses a server in use.
 func checkEmpty(ctx context.Context, api *admin) error {
 	r, err := call(ctx, api, "list users", api.ListUsers, &petrelv1.ListUsersRequest{Limit: 1})
 	if err != nil || len(r.Users) == 0 {

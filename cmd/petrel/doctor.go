@@ -85,7 +85,7 @@ func newDoctor(c *cli) *cobra.Command {
 	return cmd
 }
 
-// pronounce prints verdicts. Its error is the first one that is a failure.
+// pronounce prints verdicts. Its error is the first failure.
 func (c *cli) pronounce(vs []verdict, failed string) error {
 	if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (c *cli) pronounce(vs []verdict, failed string) error {
 	return nil
 }
 
-// doctorThrough looks at the way of clients to the server at a URL.
+// doctorThrough checks the path of clients to the server at a URL.
 func (c *cli) doctorThrough(ctx context.Context, address string) error {
 	findings, err := ingress.Examine(ctx, ingress.Options{URL: address})
 	if err != nil {
@@ -168,7 +168,7 @@ func examine(ctx context.Context, conf *config.Config) []verdict {
 	return append(vs, checkClock())
 }
 
-// checkDatabases asks the databases of store.postgres whether a server could use them.
+// checkDatabases checks that a server could use the databases of store.postgres.
 func checkDatabases(ctx context.Context, conf *config.Config) verdict {
 	err := pgstore.Check(ctx, pgstore.Options{DSNs: conf.Store.Postgres, RequireStandby: conf.Store.RequireStandby})
 	if p, ok := errors.AsType[*pgstore.Problem](err); ok {
@@ -211,8 +211,8 @@ func checkTransport(conf *config.Config) verdict {
 	return v
 }
 
-// checkProxies looks whether the proxy is named that must be there: without TLS, names are for
-// clients that come through one.
+// checkProxies checks that a required proxy is configured: without TLS, names are for clients that come
+// through one.
 func checkProxies(conf *config.Config) []verdict {
 	switch {
 	case len(conf.Listen.TrustedProxies) > 0 && knowsLoopbackOnly(conf):
@@ -234,7 +234,7 @@ func checkProxies(conf *config.Config) []verdict {
 	return nil
 }
 
-// knowsLoopbackOnly tells whether requests to listen.http may be for no name but those of the loopback.
+// knowsLoopbackOnly tells whether requests to listen.http may only name the loopback.
 func knowsLoopbackOnly(conf *config.Config) bool {
 	return conf.Listen.HTTP != "" && config.Loopback(conf.Listen.HTTP) && len(conf.Listen.Hosts) == 0 &&
 		len(conf.Cluster.Addresses) == 0 && !conf.TLS.On()
@@ -257,8 +257,7 @@ func checkMemory(conf *config.Config) verdict {
 	return v
 }
 
-// wantFiles is the limit of open files below which the doctor warns: a
-// connection takes one.
+// wantFiles is the limit of open files below which the doctor warns: a connection takes one.
 const wantFiles = 65536
 
 func checkFiles(conf *config.Config) verdict {
@@ -288,8 +287,8 @@ func checkFiles(conf *config.Config) verdict {
 	return v
 }
 
-// checkPorts looks at the addresses of the configuration, or, while a server runs on the data
-// folder, at those where it says that it is: flags may have given it others.
+// checkPorts checks the addresses of the configuration, or, while a server runs on the data folder, those in
+// its file: flags may have given it others.
 func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
 	listen := []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP},
 		{"admin port", conf.Listen.Admin}}
@@ -310,7 +309,7 @@ func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
 	return vs
 }
 
-// hostOf is the host:port of a URL; "": it has none.
+// hostOf returns the host:port of a URL; "": it has none.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -333,9 +332,8 @@ func checkPort(ctx context.Context, conf *config.Config, name, addr string) verd
 		Fix: "stop the program that listens there, or choose another address"}
 }
 
-// isPetrel tells whether what listens on addr speaks our protocol, with TLS or without: the first
-// byte of neither codec is answered by unknown_codec (P-1.3), and an HTTP
-// request by the version (P-10.5).
+// isPetrel tells whether the listener on addr speaks our protocol, with TLS or without: it answers an unknown
+// first byte by unknown_codec (P-1.3), and an HTTP request by the version (P-10.5).
 func isPetrel(addr string) bool {
 	const limit = 2 * time.Second
 	plain := net.Dialer{Timeout: limit}
@@ -345,7 +343,7 @@ func isPetrel(addr string) bool {
 			limit)
 }
 
-// answersAsPetrel is isPetrel over one way to connect.
+// answersAsPetrel is isPetrel for one way to connect.
 func answersAsPetrel(dial func(network, addr string) (net.Conn, error), addr string, limit time.Duration) bool {
 	conn, err := dial("tcp", addr)
 	if err != nil {
@@ -361,7 +359,7 @@ func answersAsPetrel(dial func(network, addr string) (net.Conn, error), addr str
 	return bytes.Contains(answer[:n], []byte(`"protocol":`)) || bytes.Contains(answer[:n], []byte(im.CodeUnknownCodec))
 }
 
-// existing is dir, or the nearest folder above it that exists.
+// existing returns dir, or the nearest existing folder above it.
 func existing(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -375,8 +373,8 @@ func existing(dir string) string {
 	}
 }
 
-// wantInodes is how many files the disk must be able to take; below half of that the server
-// refuses sends.
+// wantInodes is the number of free inodes below which the doctor warns; below half of it the server refuses
+// sends.
 const wantInodes = 2000
 
 func checkSpace(dir string, conf *config.Config) verdict {
@@ -415,11 +413,10 @@ const (
 	maxSyncs = 4096
 )
 
-// slowSync is the p99 of an fdatasync above which acks are felt to be slow.
+// slowSync is the p99 of an fdatasync above which acks feel slow.
 const slowSync = 20 * time.Millisecond
 
-// checkSync measures what every ack waits for: 4 KiB written at the end of a
-// file, and an fdatasync.
+// checkSync measures the wait of every ack: 4 KiB written at the end of a file, and an fdatasync.
 func checkSync(ctx context.Context, dir string) verdict {
 	v := verdict{Check: "disk sync", State: stateOK}
 	fail := func(err error) verdict {
@@ -459,7 +456,7 @@ func checkSync(ctx context.Context, dir string) verdict {
 	return v
 }
 
-// diskFix says what to do about an error of writing into dir.
+// diskFix returns the remedy for an error of writing into dir.
 func diskFix(dir string, err error) string {
 	switch {
 	case errors.Is(err, os.ErrPermission):

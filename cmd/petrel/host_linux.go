@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is the most files this process may have open. Go raises the soft
-// limit to the hard one at its start.
+// openFiles returns the most files that this process may have open. Go raises the soft limit to the hard one
+// at its start.
 func openFiles() (uint64, error) {
 	var l unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l)
 	return l.Cur, err
 }
 
-// freeSpace is how many bytes the disk of dir has left, and how many files it can still take.
+// freeSpace returns the free bytes and the free files of the disk of dir.
 func freeSpace(dir string) (bytes, files uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -29,7 +29,7 @@ func freeSpace(dir string) (bytes, files uint64, err error) {
 
 func dataSync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// clockSynced asks the kernel whether something disciplines the clock.
+// clockSynced asks the kernel whether the clock is synchronised; known is false without an answer.
 func clockSynced() (synced, known bool) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)

@@ -103,7 +103,7 @@ func (l *lineClient) read(ctx context.Context, lines chan<- string) {
 	}
 }
 
-// show prints a new entry. One of the open conversation is read then.
+// show prints a new entry. Printing it in the open conversation marks it as read.
 func (l *lineClient) show(m *petrelv1.Message, v sdk.Conversation) error {
 	if v.Personal.Hides(m.Seq) {
 		return nil
@@ -114,7 +114,7 @@ func (l *lineClient) show(m *petrelv1.Message, v sdk.Conversation) error {
 	return l.c.showEntry(m, v)
 }
 
-// do does what one line says, and prints why it failed.
+// do executes one line, and prints the error of a failed one.
 func (l *lineClient) do(ctx context.Context, line string) {
 	ctx, stop := context.WithTimeout(ctx, requestTime)
 	defer stop()
@@ -172,7 +172,7 @@ func (l *lineClient) list() {
 	}
 }
 
-// opened is the id of the open conversation; "": none is open, or nobody has written there.
+// opened returns the id of the open conversation; "": none is open, or it has no message yet.
 func (l *lineClient) opened() string { return cmp.Or(l.conv, l.client.Direct(l.user)) }
 
 // openNamed opens a conversation and prints its newest entries.
@@ -197,8 +197,8 @@ func (l *lineClient) openNamed(name string) error {
 	return l.printOlder(l.last)
 }
 
-// printOlder prints up to n of the entries of the open conversation that the client holds, of
-// those below the printed ones. All entries of it are read then.
+// printOlder prints up to n of the held entries of the open conversation below the printed ones. Then all its
+// entries count as read.
 func (l *lineClient) printOlder(n int) error {
 	v, _ := l.client.Conversation(l.opened())
 	l.client.MarkRead(v.ID, v.Have)
@@ -231,7 +231,7 @@ func (l *lineClient) send(d sdk.Draft) error {
 	return err
 }
 
-// about does what a command says about the message whose number follows its name.
+// about executes a command on the message whose number follows its name.
 func (l *lineClient) about(ctx context.Context, command, rest string) error {
 	number, text, _ := strings.Cut(strings.TrimPrefix(rest, "#"), " ")
 	seq, err := strconv.ParseUint(number, 10, 64)
@@ -250,7 +250,7 @@ func (l *lineClient) about(ctx context.Context, command, rest string) error {
 	return l.send(d)
 }
 
-// checkSent forgets the messages that are stored, and says which were refused.
+// checkSent drops stored messages, and prints the refused ones.
 func (l *lineClient) checkSent() {
 	l.sent = slices.DeleteFunc(l.sent, func(o *sdk.Outgoing) bool {
 		state, _, _, err := o.State()

@@ -20,7 +20,7 @@ func newOperator(c *cli) *cobra.Command {
 		newOperatorChange(c, "enable", false), newOperatorReset(c), newOperatorRemove(c))
 }
 
-// printCode shows a one-time code, as the link of the console, unless err says that there is none.
+// printCode shows a one-time code, as the link of the console, if there is no error.
 func (c *cli) printCode(api *admin, r *petrelv1.EnrollmentCode, err error) error {
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// readLine reads one line and nothing behind it that a later reader would miss.
+// readLine reads one line and not a byte more.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	var b [1]byte

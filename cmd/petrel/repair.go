@@ -96,7 +96,7 @@ func newRepair(c *cli) *cobra.Command {
 	return cmd
 }
 
-// renew gives a store in databases a new history id.
+// renew gives a PostgreSQL store a new history id.
 func (c *cli) renew(ctx context.Context, conf *config.Config) error {
 	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Mark: conf.Store.Mark,
 		Log: toolLog(c.err, conf.Log)})
@@ -139,7 +139,7 @@ func (r repaired) write(w io.Writer) {
 	r.writeHistory(w)
 }
 
-// writeLost says how many messages are lost, as far as anything tells of them.
+// writeLost prints the known number of lost messages.
 func (r repaired) writeLost(w io.Writer) {
 	switch {
 	case r.LostRows > 0 && r.More:

@@ -99,7 +99,7 @@ func newSend(c *cli) *cobra.Command {
 	return cmd
 }
 
-// textOf is a text, or with "-" what is in the standard input.
+// textOf returns a text, or with "-" the standard input.
 func (c *cli) textOf(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
@@ -108,7 +108,7 @@ func (c *cli) textOf(arg string) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// entryNamed is the entry that the flag --forward names. A copy has no text of its own.
+// entryNamed returns the entry in the flag --forward. A copy has no text of its own.
 func entryNamed(forward string, args []string) (*petrelv1.Ref, error) {
 	if len(args) > 0 {
 		return nil, usage("a forward has no text", "leave out TEXT, or send it as a message of its own")

@@ -85,8 +85,8 @@ func newServe(c *cli) *cobra.Command {
 	return cmd
 }
 
-// cannotServe is the fault of a server that does not start, or ends. What its
-// errors say after the last semicolon is what to do.
+// cannotServe returns the fault of a server that does not start, or ends. Its errors have the remedy after
+// the last semicolon.
 func cannotServe(err error) error {
 	f := &fault{exit: exitFailed, code: "failed", what: err.Error(), err: err}
 	if i := strings.LastIndex(f.what, "; "); i >= 0 {
@@ -127,7 +127,7 @@ func cannotServe(err error) error {
 	return f
 }
 
-// folderFaults are about the data folder. What to do is in their errors.
+// folderFaults are errors of the data folder. They contain their remedies.
 var folderFaults = []struct {
 	is   error
 	exit int
@@ -143,7 +143,7 @@ var folderFaults = []struct {
 		"a client has proved that the store has gone back to an earlier state, so the server has stopped"},
 }
 
-// serveFaults are what keeps a node from its cluster.
+// serveFaults are the reasons that keep a node from its cluster.
 var serveFaults = []struct {
 	is   error
 	exit int
@@ -167,7 +167,7 @@ var serveFaults = []struct {
 		"set cluster.secret_file to the secret of the other nodes, or cluster.nats to the user and password of the NATS server, and check the TLS files of the bus and the addresses in cluster.join"},
 }
 
-// databaseExits are of the codes of pgstore.Problem.
+// databaseExits are the exit codes of pgstore.Problem.
 var databaseExits = map[string]int{
 	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
 	"store_too_new": exitFailed, "other_store": exitConfig, "store_in_use": exitConfig,
@@ -185,7 +185,7 @@ func beside(f func(context.Context)) (stop func()) {
 	}
 }
 
-// newLog writes for people on a terminal and JSON elsewhere.
+// newLog logs for people on a terminal and as JSON elsewhere.
 func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(conf.Level)) // the configuration was checked
 	o := &slog.HandlerOptions{Level: level}
@@ -210,8 +210,8 @@ func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// toolLog is the log of a command that ends with a report or an error, which say all that
-// matters. So the log is written only if somebody asks for it.
+// toolLog is the log of a command that ends with a report or an error, which have everything that matters. So
+// the log is written only on request.
 func toolLog(w io.Writer, conf config.Log) *slog.Logger {
 	if conf.Format == "auto" && conf.Level != "debug" {
 		return slog.New(slog.DiscardHandler)
@@ -219,8 +219,8 @@ func toolLog(w io.Writer, conf config.Log) *slog.Logger {
 	return newLog(w, conf, new(slog.LevelVar))
 }
 
-// secretFiles makes every file that this process makes from now on one of its
-// user: also those of the store, of which others may make links and copies.
+// secretFiles makes all files from now on private to the user of this process: also those of the store, of
+// which others may make links and copies.
 func secretFiles() { syscall.Umask(0o077) }
 
 // oneMoreProcessor lets Go run one thread more than there are cores, unless

@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// keepEntries of a conversation are held by a tail; a connection that was lost
-// for longer reads the rest from the history.
+// keepEntries bounds the entries of a conversation that a tail holds; a connection that was lost for longer
+// reads the rest from the history.
 const keepEntries = 1000
 
 func newTail(c *cli) *cobra.Command {
@@ -78,8 +78,7 @@ func (c *cli) showEntry(m *petrelv1.Message, where sdk.Conversation) error {
 	return err
 }
 
-// when is the time of an entry, as wide as layout. An entry that damage has taken has
-// none. Spec: P-5.7.
+// when formats the time of an entry, as wide as layout. An entry that damage has taken has none. Spec: P-5.7.
 func when(m *petrelv1.Message, layout string) string {
 	if m.TimeMs == 0 {
 		return fmt.Sprintf("%-*s", len(layout), "-")
@@ -124,7 +123,7 @@ func sender(m *petrelv1.Message) string {
 	return m.From
 }
 
-// related says in words what an entry has to do with others.
+// related describes the relations of an entry in words.
 func related(r *petrelv1.Relations) string {
 	s := ""
 	if q := r.GetReplyTo(); q != 0 {
@@ -148,7 +147,7 @@ func related(r *petrelv1.Relations) string {
 	return s
 }
 
-// content is the body of an entry in words.
+// content describes the body of an entry in words.
 func content(m *petrelv1.Message) string {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text:
@@ -189,7 +188,7 @@ func content(m *petrelv1.Message) string {
 	return string(b)
 }
 
-// members is a change of members in words.
+// members describes a change of members in words.
 func members(c *petrelv1.MemberChange) string {
 	var words []string
 	for _, m := range c.Added {

@@ -20,7 +20,7 @@ func newTrace(c *cli) *cobra.Command {
 		newTraceMessage(c), newTraceUser(c))
 }
 
-// plain is an enum without what all of its values begin with.
+// plain formats an enum value without the prefix of its type.
 func plain(e fmt.Stringer, prefix string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(e.String(), prefix)), "_", " ")
 }

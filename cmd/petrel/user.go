@@ -142,14 +142,14 @@ func newUserRevoke(c *cli) *cobra.Command {
 	return cmd
 }
 
-// dropToken removes the token of a user that has ended, if it was kept here.
+// dropToken removes the void token of a user, if it was kept here.
 func dropToken(data, tenant, user string) {
 	if name := tokenFile(data, tenant, user); name != "" {
 		_ = os.Remove(name) // it is worth nothing any more
 	}
 }
 
-// plural is n things in words.
+// plural formats n things in words.
 func plural[N uint32 | uint64 | int](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing

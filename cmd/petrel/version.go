@@ -14,8 +14,7 @@ import (
 // version is that of the release being made; CHANGELOG.md begins with it.
 const version = "0.1.0"
 
-// commit is the commit this binary was built from, "unknown" without one; a
-// plus means that the tree had changes.
+// commit returns the commit of this binary, "unknown" without one; a plus means that the tree had changes.
 func commit() string {
 	found, changed := "unknown", ""
 	info, _ := debug.ReadBuildInfo()

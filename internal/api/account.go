@@ -9,8 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// identity is the user who calls. Only methods that ask for an access token may
-// ask.
+// identity returns the user who calls. Only methods that ask for an access token may use it.
 func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.identity }
 
 // GetAccount describes the caller.
@@ -56,7 +55,7 @@ func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petr
 	return account(s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.User)}))
 }
 
-// ownAccount is the caller's account with what others do not see.
+// ownAccount is the caller's account with the fields that others do not see.
 func ownAccount(i user.Info, err error) (*petrelv1.Account, error) {
 	res, err := account(i, err)
 	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy),
@@ -91,8 +90,8 @@ func (s *Server) ChangePassword(ctx context.Context,
 	return res, nil
 }
 
-// entryID is the id of the entry that a call makes: a repeat of the call meets
-// the entry. Spec: P-12.4.
+// entryID returns the id of the entry that a call makes: a repeat of the call finds the entry by it. Spec:
+// P-12.4.
 func entryID(request string) string {
 	if request == "" {
 		return randomID()
@@ -100,7 +99,7 @@ func entryID(request string) string {
 	return "r:" + request
 }
 
-// account finds a user whom the operator names. Codes: invalid, no_user.
+// account finds a user by the name in a request of the operator. Codes: invalid, no_user.
 func (s *Server) account(ctx context.Context, tenant, name string) (im.Account, error) {
 	t, err := s.users.Tenant(ctx, tenant)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// GetLimits tells the limits in force.
+// GetLimits returns the limits in force.
 func (s *Server) GetLimits(ctx context.Context, _ *petrelv1.GetLimitsRequest) (*petrelv1.ClusterLimits, error) {
 	return s.o.Console.Limits(ctx), nil
 }
@@ -23,7 +23,7 @@ const (
 	maxWindowSends = 1 << 16
 )
 
-// SetLimits changes those that are not 0.
+// SetLimits changes the limits that are not 0 in the request.
 func (s *Server) SetLimits(ctx context.Context, r *petrelv1.ServerLimits) (*petrelv1.ClusterLimits, error) {
 	if err := checkLimits(r); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (s *Server) SetLimits(ctx context.Context, r *petrelv1.ServerLimits) (*petr
 	return now, nil
 }
 
-// checkLimits refuses limits that cannot be. Codes: invalid.
+// checkLimits refuses limits above their bounds. Codes: invalid.
 func checkLimits(m *petrelv1.ServerLimits) (err error) {
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if n := v.Int(); n > maxLimit || f.Name() == "window_sends" && n > maxWindowSends {
@@ -57,7 +57,7 @@ func checkLimits(m *petrelv1.ServerLimits) (err error) {
 	return err
 }
 
-// GetStats tells what the process has done so far.
+// GetStats returns the counts of the process since its start.
 func (s *Server) GetStats(context.Context, *petrelv1.GetStatsRequest) (*petrelv1.Stats, error) {
 	return s.o.Stats(), nil
 }

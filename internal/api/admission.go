@@ -19,8 +19,7 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// What a call without a credential may cost before it is known whether it is
-// worth anything.
+// The cost that a call without a credential may have before its worth is known.
 const (
 	maxStrangerBytes = 8 << 10 // of a body
 	maxReading       = 1024    // such bodies that are being read, where memory is not short
@@ -28,18 +27,18 @@ const (
 	strangerBurst    = 10      // seconds of the rate that may come at once
 )
 
-// maxUnderWay is the bound of the bodies of all other calls under way, in bytes, and of their
-// answers, where memory is not short.
+// maxUnderWay bounds the bodies of all other calls under way, in bytes, and likewise their answers, where
+// memory is not short.
 const maxUnderWay = 64 << 20
 
-// Parts of that which one admin key, and one user, may have.
+// Parts of maxUnderWay that one admin key, and one user, may have.
 const (
 	partOfKey = 2
 	partOfOne = 8
 )
 
-// admission bounds what bodies of requests cost before and while they are
-// decoded, and what answers cost until they are written. The zero value is ready.
+// admission bounds the memory of request bodies before and while they are decoded, and of answers until they
+// are written. The zero value is ready.
 type admission struct {
 	rates, inside rate.Addresses // of calls without a credential: at the address of clients, and at that of operators
 	refusals      rate.Addresses // of calls at the address of clients
@@ -52,15 +51,15 @@ type admission struct {
 	streams         [2]streams // by listener
 }
 
-// reader is a body that is being read. stop ends that.
+// reader is a body that is being read. stop ends the read.
 type reader struct {
 	host    netip.Prefix
 	stop    func()
 	stopped bool
 }
 
-// admit is asked before anything of the body is read. leave ends what it began.
-// Codes: too_large, rate_limited, overloaded.
+// admit decides on a call before its body is read. leave releases everything that admit reserved. Codes:
+// too_large, rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
 	if m.access != aKey && !m.inside && s.o.Pressed() { // operators come in
 		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
@@ -93,13 +92,13 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 	return func() {}, nil
 }
 
-// read reads the body of a call without a credential. When most are being
-// read, or maxReadingOfHost of its host, the one that began first is ended: it is slow, and
-// the others must not wait for it. Codes: too_large, invalid, overloaded.
+// read reads the body of a call without a credential. If the most are being read, or maxReadingOfHost of its
+// host, the read that began first is ended: it is slow, and the others must not wait for it. Codes:
+// too_large, invalid, overloaded.
 func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit, most int) ([]byte, error) {
 	control := http.NewResponseController(w)
 	x := &reader{host: host, stop: func() {
-		// An error means that the connection cannot: then the server's own time holds.
+		// An error means that the connection has no deadlines: then the server's own limit holds.
 		_ = control.SetReadDeadline(time.Unix(1, 0))
 	}}
 	e := a.enter(x, most)
@@ -119,7 +118,7 @@ func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Pref
 	return body, nil
 }
 
-// bodyLimit is how many bytes the body of a call has at most.
+// bodyLimit returns the most bytes that the body of a call may have.
 func bodyLimit(m method) int {
 	if m.access == anybody {
 		return maxStrangerBytes
@@ -131,8 +130,8 @@ func tooLarge(limit int) *im.Error {
 	return im.Errorf(im.CodeTooLarge, "a request of this method has at most %d bytes", limit)
 }
 
-// enter takes a place for a body, and ends the oldest one if there is none; nil: all of the
-// host have been ended, and are not gone yet.
+// enter reserves a slot for a body, and ends the oldest one if there is none free; nil: all reads of the host
+// have been ended, and still hold their slots.
 func (a *admission) enter(x *reader, most int) *list.Element {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +151,7 @@ func (a *admission) enter(x *reader, most int) *list.Element {
 	return a.reading.PushBack(x)
 }
 
-// stopOldestLocked ends the oldest of some bodies; false: all of them have been ended.
+// stopOldestLocked ends the oldest read that of selects; false: all of them have been ended.
 func (a *admission) stopOldestLocked(of func(*reader) bool) bool {
 	for e := a.reading.Front(); e != nil; e = e.Next() {
 		if old, ok := e.Value.(*reader); ok && !old.stopped && of(old) {
@@ -165,7 +164,7 @@ func (a *admission) stopOldestLocked(of func(*reader) bool) bool {
 	return false
 }
 
-// leave gives the place back, and tells whether the body was ended.
+// leave releases the slot, and tells whether the read was ended.
 func (a *admission) leave(e *list.Element) (stopped bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,18 +179,17 @@ func (a *admission) leave(e *list.Element) (stopped bool) {
 	return x.stopped
 }
 
-// underWay counts bytes by whose they are. The zero value is ready.
+// underWay counts bytes by owner. The zero value is ready.
 type underWay struct {
 	mu     sync.Mutex // tier 0; guards the fields below
 	bytes  int
 	owners map[string]int
 }
 
-// anyBytes is a bound that nothing reaches.
+// anyBytes is a bound without effect.
 const anyBytes = math.MaxInt
 
-// grow counts n more bytes of an owner, unless all would have more than all, or the owner more
-// than most.
+// grow counts n more bytes of an owner, unless the total would exceed all, or those of the owner most.
 func (u *underWay) grow(owner string, n, all, most int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -216,17 +214,16 @@ func (u *underWay) shrink(owner string, n int) {
 }
 
 const (
-	// smallAnswer is up to how many bytes an answer is written whatever others have under way.
+	// smallAnswer is the size up to which an answer is written whatever others have under way.
 	smallAnswer = 8 << 10
-	// answerCost is what an answer takes beside its bytes: the goroutines and buffers of its call.
+	// answerCost is the memory of an answer beside its bytes: the goroutines and buffers of its call.
 	answerCost = 16 << 10
 )
 
-// boundAnswer lets an answer be encoded if there is room for it, which it has until the
-// call is over: a caller who reads no answers gets no more of the large ones. An answer
-// takes about four times its size, itself, its text, what waits for the connection, and
-// what its call takes. One that is larger than the bound goes when its caller has no other.
-// Codes: overloaded.
+// boundAnswer lets an answer be encoded if there is room for it, and reserves the room until the call is
+// over: a caller who reads no answers gets no more large ones. An answer takes about four times its size:
+// itself, its text, the bytes that wait for the connection, and the memory of its call. An answer larger than
+// the bound passes when its caller has no other. Codes: overloaded.
 func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		res, err := next(ctx, r)
@@ -253,7 +250,7 @@ func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// releaseAnswer gives back what boundAnswer has counted for a call.
+// releaseAnswer releases the room that boundAnswer has reserved for a call.
 func (s *Server) releaseAnswer(c *call) {
 	if c.answer > 0 {
 		owner, _ := c.caller.owner()
@@ -262,8 +259,7 @@ func (s *Server) releaseAnswer(c *call) {
 	}
 }
 
-// boundedBody counts what is read of a body until its call is over. It is read
-// by one goroutine, behind the gate.
+// boundedBody counts the bytes read of a body until its call is over. One goroutine reads it, after the gate.
 type boundedBody struct {
 	io.ReadCloser
 	s    *Server
@@ -272,7 +268,7 @@ type boundedBody struct {
 	held int
 }
 
-// overloaded is the answer to what takes too much memory, with all else under way.
+// overloaded is the error of a call for which there is no memory, because of all others under way.
 func overloaded() *im.Error { return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second} }
 
 var (
@@ -309,7 +305,7 @@ func (b *boundedBody) release() {
 	}
 }
 
-// owner is whose bodies count together, and which part of all they may have.
+// owner returns the name under which the bodies of a caller count together, and their part of the bound.
 func (c *caller) owner() (name string, part int) {
 	if c.key != nil {
 		return "key " + c.key.ID, partOfKey

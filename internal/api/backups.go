@@ -13,9 +13,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// The server does not make backups and cannot see where they are. It remembers what petrel
-// backup and petrel backup verify said about them, so that operators see how old the last
-// one is.
+// The server does not make backups and cannot see where they are. It stores the reports of petrel backup and
+// petrel backup verify, so that operators see the age of the last backup.
 
 const (
 	keptBackups   = 50
@@ -26,7 +25,7 @@ func backupKey(b *storepb.Backup) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, b.MadeMs), b.Name...)
 }
 
-// NoteBackup remembers a backup, or what a verification of it found.
+// NoteBackup stores the report of a backup, or of its verification.
 func (s *Server) NoteBackup(ctx context.Context, r *petrelv1.NoteBackupRequest) (*petrelv1.NoteBackupResponse, error) {
 	b := r.Backup
 	if b.GetName() == "" || max(len(b.GetName()), len(b.GetFolder()), len(b.GetFault())) > maxBackupText {
@@ -62,7 +61,7 @@ func (s *Server) NoteBackup(ctx context.Context, r *petrelv1.NoteBackupRequest) 
 	return &petrelv1.NoteBackupResponse{}, s.o.Store.Update(ctx, puts)
 }
 
-// ListBackups lists the backups that were noted, newest first.
+// ListBackups lists the reported backups, newest first.
 func (s *Server) ListBackups(ctx context.Context,
 	_ *petrelv1.ListBackupsRequest) (*petrelv1.ListBackupsResponse, error) {
 	res := &petrelv1.ListBackupsResponse{Kind: s.o.Console.Kind}

@@ -7,8 +7,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Cluster is what the operator may ask of the nodes. Errors for the caller have
-// codes. Spec: P-10.7.
+// Cluster has the operator's actions on the nodes. Errors for the caller have codes. Spec: P-10.7.
 type Cluster struct {
 	State     func(context.Context) *petrelv1.ClusterState
 	Drain     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error)
@@ -17,11 +16,11 @@ type Cluster struct {
 	Move      func(ctx context.Context, p im.Partition, database int) (*petrelv1.MovePartitionResponse, error)
 	Finalize  func(context.Context) (*petrelv1.FinalizeClusterResponse, error)
 
-	// Gateways lists the addresses that a user should connect to, best first.
+	// Gateways lists the addresses for a user to connect to, best first.
 	Gateways func(im.Account) []string
 }
 
-// GetCluster tells what this node knows of all nodes.
+// GetCluster describes all nodes as this node knows them.
 func (s *Server) GetCluster(ctx context.Context, _ *petrelv1.GetClusterRequest) (*petrelv1.ClusterState, error) {
 	return s.o.Cluster.State(ctx), nil
 }
@@ -42,7 +41,7 @@ func (s *Server) RebalanceCluster(ctx context.Context,
 	return s.o.Cluster.Rebalance(ctx)
 }
 
-// MovePartition takes a partition to another database.
+// MovePartition moves a partition to another database.
 func (s *Server) MovePartition(ctx context.Context,
 	r *petrelv1.MovePartitionRequest) (*petrelv1.MovePartitionResponse, error) {
 	if r.Partition >= im.Partitions || r.Database == 0 {

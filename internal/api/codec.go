@@ -17,9 +17,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// jsonCodec is the JSON of requests and answers. Names of fields that are not
-// known are passed over: they are of a newer client. Names of values that are
-// not known are refused: a role that is misspelt is not no role. Spec: P-2.7.
+// jsonCodec is the JSON of requests and answers. It ignores unknown field names: they are of a newer client.
+// It refuses unknown enum values: a misspelt role does not mean no role. Spec: P-2.7.
 type jsonCodec struct {
 	name    string
 	turns   coding // of large requests and answers
@@ -58,9 +57,8 @@ func (c protoCodec) Unmarshal(b []byte, message any) (err error) {
 	return err
 }
 
-// boundedRequests are the messages that users send, and those without a credential: theirs
-// have at most wire.MaxValues values. The requests of an admin key are bounded by their
-// bytes only. It never changes.
+// boundedRequests are the messages from users, and those without a credential, which have at most
+// wire.MaxValues values. The requests of an admin key are bounded by their bytes only. The map never changes.
 type boundedRequests map[protoreflect.FullName]bool
 
 func newBoundedRequests() boundedRequests {
@@ -73,7 +71,7 @@ func newBoundedRequests() boundedRequests {
 	return all
 }
 
-// schemaOf is the schema of a method of the table.
+// schemaOf returns the schema of a method of the table.
 func schemaOf(name string) protoreflect.MethodDescriptor {
 	service, method, _ := strings.Cut(name, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + method))
@@ -90,7 +88,7 @@ func (r boundedRequests) check(c wire.Codec, b []byte, m proto.Message) error {
 	return nil
 }
 
-// large is from where on a request or an answer takes a turn, in bytes of its encoding; an
+// large is the size from which a request or an answer waits for a turn, in bytes of its encoding; for an
 // answer in those of protobuf.
 const large = 2 << 10
 
@@ -112,14 +110,14 @@ func (c jsonCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) 
 	return b, err
 }
 
-// coding has the turns of large requests and answers. They form a line of their own, of which
-// as many as may compute compete with reads of the store. So a read waits for a few of them,
-// however many calls there are.
+// coding has the turns of large requests and answers. They form a line of their own, and only as many of them
+// as may compute compete with reads of the store. So a read waits for a few of them, however many calls there
+// are.
 type coding struct{ line, turns share.Turns }
 
 func newCoding(turns share.Turns) coding { return coding{share.NewTurns(cap(turns)), turns} }
 
-// do calls f, for so many bytes; when it is their turn, if they are many.
+// do calls f for a number of bytes; if they are many, when it is their turn.
 func (c coding) do(bytes int, f func()) {
 	if bytes <= large {
 		f()
@@ -154,17 +152,17 @@ func (c jsonCodec) decode(b []byte, m proto.Message) error {
 	return nil
 }
 
-// misspelt says what is wrong with a name, and where it stands.
+// misspelt is an unknown enum value, and its place.
 type misspelt struct{ at, what string }
 
-// within puts what is around a name before its place.
+// within prepends the surroundings of a value to its place.
 func (m *misspelt) within(format string, a ...any) *misspelt {
 	m.at = fmt.Sprintf(format, a...) + m.at
 	return m
 }
 
-// checkNames refuses names of enum values that are not known. Other values fit
-// m: protojson has read them. It looks through the text and keeps nothing of it.
+// checkNames refuses unknown enum values. Other values fit m: protojson has read them. It searches the text
+// and keeps nothing of it.
 func checkNames(v gjson.Result, m protoreflect.MessageDescriptor) (bad *misspelt) {
 	if !v.IsObject() {
 		return nil // a type with a JSON form of its own

@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Console is what the nodes tell those who operate them. Its functions ask all nodes; those
-// that do not answer are in the answer, and no error. None is nil when a call comes.
+// Console has the questions that operators ask of all nodes. Nodes that do not answer are named in the
+// answer, and are no error. No field is nil when a call comes.
 type Console struct {
 	Overview  func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview
 	Refusals  func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse
@@ -45,7 +45,7 @@ type Refusal struct {
 	Send    *petrelv1.Send // of a send; else nil
 }
 
-// noteRefusal tells of a refusal.
+// noteRefusal reports a refused call.
 func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
 	if s.o.Refused == nil || abandoned(ctx, e) {
 		return
@@ -71,8 +71,8 @@ func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect
 	s.o.Refused(r)
 }
 
-// namedUser is whom a request names, if there is such a user; else the zero account. It takes
-// the same work for every name.
+// namedUser returns the user that a request names, if the user exists; else the zero account. It takes the
+// same work for every name.
 func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
 	t, err := s.users.Tenant(ctx, fieldOf(m, "tenant"))
 	a := im.Account{Tenant: t, User: im.User(fieldOf(m, "user"))}
@@ -85,12 +85,12 @@ func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
 	return a
 }
 
-// GetOverview says how all nodes are.
+// GetOverview describes the state of all nodes.
 func (s *Server) GetOverview(ctx context.Context, r *petrelv1.GetOverviewRequest) (*petrelv1.Overview, error) {
 	return s.o.Console.Overview(ctx, r), nil
 }
 
-// ListRefusals lists what was refused lately.
+// ListRefusals lists recent refusals.
 func (s *Server) ListRefusals(ctx context.Context,
 	r *petrelv1.ListRefusalsRequest) (*petrelv1.ListRefusalsResponse, error) {
 	q := proto.CloneOf(r)
@@ -105,7 +105,7 @@ func (s *Server) ReadLog(ctx context.Context, r *petrelv1.ReadLogRequest) (*petr
 	return s.o.Console.Log(ctx, r)
 }
 
-// PreviewLimits says what SetLimits would change.
+// PreviewLimits returns the changes that SetLimits would make.
 func (s *Server) PreviewLimits(ctx context.Context, r *petrelv1.ServerLimits) (*petrelv1.PreviewLimitsResponse, error) {
 	if err := checkLimits(r); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (s *Server) ListTenants(ctx context.Context,
 	return res, nil
 }
 
-// ListSessions lists what a user is connected with.
+// ListSessions lists the sessions of a user.
 func (s *Server) ListSessions(ctx context.Context, a im.Account,
 	r *petrelv1.ListSessionsRequest) (*petrelv1.ListSessionsResponse, error) {
 	if _, err := s.users.Get(ctx, a); err != nil {
@@ -140,7 +140,7 @@ func (s *Server) ListSessions(ctx context.Context, a im.Account,
 // maxTracedRefusals is how many refusals one answer about a user has.
 const maxTracedRefusals = 100
 
-// TraceUser says why a user is not connected.
+// TraceUser explains why a user is not connected.
 func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*petrelv1.TraceUserResponse, error) {
 	tenant, err := s.users.Tenant(ctx, r.Tenant)
 	if err != nil {
@@ -186,10 +186,10 @@ func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*
 	return t, nil
 }
 
-// when is a time for people.
+// when formats a time for people.
 func when(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// judgeUser says in one word why a user is not connected.
+// judgeUser returns the reason in one word for which a user is not connected.
 func (s *Server) judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 	say := func(o petrelv1.TraceUserOutcome, text string) { t.Outcome, t.Text = o, text }
 	switch {
@@ -215,7 +215,7 @@ func (s *Server) judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 	}
 }
 
-// triedLast is the newest refusal of a login or a hello, unless the user was online later.
+// triedLast returns the newest refusal of a login or a hello, unless the user was online later.
 func (s *Server) triedLast(t *petrelv1.TraceUserResponse) *petrelv1.Refusal {
 	for _, x := range t.Refusals {
 		if x.TimeMs <= t.LastSeenMs {

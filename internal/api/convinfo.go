@@ -20,8 +20,8 @@ const (
 	maxPerMinute = 1000        // entries that are counted
 )
 
-// ListConversations lists groups by title. What only the owner of a group knows is left out
-// if no node answers for it.
+// ListConversations lists groups by title. If no node answers for the owner of a group, the fields that only
+// the owner knows are left out.
 func (s *Server) ListConversations(ctx context.Context, t im.Tenant,
 	r *petrelv1.ListConversationsRequest) (*petrelv1.ListConversationsResponse, error) {
 	limit := int(min(r.Limit, maxConvPage))
@@ -56,7 +56,7 @@ func (s *Server) ListConversations(ctx context.Context, t im.Tenant,
 	return res, nil
 }
 
-// describe asks the owner of a conversation how it stands.
+// describe asks the owner of a conversation for its state.
 func (s *Server) describe(ctx context.Context, key im.Key, rate uint32) (*petrelv1.ConversationInfo, error) {
 	d, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Describe, &convpb.Describe{Rate: rate})
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Server) AdminGetConversation(ctx context.Context, key im.Key,
 	return s.describe(ctx, key, maxPerMinute)
 }
 
-// FreezeConversation lets nobody write into a group, or lets them again. Spec: P-8.12.
+// FreezeConversation stops all writing into a group, or allows it again. Spec: P-8.12.
 func (s *Server) FreezeConversation(ctx context.Context, key im.Key,
 	r *petrelv1.FreezeConversationRequest) (*petrelv1.ChangeResponse, error) {
 	changed(ctx, "frozen", yesNo(!r.Frozen), yesNo(r.Frozen))

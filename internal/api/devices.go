@@ -43,8 +43,8 @@ func (s *Server) RevokeDevice(ctx context.Context,
 	return s.revokeDevice(ctx, identity(ctx).Account, r.Device)
 }
 
-// Logout ends the device that calls. A token that belongs to no device cannot
-// be told from the user's others, so there is nothing that could be ended.
+// Logout ends the device that calls. A token that belongs to no device cannot be told from the user's others,
+// so the call is refused.
 func (s *Server) Logout(ctx context.Context, _ *petrelv1.LogoutRequest) (*petrelv1.LogoutResponse, error) {
 	id := identity(ctx)
 	if id.Device == "" {
@@ -74,8 +74,8 @@ func (s *Server) revokeDevice(ctx context.Context, a im.Account, id string) (*pe
 	return &petrelv1.RevokeDeviceResponse{Sessions: uint32(n)}, nil
 }
 
-// devices lists a user's devices and counts the sessions connected now, those
-// without a device included. current is the device that asks; "": none.
+// devices lists a user's devices and counts the present sessions, those without a device included. current is
+// the device that asks; "": none.
 func (s *Server) devices(ctx context.Context, a im.Account,
 	current string) (list []*petrelv1.Device, sessions int, err error) {
 	known, err := s.users.Devices(ctx, a)
@@ -103,8 +103,7 @@ func device(d user.Device, sessions int, current string) *petrelv1.Device {
 	}
 }
 
-// endDevice ends sessions whose end nobody waits for. Their tokens are void
-// already, so none comes back.
+// endDevice ends sessions without waiting for their end. Their tokens are void already, so none comes back.
 func (s *Server) endDevice(ctx context.Context, a im.Account, device string, code im.Code) {
 	if _, err := s.o.CloseDevice(ctx, a, device, code); err != nil {
 		s.log.WarnContext(ctx, "end sessions of a device failed", "user", string(a.User), "device", device, "req",
@@ -112,8 +111,7 @@ func (s *Server) endDevice(ctx context.Context, a im.Account, device string, cod
 	}
 }
 
-// noteRevoked enters the revocation of a device into the inbox, under the
-// number of the login that it ended.
+// noteRevoked enters the revocation of a device into the inbox, under the number of the device's login.
 func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -130,8 +128,8 @@ func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
 	}
 }
 
-// noteSession enters a login or revocation into the inbox. It has happened
-// whether or not that succeeds. Spec: P-11.5.
+// noteSession enters a login or revocation into the inbox. An error does not undo the login or revocation.
+// Spec: P-11.5.
 func (s *Server) noteSession(ctx context.Context, a im.Account, device string, login uint64, revoked bool) {
 	if device == "" {
 		return

@@ -21,8 +21,8 @@ import (
 // errorHeader carries the catalogue's code of an error. Spec: P-12.3.
 const errorHeader = "Petrel-Error"
 
-// asCode turns err into what a caller may see. What is not meant for callers
-// goes to the log, under the id of the request. Spec: P-9.4.
+// asCode converts err into an error for the caller. Other text goes to the log, under the id of the request.
+// Spec: P-9.4.
 func (s *Server) asCode(ctx context.Context, procedure string, err error) *im.Error {
 	e, ok := errors.AsType[*im.Error](err)
 	switch {
@@ -40,7 +40,7 @@ func (s *Server) asCode(ctx context.Context, procedure string, err error) *im.Er
 	return &im.Error{Code: im.CodeInternal, Request: id}
 }
 
-// connectCodes are the codes of Connect that come nearest to an HTTP status.
+// connectCodes are the codes of Connect nearest to an HTTP status.
 var connectCodes = map[int]connect.Code{
 	400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 403: connect.CodePermissionDenied,
 	404: connect.CodeNotFound,
@@ -50,8 +50,8 @@ var connectCodes = map[int]connect.Code{
 	507: connect.CodeResourceExhausted,
 }
 
-// asConnect keeps all of e: the catalogue's code as a header, the rest as the
-// detail petrel.v1.Error. Spec: P-10.3, P-12.3.
+// asConnect keeps all of e: the catalogue's code as a header, the rest as the detail petrel.v1.Error. Spec:
+// P-10.3, P-12.3.
 func asConnect(e *im.Error) *connect.Error {
 	code, ok := connectCodes[e.Code.Info().HTTP]
 	if !ok {
@@ -68,9 +68,8 @@ func asConnect(e *im.Error) *connect.Error {
 	return c
 }
 
-// problem is an error in JSON. Code, message and details are what clients of
-// Connect read; the rest says in plain sight which error of the catalogue it is.
-// Spec: P-12.5.
+// problem is an error in JSON. Clients of Connect read code, message and details; the rest shows which error
+// of the catalogue it is. Spec: P-12.5.
 type problem struct {
 	Code         string          `json:"code"` // of Connect
 	PetrelCode   im.Code         `json:"petrelCode"`
@@ -81,12 +80,11 @@ type problem struct {
 	Details      json.RawMessage `json:"details,omitempty"`
 }
 
-// errorPage is where this server explains a code. It is a path and not a whole
-// address: behind a proxy the server does not know the name it is called by.
+// errorPage is the path at which this server explains a code. It has no host: behind a proxy the server does
+// not know its own name.
 func errorPage(c im.Code) string { return "/docs#error-" + string(c) }
 
-// complete writes an error that was held back in the JSON of Connect, with what
-// the catalogue says of it.
+// complete writes a held-back error in the JSON of Connect, with the catalogue's fields.
 func (a *answer) complete(e *im.Error) {
 	if !a.inJSON {
 		return
@@ -108,8 +106,7 @@ func (a *answer) complete(e *im.Error) {
 	_, _ = a.ResponseWriter.Write(body) // the caller is gone otherwise
 }
 
-// ofConnect is what Connect finds by itself, before or behind our code, in the
-// words of the catalogue.
+// ofConnect converts an error that Connect has found by itself into one of the catalogue.
 func ofConnect(code connect.Code, message string) *im.Error {
 	switch code {
 	case connect.CodeCanceled, connect.CodeDeadlineExceeded:

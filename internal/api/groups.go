@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// maxGroupUsers is how many users one call names.
+// maxGroupUsers bounds the users that one call names.
 const maxGroupUsers = 1000
 
 // CreateGroup makes a group that the caller owns. Spec: P-8.8.
@@ -44,8 +44,8 @@ func (s *Server) CreateGroup(ctx context.Context,
 	for _, u := range m.Users {
 		change.Added = append(change.Added, &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER})
 	}
-	// A repeat is answered with the first entry, whatever it asks for: the id of
-	// that entry tells what was asked for then.
+	// A repeat is answered with the first entry, whatever it asks for: the id of that entry tells the first
+	// request.
 	sum := hashOf("group", m.Title, strings.Join(m.Users, "\n"))
 	k := "create:" + hex.EncodeToString(sum[:16])
 	send := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: id}, Keyed: true, Create: record(m.Title, "")}
@@ -64,7 +64,7 @@ func (s *Server) CreateGroup(ctx context.Context,
 	return &petrelv1.CreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq)}, nil
 }
 
-// sameGroup tells whether a group was made by the same request. Codes: conflict.
+// sameGroup tells whether the same request made a group. Codes: conflict.
 func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
 	p, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).History, &convpb.GetHistory{Limit: 1})
 	if err != nil || len(p.Rows) == 0 {
@@ -142,7 +142,7 @@ func (s *Server) DissolveGroup(ctx context.Context,
 	return s.userChange(ctx, r.Conv, r.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
 }
 
-// GetConversation tells what a sync tells of one conversation.
+// GetConversation returns one conversation as a sync does.
 func (s *Server) GetConversation(ctx context.Context, a im.Account, key im.Key,
 	_ *petrelv1.GetConversationRequest) (*petrelv1.ConvState, error) {
 	st, err := s.o.Inbox.Conversation(ctx, a, key.Conv)
@@ -163,7 +163,7 @@ func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after
 	return &petrelv1.ListMembersResponse{Members: page.GetMembers(), More: page.GetMore()}, err
 }
 
-// userChange is a change of a conversation by the caller.
+// userChange applies a change of a conversation by the caller.
 func (s *Server) userChange(ctx context.Context, conv, request string,
 	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	a, key, err := keyOf(ctx, conv)
@@ -176,9 +176,9 @@ func (s *Server) userChange(ctx context.Context, conv, request string,
 	return s.change(ctx, key, a.User, request, m)
 }
 
-// payNames counts the users that a change of members by a names: the list of each of them
-// is written. Somebody who adds and removes a thousand users in turns would write more than
-// everybody else together. Codes: rate_limited. Spec: P-9.2.
+// payNames counts the users that a change of members by a names: it writes into the list of each of them. By
+// adding and removing a thousand users in turns, one user would write more than everybody else together.
+// Codes: rate_limited. Spec: P-9.2.
 func (s *Server) payNames(a im.Account, names int) error {
 	n := s.o.MembersPerMinute
 	if names == 0 {

@@ -24,8 +24,8 @@ func servicesOn(on Listener) []string {
 	}
 }
 
-// toolsOfGRPC serves what tools of gRPC ask any server without a credential: its schema, which
-// is public, and whether it is ready. Spec: P-12.1.
+// toolsOfGRPC serves the requests of gRPC tools without a credential: the schema, which is public, and the
+// health. Spec: P-12.1.
 func (s *Server) toolsOfGRPC(on Listener, rest *http.ServeMux) {
 	names := servicesOn(on)
 	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxStrangerBytes),

@@ -37,7 +37,7 @@ const (
 	sweepEvery = 10 * time.Minute
 )
 
-// hash is of parts that cannot be mistaken for others.
+// hash is a hash of several parts. Other parts never give the same hash.
 type hash = [sha256.Size]byte
 
 func hashOf(purpose string, parts ...string) hash {
@@ -51,19 +51,17 @@ func hashOf(purpose string, parts ...string) hash {
 	return hash(h.Sum(nil))
 }
 
-// claimTime is how long a call counts as under way on another node that says no
-// more of it: longer than a call may take. claimPoll is the interval in which a repeat
-// looks for the end of the first call.
+// claimTime is how long a call counts as under way on another node that writes no more about it: longer than
+// a call may take. claimPoll is the interval at which a repeat checks for the end of the first call.
 const (
 	claimTime = 3 * requestTimeout
 	claimPoll = 50 * time.Millisecond
 )
 
-// idempotent answers a repeated call as the first one was, without doing it again.
-// What a call did and the record of its answer are two commits: a crash between
-// them makes a repeat a new call. A call that failed leaves no record. Where
-// other nodes serve calls too, a record says from the beginning that the call is
-// under way, and a repeat on another node waits for its end. Spec: P-12.4.
+// idempotent gives a repeated call the answer of the first one, without doing it again. The effect of a call
+// and the record of its answer are two commits: a crash between them makes a repeat a new call. A failed call
+// leaves no record. Where other nodes serve calls too, a record marks the call as under way from its
+// beginning, and a repeat on another node waits for its end. Spec: P-12.4.
 func (s *Server) idempotent(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		name := procedure(req.Spec())
@@ -98,8 +96,7 @@ func (s *Server) idempotent(next connect.UnaryFunc) connect.UnaryFunc {
 			}
 			return connect.NewResponse(res), nil
 		}
-		// A caller who goes away does not stop it: what was done would have no
-		// record.
+		// The call goes on when its caller goes away: its effect would have no record.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		defer cancel()
 		res, err := next(ctx, req)
@@ -127,12 +124,11 @@ type repeat struct {
 	content, stretched string // set by read
 }
 
-// passwords are the fields that people choose. A hash of a request must not
-// help to guess them: they go into it stretched.
+// passwords are the fields with passwords. A hash of a request must not help to guess them, so they are
+// stretched before.
 var passwords = []protoreflect.Name{"password", "old_password", "new_password"}
 
-// read sets what the call's content is hashed from. It is costly if there is a
-// password in it.
+// read collects the content that identifies the call. It is costly if there is a password in it.
 func (r *repeat) read(ctx context.Context) error {
 	m := proto.Clone(r.msg).ProtoReflect()
 	m.SetUnknown(nil)
@@ -159,8 +155,8 @@ func (r *repeat) read(ctx context.Context) error {
 
 func (r *repeat) digest() hash { return hashOf("content", r.content, r.stretched) }
 
-// seal opens and closes an answer with what only the caller has: the database
-// alone does not give away the tokens in it.
+// seal opens and closes an answer with a key that only the caller has: the database alone does not reveal the
+// tokens in it.
 func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
 	key := hashOf("answer", callOf(ctx).caller.credential, r.content, r.stretched)
 	block, err := aes.NewCipher(key[:])
@@ -170,8 +166,8 @@ func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// allow counts a repeat that costs a password's hash as a login costs it. What
-// an admin key asks for is not limited here either. Codes: rate_limited.
+// allow counts a repeat that costs a password's hash as a login costs it. Calls of an admin key are not
+// limited here either. Codes: rate_limited.
 func (r *repeat) allow(ctx context.Context) error {
 	fields := r.msg.ProtoReflect().Descriptor().Fields()
 	secret := func(name protoreflect.Name) bool { return fields.ByName(name) != nil }
@@ -182,9 +178,8 @@ func (r *repeat) allow(ctx context.Context) error {
 	return r.s.users.AllowRepeat(c.identity.Account, r.remote)
 }
 
-// begin returns what the first call was answered. nil: this is the first one,
-// and no other node begins it. Codes: conflict, store_stalled (it is under way),
-// and those of allow.
+// begin returns the answer of the first call. nil: this is the first one, and no other node begins it. Codes:
+// conflict, store_stalled (it is under way), and those of allow.
 func (r *repeat) begin(ctx context.Context) ([]byte, error) {
 	for {
 		again, busy, err := r.answer(ctx)
@@ -205,9 +200,8 @@ func (r *repeat) begin(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// take says that the call is under way here. It is a write: whoever has no
-// credential gets no more of them than repeats. ErrChanged: somebody else was
-// quicker.
+// take records that the call is under way here. This is a write: a caller without a credential gets no more
+// of them than repeats. ErrChanged: another call was quicker.
 func (r *repeat) take(ctx context.Context) error {
 	if c := callOf(ctx).caller; c.anonymous() {
 		if err := r.s.users.AllowRepeat(im.Account{}, r.remote); err != nil {
@@ -226,7 +220,7 @@ func (r *repeat) take(ctx context.Context) error {
 	return err
 }
 
-// release ends a claim of which no answer came.
+// release removes a claim without an answer.
 func (r *repeat) release(ctx context.Context) {
 	if r.claim == nil {
 		return
@@ -244,8 +238,8 @@ func (r *repeat) put(ctx context.Context, p store.RecordPut) error {
 	return r.s.o.Store.Update(ctx, []store.RecordPut{p})
 }
 
-// answer is what the first call was answered; nil: it was not. busy: it is under
-// way on another node. Codes: conflict, and those of allow.
+// answer returns the answer of the first call; nil: there is none. busy: the call is under way on another
+// node. Codes: conflict, and those of allow.
 func (r *repeat) answer(ctx context.Context) (again []byte, busy bool, err error) {
 	if r.was, err = r.s.o.Store.Record(ctx, store.Requests, 0, r.key[:]); err != nil || r.was == nil {
 		return nil, false, err
@@ -264,8 +258,7 @@ func (r *repeat) answer(ctx context.Context) (again []byte, busy bool, err error
 	return again, false, err
 }
 
-// open is the answer of a record, for who makes the same call as the first one.
-// Codes: conflict.
+// open decrypts the answer of a record, for a call with the same content as the first one. Codes: conflict.
 func (r *repeat) open(ctx context.Context, rec *storepb.Request) ([]byte, error) {
 	if err := r.read(ctx); err != nil {
 		return nil, err
@@ -281,8 +274,7 @@ func (r *repeat) open(ctx context.Context, rec *storepb.Request) ([]byte, error)
 		}
 	}
 	if callOf(ctx).caller.anonymous() {
-		// Whoever guesses a password here gets one try only, and then meets the
-		// limits of a login.
+		// A caller who guesses a password here gets one try only, and then meets the limits of a login.
 		if err := r.put(ctx, store.RecordPut{Check: true, Was: r.was}); err != nil &&
 			!errors.Is(err, store.ErrChanged) {
 			return nil, err
@@ -321,7 +313,7 @@ func (r *repeat) keep(ctx context.Context, res any) error {
 	return err
 }
 
-// sweep forgets the answers whose time is over.
+// sweep deletes expired answers.
 func (s *Server) sweep(ctx context.Context) error {
 	const batch = 1000
 	now := uint64(s.o.Now().UnixMilli())
@@ -345,7 +337,7 @@ func (s *Server) sweep(ctx context.Context) error {
 	return err
 }
 
-// Run forgets old answers until ctx ends. Then it ends the answers that are followed.
+// Run deletes expired answers until ctx ends. Then it ends the answer streams.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.ending)
 	tick := time.NewTicker(sweepEvery)
@@ -412,8 +404,8 @@ func fieldOf(m proto.Message, name protoreflect.Name) string {
 	return r.Get(f).String()
 }
 
-// callerName is whose request ids are told apart from others'. Who has no
-// credential is who they say they are: what they say is part of the content.
+// callerName returns the caller to whom a request id belongs. Without a credential there is none: the content
+// then names the caller.
 func callerName(ctx context.Context, msg proto.Message) string {
 	if c := callOf(ctx).caller; !c.anonymous() {
 		return c.name()

@@ -26,7 +26,7 @@ func (m *method) forOperators() bool {
 	return m.inside
 }
 
-// turnedAway is why a method is not served on a listener; nil: it is. Spec: P-10.8.
+// turnedAway returns the reason for which a listener does not serve a method; nil: it does. Spec: P-10.8.
 func (s *Server) turnedAway(on Listener, m *method) *im.Error {
 	switch {
 	case on == Inside && (m.access == aKey || m.inside):
@@ -46,8 +46,7 @@ func (s *Server) turnedAway(on Listener, m *method) *im.Error {
 	return nil
 }
 
-// Handler serves the services as far as the listener has them, the pages
-// about them, and what else is in rest.
+// Handler serves the listener's part of the services, the pages about them, and the handlers in rest.
 func (s *Server) Handler(on Listener, rest *http.ServeMux) http.Handler {
 	if on == Inside {
 		rest.HandleFunc("GET /setup", toEnrollment)
@@ -69,8 +68,8 @@ func (s *Server) handle(on Listener, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, on, next) })
 }
 
-// RequireKey lets requests to h pass that carry an admin key with the scope
-// server, or a session with it. h is inside. Spec: P-10.2.
+// RequireKey lets requests to h pass that carry an admin key with the scope server, or a session with it. h
+// is on the listener Inside. Spec: P-10.2.
 func (s *Server) RequireKey(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _, err := s.o.Operators.AuthenticateOperator(r.Context(), bearer(r.Header))
@@ -86,7 +85,7 @@ func (s *Server) RequireKey(h http.Handler) http.Handler {
 	})
 }
 
-// bearer is the credential of a request; "" when there is none.
+// bearer returns the credential of a request; "" if there is none.
 func bearer(h http.Header) string {
 	if scheme, rest, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return rest
@@ -94,5 +93,5 @@ func bearer(h http.Header) string {
 	return ""
 }
 
-// ExposedHeaders are those of answers that say what bodies do not.
+// ExposedHeaders are the answer headers with data that the bodies lack.
 func ExposedHeaders() []string { return []string{errorHeader, "Request-Id", "Retry-After"} }

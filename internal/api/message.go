@@ -52,14 +52,14 @@ func (s *Server) store(ctx context.Context, n int) error {
 	return nil
 }
 
-// GetHistory reads a page of what the caller may read. Spec: P-5.2.
+// GetHistory reads a page of a conversation within the caller's rights. Spec: P-5.2.
 func (s *Server) GetHistory(ctx context.Context, r *petrelv1.GetHistory) (*petrelv1.HistoryPage, error) {
 	a := identity(ctx).Account
 	return s.route.HistoryPage(ctx, a, r, s.o.PageSize(), conv.Extras{Refs: true, Notes: true})
 }
 
-// Sync tells the caller what changed since a token. It ends no lag: that is the
-// affair of the session that has it. Spec: P-6.2.
+// Sync returns the changes since a token. It ends no lag: that is left to the session that has it. Spec:
+// P-6.2.
 func (s *Server) Sync(ctx context.Context, r *petrelv1.Sync) (*petrelv1.SyncPage, error) {
 	a := identity(ctx).Account
 	return s.o.Inbox.Sync(ctx, a, r.Token,
@@ -75,7 +75,7 @@ func (s *Server) MoveCursor(ctx context.Context, a im.Account, key im.Key,
 	return moved, err
 }
 
-// ListReceipts tells how far the members of a conversation are. Spec: P-8.6.
+// ListReceipts returns the cursors of the members of a conversation. Spec: P-8.6.
 func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key,
 	r *petrelv1.ListReceiptsRequest) (*petrelv1.ListReceiptsResponse, error) {
 	q := &convpb.ListReceipts{After: r.After, Limit: r.Limit}
@@ -84,8 +84,7 @@ func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key,
 		Next: list.GetNext()}, err
 }
 
-// reactRate is how often a user may change notes: beside what they send, which they
-// may not do so often. Spec: P-9.2.
+// reactRate limits a user's changes of notes, less often than their sends and beside them. Spec: P-9.2.
 func reactRate() rate.Limit { return rate.Per(5, time.Second, 20) }
 
 // React adds a reaction of the caller to a message, or takes it away. Spec: P-5.11.
@@ -113,7 +112,7 @@ func (s *Server) allowNote(a im.Account) error {
 	return s.rates.Take(s.o.Now(), rateKey{rateReact, a}, reactRate())
 }
 
-// ListReactions tells who reacted to a message. Spec: P-5.11.
+// ListReactions lists the users who reacted to a message. Spec: P-5.11.
 func (s *Server) ListReactions(ctx context.Context, a im.Account, key im.Key,
 	r *petrelv1.ListReactionsRequest) (*petrelv1.ListReactionsResponse, error) {
 	q := &convpb.ListReactions{Seq: r.Seq, Emoji: r.Emoji, After: r.After, Limit: r.Limit}
@@ -127,8 +126,8 @@ func (s *Server) ListPins(ctx context.Context, a im.Account, key im.Key,
 		&convpb.ListPins{Before: r.Before})
 }
 
-// read runs f when it is the turn of the caller, as all that reads a lot, whichever way
-// it is asked for. Codes: overloaded, store_stalled (ctx ended).
+// read runs f at the caller's turn, as all expensive reads do, whichever way they are asked for. Codes:
+// overloaded, store_stalled (ctx ended).
 func read[T any](ctx context.Context, s *Server, f func() (*T, error)) (answer *T, err error) {
 	if s.o.Reads == nil {
 		return f()
@@ -142,8 +141,8 @@ func read[T any](ctx context.Context, s *Server, f func() (*T, error)) (answer *
 	return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 }
 
-// turnOf is in whose name a call waits for its turn to read: that of its user. No user is called like an admin
-// key, and each key has turns of its own.
+// turnOf returns the account whose turns a call uses: that of its user. Each admin key has an account of its
+// own, with a name that no user can have.
 func turnOf(ctx context.Context) im.Account {
 	if callOf(ctx).caller.key == nil {
 		return identity(ctx).Account
@@ -151,8 +150,7 @@ func turnOf(ctx context.Context) im.Account {
 	return im.Account{User: im.User(callOf(ctx).caller.name())}
 }
 
-// keyOf is the caller and a conversation of their tenant. Codes:
-// no_conversation.
+// keyOf returns the caller and a conversation of their tenant. Codes: no_conversation.
 func keyOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
 	a := identity(ctx).Account
 	id, err := im.ParseConvID(conv)

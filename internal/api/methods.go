@@ -1,6 +1,6 @@
 package api
 
-// access says whose credential a method asks for.
+// access is the kind of credential that a method needs.
 type access uint8
 
 const (
@@ -10,7 +10,7 @@ const (
 	aKey                  // an admin key with the method's scope
 )
 
-// repetition says what makes a repeated call safe. Spec: P-12.4.
+// repetition is the reason for which a repeated call is safe. Spec: P-12.4.
 type repetition uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	natural                    // without a request id: another id of its own, or the same state after it
 )
 
-// method is what the table says of one method.
+// method is the row of one method in the table.
 type method struct {
 	serve  handler // the function that answers it
 	access access
@@ -48,9 +48,8 @@ const (
 	scopeAny = "any" // whatever the key may do
 )
 
-// table is of all methods that are served. It decides who may
-// call what; a method of the schema without a line here is denied, and a test
-// fails.
+// table has all methods that are served. It decides who may call them; a method of the schema without a row
+// here is denied, and a test fails.
 var table = map[string]method{
 	"petrel.v1.SetupService/Redeem": {serve: unary((*Server).Redeem), access: anybody, repeat: natural, inside: true,
 		trace: durably},
@@ -240,8 +239,8 @@ var table = map[string]method{
 		scope: scopeAdmin, slow: true},
 }
 
-// Credential tells what a call of a method, "petrel.v1.Service/Method", carries:
-// "" nothing, "token" an access token, "key" an admin key with a scope; "any": with whichever.
+// Credential returns the kind of credential of a method, "petrel.v1.Service/Method": "" none, "token" an
+// access token, "key" an admin key with a scope; "any": either.
 func Credential(method string) (kind, scope string) {
 	switch m := table[method]; m.access {
 	case aUser:

@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// BeginEnrollment says what a code is for. Spec: P-10.10.
+// BeginEnrollment describes the purpose of a code. Spec: P-10.10.
 func (s *Server) BeginEnrollment(ctx context.Context,
 	r *petrelv1.BeginEnrollmentRequest) (*petrelv1.BeginEnrollmentResponse, error) {
 	e, err := s.o.Operators.BeginEnrollment(ctx, r.Code)
@@ -60,8 +60,7 @@ func (s *Server) LogIn(ctx context.Context, r *petrelv1.OperatorLogInRequest) (*
 	return s.begun(ctx, &session), nil
 }
 
-// begun is a session that has begun in this call, which counts as one of its own for the
-// audit log.
+// begun records a session that has begun in this call. The audit log has it under the new session.
 func (s *Server) begun(ctx context.Context, o *operator.Session) *petrelv1.OperatorSession {
 	rate.Vouch(ctx)
 	callOf(ctx).caller = &caller{key: &o.Key, expires: o.Expires}
@@ -79,7 +78,7 @@ func (s *Server) session(c *caller) *petrelv1.OperatorSession {
 	return m
 }
 
-// GetSession says who calls.
+// GetSession describes the caller.
 func (s *Server) GetSession(ctx context.Context,
 	_ *petrelv1.GetOperatorSessionRequest) (*petrelv1.OperatorSession, error) {
 	return s.session(callOf(ctx).caller), nil
@@ -112,7 +111,7 @@ func (s *Server) CreateOperator(ctx context.Context,
 	return enrollmentCode(code, &o, err)
 }
 
-// ChangeOperator changes what an operator may do.
+// ChangeOperator changes the rights of an operator.
 func (s *Server) ChangeOperator(ctx context.Context,
 	r *petrelv1.ChangeOperatorRequest) (*petrelv1.OperatorInfo, error) {
 	was, now, err := s.o.Operators.ChangeOperator(ctx, r.Name, r.Scopes, r.Disabled)
@@ -144,8 +143,8 @@ func (s *Server) RemoveOperator(ctx context.Context,
 	return &petrelv1.RemoveOperatorResponse{}, s.o.Operators.RemoveOperator(ctx, r.Name)
 }
 
-// enrollPath is where the console lets operators in who have a code. What stands behind #
-// is not sent by a browser, so it is in no log.
+// enrollPath is the page of the console for operators with a code. A browser does not send the part after #,
+// so the code is in no log.
 const enrollPath = "/admin/enroll#k="
 
 func enrollmentCode(code string, o *operator.Operator, err error) (*petrelv1.EnrollmentCode, error) {

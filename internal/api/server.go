@@ -1,10 +1,10 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: router.go → admission.go (what its body may cost) → callers.go (who may) → idempotency.go
-// (repeats) → trace.go (the audit log) → handler.go → the method, in the file of its subject. methods.go is the table
-// of all of them. listener.go says which listener has which methods. follow.go answers a call each second. Spec:
-// P-10, P-12.
+// The way of a call: router.go → admission.go (what its body may cost) → authorization.go (who may) → idempotency.go
+// (repeats) → auditrecording.go (the audit log) → unary.go → the method, in the file of its subject → answer.go.
+// methods.go is the table of all of them. listener.go says which listener has which methods. answerstream.go answers a
+// call each second. Spec: P-10, P-12.
 package api
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options are what the services rest on.
+// Options are the parts that the services use.
 type Options struct {
 	Log       *slog.Logger     // nil: nowhere
 	Now       func() time.Time // how old an answer is; nil: the wall clock
@@ -48,8 +48,8 @@ type Options struct {
 	Turns share.Turns            // of large requests and answers, which are decoded and encoded; nil: one at a time
 	Audit *audit.Log             // nil: nothing is recorded
 
-	// Shared: other nodes serve calls on the store too. A call with a request id
-	// costs one write more then, which tells them that it is under way.
+	// Shared: other nodes serve calls on the store too. Then a call with a request id costs one more write,
+	// which shows them that it is under way.
 	Shared bool
 
 	CloseUser func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions
@@ -85,7 +85,7 @@ type Options struct {
 	Cluster Cluster
 	Console Console
 
-	// Refused is told of each call that is refused. It must not block. nil: nobody.
+	// Refused is called for each refused call. It must not block. nil: no calls.
 	Refused func(Refusal)
 }
 
@@ -126,13 +126,13 @@ type Server struct {
 	Logins   map[string]*measure.Counts    // by how somebody logs in, and the code; ok: they did
 }
 
-// outcomeOK is that of what was not refused.
+// outcomeOK is the outcome of a call that was not refused.
 const outcomeOK = "ok"
 
 // maxRequestBytes bounds a call's message.
 const maxRequestBytes = 1 << 20
 
-// requestTimeout bounds what a call may wait for the store.
+// requestTimeout bounds the wait of a call for the store.
 const requestTimeout = 10 * time.Second
 
 // New makes the services.

@@ -25,7 +25,7 @@ const (
 	maxAllSettings = 4 << 20
 )
 
-// GetSettings tells a page of what the caller has set.
+// GetSettings returns a page of the caller's settings.
 func (s *Server) GetSettings(ctx context.Context,
 	r *petrelv1.GetSettingsRequest) (*petrelv1.GetSettingsResponse, error) {
 	a := identity(ctx).Account
@@ -39,8 +39,8 @@ func (s *Server) GetSettings(ctx context.Context,
 	return res, nil
 }
 
-// ChangeSettings merges values into the caller's settings. One that blocks a user is in
-// force when it is answered. Spec: P-5.4, P-8.10.
+// ChangeSettings merges values into the caller's settings. A block is in force when the call is answered.
+// Spec: P-5.4, P-8.10.
 func (s *Server) ChangeSettings(ctx context.Context,
 	r *petrelv1.ChangeSettingsRequest) (*petrelv1.ChangeResponse, error) {
 	a, m := identity(ctx).Account, r
@@ -70,7 +70,7 @@ func (s *Server) ChangeSettings(ctx context.Context,
 	return &petrelv1.ChangeResponse{Seq: uint64(q)}, nil
 }
 
-// checkSettings looks at what a change says by itself. Codes: invalid.
+// checkSettings checks a change by itself. Codes: invalid.
 func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
 	if len(m.Values) == 0 || len(m.Values) > maxSettings {
 		return im.Errorf(im.CodeInvalid, "values has 1 to %d names", maxSettings)
@@ -90,7 +90,7 @@ func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
 	return nil
 }
 
-// known are the settings whose values the server looks at. Spec: P-8.10.
+// known are the settings whose values the server checks. Spec: P-8.10.
 var known = map[string]struct {
 	user  bool // of a user, else of a conversation
 	valid func(v string) bool
@@ -116,8 +116,7 @@ func isNumber(v string) bool {
 	return err == nil && n > 0 && n <= math.MaxInt64 && v == strconv.FormatUint(n, 10)
 }
 
-// areSeqs tells whether v names seqs in the one way that there is for them: ascending, neighbours
-// as a range.
+// areSeqs tells whether v names seqs in their only valid form: ascending, neighbours as a range.
 func areSeqs(v string) bool {
 	last := uint64(0)
 	for part := range strings.SplitSeq(v, ",") {
@@ -138,8 +137,7 @@ func areSeqs(v string) bool {
 	return true
 }
 
-// checkKnown refuses a value of a name that the server knows if it does not understand
-// it. Other names belong to the application.
+// checkKnown refuses an invalid value of a known setting. Other names belong to the application.
 func checkKnown(m *petrelv1.ChangeSettingsRequest, name, v string) error {
 	k, ok := known[name]
 	if !ok || k.user != (m.User != "") || !k.user && m.Conv == "" {
@@ -151,8 +149,8 @@ func checkKnown(m *petrelv1.ChangeSettingsRequest, name, v string) error {
 	return nil
 }
 
-// checkSubject refuses settings of a conversation that is not there, and of what is no
-// user id. Codes: invalid, no_conversation.
+// checkSubject refuses settings of an unknown conversation, and of an invalid user id. Codes: invalid,
+// no_conversation.
 func (s *Server) checkSubject(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) error {
 	switch {
 	case m.Conv != "":
@@ -167,7 +165,7 @@ func (s *Server) checkSubject(ctx context.Context, a im.Account, m *petrelv1.Cha
 		if err := im.User(m.User).Check(); err != nil {
 			return err
 		}
-		// Whether there is such a user is not told: nothing depends on it.
+		// The answer does not tell whether the user exists: nothing depends on it.
 	}
 	return nil
 }

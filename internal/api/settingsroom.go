@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// changing is the changes of settings under way on this node, by user. The zero value is ready.
+// changing has the changes of settings under way on this node, by user. The zero value is ready.
 type changing struct {
 	mu sync.Mutex // tier 0; guards the field below
 	of map[im.Account][]*petrelv1.ChangeSettingsRequest
@@ -40,10 +40,9 @@ func (c *changing) leave(a im.Account, m *petrelv1.ChangeSettingsRequest) {
 	}
 }
 
-// takeRoom refuses more settings than a user may have. Each change is judged as if the
-// user's others under way had been stored, until leave is called, so that changes at one
-// moment do not pass the bounds together. Codes: invalid, overloaded (the others decide).
-// Spec: P-8.10.
+// takeRoom refuses more settings than a user may have. It counts the user's other changes under way as
+// stored, until leave is called, so that concurrent changes do not pass the bounds together. Codes: invalid,
+// overloaded (the others decide). Spec: P-8.10.
 func (s *Server) takeRoom(ctx context.Context, a im.Account,
 	m *petrelv1.ChangeSettingsRequest) (leave func(), err error) {
 	others := s.changing.enter(a, m)
@@ -62,8 +61,8 @@ func (s *Server) takeRoom(ctx context.Context, a im.Account,
 	return leave, nil
 }
 
-// checkRoom judges a change by what is set already, and by all that others may add to it.
-// A change that only removes or shortens values is always right. Codes: invalid.
+// checkRoom judges a change by the present settings, and by the most that other changes may add. A change
+// that only removes or shortens values is always allowed. Codes: invalid.
 func checkRoom(m *petrelv1.ChangeSettingsRequest, room *inbox.Room, others []*petrelv1.ChangeSettingsRequest) error {
 	names, bytes, users, grows, adds := room.Names(), room.Bytes, room.Users, false, false
 	for name, v := range m.Values {
@@ -106,12 +105,12 @@ func checkRoom(m *petrelv1.ChangeSettingsRequest, room *inbox.Room, others []*pe
 	return nil
 }
 
-// settingBytes is what a setting takes beside its value, as the bound counts.
+// settingBytes returns the size of a setting without its value, as the bound counts it.
 func settingBytes(m *petrelv1.ChangeSettingsRequest, name string) int {
 	return inbox.SettingBytes + len(m.Conv) + len(m.User) + len(name)
 }
 
-// changeBytes is what a change has stored.
+// changeBytes returns the stored size of a change.
 func changeBytes(m *petrelv1.ChangeSettingsRequest) (n int) {
 	for name, value := range m.Values {
 		n += len(name) + len(value)

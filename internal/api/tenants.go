@@ -14,7 +14,7 @@ func (s *Server) GetTenant(ctx context.Context, r *petrelv1.GetTenantRequest) (*
 	return tenantInfo(s.users.DescribeTenant(ctx, r.Tenant))
 }
 
-// SetRegistration says who may register in a tenant. Spec: P-11.1.
+// SetRegistration sets who may register in a tenant. Spec: P-11.1.
 func (s *Server) SetRegistration(ctx context.Context,
 	r *petrelv1.SetRegistrationRequest) (*petrelv1.TenantInfo, error) {
 	was, before := user.TenantInfo{}, ""
@@ -29,7 +29,7 @@ func (s *Server) SetRegistration(ctx context.Context,
 	return tenantInfo(now, err)
 }
 
-// CreateInvitation makes a code with which people register. Spec: P-11.1.
+// CreateInvitation makes a code for a registration. Spec: P-11.1.
 func (s *Server) CreateInvitation(ctx context.Context,
 	r *petrelv1.CreateInvitationRequest) (*petrelv1.CreateInvitationResponse, error) {
 	const day = 24 * 60 * 60 // seconds

@@ -27,9 +27,9 @@ const (
 	traceAtOnce  = 16 // questions under way
 )
 
-// TraceMessage says how far a message has come, and why it did not arrive. Nothing is kept for
-// it when a message passes: it asks the conversation where the message and the cursors are,
-// and all nodes what they refused and which sessions they have.
+// TraceMessage shows how far a message has come, and why it did not arrive. No trace is stored when a message
+// passes: the method asks the conversation for the message and the cursors, and all nodes for their refusals
+// and sessions.
 func (s *Server) TraceMessage(ctx context.Context,
 	r *petrelv1.TraceMessageRequest) (*petrelv1.TraceMessageResponse, error) {
 	q := r
@@ -120,7 +120,7 @@ func (tr *messageTrace) ask(ctx context.Context, id im.ConvID, q *convpb.Trace) 
 	return err
 }
 
-// unanswered tells whether an error says that nobody answers for a conversation.
+// unanswered tells whether an error says that no node answers for a conversation.
 func (tr *messageTrace) unanswered(err error) bool {
 	code := im.CodeOf(err)
 	if err == nil || code != im.CodeStoreStalled && code != im.CodeOverloaded && code != im.CodeDraining &&
@@ -187,7 +187,7 @@ func (tr *messageTrace) guess(ctx context.Context, q *convpb.Trace) error {
 	return nil
 }
 
-// recipients says how far each of them is.
+// recipients returns how far the message has come to each recipient.
 func (tr *messageTrace) recipients(ctx context.Context) error {
 	t := tr.traced
 	p, owner := tr.s.o.Console.Owner(tr.key.Conv)
@@ -264,7 +264,7 @@ func (tr *messageTrace) recipient(ctx context.Context,
 	return r, at.Silent, nil
 }
 
-// away says why nobody is there to whom it could be written.
+// away returns why a recipient has no session.
 func (tr *messageTrace) away(ctx context.Context, a im.Account, r *petrelv1.TracedRecipient, silent []string) error {
 	for _, n := range tr.s.o.Console.OnlineAt(a) {
 		if slices.Contains(silent, string(n)) {
@@ -292,7 +292,7 @@ var stateTexts = map[petrelv1.TraceState]string{
 	petrelv1.TraceState_TRACE_STATE_LAGGED:  "the client was told to sync, and has not",
 }
 
-// stateOf is how far an entry has come to a session, as the session is now.
+// stateOf returns how far an entry has come to a session, by the session's present state.
 func stateOf(s *petrelv1.SessionInfo) petrelv1.TraceState {
 	switch {
 	case s.Lagged || s.Held:
@@ -305,7 +305,7 @@ func stateOf(s *petrelv1.SessionInfo) petrelv1.TraceState {
 	return petrelv1.TraceState_TRACE_STATE_WRITTEN
 }
 
-// conclude says in one word what became of the message.
+// conclude returns the fate of the message in one word.
 func (tr *messageTrace) conclude() {
 	r := tr.res
 	switch {

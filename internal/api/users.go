@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// maxUsers is how many users one call may make.
+// maxUsers bounds the users that one call makes.
 const maxUsers = 1000
 
 // CreateUsers makes users and tokens.
@@ -83,7 +83,7 @@ func (s *Server) AdminGetUser(ctx context.Context, a im.Account,
 	return s.withDevices(ctx, a, i, err)
 }
 
-// DisableUser lets nobody log in as a user and ends what they have.
+// DisableUser bars all logins of a user and ends their sessions and tokens.
 func (s *Server) DisableUser(ctx context.Context, a im.Account,
 	_ *petrelv1.DisableUserRequest) (*petrelv1.UserInfo, error) {
 	return s.changeUser(ctx, a, im.CodeUserDisabled, func() (user.Info, error) { return s.users.Disable(ctx, a) })
@@ -130,7 +130,7 @@ func (s *Server) LinkUser(ctx context.Context, a im.Account, r *petrelv1.LinkUse
 	return s.changeUser(ctx, a, code, func() (user.Info, error) { return s.users.Link(ctx, a, r.KeepPassword) })
 }
 
-// addTaken says what of their bound a user has stored lately.
+// addTaken adds how much of their bound a user has stored lately.
 func (s *Server) addTaken(u *petrelv1.UserInfo, a im.Account) {
 	taken, bound := s.o.Stored.Taken(time.Now(), a)
 	u.TakenBytes, u.BoundBytes = uint64(taken), uint64(bound)

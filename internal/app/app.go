@@ -4,18 +4,18 @@
 // Begin with app.go, which has the start, the run and the end. The other files:
 //
 //   - What the parts get: useroptions.go and web.go (options that follow from the
-//     configuration), budgets.go (who may have how much memory), descriptors.go (who may have how
-//     many open files), folder.go (nobody else may enter the data folder).
+//     configuration), memorybudgets.go (who may have how much memory), descriptors.go (who may have how
+//     many open files), datafolder.go (nobody else may enter the data folder).
 //   - The store and the other nodes: storage.go (the embedded store, or databases), node.go
 //     (a node of a cluster), drain.go (a node gives its partitions and clients away), cutoff.go (a
-//     node that reaches nobody sends its clients away), stopall.go (a store that has gone back to
+//     node that reaches nobody sends its clients away), refutation.go (a store that has gone back to
 //     an earlier state ends all nodes).
 //   - What is served over HTTP: http.go (the handlers of both addresses), console.go (what
 //     the console looks at), limits.go (limits that operators change), metrics.go (what /metrics and
 //     /version show), audit.go (the audit log).
-//   - While it runs: announce.go (what it says at its start and its end), readiness.go
-//     (whether it should get clients), reload.go (a changed configuration), heap.go (free
-//     memory goes back to the system after a busy time), pressure.go (work is refused while
+//   - While it runs: banner.go (what it says at its start and its end), readiness.go
+//     (whether it should get clients), reload.go (a changed configuration), heaprelease.go (free
+//     memory goes back to the system after a busy time), memorypressure.go (work is refused while
 //     memory is full).
 //
 // The package knows all parts, and none of them may know it. It decides nothing about
@@ -67,7 +67,7 @@ import (
 	"github.com/petrel-im/petrel/internal/web"
 )
 
-// Options are what a configuration does not hold.
+// Options are the inputs of a server besides the configuration.
 type Options struct {
 	Log     *slog.Logger
 	Banner  io.Writer // where the start and the end are announced; nil: nowhere
@@ -333,7 +333,7 @@ func (a *App) closeListeners() {
 	}
 }
 
-// tcpAddr is where clients connect by TCP; empty: nowhere.
+// tcpAddr returns the address for clients by TCP; empty: there is none.
 func (a *App) tcpAddr() string {
 	if !a.node.has(cluster.Gateway) {
 		return ""
@@ -350,13 +350,13 @@ func orNone[T ~int64](n T) T {
 	return n
 }
 
-// HTTPAddr and TCPAddr are the addresses bound; nil: none.
+// HTTPAddr returns the bound address of the HTTP listener; nil: none.
 func (a *App) HTTPAddr() net.Addr { return a.gateway.HTTPAddr() }
 
-// TCPAddr is the address of the TCP protocol.
+// TCPAddr returns the bound address of the TCP protocol; nil: none.
 func (a *App) TCPAddr() net.Addr { return a.gateway.TCPAddr() }
 
-// AdminAddr is the address for operators.
+// AdminAddr returns the bound address for operators.
 func (a *App) AdminAddr() net.Addr {
 	if a.admin == nil {
 		return nil
@@ -364,7 +364,7 @@ func (a *App) AdminAddr() net.Addr {
 	return a.admin.Addr()
 }
 
-// SetupLink is where the first admin key is made; empty: there is one.
+// SetupLink returns the link that makes the first admin key; empty: there is one.
 func (a *App) SetupLink() string {
 	if a.setup == "" || a.redeemed.Load() || a.admin == nil {
 		return ""
@@ -375,16 +375,15 @@ func (a *App) SetupLink() string {
 func (a *App) writeSetupLink() error {
 	path := filepath.Join(a.cfg.Store.Dir, setupFile)
 	link := a.SetupLink()
-	// One that is there may be readable for others, and would stay so.
+	// An existing file may be readable for others, and would stay so.
 	if err := removeFile(path); err != nil || link == "" {
 		return err
 	}
 	return newFile(path, link)
 }
 
-// newFile writes a line into a file that is not there, for the user of the server only.
-// In a folder that others can write to, somebody may have put a file or a link under this
-// name: what is written would be theirs to read.
+// newFile writes a line into a new file, for the user of the server only. In a folder that others can write
+// to, a file or a link under this name may be there: its owner could read the line.
 func newFile(path, line string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -394,10 +393,9 @@ func newFile(path, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// addressesFile says where the server of the data folder is, for the command line on
-// the same machine: flags may have given it other addresses than the configuration
-// that a command reads. It stays after a kill, until the next start. The server holds a lock
-// on it, so a command can tell.
+// addressesFile has the addresses of the server of the data folder, for the command line on the same machine:
+// flags may have given it other addresses than the configuration that a command reads. It stays after a kill,
+// until the next start. The server holds a lock on it, so a command can tell.
 const addressesFile = "addresses"
 
 func (a *App) writeAddresses() error {
@@ -434,7 +432,7 @@ func (a *App) writeAddresses() error {
 	return os.Rename(begun, path)
 }
 
-// removeAddresses ends what writeAddresses began.
+// removeAddresses removes the file of writeAddresses.
 func (a *App) removeAddresses() error {
 	err := removeFile(filepath.Join(a.cfg.Store.Dir, addressesFile))
 	if a.addresses != nil {
@@ -450,10 +448,9 @@ func removeFile(path string) error {
 	return nil
 }
 
-// Run serves until ctx ends, then drains: what is in flight is stored and
-// answered, the feeds go to the other nodes, the clients are told to come back,
-// the store is closed. A store that fails ends it with an error as soon as the clients
-// are told; the process must exit then.
+// Run serves until ctx ends, then drains: sends in flight are stored and answered, the feeds go to the other
+// nodes, the clients are told to come back, the store is closed. If the store fails, Run tells the clients
+// and returns an error; the process must exit then.
 func (a *App) Run(ctx context.Context) error {
 	r := newRunning(ctx)
 	defer r.stopAll()
@@ -517,8 +514,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// running is what runs: the gateway, which ends first, the work of the server,
-// and below it the bus and its streams, which the work's end still needs.
+// running has the goroutines of the server: the gateway, which ends first, the work of the server, and below
+// it the bus and its streams, which the end of the work still needs.
 type running struct {
 	serve, work, below                 context.Context
 	stopServing, stopWorking, stopDown context.CancelFunc
@@ -568,8 +565,8 @@ func (r *running) stopAll() {
 	r.stopDown()
 }
 
-// storeFailed ends the process's service: nothing more is answered, and what
-// waits stays unknown to its senders.
+// storeFailed ends the process's service: no send is answered any more, and waiting ones stay unknown to
+// their senders.
 func (a *App) storeFailed() error {
 	err := a.store.Writable()
 	if p, ok := errors.AsType[*pgstore.Problem](err); ok { // it says what to do
@@ -585,11 +582,11 @@ func (a *App) storeFailed() error {
 	return fmt.Errorf("serve %s: %w; %s", a.cfg.Store.Dir, err, fix)
 }
 
-// waiting is how many sends have no answer yet, wherever they are decided.
+// waiting counts the sends without an answer, wherever they are decided.
 func (a *App) waiting() int { return a.convs.Waiting() + a.router.Carrying() }
 
-// drain hands the feeds over, refuses new work, waits until what is in flight is answered,
-// and ends the connections. It returns how many messages were in flight at its beginning.
+// drain hands the feeds over, refuses new work, waits until sends in flight are answered, and ends the
+// connections. It returns how many messages were in flight at its beginning.
 func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, err error) {
 	a.draining.Store(true)
 	begun := time.Now()

@@ -48,7 +48,7 @@ func (a *App) newConsole() *console.Console {
 	})
 }
 
-// gauge is how much of something there is, and may be; 0: there is no limit.
+// gauge shows an amount and its limit; 0: there is no limit.
 func gauge[V, L int | int64 | uint64](name string, value V, limit L) *petrelv1.Gauge {
 	return &petrelv1.Gauge{Name: name, Value: float64(value), Limit: float64(limit)}
 }
@@ -79,8 +79,7 @@ func (a *App) parts() []*petrelv1.Gauge {
 	return list
 }
 
-// noteRefusal keeps what a session was refused, and records what it was refused for want of
-// a right.
+// noteRefusal keeps a refusal of a session, and audits one for lack of a right.
 func (a *App) noteRefusal(r session.Refusal) {
 	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account,
 		Device: r.Who.Device, Address: r.Remote}
@@ -101,7 +100,7 @@ func (a *App) noteRefusal(r session.Refusal) {
 	a.audit.Summed(rec)
 }
 
-// noteSendRefused keeps what a conversation refused.
+// noteSendRefused keeps a refusal by a conversation.
 func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 	if s.Entry.From == "" {
 		return // the server itself tries again
@@ -120,7 +119,7 @@ func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 	a.console.NoteSend(x)
 }
 
-// noteCallRefused keeps what a call was refused.
+// noteCallRefused keeps a refusal of a call.
 func (a *App) noteCallRefused(r api.Refusal) {
 	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account,
 		Device: r.Who.Device, Address: r.Address, Named: r.Named}
@@ -130,7 +129,7 @@ func (a *App) noteCallRefused(r api.Refusal) {
 	a.console.Refusals.Note(x)
 }
 
-// ownerOf is the partition of a conversation, and the node that is known to own it; "": none.
+// ownerOf returns the partition of a conversation, and its known owner; "": none.
 func (a *App) ownerOf(id im.ConvID) (im.Partition, im.Node) {
 	p := im.PartitionOf(id)
 	f := a.store.FeedOf(p)
@@ -141,7 +140,7 @@ func (a *App) ownerOf(id im.ConvID) (im.Partition, im.Node) {
 	return p, n
 }
 
-// consoleOf is what the API asks.
+// consoleOf returns the console's functions for the API.
 func (a *App) consoleOf() api.Console {
 	c := a.console
 	return api.Console{

@@ -8,14 +8,13 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// cutOffAfter is how long a node reaches neither the store nor another node
-// before it sends its clients to the others.
+// cutOffAfter is how long a node reaches neither the store nor another node before it sends its clients to
+// the others.
 const cutOffAfter = 2 * time.Second
 
-// watchWays sends the clients of this node away while it is cut off, or apart.
-// Cut off, it can neither store what they send nor know whether they may still
-// read, and would only refuse them. Apart, it owns nothing and reaches no owner,
-// or not all of them. It takes clients again when that is over.
+// watchWays sends the clients of this node away while it is cut off, or apart. A node that is cut off can
+// neither store sends nor check who may still read, and would only refuse its clients. A node that is apart
+// owns nothing and does not reach all owners. It takes clients again when that is over.
 func (a *App) watchWays(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -43,15 +42,15 @@ func (a *App) watchWays(ctx context.Context) error {
 	}
 }
 
-// takeClients lets clients come again, if nothing is against it any more.
+// takeClients lets clients come again, if no reason against it is left.
 func (a *App) takeClients() {
 	if !a.cut.Load() && !a.away.Load() && !a.draining.Load() {
 		a.hub.Resume()
 	}
 }
 
-// cutOff tells whether a node is apart, or reaches neither the store nor any
-// other node, while another one took clients when it was last heard of.
+// cutOff tells whether a node is apart, or reaches neither the store nor any other node, while another one
+// took clients when it was last heard of.
 func cutOff(self im.Node, s cluster.Status) bool {
 	reached, others := false, false
 	for _, n := range s.Nodes {

@@ -8,9 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/config"
 )
 
-// Files is how the files that the process may have open are shared out. Connections get
-// what the store and HTTP do not need: a store that cannot open a table fails, and with
-// it the whole server.
+// Files divides the files that the process may have open. Connections get the rest after the store and HTTP:
+// a store that cannot open a table fails, and with it the whole server.
 type Files struct {
 	Limit       uint64 // all of them
 	Store       int    // of the embedded store; 0: it is in databases
@@ -34,8 +33,7 @@ const (
 	busFiles      = 128 // of the bus: routes to other nodes, and its own clients
 )
 
-// ShareFiles shares out limit files. It returns an error if they are too few, which says
-// how many are needed.
+// ShareFiles divides limit files. If they are too few, the error says how many are needed.
 func ShareFiles(limit uint64, c *config.Config) (Files, error) {
 	f := shares(limit, c)
 	if f.Connections >= minConnections {
@@ -68,7 +66,7 @@ func shares(limit uint64, c *config.Config) Files {
 	return f
 }
 
-// shareFiles shares out what the system allows.
+// shareFiles divides the files that the system allows.
 func (a *App) shareFiles() (err error) {
 	var lim syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
@@ -84,8 +82,7 @@ func (a *App) shareFiles() (err error) {
 	return nil
 }
 
-// connections is how many clients may be connected if n were allowed; 0 and negative: as
-// many as there are files for.
+// connections bounds the connected clients if n were allowed; 0 and negative: as many as there are files for.
 func (f *Files) connections(n int64) int {
 	if n <= 0 {
 		return f.Connections

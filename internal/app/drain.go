@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// operations are those that the API offers; most need a cluster.
+// operations are the operator's actions in the API; most need a cluster.
 func (a *App) operations() api.Cluster {
 	if a.node.cluster == nil {
 		alone := im.Errorf(im.CodeNotNow,
@@ -37,7 +37,7 @@ func (a *App) operations() api.Cluster {
 		Finalize: m.Finalize, Gateways: a.gateways}
 }
 
-// gateways lists where a user should connect, best first. Spec: P-3.7.
+// gateways lists the addresses for a user to connect to, best first. Spec: P-3.7.
 func (a *App) gateways(who im.Account) []string {
 	if a.node.cluster == nil {
 		return nil
@@ -100,8 +100,7 @@ func (a *App) resumeHere() error {
 	return nil
 }
 
-// settle waits a little until what was sent here is answered: what is not is
-// sent again by the clients, elsewhere.
+// settle waits a little for answers to sends of this node: the clients repeat unanswered ones elsewhere.
 func (a *App) settle(ctx context.Context) {
 	limit := time.After(maintenance.AnswerTime)
 	poll := time.NewTicker(20 * time.Millisecond)

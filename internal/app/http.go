@@ -63,7 +63,7 @@ func (a *App) newAPI() *api.Server {
 	})
 }
 
-// pages are those that both HTTP listeners have.
+// pages returns the pages of both HTTP listeners.
 func (a *App) pages() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -81,7 +81,7 @@ func (a *App) pages() *http.ServeMux {
 	return mux
 }
 
-// publicHandler is everything on listen.http but the WebSocket.
+// publicHandler serves everything on listen.http but the WebSocket.
 func (a *App) publicHandler() http.Handler {
 	mux := a.pages()
 	// it comes here when the gateway leaves it
@@ -98,7 +98,7 @@ func (a *App) publicHandler() http.Handler {
 	return a.api.Handler(api.Public, mux)
 }
 
-// adminHandler is everything on listen.admin.
+// adminHandler serves everything on listen.admin.
 func (a *App) adminHandler() http.Handler {
 	mux := a.pages()
 	a.operators.Register(mux)
@@ -133,7 +133,7 @@ func (a *App) guardMetrics(h http.Handler) http.Handler {
 	})
 }
 
-// stats are the totals of GetStats.
+// stats returns the totals of GetStats.
 func (a *App) stats() *petrelv1.Stats {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -146,7 +146,7 @@ func (a *App) stats() *petrelv1.Stats {
 	}
 }
 
-// cpuTime is what the process has used.
+// cpuTime returns the CPU time of the process.
 func cpuTime() time.Duration {
 	var use syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &use) != nil {
@@ -155,7 +155,7 @@ func cpuTime() time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// disk is what is free on the disk of store.dir; zero: not known.
+// disk returns the usage of the disk of store.dir; zero: not known.
 func (a *App) disk() vfs.DiskUsage {
 	u, err := vfs.Default.GetDiskUsage(a.cfg.Store.Dir)
 	if err != nil {
@@ -164,8 +164,7 @@ func (a *App) disk() vfs.DiskUsage {
 	return u
 }
 
-// residentBytes is this process's resident memory; 0 where the system does not
-// tell.
+// residentBytes returns this process's resident memory; 0 where the system does not report it.
 func residentBytes() uint64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

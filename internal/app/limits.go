@@ -44,7 +44,7 @@ func toMessage(l *session.Limits) *petrelv1.ServerLimits {
 	return m
 }
 
-// changeLimits takes over what is not 0 in m on this node, and says what that has changed.
+// changeLimits applies the limits that are not 0 in m on this node, and returns the changes.
 func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
 	a.limitsMu.Lock()
 	defer a.limitsMu.Unlock()
@@ -53,7 +53,7 @@ func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResp
 	return r
 }
 
-// previewLimits says what changeLimits would change.
+// previewLimits returns the changes that changeLimits would make.
 func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
 	now := a.hub.Limits()
 	l := a.limitsWith(m)
@@ -76,7 +76,7 @@ func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsRes
 	return r
 }
 
-// limitsWith are the limits with what is not 0 in m.
+// limitsWith returns the limits with those that are not 0 in m.
 func (a *App) limitsWith(m *petrelv1.ServerLimits) session.Limits {
 	l := *a.hub.Limits()
 	all := fields(&l)

@@ -138,7 +138,7 @@ func (a *App) ownValues() []metrics.Value {
 	}
 }
 
-// known is a value of which 0 says that it is not known.
+// known converts a value whose 0 means not known.
 func known(n uint64) float64 {
 	if n == 0 {
 		return math.NaN()
@@ -146,7 +146,7 @@ func known(n uint64) float64 {
 	return float64(n)
 }
 
-// times are how long things take.
+// times are the histograms of durations.
 func (a *App) times() []metrics.Times {
 	one := func(h *measure.Histogram) map[string]*measure.Histogram { return map[string]*measure.Histogram{"": h} }
 	return []metrics.Times{
@@ -161,7 +161,7 @@ func (a *App) times() []metrics.Times {
 	}
 }
 
-// counts are what is told apart by its outcome.
+// counts are the counters by outcome.
 func (a *App) counts() []metrics.Counts {
 	logins := maps.Clone(a.api.Logins)
 	logins["token"] = a.hub.Hellos
@@ -180,7 +180,7 @@ func (a *App) counts() []metrics.Counts {
 	}
 }
 
-// clusterValues are those of a node among others; an embedded store has none.
+// clusterValues are the values of a node of a cluster; an embedded store has none.
 func (a *App) clusterValues() []metrics.Value {
 	n := &a.node
 	if n.cluster == nil {
@@ -309,7 +309,7 @@ func (a *App) databaseValues(i int) []metrics.Value {
 	}
 }
 
-// ownedIn is how many feeds of the partitions in a database this node owns.
+// ownedIn counts the feeds of a database's partitions that this node owns.
 func (a *App) ownedIn(database int) (n int) {
 	for _, ow := range a.convs.Owners() {
 		if a.store.databases.Holds(database, ow.Feed()) {

@@ -26,8 +26,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// node is what connects a server with the others that share its databases. On
-// an embedded store there are none: then only the bus is set.
+// node connects a server with the others that share its databases. On an embedded store there are none: then
+// only the bus is set.
 type node struct {
 	bus     bus.Bus
 	streams *stream.Streams
@@ -38,7 +38,7 @@ type node struct {
 // has tells whether this node has a role; one on an embedded store has all.
 func (n *node) has(r cluster.Roles) bool { return n.cluster == nil || n.cluster.Roles()&r != 0 }
 
-// title is what the node is, for people.
+// title describes the node, for people.
 func (n *node) title() string {
 	if n.cluster == nil {
 		return "one node"
@@ -106,7 +106,7 @@ func (a *App) joinBus(ctx context.Context, id im.Node, incarnation uint64) (bus.
 	return b, nil
 }
 
-// nodeID is the configured id, or the one drawn at the first start.
+// nodeID returns the configured id, or the one drawn at the first start.
 func (a *App) nodeID() (im.Node, error) {
 	if id := a.cfg.Cluster.Node; id != "" {
 		return im.Node(id), nil
@@ -164,8 +164,8 @@ func (a *App) giveAway() {
 	}
 }
 
-// unlessFailed is a context that ends with ctx, and when a store has failed: then no commit
-// ends any more, and no feed is handed over. release ends it too.
+// unlessFailed returns a context that ends with ctx, and when a store has failed: then no commit ends any
+// more, and no feed is handed over. release ends it too.
 func unlessFailed(ctx context.Context, failed <-chan struct{}) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -197,7 +197,7 @@ func (a *App) leaveNodes() {
 // leaveTime bounds how long the end of a node waits for the database.
 const leaveTime = 2 * time.Second
 
-// others are the nodes that live by their heartbeats, without this one.
+// others returns the other nodes with a heartbeat.
 func (n *node) others() []im.Node {
 	var list []im.Node
 	for _, o := range n.cluster.Status().Nodes {
@@ -208,7 +208,7 @@ func (n *node) others() []im.Node {
 	return list
 }
 
-// holder is in whose name this process takes feeds; 0: no other one could.
+// holder returns the holder in whose name this process takes feeds; 0: no other one could.
 func (n *node) holder() uint64 {
 	if n.cluster == nil {
 		return 0
@@ -216,7 +216,7 @@ func (n *node) holder() uint64 {
 	return n.cluster.Incarnation()
 }
 
-// ways adds the ways to the other nodes, if there are any.
+// ways adds the functions for other nodes, if there are any.
 func (n *node) ways(o route.Options) route.Options {
 	if n.cluster != nil {
 		o.Cluster, o.Bus, o.Streams, o.Nodes = n.cluster, n.bus, n.streams, n.fan
@@ -224,8 +224,8 @@ func (n *node) ways(o route.Options) route.Options {
 	return o
 }
 
-// busTLS is for the connections between nodes, on which both ends show a
-// certificate: the one that was read last.
+// busTLS is the TLS configuration of the connections between nodes, on which both ends show a certificate:
+// the newest one read.
 func (a *App) busTLS() (*tls.Config, error) {
 	c := &a.cfg.Cluster
 	if c.CertFile == "" && c.CAFile == "" {

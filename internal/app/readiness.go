@@ -25,7 +25,7 @@ type refusing struct {
 	red            atomic.Bool
 }
 
-// tally is what came of the commits of one tick.
+// tally has the outcomes of the commits of one tick.
 type tally struct{ taken, refused uint64 }
 
 const (
@@ -60,7 +60,7 @@ func (r *refusing) observe(taken, refused uint64) (changed bool) {
 	return r.red.Swap(red) != red
 }
 
-// watchCommits keeps a.refusing true until ctx ends.
+// watchCommits updates a.refusing until ctx ends.
 func (a *App) watchCommits(ctx context.Context) error {
 	t := time.NewTicker(cmp.Or(a.refusing.every, time.Second))
 	defer t.Stop()
@@ -79,7 +79,7 @@ func (a *App) watchCommits(ctx context.Context) error {
 	}
 }
 
-// notReady says why the server should get no new clients; "": it should.
+// notReady returns the reason for which the server should get no new clients; "": it should.
 func (a *App) notReady() string {
 	if err := a.store.behind(); err != nil {
 		return err.Error()
@@ -114,8 +114,8 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"ready": true})
 }
 
-// announceWhenReady announces the server as soon as /readyz says that it is ready: who
-// waits for the line would send to a server that takes nothing.
+// announceWhenReady announces the server as soon as /readyz says that it is ready: a program that waits for
+// the line would send to a server that takes nothing.
 func (a *App) announceWhenReady(ctx context.Context) error {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -138,12 +138,12 @@ func (a *App) announceWhenReady(ctx context.Context) error {
 	}
 }
 
-// goodbyeTime bounds how long the clients of a store that has failed are told so.
+// goodbyeTime bounds the notice to the clients of a store that has failed.
 const goodbyeTime = 500 * time.Millisecond
 
-// sayGoodbye tells the clients that this server ends, for a store that has failed, and
-// waits until the gateway is done, or goodbyeTime. Nothing more is taken from them and
-// nothing of what waits is answered: its outcome is unknown. Spec: P-1.6, P-9.3.
+// sayGoodbye tells the clients that this server ends, for a store that has failed, and waits until the
+// gateway is done, or goodbyeTime. It takes no more sends and answers none of the waiting ones: their outcome
+// is unknown. Spec: P-1.6, P-9.3.
 func (a *App) sayGoodbye(stopServing func(), served <-chan struct{}) {
 	a.draining.Store(true)
 	n := a.hub.SendAway()

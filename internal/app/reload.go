@@ -24,20 +24,19 @@ import (
 	"github.com/petrel-im/petrel/internal/regular"
 )
 
-// lookEvery is how often the files of the configuration are looked at. They are
-// looked at, and not watched: a watch of a name does not see what a link on the
-// way to it stands for, and certificates are often given by exchanging a link.
+// lookEvery is the interval at which the files of the configuration are checked. They are polled, and not
+// watched: a watch of a name does not see the target of a link on its path, and certificates are often
+// replaced by exchanging a link.
 const lookEvery = 2 * time.Second
 
-// reloads count what became of changes of the configuration.
+// reloads count the outcomes of changes of the configuration.
 type reloads struct {
 	done, refused atomic.Uint64
 	every         time.Duration // lookEvery, but for tests
 	read          []stamp       // of its files, when App began with it
 }
 
-// stamp is how a file looks from outside; two that are equal have the same
-// content.
+// stamp is a file's outer state; two equal ones have the same content.
 type stamp struct {
 	bytes    int64
 	modified time.Time
@@ -59,12 +58,10 @@ func (s stamp) same(o stamp) bool {
 	return s.bytes == o.bytes && s.modified.Equal(o.modified) && os.SameFile(s.file, o.file)
 }
 
-// watchConfiguration reloads the configuration when one of its files has changed,
-// and when it is told to by a signal.
+// watchConfiguration reloads the configuration when one of its files has changed, and at a signal.
 //
-// A file may be in the middle of being written, and a certificate comes before
-// its key. So a change counts when all files look the same for a whole
-// lookEvery. What is wrong even then stays wrong until the next change.
+// A file may be half written, and a certificate comes before its key. So a change counts when all files look
+// the same for a whole lookEvery. An error that is there even then stays until the next change.
 func (a *App) watchConfiguration(ctx context.Context) error {
 	look := time.NewTicker(cmp.Or(a.reloads.every, lookEvery))
 	defer look.Stop()
@@ -104,8 +101,8 @@ func stampAll(names []string) []stamp {
 	return all
 }
 
-// reload reads the configuration again and takes over what can change while the
-// server runs: all of it, or, if anything is wrong, nothing.
+// reload reads the configuration again and applies the options that can change while the server runs: all of
+// them, or, on any error, none.
 func (a *App) reload(ctx context.Context) {
 	before := a.live.Load()
 	c, err := a.o.Reload()
@@ -138,8 +135,8 @@ func (a *App) reload(ctx context.Context) {
 	a.reloads.done.Add(1)
 }
 
-// leaveSwitched gives c the files of before where something would be turned on or off by
-// them, which needs a restart, and names these options.
+// leaveSwitched keeps the former files in c where new ones would turn a feature on or off, which needs a
+// restart, and names these options.
 func leaveSwitched(c, before *config.Config) (waiting []string) {
 	if c.TLS.On() != before.TLS.On() {
 		waiting = append(waiting, "tls.cert_file", "tls.key_file")
@@ -161,7 +158,7 @@ func leaveSwitched(c, before *config.Config) (waiting []string) {
 	return waiting
 }
 
-// keyFiles are the files of certificates and keys that a server that runs reads again.
+// keyFiles are the files of certificates and keys that a running server reads again.
 type keyFiles struct {
 	cert, busCert *tls.Certificate // nil: there is none
 	busRoots      *x509.CertPool   // nil: they are as before
@@ -169,7 +166,7 @@ type keyFiles struct {
 	useJWTKey     func()
 }
 
-// readKeyFiles reads the files that c names. It refuses what would end what works.
+// readKeyFiles reads the files that c names. It refuses files that would break a working server.
 func (a *App) readKeyFiles(ctx context.Context, c *config.Config) (f *keyFiles, err error) {
 	f = &keyFiles{}
 	if c.TLS.On() {
@@ -209,7 +206,7 @@ func (a *App) readKeyFiles(ctx context.Context, c *config.Config) (f *keyFiles, 
 	return f, nil
 }
 
-// renewal is the certificate in the files, unless it has ended and the one in use has not.
+// renewal returns the certificate in the files, unless it has ended and the one in use has not.
 func (a *App) renewal(certFile, keyFile, options string,
 	inUse *atomic.Pointer[tls.Certificate]) (*tls.Certificate, error) {
 	cert, err := loadCertificate(certFile, keyFile, options)
@@ -219,7 +216,7 @@ func (a *App) renewal(certFile, keyFile, options string,
 	return cert, err
 }
 
-// takeKeyFiles takes over what was read, and says what is new of it. After an error nothing is.
+// takeKeyFiles applies the new files, and names the changes. On an error it applies none.
 func (a *App) takeKeyFiles(f *keyFiles) (changed []string, err error) {
 	if f.busRoots != nil { // first, as nothing else can fail
 		if err := a.setBusRoots(f.busRoots); err != nil {
@@ -249,15 +246,14 @@ func (a *App) takeKeyFiles(f *keyFiles) (changed []string, err error) {
 	return changed, nil
 }
 
-// apply takes over the options that have changed. The others are read where they
-// count, from a.live.
+// apply applies the changed options. The others are read at their use, from a.live.
 func (a *App) apply(c *config.Config, changed []string) {
 	a.gateway.SetAccess(a.access(c))
 	if a.o.Level != nil && slices.Contains(changed, "log.level") {
 		_ = a.o.Level.UnmarshalText([]byte(c.Log.Level)) // the configuration was checked
 	}
-	// What an operator has set by the API stays, unless the configuration has changed
-	// that very limit.
+	// A limit that an operator has set by the API stays, unless the configuration has changed that very
+	// limit.
 	now := limits(&c.Limits, &a.files)
 	m := toMessage(&now)
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
@@ -273,7 +269,7 @@ func (a *App) apply(c *config.Config, changed []string) {
 	a.changeLimits(m)
 }
 
-// readCertificate is for the start.
+// readCertificate reads the certificate at the start.
 func (a *App) readCertificate() error {
 	if !a.cfg.TLS.On() {
 		return nil
@@ -312,7 +308,7 @@ func loadCertificate(certFile, keyFile, options string) (*tls.Certificate, error
 	return &cert, nil
 }
 
-// tls is how the listeners speak TLS; nil: they do not.
+// tls returns the TLS configuration of the listeners; nil: they have none.
 func (a *App) tls() *tls.Config {
 	if a.certificate.Load() == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// storage is the store of a server, with what differs between the embedded store and PostgreSQL.
+// storage is the store of a server, with the parts that differ between the embedded store and PostgreSQL.
 type storage struct {
 	store.Store
 	kind      string         // "embedded" or "postgres"

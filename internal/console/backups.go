@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// backups is what petrel backup has told of an embedded store.
+// backups is the state of an embedded store's backups, as petrel backup has reported it.
 type backups struct {
 	looked time.Time // when they were read
 	made   time.Time // the newest one; zero: none is known
@@ -17,7 +17,7 @@ type backups struct {
 	fault  string    // that a verification has found in the newest one
 }
 
-// look reads the backups now and then. What cannot be read leaves it as it was.
+// look reads the reports now and then. An unreadable report leaves the state as it was.
 func (b *backups) look(st store.Store, now time.Time) {
 	if now.Sub(b.looked) < backupsEvery && now.After(b.looked) {
 		return
@@ -61,9 +61,8 @@ func (b *backups) look(st store.Store, now time.Time) {
 	b.due = backupDue(made)
 }
 
-// backupDue is when the next backup is late, by the times of those that were made: after twice
-// the time between the last two, within two days and eight. With one there is no such time: it
-// is eight days, a week and a day.
+// backupDue returns the time at which the next backup is late: after twice the interval of the last two, but
+// between two and eight days. With one backup there is no interval: eight days, a week and a day.
 func backupDue(made []time.Time) time.Time {
 	last := made[len(made)-1]
 	wait := lateBackup

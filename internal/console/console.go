@@ -21,8 +21,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options are the parts of the node that the console looks at. Functions may be called by any goroutine,
-// at the earliest by Run.
+// Options are the parts of the node that the console shows. Functions may be called by any goroutine, at the
+// earliest by Run.
 type Options struct {
 	Log     *slog.Logger
 	Lines   *Lines
@@ -61,7 +61,7 @@ type Options struct {
 	SetLimits     func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse // what it has changed
 }
 
-// answerTime is how long a node may take to answer; after that it is silent.
+// answerTime bounds the answer of a node; after that the node counts as silent.
 const answerTime = time.Second
 
 // Questions of the console to every node. Questions and answers are the messages of the API.
@@ -83,7 +83,7 @@ var (
 		Timeout: answerTime}
 )
 
-// Console keeps what operators are shown of this node, and asks the other nodes for theirs.
+// Console keeps the data of this node for operators, and asks the other nodes for theirs.
 type Console struct {
 	Samples  Samples
 	Refusals Refusals
@@ -101,7 +101,7 @@ type Console struct {
 	totals       totals
 }
 
-// New makes the console, and answers what other nodes ask of this one. It is called before the bus runs.
+// New makes the console, and registers its answers to other nodes. It is called before the bus runs.
 func New(o Options) *Console {
 	c := &Console{o: o, answered: map[im.Node]time.Time{}, totals: totals{wanted: make(chan struct{}, 1)}}
 	c.Samples.Acks, c.Samples.Commits = o.Acks, o.Commits
@@ -120,7 +120,7 @@ func serve[Q, A proto.Message](b bus.Bus, r bus.Request[Q, A], f func(Q) A) {
 }
 
 // askNodes asks all nodes at once, this one included, and returns the answers in the order of the nodes.
-// silent are the nodes that should be there and do not answer in time.
+// silent are the expected nodes that do not answer in time.
 func askNodes[Q, A proto.Message](ctx context.Context, c *Console, r bus.Request[Q, A],
 	q Q) (answers []bus.Reply[A], silent []string) {
 	replies := r.AskAll(ctx, c.o.Bus, c.expected(), q)
@@ -138,8 +138,8 @@ func askNodes[Q, A proto.Message](ctx context.Context, c *Console, r bus.Request
 	return answers, silent
 }
 
-// expected are the nodes that should answer, in order: this one, those on the bus, and those
-// that live by their heartbeats.
+// expected returns the nodes that should answer, in order: this one, those on the bus, and those with a
+// heartbeat.
 func (c *Console) expected() []im.Node {
 	nodes := bus.Nodes(c.o.Bus)
 	if c.o.Cluster != nil {
@@ -153,7 +153,7 @@ func (c *Console) expected() []im.Node {
 	return slices.Compact(nodes)
 }
 
-// Run notes each second until ctx ends.
+// Run takes a sample each second until ctx ends.
 func (c *Console) Run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -189,13 +189,13 @@ func total(c *measure.Counts) (sum uint64) {
 	return sum
 }
 
-// NoteSend keeps the refusal of a send.
+// NoteSend records the refusal of a send.
 func (c *Console) NoteSend(x *Refusal) {
 	c.refusedSends.Add(1)
 	c.Refusals.Note(x)
 }
 
-// address is an address for people; "" if it is not known.
+// address formats an address for people; "" if it is not known.
 func address(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -203,7 +203,7 @@ func address(a netip.Addr) string {
 	return a.String()
 }
 
-// tenantName is the name of a tenant of which somebody was let in, or tried to be; "" if it is not known.
+// tenantName returns the name of a tenant with a recent login or an attempt at one; "" if it is not known.
 func (c *Console) tenantName(t im.Tenant) string {
 	name, err := c.o.Users.TenantName(context.Background(), t) // it is in memory
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// guide is the page that says what to do about an incident, by its code.
+// guide is the page that explains an incident and its remedy, by its code.
 const guide = "guide/console#"
 
-// Bounds of the incidents that are over. One that is back within a minute has never ended:
-// what comes and goes must not wash out the others.
+// Bounds of the past incidents. One that is back within a minute has never ended: an incident that flaps must
+// not push out the others.
 const (
 	keptPast = 100
 	pastTime = 24 * time.Hour
@@ -23,8 +23,8 @@ const (
 	pastLate = 5 * time.Second // clocks of nodes, and the time that they have for an answer
 )
 
-// Incidents knows since when each incident lasts, and what is over since a day. The zero value
-// is empty; any goroutine may use it.
+// Incidents keeps the beginning of each present incident, and the past ones of a day. The zero value is
+// empty; any goroutine may use it.
 type Incidents struct {
 	mu   sync.Mutex // tier 0; guards the fields below
 	last map[incidentKey]*petrelv1.Incident
@@ -33,8 +33,8 @@ type Incidents struct {
 
 type incidentKey struct{ code, node string }
 
-// Note takes the incidents of now. It sets since when they last, as far as they have no time,
-// and keeps those that are over.
+// Note takes the present incidents. It sets the beginning of those without one, and keeps those that are
+// over.
 func (i *Incidents) Note(now time.Time, list []*petrelv1.Incident) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -75,8 +75,8 @@ func (i *Incidents) endLocked(now time.Time, x *petrelv1.Incident) {
 	i.past = append(i.past, x)
 }
 
-// Past are the incidents that ended behind a time, in Unix milliseconds, by their end. As clocks
-// of nodes differ, there may be some from shortly before.
+// Past returns the incidents that ended after a time, in Unix milliseconds, by their end. As clocks of nodes
+// differ, there may be some from shortly before.
 func (i *Incidents) Past(afterMs uint64) []*petrelv1.Incident {
 	i.mu.Lock()
 	defer i.mu.Unlock()

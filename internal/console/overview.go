@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// overviewHere is how this node is.
+// overviewHere describes the state of this node.
 func (c *Console) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	now := time.Now()
 	r := &petrelv1.NodeReport{
@@ -41,7 +41,7 @@ func (c *Console) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overvie
 		TimeMs: uint64(now.UnixMilli())}
 }
 
-// refusedByCode is what was refused since the start.
+// refusedByCode counts the refusals since the start.
 func (c *Console) refusedByCode() (list []*petrelv1.Refused) {
 	by := map[string]*petrelv1.Refused{}
 	of := func(code string) *petrelv1.Refused {
@@ -57,7 +57,7 @@ func (c *Console) refusedByCode() (list []*petrelv1.Refused) {
 	return list
 }
 
-// storageHere is what this node knows of the store.
+// storageHere describes the store as this node knows it.
 func (c *Console) storageHere() *petrelv1.Storage {
 	st := c.o.Store.Stats()
 	s := &petrelv1.Storage{
@@ -72,7 +72,7 @@ func (c *Console) storageHere() *petrelv1.Storage {
 	return s
 }
 
-// Overview is how all nodes are.
+// Overview describes the state of all nodes.
 func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	if c.o.Cluster == nil { // there is nobody else to ask
 		o := c.overviewHere(q)
@@ -95,7 +95,7 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 		if len(x.Nodes) != 1 {
 			continue
 		}
-		// A node whose clock is ahead is not ahead of the others.
+		// A node whose clock is ahead must not seem to have later samples.
 		ahead := (int64(x.TimeMs) - now.UnixMilli() + 500) / 1000 * 1000
 		if ahead > -2000 && ahead < 2000 {
 			ahead = 0
@@ -138,7 +138,7 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 	return conclude(o, q)
 }
 
-// conclude says the verdict, and up to when the samples are.
+// conclude sets the verdict, and the time up to which the samples are complete.
 func conclude(o *petrelv1.Overview, q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	o.Incidents = slices.Clone(o.Incidents)
 	o.Verdict = Worst(o.Incidents)
@@ -149,8 +149,8 @@ func conclude(o *petrelv1.Overview, q *petrelv1.GetOverviewRequest) *petrelv1.Ov
 	return o
 }
 
-// isDue tells whether a node that has no second behind afterMs is about to have one. One whose
-// clock is behind, or that takes no samples any more, is not waited for.
+// isDue tells whether a node without a second after afterMs is about to have one. A node whose clock is
+// behind, or that takes no samples any more, is not waited for.
 func isDue(afterMs uint64, newest *petrelv1.Sample) bool {
 	return afterMs > 0 && newest != nil && newest.TimeMs+2000 > afterMs
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Bounds of what is kept of refusals. Who is refused much must not wash out the others: of
-// one user with one code, eight in a second are told apart.
+// Bounds of the kept refusals. One user with many must not push out the others: of one user with one code,
+// eight in a second are kept singly.
 const (
 	keptRefusals = 4096
 	keptTime     = time.Hour
@@ -22,7 +22,7 @@ const (
 	loudTime     = 60 // seconds
 )
 
-// Refusal is what somebody was refused.
+// Refusal is a refused frame or call.
 type Refusal struct {
 	At          time.Time
 	What        string // send, hello, another frame, or a method
@@ -38,7 +38,7 @@ type Refusal struct {
 	First       time.Time // of the oldest of a group
 }
 
-// loud is whom to blame: of a login its address.
+// loud returns the culprit: of a login its address.
 func (x *Refusal) loud() who {
 	if x.Account.User == "" || x.Named {
 		return who{host: x.Address, code: x.Code}
@@ -58,14 +58,14 @@ type Refusals struct {
 	turn  int64              // the present minute
 }
 
-// who was refused with which code.
+// who is a user or address, with the code of its refusals.
 type who struct {
 	account im.Account
 	host    netip.Addr // of nobody who was logged in
 	code    im.Code
 }
 
-// burst is what one of them was refused in one second.
+// burst has the refusals of one who in one second.
 type burst struct {
 	second int64
 	n      int
@@ -117,7 +117,7 @@ func (r *Refusals) Note(x *Refusal) {
 	r.next = (r.next + 1) % keptRefusals
 }
 
-// countLocked counts who is refused much.
+// countLocked counts frequent refusals.
 func (r *Refusals) countLocked(k who, at time.Time) {
 	if turn := at.Unix() / loudTime; turn != r.turn {
 		for k, n := range r.loud {
@@ -138,7 +138,7 @@ func (r *Refusals) countLocked(k who, at time.Time) {
 	n[0]++
 }
 
-// List are those of the last hour that fit, newest first, at most limit.
+// List returns the matching ones of the last hour, newest first, at most limit.
 func (r *Refusals) List(now time.Time, limit int, fits func(*Refusal) bool) (list []Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,8 +156,8 @@ func (r *Refusals) List(now time.Time, limit int, fits func(*Refusal) bool) (lis
 	return list
 }
 
-// Groups are the refusals of a list, which is newest first, by user, or address of nobody, and
-// code: each their newest one with the sum of all, the greatest sum first.
+// Groups groups a list, which is newest first, by user, or address of nobody, and code: each group is its
+// newest refusal with the sum of all, the greatest sum first.
 func Groups(list []Refusal) []Refusal {
 	at := map[who]int{}
 	var all []Refusal
@@ -185,7 +185,7 @@ func (x *Refusal) group() who {
 	return who{account: x.Account, code: x.Code}
 }
 
-// Loud is who was refused how often in the last minute or two.
+// Loud is a count of refusals in the last minute or two.
 type Loud struct {
 	Account im.Account
 	Address netip.Addr
@@ -193,7 +193,7 @@ type Loud struct {
 	Count   uint64
 }
 
-// Loudest are those who are refused most, at most n of them.
+// Loudest returns the users and addresses with the most refusals, at most n.
 func (r *Refusals) Loudest(now time.Time, n int) []Loud {
 	r.mu.Lock()
 	var all []Loud

@@ -1,9 +1,8 @@
-// Package console is what a node keeps for those who operate it: how each second of the
-// last hour was, what it refused, and the last lines of its log. All of it is bounded, none
-// of it is stored, and nothing of it is on the way of a message that is accepted.
+// Package console is the memory of a node for its operators: each second of the last hour, its refusals, and
+// the last lines of its log. All of it is bounded, none of it is stored, and nothing of it is on the path of
+// an accepted message.
 //
-// It may not know where its figures come from, or who asks for them: package app brings both
-// together.
+// It does not know the source of its figures, or their readers: package app connects both.
 package console
 
 import (
@@ -14,13 +13,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Kept is how many seconds are kept.
+// Kept is the number of kept seconds.
 const Kept = 3600
 
-// MaxStep is how many seconds one sample may stand for.
+// MaxStep is the most seconds that one sample covers.
 const MaxStep = 300
 
-// Counters are totals since the start, and how much there is of something now.
+// Counters are totals since the start, and present amounts.
 type Counters struct {
 	Accepted, Repeated, Delivered uint64
 	RefusedFrames, RefusedCalls   uint64
@@ -62,7 +61,7 @@ type reading struct {
 	below [measure.Buckets]uint64
 }
 
-// Take notes the second that ends now. The first call only begins.
+// Take takes the sample of the second that ends now. The first call only begins.
 func (s *Samples) Take(now time.Time, c *Counters) {
 	was, at := s.last, s.lastAt
 	s.last, s.lastAt = *c, now
@@ -97,8 +96,8 @@ func (s *Samples) Take(now time.Time, c *Counters) {
 	s.next = (s.next + 1) % Kept
 }
 
-// since reads a histogram, and returns two percentiles and the mean of what came to it since
-// the last time, in milliseconds; 0: nothing did.
+// since reads a histogram, and returns two percentiles and the mean of its growth since the last time, in
+// milliseconds; 0: there was none.
 func (r *reading) since(h *measure.Histogram) (p50, p99, mean float32) {
 	var now reading
 	now.count, now.sum, now.below = h.Read()
@@ -133,8 +132,8 @@ func (s *Samples) each(f func(*second)) {
 	}
 }
 
-// Since are the samples that end behind a time, in Unix milliseconds, oldest first. Each
-// stands for as many whole steps of some seconds as have ended.
+// Since returns the samples that end after a time, in Unix milliseconds, oldest first. Each covers as many
+// whole steps of some seconds as have ended.
 func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 	step = min(max(step, 1), MaxStep)
 	var all []*petrelv1.Sample
@@ -173,14 +172,14 @@ func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 	return all
 }
 
-// Last is the last second, as a sample; nil: there is none.
+// Last returns the last second, as a sample; nil: there is none.
 func (s *Samples) Last() (last *petrelv1.Sample) {
 	s.each(func(x *second) { last = x.sample() })
 	return last
 }
 
-// CommitMean is how long a commit took in the last seconds that had one, in milliseconds; 0:
-// there was none.
+// CommitMean returns the mean time of a commit in the last seconds that had one, in milliseconds; 0: there
+// was none.
 func (s *Samples) CommitMean(seconds int) float32 {
 	var sum, n float32
 	from := time.Now().Unix() - int64(seconds)
@@ -211,8 +210,8 @@ func slowest(to, from *petrelv1.Sample) {
 	to.CommitP50Ms, to.CommitP99Ms = max(to.CommitP50Ms, from.CommitP50Ms), max(to.CommitP99Ms, from.CommitP99Ms)
 }
 
-// Together adds up the samples of several nodes, each oldest first and of the same steps. It
-// ends where the first of them ends: what is missing of a node would look like a fall.
+// Together adds up the samples of several nodes, each oldest first and of the same steps. It ends where the
+// first of them ends: a missing part of a node would look like a fall.
 func Together(nodes [][]*petrelv1.Sample) []*petrelv1.Sample {
 	at := map[uint64]*petrelv1.Sample{}
 	var all []*petrelv1.Sample

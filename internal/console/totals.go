@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Totals are counted while somebody looks, and no more often than once in ten minutes, or in a
-// hundred times what it takes: counting is at most a hundredth of a core.
+// Totals are counted while somebody looks at them, and no more often than once in ten minutes, or in a
+// hundred times their duration: counting takes at most a hundredth of a core.
 const (
 	totalsEvery = 10 * time.Minute
 	totalsPart  = 100
@@ -24,7 +24,7 @@ const (
 	largestKept = 10   // conversations
 )
 
-// totals is how much there is, as it was counted last.
+// totals has the newest counts.
 type totals struct {
 	wanted chan struct{} // capacity 1; a token: somebody looks. A full one is enough
 
@@ -32,7 +32,7 @@ type totals struct {
 	last *petrelv1.Totals
 }
 
-// want has the totals counted, and returns the last ones, with what is taken now.
+// wantTotals has the totals counted, and returns the last ones with the bytes taken by now.
 func (c *Console) wantTotals(now time.Time) *petrelv1.Totals {
 	select {
 	case c.totals.wanted <- struct{}{}:
@@ -57,7 +57,7 @@ func (c *Console) wantTotals(now time.Time) *petrelv1.Totals {
 	return t
 }
 
-// CountTotals counts how much there is when somebody looks, until ctx ends.
+// CountTotals counts the totals when somebody looks at them, until ctx ends.
 func (c *Console) CountTotals(ctx context.Context) error {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
@@ -117,8 +117,8 @@ func (c *Console) countAll(ctx context.Context) (*petrelv1.Totals, error) {
 	return t, nil
 }
 
-// countMessages says of tenants how many messages they have, and what these take. It returns the
-// largest conversations. On an error no tenant is changed.
+// countMessages counts the messages of tenants, and their bytes. It returns the largest conversations. On an
+// error no tenant is changed.
 func (c *Console) countMessages(ctx context.Context,
 	tenants map[im.Tenant]*petrelv1.TenantTotals) (largest []*petrelv1.LargeConversation, err error) {
 	sums := map[im.Tenant]store.Size{}

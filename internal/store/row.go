@@ -39,7 +39,7 @@ type RowHead struct {
 	MAC uint64 // keyed hash of the first type, body and rel; rewrites keep it
 }
 
-// IsLost tells whether a row stands in the place of one that damage took.
+// IsLost tells whether a row is a placeholder for one that damage took.
 func IsLost(row []byte) bool {
 	h, _, err := SplitRow(row)
 	return err == nil && h.Flags&RowLost != 0
@@ -51,8 +51,8 @@ const rowFormat = 1
 // MaxRowHead is the longest encoded head, in bytes.
 const MaxRowHead = 2 + 4*binary.MaxVarintLen64 + 8
 
-// AppendRowHead appends the encoded head to b. Behind it the caller puts the
-// wire message as one field of an Events frame: tag, length, Message.
+// AppendRowHead appends the encoded head to b. After it the caller puts the wire message as one field of an
+// Events frame: tag, length, Message.
 //
 //	byte    format (1)
 //	byte    flags
@@ -70,8 +70,7 @@ func AppendRowHead(b []byte, h RowHead) []byte {
 	return binary.BigEndian.AppendUint64(b, h.MAC)
 }
 
-// SplitRow separates a row's head from its wire part, which shares v.
-// Errors: ErrCorrupt.
+// SplitRow separates a row's head from its wire part, which shares memory with v. Errors: ErrCorrupt.
 func SplitRow(v []byte) (RowHead, []byte, error) {
 	if len(v) < 2 || v[0] != rowFormat {
 		return RowHead{}, nil, fmt.Errorf("read row head: %w", ErrCorrupt)

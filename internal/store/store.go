@@ -1,13 +1,11 @@
-// Package store is the storage contract: what the conversation owners, the
-// feed's consumers and the account tables ask of a durable store. It holds no
-// logic of chat. store/pebblestore implements it on an embedded store,
-// store/pgstore on PostgreSQL; storetest decides whether an implementation is
-// one.
+// Package store is the storage contract: the operations that the conversation owners, the feed's consumers
+// and the account tables need from a durable store. It holds no logic of chat. store/pebblestore implements
+// it on an embedded store, store/pgstore on PostgreSQL; the tests in storetest define a correct
+// implementation.
 //
-// Two rules bind every implementation. A batch is one unit: all of it is
-// durable, or none of it ever shows. And nothing here bounds a read by what is
-// durable: a row may be readable before its sync has returned, so callers give
-// the upper end of every read and take it from a published head.
+// Two rules bind every implementation. A batch is one unit: all of it is durable, or none of it is ever
+// visible. And the store does not limit reads to durable rows: a row may be readable before its sync has
+// returned, so callers give the upper end of every read and take it from a published head.
 package store
 
 import (
@@ -18,9 +16,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// FormatLevel is the level of the keys and records that this code writes. A
-// store carries the level it was written with and the oldest level that may
-// read it; a store whose oldest reader is newer than this is refused.
+// FormatLevel is the level of the keys and records that this code writes. A store records its level and the
+// oldest level that may read it; a store whose oldest reader is newer than this is refused.
 const FormatLevel = 1
 
 // Errors that callers tell apart. All others mean that the outcome of a write
@@ -44,43 +41,35 @@ var (
 // embedded store has a single one, a SQL store one per partition.
 type Feed uint16
 
-// Store is the contract. All methods may be called from any goroutine. A
-// method that reads returns ErrCorrupt (wrapped) when it meets damage, never a
-// shorter answer.
+// Store is the contract. All methods may be called from any goroutine. A read that meets damage returns
+// ErrCorrupt (wrapped), never a shorter answer.
 type Store interface {
-	// Info tells who the store is; it does not change while open.
+	// Info returns the identity of the store; it does not change while the store is open.
 	Info() Info
 
-	// Feeds lists the feeds; FeedOf tells a partition's.
+	// Feeds lists the feeds; FeedOf returns the feed of a partition.
 	Feeds() []Feed
 	FeedOf(p im.Partition) Feed
 
-	// Takeover makes the caller the writer of a feed: it raises the epoch,
-	// which ends every earlier writer, and returns it with the position of the
-	// last durable commit, which it does not move. holder names the writer: a
-	// random number of this process start. A takeover waits for a commit that
-	// is under way, so what it returns is final: a writer that got ErrUnknown takes
-	// the feed over from itself and reads again. On an error the epoch may
-	// have been raised.
+	// Takeover makes the caller the writer of a feed: it raises the epoch, which ends every earlier writer,
+	// and returns it with the position of the last durable commit, which it does not move. holder names the
+	// writer: a random number of this process start. A takeover waits for a commit under way, so its result
+	// is final: a writer that got ErrUnknown takes the feed over from itself and reads again. On an error the
+	// epoch may have been raised.
 	Takeover(ctx context.Context, f Feed, holder uint64) (im.Epoch, im.Pos, error)
 
-	// Holders tells who may write the feeds, in their order. It decides: the
-	// answer was true at a moment after the call began. If the caller is the
-	// holder, its memory has all that was acked for this feed.
+	// Holders returns who may write the feeds, in their order. The answer was true at a moment after the call
+	// began, and decides: if the caller is the holder, its memory has all acked commits of this feed.
 	Holders(ctx context.Context, feeds []Feed) ([]Holder, error)
 
-	// Append commits a batch and returns when the next call for its feed may
-	// be made: on an embedded store the batch is readable by then, and its
-	// outcome may still be open. Calls for one feed follow each other; calls
-	// for several may overlap, and what is under way together is written with
-	// one sync. done is called exactly once, for one feed in the order of the
-	// calls and never two at a time; it may be called before Append returns.
+	// Append commits a batch and returns when the next call for its feed may be made: on an embedded store
+	// the batch is readable by then, and its outcome may still be open. Calls for one feed follow each other;
+	// calls for several may overlap, and share one sync. done is called exactly once, for one feed in the
+	// order of the calls and never two at a time; it may be called before Append returns.
 	//
-	// A nil result means durable. ErrStale, ErrFull and ErrStalled mean that
-	// nothing was written; ErrUnknown that a Takeover of the feed must tell.
-	// ErrFailed means unknown as well; on an embedded store nothing more is
-	// served after it, on others nothing more of this feed until it is taken
-	// over.
+	// A nil result means durable. ErrStale, ErrFull and ErrStalled mean that nothing was written; ErrUnknown
+	// that only a Takeover of the feed tells the outcome. ErrFailed means unknown as well; after it an
+	// embedded store serves nothing more, and others nothing more of this feed until it is taken over.
 	//
 	// The batch and all it points to belong to the store until done.
 	Append(b *Batch, done func(error))
@@ -95,7 +84,7 @@ type Store interface {
 	// ask for no more than exists.
 	Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
 
-	// RowsDown is Rows, descending. Both read little more than what fn takes.
+	// RowsDown is Rows, descending. Both read little more than fn takes.
 	RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
 
 	// Sizes calls fn for each conversation that has rows, in no certain order, until fn
@@ -103,30 +92,28 @@ type Store interface {
 	// are conversations, and no longer for long ones. Rows may be written meanwhile.
 	Sizes(ctx context.Context, fn func(im.Key, Size) bool) error
 
-	// Dedupe returns the seqs filed under a hash, in the order of filing. More
-	// than one means that hashes collided; the rows tell which is meant.
+	// Dedupe returns the seqs filed under a hash, in the order of filing. More than one means that hashes
+	// collided; the rows tell them apart.
 	Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error)
 
 	// Conversation returns the head record, nil if there is none.
 	Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error)
 
-	// Members and Cursors call fn for the records of c, ordered by user, until fn returns
-	// false. Cursors leaves out users whose id is not greater than after; "" leaves none
-	// out. It reads little more than what fn takes.
+	// Members and Cursors call fn for the records of c, ordered by user, until fn returns false. Cursors
+	// begins after the user id after; "" leaves none out. It reads little more than fn takes.
 	Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error
 	Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error
 
-	// Member returns one user's record, nil if the user never was a member. To look
-	// for it takes the same work in a conversation that exists as in one that does not.
+	// Member returns one user's record, nil if the user never was a member. It takes the same work whether or
+	// not the conversation exists.
 	Member(ctx context.Context, c im.Key, u im.User) (*storepb.Member, error)
 
 	// Cursor returns one user's cursor, nil if there is none.
 	Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error)
 
-	// Marks calls fn for the marks of one kind beside the rows with from <= Seq <= to,
-	// ordered by seq and name, until fn returns false. Beside the row from, those whose
-	// name is not greater than after are left out; "" leaves none out. What fn gets is
-	// valid during the call only.
+	// Marks calls fn for the marks of one kind beside the rows with from <= Seq <= to, ordered by seq and
+	// name, until fn returns false. Beside the row from it begins after the name after; "" leaves none out.
+	// The arguments of fn are valid during the call only.
 	Marks(ctx context.Context, c im.Key, k MarkKind, from, to im.Seq, after string,
 		fn func(q im.Seq, name string, value []byte) bool) error
 
@@ -134,15 +121,14 @@ type Store interface {
 	// seqs; nil: there is none.
 	MarksOf(ctx context.Context, c im.Key, k MarkKind, name string, seqs []im.Seq) ([][]byte, error)
 
-	// MarksBy calls fn for the marks of one kind and name beside the rows with from <= Seq
-	// <= to, ascending by seq, until fn returns false. The kind is MarkMention: Marks does
-	// not read that one. What fn gets is valid during the call only.
+	// MarksBy calls fn for the marks of one kind and name beside the rows with from <= Seq <= to, ascending
+	// by seq, until fn returns false. The kind is MarkMention, which Marks does not read. The arguments of fn
+	// are valid during the call only.
 	MarksBy(ctx context.Context, c im.Key, k MarkKind, name string, from, to im.Seq,
 		fn func(q im.Seq, value []byte) bool) error
 
-	// DropRows removes the rows of c below a seq, the marks beside them, and what Dedupe
-	// says of them. After a crash some marks may be left. The caller has made the new
-	// first_seq durable before.
+	// DropRows removes the rows of c below a seq, the marks beside them, and their dedupe entries. After a
+	// crash some marks may be left. The caller has made the new first_seq durable before.
 	DropRows(ctx context.Context, c im.Key, below im.Seq) error
 
 	// ScanFeed calls fn for the commits with after < Pos <= upTo, ascending,
@@ -168,22 +154,19 @@ type Store interface {
 	// use the reserve of a full disk.
 	Update(ctx context.Context, puts []RecordPut) error
 
-	// Writable is nil while appends are taken, ErrFull while the disk is
-	// nearly full, ErrStalled while a commit hangs or the database is out of
-	// reach, ErrFailed for good after a write or sync error. It costs nothing
-	// to ask.
+	// Writable is nil while appends are taken, ErrFull while the disk is nearly full, ErrStalled while a
+	// commit hangs or the database is out of reach, and ErrFailed for good after a write or sync error. The
+	// call costs nothing.
 	Writable() error
 
-	// Failed is closed when the store has failed and no retry can mend it. The
-	// process must exit: what it remembers beyond the last durable commit may
-	// not be true.
+	// Failed is closed when the store has failed and no retry can mend it. The process must exit: its memory
+	// beyond the last durable commit may be wrong.
 	Failed() <-chan struct{}
 
-	// Refute ends the store for good: proof has come from outside that it holds
-	// less than it has acked, because it was put back to an earlier state.
-	// Failed is closed when it returns, the error is ErrRewound, and on every node
-	// the store is refused until it has a new history id. proof is for the
-	// operator, and says who saw what.
+	// Refute ends the store for good: outside proof has come that it lacks acked commits, because it was put
+	// back to an earlier state. Failed is closed when it returns, the error is ErrRewound, and every node
+	// refuses the store until it has a new history id. proof is for the operator, and names the witness and
+	// the observation.
 	Refute(proof string)
 
 	Stats() Stats
@@ -193,13 +176,13 @@ type Store interface {
 // SizeSamples is how many rows of a conversation are read to estimate its bytes.
 const SizeSamples = 8
 
-// Size is how much a conversation has.
+// Size is the size of a conversation.
 type Size struct {
 	Rows  uint64
 	Bytes uint64 // of the values of rows, without keys and marks; an estimate from SizeSamples rows if there are more
 }
 
-// SizeStep is the distance of the rows that are read of n.
+// SizeStep returns the distance between the sampled ones of n rows.
 func SizeStep(n uint64) uint64 { return max(1, (n+SizeSamples-1)/SizeSamples) }
 
 // Info is the identity of a store.
@@ -226,7 +209,7 @@ type Stats struct {
 	ScrubFound uint64 // damaged files found so since the start
 }
 
-// Holder is how a feed stands.
+// Holder is the state of a feed.
 type Holder struct {
 	Epoch  im.Epoch
 	Holder uint64 // who took it over last; 0: nobody yet
@@ -250,11 +233,9 @@ const (
 // Takes tells whether a feed in the state takes batches and takeovers.
 func (s FeedState) Takes() bool { return s < FeedSealed }
 
-// Batch is what one commit adds to one feed; all of its conversations are of
-// partitions of that feed. It is accepted only if the feed stands at From and
-// Holder took it over last, in Epoch, and moves it to From+1. Entry names every
-// conversation of which the batch changes anything: what copies a feed goes by
-// that.
+// Batch is one commit to one feed; all of its conversations are of partitions of that feed. It is accepted
+// only if the feed stands at From and Holder took it over last, in Epoch, and moves it to From+1. Entry names
+// every conversation that the batch changes: copies of a feed rely on that.
 type Batch struct {
 	Feed   Feed
 	Epoch  im.Epoch
@@ -270,7 +251,7 @@ type Batch struct {
 	Marks   []MarkPut
 }
 
-// RowPut stores a row: what AppendRowHead wrote, and the wire message.
+// RowPut stores a row: the result of AppendRowHead, and the wire message.
 type RowPut struct {
 	Conv    im.Key
 	Seq     im.Seq
@@ -307,8 +288,8 @@ type CursorPut struct {
 	Record *storepb.Cursor
 }
 
-// MarkPut writes a mark: what stands beside a row, under a kind and a name. Unlike a
-// row it can change as often as anybody likes, and no entry says so.
+// MarkPut writes a mark: a value beside a row, under a kind and a name. Unlike a row it can change any number
+// of times, and no entry records that.
 type MarkPut struct {
 	Conv  im.Key
 	Kind  MarkKind
@@ -330,7 +311,8 @@ const (
 	lastMarkKind           = MarkMention
 )
 
-// ByName tells whether the marks of a kind are ordered by name and seq: those of one
+// ByName tells whether the marks of a kind are ordered by name and seq: MarksBy reads those of one name, and
+// those of several names are not read together.
 // name are read by MarksBy, and those of several are not read together.
 func (k MarkKind) ByName() bool { return k == MarkMention }
 
@@ -376,8 +358,8 @@ const (
 	Peers            Table = 21 // key: im.PairKey of a user and of another one who has written to them; value: one byte
 )
 
-// RecordPut writes or deletes one record. With Check it does so only while the
-// record has the value Was; nil: while there is none.
+// RecordPut writes or deletes one record. With Check it does so only while the record has the value Was; nil:
+// while there is none.
 type RecordPut struct {
 	Table  Table
 	Tenant im.Tenant

@@ -57,8 +57,8 @@ func newConsole(dist fs.FS) (*Console, error) {
 	return c, nil
 }
 
-// Register adds the console to mux: the path of each file, and the page at every other path
-// under /admin/, because the page keeps in its address what it shows.
+// Register adds the console to mux: the path of each file, and the page at every other path under /admin/,
+// because the page keeps its view in its address.
 func (c *Console) Register(mux *http.ServeMux) {
 	toConsole := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, ConsolePath, http.StatusFound) }
 	mux.HandleFunc("GET /{$}", toConsole)
@@ -70,7 +70,7 @@ func (c *Console) Register(mux *http.ServeMux) {
 	}
 }
 
-// serveIndex serves the page, which is asked for again each time: it names the files.
+// serveIndex serves the page, uncached: it names the files.
 func (c *Console) serveIndex(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", consolePolicy)
@@ -81,10 +81,10 @@ func (c *Console) serveIndex(w http.ResponseWriter, r *http.Request) {
 	send(w, r, "text/html; charset=utf-8", c.index.plain, tagOf(append([]byte(consolePolicy), c.index.plain...)))
 }
 
-// RedirectConsole leads from /admin/ at the address of the chat to the console at the address
-// of operators, for a browser on the host itself: at any other one nobody is told where the
-// operators are. operators is the URL of their address, such as http://127.0.0.1:8082. It is
-// called for each request; if its host is not a loopback one, there is nothing to lead to.
+// RedirectConsole leads from /admin/ at the address of the chat to the console at the address of operators,
+// for a browser on the host itself: all others must not learn that address. operators is the URL of their
+// address, such as http://127.0.0.1:8082. It is called for each request; if its host is not a loopback one,
+// there is no redirect.
 func RedirectConsole(mux *http.ServeMux, operators func() string) {
 	redirect := func(w http.ResponseWriter, r *http.Request) {
 		to, err := url.Parse(operators())

@@ -1,6 +1,5 @@
-// Package web serves the web chat, and the console of operators at an address of its own: files
-// that the folder web/ of the tree was built to, which are in the program. Both pages talk to the
-// server through its API alone.
+// Package web serves the web chat, and the console of operators at an address of its own: the built files of
+// the folder web/, which are embedded in the program. Both pages talk to the server through its API alone.
 package web
 
 import (
@@ -23,7 +22,7 @@ import (
 //go:embed all:dist
 var built embed.FS
 
-// Options are what an operator decides about the web chat.
+// Options are the operator's settings of the web chat.
 type Options struct {
 	// Name stands in titles and on the page where people log in; empty: Petrel.
 	Name string
@@ -32,8 +31,8 @@ type Options struct {
 	// Gateways are addresses besides the page's own that clients may be sent to, like
 	// https://chat-1.example.org. It is called for each page. nil: there are none.
 	Gateways func() []string
-	// Registration says who may make an account: open, invitation or closed. It is called for
-	// each page. nil: open.
+	// Registration returns who may make an account: open, invitation or closed. It is called for each page.
+	// nil: open.
 	Registration func(context.Context) string
 	// BodyBytes is the largest text of a message, in bytes. It is called for each page; nil: the
 	// page does not say.
@@ -66,7 +65,7 @@ const (
 	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of what is in folders of this name
 )
 
-// New reads the files that were built.
+// New reads the built files.
 func New(o Options) (*Site, error) {
 	dist, err := fs.Sub(built, "dist")
 	if err != nil {
@@ -105,7 +104,7 @@ func newSite(dist fs.FS, o Options) (*Site, error) {
 	return s, s.nameManifest()
 }
 
-// nameManifest puts the name into what says how an installed page is called.
+// nameManifest puts the name into the manifest of the installed page.
 func (s *Site) nameManifest() error {
 	m, ok := s.files[manifestPath]
 	if !ok {
@@ -153,8 +152,8 @@ func (s *Site) Register(mux *http.ServeMux) {
 	}
 }
 
-// serveIndex serves the page. What holds for this server stands in it, so that nothing has to
-// be asked before it can be drawn. It is asked for again each time: it names the files.
+// serveIndex serves the page, with the values of this server in it, so that it can be drawn without further
+// requests. It is not cached: it names the files.
 func (s *Site) serveIndex(w http.ResponseWriter, r *http.Request) {
 	registration := "open"
 	if s.o.Registration != nil {
@@ -173,8 +172,8 @@ func (s *Site) serveIndex(w http.ResponseWriter, r *http.Request) {
 	send(w, r, "text/html; charset=utf-8", []byte(page), tagOf([]byte(page+h.Get("Content-Security-Policy"))))
 }
 
-// policy says what the page may load: files of this server, and connections to it and to its
-// other nodes. No script and no style stands in the page itself.
+// policy returns the policy of the page: it may load files of this server, and connect to it and to its other
+// nodes. No script and no style stands in the page itself.
 func (s *Site) policy() string {
 	connect := []string{"'self'"}
 	if s.o.Gateways != nil {
@@ -193,10 +192,10 @@ func (s *Site) policy() string {
 		strings.Join(ancestors, " ")
 }
 
-// socketOf has the scheme of the WebSocket at an address.
+// socketOf maps the scheme of an address to that of its WebSocket.
 var socketOf = map[string]string{"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
-// isSource tells whether a host can stand in a policy: nothing in it ends a directive.
+// isSource tells whether a host can stand in a policy: no character of it ends a directive.
 func isSource(host string) bool {
 	return host != "" && !strings.ContainsFunc(host, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(".-:[]", c)
@@ -238,8 +237,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	send(w, r, f.kind, content, tag)
 }
 
-// accepts tells whether a header Accept-Encoding names a coding, and does not give it up with
-// q=0.
+// accepts tells whether a header Accept-Encoding names a coding, and does not exclude it with q=0.
 func accepts(header, coding string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		name, rest, _ := strings.Cut(one, ";")

@@ -6,10 +6,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Signal tells those who are in a conversation now something that nobody stores. The
-// error says that the server did not take it; without one nobody knows whom it reached.
-// Codes: [CodeUnsupported], [CodeInvalid], [CodeTooLarge], [CodeRateLimited];
-// [ErrConnectionLost]. It waits for the connection. Spec: P-13.1.
+// Signal sends something that is not stored to the users who are in a conversation now. An error means that
+// the server did not take it; without one it is unknown whom it reached. Codes: [CodeUnsupported],
+// [CodeInvalid], [CodeTooLarge], [CodeRateLimited]; [ErrConnectionLost]. It waits for the connection. Spec:
+// P-13.1.
 func (c *Client) Signal(ctx context.Context, s *petrelv1.SendSignal) error {
 	_, err := c.request(ctx, capSignal, func() *petrelv1.ClientFrame {
 		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: s}}
@@ -17,16 +17,15 @@ func (c *Client) Signal(ctx context.Context, s *petrelv1.SendSignal) error {
 	return err
 }
 
-// Typing tells that the user is writing in a conversation. It may be called for each key:
-// it never waits, and tells the server at most every 3 s. Without a connection it does
-// nothing. Spec: P-13.2.
+// Typing shows others that the user is writing in a conversation. It may be called for each key: it never
+// waits, and sends at most one signal in 3 s. Without a connection it does nothing. Spec: P-13.2.
 func (c *Client) Typing(conv string) {
 	c.do(func(k *core) { k.sayTyping(conv, &petrelv1.SendSignal{Conv: conv, Kind: Typing}) })
 }
 
-// Watch names the users whose presence the application wants to know, at most 200. It
-// replaces those of before. Call it again when a direct conversation with one of them has
-// begun: some users are seen by nobody else. Spec: P-13.5.
+// Watch names the users whose presence the application wants to know, at most 200, in place of the earlier
+// ones. Call it again when a direct conversation with one of them has begun: some users show their presence
+// to no others. Spec: P-13.5.
 func (c *Client) Watch(users ...string) { c.do(func(k *core) { k.setWatch(users) }) }
 
 // MarkRead moves the user's read cursor up to seq, which the person has seen.
@@ -35,25 +34,23 @@ func (c *Client) Watch(users ...string) { c.do(func(k *core) { k.setWatch(users)
 // changes nothing. Spec: P-8.6.
 func (c *Client) MarkRead(conv string, seq uint64) { c.do(func(k *core) { k.markRead(conv, seq) }) }
 
-// MarkDelivered tells that this device holds the entries up to seq. It is
-// needed only with Options.ManualDelivered. Spec: P-8.6.
+// MarkDelivered records that this device holds the entries up to seq. It is needed only with
+// Options.ManualDelivered. Spec: P-8.6.
 func (c *Client) MarkDelivered(conv string, seq uint64) {
 	c.do(func(k *core) { k.markDelivered(conv, seq) })
 }
 
-// Focus names the conversations whose entries are wanted at once; of the
-// others the client learns only that they have moved, and how much is unread,
-// until it is told otherwise. It spares traffic where a user has many busy
-// conversations. FocusAll undoes it. A server without the capability sends all
-// as before. Spec: P-6.5.
+// Focus names the conversations whose entries are wanted at once. Of the others the client learns only their
+// head and the number of unread messages, until FocusAll is called. It saves traffic where a user has many
+// busy conversations. A server without the capability sends all as before. Spec: P-6.5.
 func (c *Client) Focus(convs ...string) {
 	c.do(func(k *core) { k.setFocus(&petrelv1.SetFocus{Convs: convs}) })
 }
 
-// FocusAll wants the entries of all conversations at once, as at the start.
+// FocusAll asks for the entries of all conversations at once, as at the start.
 func (c *Client) FocusAll() { c.do(func(k *core) { k.setFocus(nil) }) }
 
-// WakeUp tells that the device was asleep, or has another network. The client does not
-// trust its connection then: it makes sure within seconds that the server is there. Without
-// a connection it tries again at once. Spec: P-7.3.
+// WakeUp says that the device was asleep, or has another network. The client does not trust its connection
+// then: it checks within seconds that the server is there. Without a connection it tries again at once. Spec:
+// P-7.3.
 func (c *Client) WakeUp() { c.do(func(k *core) { k.wakeUp() }) }

@@ -73,7 +73,7 @@ func (c *Client) DissolveGroup(ctx context.Context, conv string) error {
 	return c.change(ctx, "DissolveGroup", &petrelv1.DissolveGroupRequest{Conv: conv})
 }
 
-// Members are those of a conversation, ascending by user: all pages of them.
+// Members returns the members of a conversation, ascending by user: all pages of them.
 func (c *Client) Members(ctx context.Context, conv string) ([]*petrelv1.MemberRef, error) {
 	var out []*petrelv1.MemberRef
 	q := &petrelv1.ListMembersRequest{Conv: conv}
@@ -90,8 +90,8 @@ func (c *Client) Members(ctx context.Context, conv string) ([]*petrelv1.MemberRe
 	}
 }
 
-// LoadReceipts asks how far the members of a conversation are, for the ticks of
-// a group: all pages of them. Those of a direct conversation come by themselves. Spec: P-8.6.
+// LoadReceipts asks for the cursors of the members of a conversation, for the ticks of a group: all pages of
+// them. Those of a direct conversation come by themselves. Spec: P-8.6.
 func (c *Client) LoadReceipts(ctx context.Context, conv string) error {
 	q := &petrelv1.ListReceiptsRequest{Conv: conv}
 	for {
@@ -113,7 +113,7 @@ func (c *Client) LoadReceipts(ctx context.Context, conv string) error {
 	}
 }
 
-// Devices are those of the user, the newest login first.
+// Devices returns the devices of the user, the newest login first.
 func (c *Client) Devices(ctx context.Context) ([]*petrelv1.Device, error) {
 	r := new(petrelv1.ListDevicesResponse)
 	err := c.Call(ctx, accountService+"ListDevices", &petrelv1.ListDevicesRequest{}, r)
@@ -145,16 +145,16 @@ func (c *Client) Recall(conv string, target uint64) (*Outgoing, error) {
 	return c.Send(Draft{Conv: conv, Recall: &petrelv1.Recall{Target: target}})
 }
 
-// API are the generated clients of the server's HTTP API.
+// API has the generated clients of the server's HTTP API.
 type API struct {
 	Account       petrelv1connect.AccountServiceClient
 	Conversations petrelv1connect.ConversationServiceClient
 	Messages      petrelv1connect.MessageServiceClient
 }
 
-// NewAPI makes clients of the HTTP API at url (http:// or https://, host:port)
-// that call as the user of the token, for programs without a long connection. h
-// may be nil. Their errors are those of Connect; CodeOf reads them.
+// NewAPI makes clients of the HTTP API at url (http:// or https://, host:port) that call as the user of the
+// token, for programs without a long connection. h may be nil. Their errors are those of Connect; CodeOf
+// reads them.
 func NewAPI(url string, h *http.Client, source TokenSource) API {
 	if h == nil {
 		h = http.DefaultClient
@@ -176,12 +176,12 @@ func (c *Client) ChangeSettings(ctx context.Context, conv, user string, values m
 		Values: maps.Clone(values)}, new(petrelv1.ChangeResponse))
 }
 
-// set gives one name of a conversation a value.
+// set sets one setting of a conversation.
 func (c *Client) set(ctx context.Context, conv, name, value string) error {
 	return c.ChangeSettings(ctx, conv, "", map[string]string{name: value})
 }
 
-// one is the value of a setting that is there or not.
+// one returns the value of a boolean setting.
 func one(on bool) string {
 	if on {
 		return "1"
@@ -189,7 +189,7 @@ func one(on bool) string {
 	return ""
 }
 
-// Mute has nobody disturbed by a conversation before until; the zero time ends that.
+// Mute silences notifications of a conversation until a time; the zero time ends that.
 func (c *Client) Mute(ctx context.Context, conv string, until time.Time) error {
 	value := ""
 	if !until.IsZero() {
@@ -198,14 +198,13 @@ func (c *Client) Mute(ctx context.Context, conv string, until time.Time) error {
 	return c.set(ctx, conv, settingMutedUntil, value)
 }
 
-// Notify says of which messages of a conversation the person is told: "all", "mentions",
-// "nothing", or "" for what the application does otherwise.
+// Notify sets which messages of a conversation cause a notification: "all", "mentions", "nothing", or "" for
+// the application's default.
 func (c *Client) Notify(ctx context.Context, conv, level string) error {
 	return c.set(ctx, conv, settingNotify, level)
 }
 
-// PinConversation puts a conversation at the top of the list, in the order of these numbers; 0 takes
-// it from there.
+// PinConversation pins a conversation to the top of the list, in the order of these numbers; 0 unpins it.
 func (c *Client) PinConversation(ctx context.Context, conv string, order uint64) error {
 	value := ""
 	if order > 0 {
@@ -214,18 +213,18 @@ func (c *Client) PinConversation(ctx context.Context, conv string, order uint64)
 	return c.set(ctx, conv, settingPinned, value)
 }
 
-// Archive puts a conversation away, or brings it back.
+// Archive archives a conversation, or brings it back.
 func (c *Client) Archive(ctx context.Context, conv string, on bool) error {
 	return c.set(ctx, conv, settingArchived, one(on))
 }
 
-// MarkUnread has a conversation look unread. When the person opens it, end that.
+// MarkUnread shows a conversation as unread. End that when the person opens it.
 func (c *Client) MarkUnread(ctx context.Context, conv string, on bool) error {
 	return c.set(ctx, conv, settingUnread, one(on))
 }
 
-// Clear has clients show nothing of a conversation up to a seq. The entries stay where
-// they are, also for the user.
+// Clear makes clients hide the entries of a conversation up to a seq. The entries stay stored, also for the
+// user.
 func (c *Client) Clear(ctx context.Context, conv string, upTo uint64) error {
 	return c.set(ctx, conv, settingClearedTo, strconv.FormatUint(upTo, 10))
 }
@@ -237,9 +236,8 @@ func (c *Client) Block(ctx context.Context, user string, on bool) error {
 	return c.ChangeSettings(ctx, "", user, map[string]string{settingBlocked: one(on)})
 }
 
-// React adds a reaction of the user to a message, or takes it away. It waits until the
-// client is live. To say twice the same does no harm. Codes: no_target, forbidden (too many
-// of them), rate_limited. Spec: P-5.11.
+// React adds a reaction of the user to a message, or takes it away. It waits until the client is live. A
+// repeat does no harm. Codes: no_target, forbidden (too many of them), rate_limited. Spec: P-5.11.
 func (c *Client) React(ctx context.Context, conv string, seq uint64, emoji string, removed bool) error {
 	r := new(petrelv1.NoteResponse)
 	q := &petrelv1.ReactRequest{Conv: conv, Seq: seq, Emoji: emoji, Removed: removed}
@@ -262,8 +260,8 @@ func (c *Client) changeNote(conv string, r *petrelv1.NoteResponse, err error) er
 	return nil
 }
 
-// WhoReacted lists who reacted to a message, with emoji "" whichever way, ascending by
-// user: all pages of them.
+// WhoReacted lists the users who reacted to a message, with any emoji if emoji is "", ascending by user: all
+// pages of them.
 func (c *Client) WhoReacted(ctx context.Context, conv string, seq uint64,
 	emoji string) ([]*petrelv1.UserReactions, error) {
 	var out []*petrelv1.UserReactions
@@ -297,10 +295,9 @@ func (c *Client) Pins(ctx context.Context, conv string) ([]*petrelv1.PinnedMessa
 	}
 }
 
-// LoadNotes asks for the reactions and pins of the messages that Messages returns. They come
-// with each message that is loaded, and are pushed while the conversation is in focus. So an
-// application calls LoadNotes when it shows a conversation that was not in focus, or not
-// connected, for a while. Spec: P-5.11.
+// LoadNotes asks for the reactions and pins of the messages that Messages returns. They come with each loaded
+// message, and are pushed while the conversation is in focus. So an application calls LoadNotes when it shows
+// a conversation that was not in focus, or not connected, for a while. Spec: P-5.11.
 func (c *Client) LoadNotes(ctx context.Context, conv string) error {
 	var after, before uint64
 	c.do(func(k *core) {

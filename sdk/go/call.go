@@ -17,9 +17,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// request sends one request over the long connection and waits for its
-// answer; an error frame is an *Error. It waits until the client is live. need
-// is the capability it takes, or "".
+// request sends one request over the long connection and waits for its answer; an error frame is an *Error.
+// It waits until the client is live. need is the required capability, or "".
 func (c *Client) request(ctx context.Context, need string,
 	frame func() *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 	select { // of the 16 requests of P-2.2
@@ -70,11 +69,10 @@ func (c *Client) call(need string, frame func() *petrelv1.ClientFrame,
 	return up, err
 }
 
-// Call calls a method of the server's API, as "petrel.v1.Service/Method", over
-// the long connection, or over HTTP if the server does not offer that. It waits
-// until the client is live. A request id that the request has a field for and
-// leaves empty is set, so that a call whose connection ends before the answer
-// is repeated without harm. Refusals are an [*Error]. Spec: P-10.4, P-12.4.
+// Call calls a method of the server's API, as "petrel.v1.Service/Method", over the long connection, or over
+// HTTP if the server does not offer that. It waits until the client is live. It sets an empty request id, so
+// that a call whose connection ends before the answer is repeated without harm. Refusals are an [*Error].
+// Spec: P-10.4, P-12.4.
 func (c *Client) Call(ctx context.Context, method string, request, response proto.Message) error {
 	setRequestID(request)
 	b, err := proto.Marshal(request)
@@ -102,7 +100,7 @@ func (c *Client) Call(ctx context.Context, method string, request, response prot
 	}
 }
 
-// callHTTP is Call for a server whose connections do not carry calls.
+// callHTTP is Call for a server whose connections carry no calls.
 func (c *Client) callHTTP(ctx context.Context, method string, request []byte, response proto.Message) error {
 	refused := ""
 	for asked := false; ; asked = true {
@@ -144,7 +142,7 @@ func (c *Client) post(ctx context.Context, method, token string, request []byte,
 	return httpRefusal(method, r, b)
 }
 
-// httpRefusal reads the answer of a call that was refused. Spec: P-12.3.
+// httpRefusal reads the error of a refused call. Spec: P-12.3.
 func httpRefusal(method string, r *http.Response, body []byte) error {
 	var answer struct {
 		Message string `json:"message"`
@@ -168,7 +166,7 @@ func httpRefusal(method string, r *http.Response, body []byte) error {
 	return fmt.Errorf("call %s: %s", method, r.Status)
 }
 
-// setRequestID gives a request an id if it has none and a field for it.
+// setRequestID sets an empty request id, if the request has a field for it.
 func setRequestID(m proto.Message) {
 	r := m.ProtoReflect()
 	f := r.Descriptor().Fields().ByName("request_id")
@@ -177,8 +175,7 @@ func setRequestID(m proto.Message) {
 	}
 }
 
-// repeatable tells whether a call may be made again when nobody knows whether
-// it was done.
+// repeatable tells whether a call of unknown outcome may be made again.
 func repeatable(m proto.Message) bool {
 	r := m.ProtoReflect()
 	if f := r.Descriptor().Fields().ByName("request_id"); f != nil {
@@ -187,9 +184,8 @@ func repeatable(m proto.Message) bool {
 	return true // methods without one change nothing, or the same again
 }
 
-// Credentials makes a Connect client call as the user of the token, or as the
-// operator with an admin key: for the generated clients of petrelv1connect. A
-// token that was refused is asked for anew once. Spec: P-12.2.
+// Credentials makes a Connect client call as the user of the token, or as the operator with an admin key: for
+// the generated clients of petrelv1connect. It asks once for another token when one is refused. Spec: P-12.2.
 func Credentials(source TokenSource) connect.ClientOption {
 	cache := newTokenCache(source)
 	return connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {

@@ -1,7 +1,7 @@
 package petrel
 
-// Change names what changed since it was last asked for. It holds no
-// contents: read those from the client, which has the newest.
+// Change names the changed parts since it was last taken. It holds no contents: read those from the client,
+// which has the newest.
 type Change struct {
 	Conversations []string // ids, sorted; their messages, cursors, titles, or who is typing
 	List          bool     // conversations came or went
@@ -15,7 +15,7 @@ type Change struct {
 	convs map[string]struct{}
 }
 
-// Empty tells whether nothing changed.
+// Empty tells whether nothing has changed.
 func (ch *Change) Empty() bool {
 	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread &&
 		!ch.Signals && !ch.Presence && !ch.Pending
@@ -28,7 +28,7 @@ func (ch *Change) touch(conv string) {
 	ch.convs[conv] = struct{}{}
 }
 
-// merge adds what other says.
+// merge adds the changes of other.
 func (ch *Change) merge(other *Change) {
 	for conv := range other.convs {
 		ch.touch(conv)

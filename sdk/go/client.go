@@ -21,7 +21,7 @@ const Version = "petrel-go/0.1.0"
 // Protocol is the version of the protocol that this package speaks. Spec: P-3.2.
 const Protocol = 1
 
-// Options say which server, as whom, and how. URL and Token must be set.
+// Options name the server, the user and the settings of the connection. URL and Token must be set.
 type Options struct {
 	// URL is ws://, wss://, http:// or https:// (WebSocket; the path /v1/ws is
 	// added when there is none), or tcp:// or tls://, and host:port. A cluster
@@ -158,8 +158,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// do applies an input to the core, and does at once what costs no time of what it wants
-// done.
+// do applies an input to the core, and carries out at once the outputs that take no time.
 func (c *Client) do(input func(k *core)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,12 +197,10 @@ func (c *Client) do(input func(k *core)) {
 	k.out.frames, k.out.settled, k.out.remarks, k.out.woken = k.out.frames[:0], nil, nil, false
 }
 
-// Run connects and keeps the client connected until ctx ends, which is no
-// error, or a person has to act: the token is void, another device has taken
-// the place of this one, the server does not speak this protocol (an [*Error]
-// in all these cases), or the store failed. It returns when nothing of it runs
-// any more, with everything written to the store; it may be called again.
-// Spec: P-3.5, P-3.6.
+// Run connects and keeps the client connected until ctx ends, which is no error, or a person has to act: the
+// token is void, another device has taken the place of this one, the server does not speak this protocol (an
+// [*Error] in all these cases), or the store failed. When it returns, all its goroutines have ended and
+// everything is written to the store; it may be called again. Spec: P-3.5, P-3.6.
 func (c *Client) Run(ctx context.Context) error {
 	busy := false
 	c.do(func(*core) { busy, c.running = c.running, true })
@@ -220,9 +217,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// While runs the client while f runs, for programs that have an end. The ctx of
-// f ends when Run does; if Run ended with an error, that is While's, else it is
-// what f returned.
+// While runs the client while f runs, for programs that have an end. The ctx of f ends when Run does. If Run
+// fails, While returns its error, else the result of f.
 func (c *Client) While(ctx context.Context, f func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -239,13 +235,13 @@ func (c *Client) While(ctx context.Context, f func(context.Context) error) error
 	return err
 }
 
-// Status is how the client is connected now.
+// Status returns the present state of the connection.
 func (c *Client) Status() (s Status) {
 	c.do(func(k *core) { s = k.status })
 	return s
 }
 
-// signal leaves a token in a channel of capacity 1, unless one is there already.
+// signal puts a token into a channel of capacity 1, unless there is one already.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

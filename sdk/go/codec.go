@@ -6,7 +6,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// encode is f as it goes over the wire. Spec: P-1.3.
+// encode returns f in its wire form. Spec: P-1.3.
 func encode(asJSON bool, f *petrelv1.ClientFrame) ([]byte, error) {
 	if asJSON {
 		return protojson.Marshal(f)

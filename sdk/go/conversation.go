@@ -8,13 +8,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// maxHeld bounds the entries held back behind a gap of one conversation; those
-// that do not fit come again by history.
+// maxHeld bounds the entries held back behind a gap of one conversation; further ones come again by history.
 const maxHeld = 256
 
-// conv is one conversation as this client knows it. It holds, without a hole,
-// what the user may read of (low, have]; head is the highest seq heard of.
-// Spec: P-6.7.
+// conv is one conversation as this client knows it. It holds, without a hole, the entries of (low, have] that
+// the user may read; head is the highest known seq. Spec: P-6.7.
 type conv struct {
 	id       string
 	known    bool // a sync has said what it is
@@ -43,18 +41,17 @@ type conv struct {
 	mentions mentions
 }
 
-// entry is one entry with what later ones say of it. m is shared with
-// snapshots and replaced, never changed.
+// entry is one entry with the changes by later ones. m is shared with snapshots and replaced, never changed.
 type entry struct {
 	m *petrelv1.Message
 }
 
-// floor is the highest seq below what may be read.
+// floor returns the seq up to which the user may not read.
 func (v *conv) floor() uint64 {
 	return max(v.joined, v.firstSeq, 1) - 1
 }
 
-// merge applies what a sync says. Spec: P-6.2.
+// merge applies the state from a sync. Spec: P-6.2.
 func (v *conv) merge(s *petrelv1.ConvState) {
 	v.kind, v.peer, v.role, v.left = s.Kind, s.Peer, s.Role, s.Left
 	v.retitle(s.Head, s.Title)
@@ -66,23 +63,22 @@ func (v *conv) merge(s *petrelv1.ConvState) {
 	v.mergeCursors(s)
 }
 
-// retitle takes the title as it was at seq. Pushes and the pages of syncs and of
-// histories come in any order: without the seq the page of a sync that was read
-// before the group was renamed would bring the old title back for good.
+// retitle sets the title as of seq. Pushes and the pages of syncs and of histories come in any order: without
+// the seq, the page of a sync from before a renaming would bring the old title back for good.
 func (v *conv) retitle(seq uint64, title string) {
 	if seq >= v.titleAt {
 		v.title, v.titleAt = title, seq
 	}
 }
 
-// heardCounted notes the count of an entry.
+// heardCounted records the count of an entry.
 func (v *conv) heardCounted(seq, counted uint64) {
 	if seq >= v.countedAt {
 		v.counted, v.countedAt = counted, seq
 	}
 }
 
-// find is the place of seq in entries.
+// find returns the index of seq in entries.
 func (v *conv) find(seq uint64) (int, bool) {
 	return slices.BinarySearchFunc(v.entries, seq, func(e *entry, seq uint64) int {
 		switch {
@@ -95,8 +91,8 @@ func (v *conv) find(seq uint64) (int, bool) {
 	})
 }
 
-// countedOf is counted of the entry at seq, or of the last readable one below
-// it, if the client can tell.
+// countedOf returns the count of the entry at seq, or of the last readable one below it, if the client knows
+// it.
 func (v *conv) countedOf(seq uint64) (uint64, bool) {
 	if seq == 0 {
 		return 0, true
@@ -126,7 +122,7 @@ func (v *conv) hold(m *petrelv1.Message) {
 	}
 }
 
-// conv finds a conversation, or makes one of which nothing is known.
+// addConv finds a conversation, or adds an unknown one.
 func (c *core) addConv(id string) *conv {
 	v := c.convs[id]
 	if v == nil {
@@ -137,13 +133,13 @@ func (c *core) addConv(id string) *conv {
 	return v
 }
 
-// touch notes that v changed, for the store and for the subscriptions.
+// touch marks v as changed, for the store and for the subscriptions.
 func (c *core) touch(v *conv) {
 	c.dirty[v] = struct{}{}
 	c.changed.touch(v.id)
 }
 
-// takeEvents applies what was pushed. Spec: P-6.1.
+// takeEvents applies a pushed frame. Spec: P-6.1.
 func (c *core) takeEvents(ev *petrelv1.Events) {
 	for _, m := range ev.Messages {
 		if m.Conv == c.meta.Inbox {
@@ -170,7 +166,7 @@ func (c *core) takeEvents(ev *petrelv1.Events) {
 	c.takeLossy(ev)
 }
 
-// takeInbox syncs when the list has changed. Spec: P-8.5.
+// takeInbox syncs when the list of conversations has changed. Spec: P-8.5.
 func (c *core) takeInbox(m *petrelv1.Message) {
 	switch e := m.GetInbox().GetEntry().(type) {
 	case *petrelv1.InboxEntry_Joined, *petrelv1.InboxEntry_Left, *petrelv1.InboxEntry_Role:
@@ -182,7 +178,7 @@ func (c *core) takeInbox(m *petrelv1.Message) {
 	}
 }
 
-// takeHint notes how far a conversation is that is not pushed whole. Spec: P-6.5.
+// takeHint records the head of a conversation whose entries are not pushed. Spec: P-6.5.
 func (c *core) takeHint(h *petrelv1.Hint) {
 	if h.Conv == c.meta.Inbox {
 		c.startSync()
@@ -224,7 +220,7 @@ func (c *core) entry(v *conv, m *petrelv1.Message) {
 	c.takeHeld(v)
 }
 
-// takeHeld takes what follows what is held.
+// takeHeld takes the held entries that follow without a gap.
 func (c *core) takeHeld(v *conv) {
 	for len(v.held) > 0 {
 		m := v.held[v.have+1]
@@ -241,7 +237,7 @@ func (c *core) takeHeld(v *conv) {
 	}
 }
 
-// append takes m as the next readable entry.
+// append appends m as the next readable entry.
 func (c *core) append(v *conv, m *petrelv1.Message) {
 	if held := v.held[m.Seq]; held != nil && isNewer(held, m) { // a page may have been read before it was edited
 		m = held
@@ -271,9 +267,9 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 	c.delivered(v)
 }
 
-// begins tells whether a stay of the user begins with m. Nothing of before is unread then. What is
-// held from before was perhaps edited or recalled while the user was no member: nobody tells, so
-// it is loaded again when the application asks for it. Spec: P-8.7, S-7.11.
+// begins tells whether a stay of the user begins with m. Nothing before it is unread then. The entries held
+// from before may have been edited or recalled while the user was no member, without an event. So they are
+// loaded again when the application asks for them. Spec: P-8.7, S-7.11.
 func (c *core) begins(v *conv, m *petrelv1.Message) bool {
 	is := slices.ContainsFunc(m.GetMembers().GetAdded(),
 		func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })
@@ -284,14 +280,14 @@ func (c *core) begins(v *conv, m *petrelv1.Message) bool {
 	return is
 }
 
-// countOwn notes that an entry of the user is not unread. They may come in any order.
+// countOwn takes an entry of the user out of the unread count. They may come in any order.
 func (v *conv) countOwn(m *petrelv1.Message) {
 	if i, found := slices.BinarySearch(v.own, m.Counted); !found && counts(m) && m.Counted > v.readCounted {
 		v.own = slices.Insert(v.own, i, m.Counted)
 	}
 }
 
-// replace takes the newer copy of an entry the client has. Spec: P-6.1.
+// replace applies the newer copy of an entry that the client has. Spec: P-6.1.
 func (c *core) replace(v *conv, m *petrelv1.Message) {
 	i, found := v.find(m.Seq)
 	if found && c.live != nil && (v.entries[i].m.From != m.From || v.entries[i].m.ClientMsgId != m.ClientMsgId) {
@@ -336,7 +332,7 @@ func (c *core) dropEntries(v *conv) {
 	v.notes, v.paged, v.damaged = nil, 0, nil
 }
 
-// repair sees to it that what is missing is asked for. Spec: P-6.7.
+// repair queues a conversation whose missing entries have to be requested. Spec: P-6.7.
 func (c *core) repair(v *conv) {
 	if c.live == nil || !v.known || v.queued || v.have >= v.head || !c.wanted(v) {
 		return
@@ -345,7 +341,7 @@ func (c *core) repair(v *conv) {
 	c.live.missing = append(c.live.missing, v)
 }
 
-// repairAny sees to all conversations, in the order of their ids.
+// repairAny queues all conversations with missing entries, in the order of their ids.
 func (c *core) repairAny() {
 	if c.live == nil {
 		return
@@ -362,7 +358,7 @@ func (c *core) repairAny() {
 	}
 }
 
-// repairAll asks for pages, as many at once as is allowed.
+// repairAll requests pages, as many at once as allowed.
 func (c *core) repairAll(now time.Time) {
 	lv := c.live
 	waiting := lv.missing[:0]
@@ -419,7 +415,7 @@ func (c *core) askPage(v *conv) {
 	})
 }
 
-// takePage applies what was missing. Spec: P-5.2.
+// takePage applies a page of missing entries. Spec: P-5.2.
 func (c *core) takePage(v *conv, p *petrelv1.HistoryPage) {
 	v.firstSeq = max(v.firstSeq, p.FirstSeq)
 	v.head = max(v.head, p.Head)
@@ -446,9 +442,8 @@ func (c *core) takePage(v *conv, p *petrelv1.HistoryPage) {
 	c.repair(v)
 }
 
-// passDamage goes on after the entries above have that the server cannot read,
-// and reports whether e says that there are any. After a repair of the server
-// the history id is another one, and the client begins anew. Spec: P-9.5.
+// passDamage continues after the entries above have that the server cannot read, and reports whether e names
+// any. After a repair of the server the history id is another one, and the client begins again. Spec: P-9.5.
 func (c *core) passDamage(v *conv, e *petrelv1.Error) bool {
 	if e.Code != CodeDamaged || e.DamagedTo <= v.have {
 		return false
@@ -463,7 +458,7 @@ func (c *core) passDamage(v *conv, e *petrelv1.Error) bool {
 	return true
 }
 
-// counts tells whether m counts as unread by others. Spec: P-5.1.
+// counts tells whether others count m as unread. Spec: P-5.1.
 func counts(m *petrelv1.Message) bool {
 	if m.Rel.GetThread() != 0 && !m.Rel.AlsoMain {
 		return false

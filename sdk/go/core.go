@@ -8,15 +8,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// core is the client without sockets, store, clock, randomness, goroutines and
-// locks: inputs go in, outputs come out, and the same inputs always give the same
-// outputs. sdk/SPEC.md says what it does, and sdk/conformance has scripts of inputs and
-// outputs that it follows. [Client] drives it, and calls it from one goroutine at a time.
+// core is the client without sockets, store, clock, randomness, goroutines and locks: inputs go in, outputs
+// come out, and the same inputs always give the same outputs. sdk/SPEC.md specifies it, and sdk/conformance
+// has scripts of inputs and their outputs. [Client] drives it, and calls it from one goroutine at a time.
 //
-// Inputs are its methods: start, stop, tokenCame, opened, closed, frame, step (the
-// clock), stored and storeFailed (the answer of the store), wakeUp, and the calls of the application.
-// Before each one the caller sets now. Afterwards it does what out says, and writes
-// what prepare returns.
+// Inputs are its methods: start, stop, tokenCame, opened, closed, frame, step (the clock), stored and
+// storeFailed (the answer of the store), wakeUp, and the calls of the application. Before each one the caller
+// sets now. Afterwards it carries out the outputs in out, and writes the rows from prepare.
 type core struct {
 	o      coreOptions
 	random func() float64 // from 0 to below 1
@@ -52,7 +50,7 @@ type core struct {
 	metaDirty bool
 }
 
-// coreOptions are what the core needs of Options.
+// coreOptions are the options that the core needs.
 type coreOptions struct {
 	url                        string
 	device, deviceKind, client string
@@ -64,7 +62,7 @@ type coreOptions struct {
 	wholeFrames bool
 }
 
-// meta is what the store knows besides conversations and messages.
+// meta is the stored state besides conversations and messages.
 type meta struct {
 	User    string `json:"user"`
 	Device  string `json:"device"`
@@ -74,7 +72,7 @@ type meta struct {
 	Synced  bool   `json:"synced"` // a whole sync was applied: what shows up now is new
 }
 
-// outputs are what the core wants done.
+// outputs are the actions that the core asks for.
 type outputs struct {
 	token   *wantedToken
 	dials   []dial
@@ -87,12 +85,11 @@ type outputs struct {
 	woken   bool        // step and prepare have something to do
 }
 
-// wantedToken asks for an access token; refused is the one that the server has just
-// refused, or "".
+// wantedToken asks for an access token; refused is the one that the server has just refused, or "".
 type wantedToken struct{ refused string }
 
-// dial asks for a connection to an address. The number stands in everything that is said
-// of the connection, so that what comes late from an earlier one is told apart.
+// dial asks for a connection to an address. All later inputs about the connection carry its number, so that
+// late ones of an earlier connection are recognized.
 type dial struct {
 	conn uint64
 	addr string
@@ -105,7 +102,7 @@ type frame struct {
 	b    []byte
 }
 
-// written is what one turn of the client writes, and what follows once it is written.
+// written is what one turn of the client writes, and the effects that wait for the write.
 type written struct {
 	rows    []Row // all or none
 	sync    bool  // to be made durable before stored
@@ -127,7 +124,7 @@ func newCore(o coreOptions, random func() float64, newID func() string) *core {
 	}
 }
 
-// open takes what the store holds, before everything else.
+// open takes the rows of the store, before all other inputs.
 func (c *core) open(rows []Row) error {
 	if err := c.load(rows); err != nil {
 		return err
@@ -142,8 +139,7 @@ func (c *core) open(rows []Row) error {
 	return nil
 }
 
-// step does what the state and the clock ask for. Afterwards alarm says when it is needed
-// again at the latest.
+// step carries out everything that is due. Afterwards alarm is the latest time of the next call.
 func (c *core) step() {
 	c.alarm = time.Time{}
 	c.stepReach()
@@ -152,8 +148,8 @@ func (c *core) step() {
 	}
 }
 
-// prepare takes what has changed since the last one. It is told, and messages go out, once
-// the caller has written it: then it calls stored.
+// prepare returns the changes since the last call. The application hears of them, and messages go out, once
+// the caller has written them and called stored.
 func (c *core) prepare() written {
 	c.countUnread()
 	w := written{rows: c.takeRows(), sync: len(c.toSync) > 0, fresh: c.toSync, changed: c.changed}
@@ -161,8 +157,8 @@ func (c *core) prepare() written {
 	return w
 }
 
-// stored: the rows of w are in the store, and durable if it said so. It returns what the
-// application is told of.
+// stored: the rows of w are in the store, and durable if it said so. It returns the changes for the
+// application.
 func (c *core) stored(w written) Change {
 	for _, o := range w.fresh {
 		o.safe = true
@@ -171,22 +167,22 @@ func (c *core) stored(w written) Change {
 	return w.changed
 }
 
-// storeFailed: nobody knows whether w is in the store. Nothing of it is told.
+// storeFailed: it is unknown whether w is in the store. The application hears nothing of w.
 func (c *core) storeFailed(err error) { c.end(fmt.Errorf("%w: %w", errStore, err)) }
 
-// setStatus notes a new status.
+// setStatus sets the status and marks it as changed.
 func (c *core) setStatus(s Status) {
 	s.User, s.Server, s.History = c.status.User, c.status.Server, c.status.History
 	c.status = s
 	c.changed.Status = true
 }
 
-// alarmAt has step called at t at the latest.
+// alarmAt schedules a call of step at t at the latest.
 func (c *core) alarmAt(t time.Time) {
 	if c.alarm.IsZero() || t.Before(c.alarm) {
 		c.alarm = t
 	}
 }
 
-// remark puts a line into the log.
+// remark adds a line to the log.
 func (c *core) remark(line string) { c.out.remarks = append(c.out.remarks, line) }

@@ -7,10 +7,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// moveEvery is how often the cursors of one conversation are sent. Spec: P-8.6.
+// moveEvery is the interval at which the cursors of one conversation are sent. Spec: P-8.6.
 const moveEvery = time.Second
 
-// cursors are how far the users of one conversation are.
+// cursors are the cursors of the users of one conversation.
 type cursors struct {
 	read uint64 // the user's own, wanted moves included
 	// what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
@@ -25,7 +25,7 @@ type cursors struct {
 	movedAt         time.Time
 }
 
-// mergeCursors applies what a sync says.
+// mergeCursors applies the cursors from a sync.
 func (v *conv) mergeCursors(s *petrelv1.ConvState) {
 	v.read = max(v.read, s.Read)
 	v.heardRead(s.ReadCounted)
@@ -35,21 +35,21 @@ func (v *conv) mergeCursors(s *petrelv1.ConvState) {
 	}
 }
 
-// heardRead notes up to which count nothing is unread. It never goes back, in whatever order
-// syncs, entries and moves come. Spec: P-8.7.
+// heardRead records the count up to which nothing is unread. It never goes back, in whatever order syncs,
+// entries and moves come. Spec: P-8.7.
 func (v *conv) heardRead(counted uint64) {
 	v.readCounted = max(v.readCounted, counted)
 	v.prune()
 }
 
-// prune forgets what is read.
+// prune drops the own messages below the read cursor.
 func (v *conv) prune() {
 	v.own = slices.DeleteFunc(v.own, func(n uint64) bool { return n <= v.readCounted })
 	v.mentions.seqs = slices.DeleteFunc(v.mentions.seqs, func(q uint64) bool { return q <= v.read })
 }
 
-// receipt notes how far another user is; it replaces, never changes, the old
-// one, which snapshots share.
+// receipt records the cursors of another user; it replaces, never changes, the old ones, which snapshots
+// share.
 func (v *conv) receipt(user string, r *petrelv1.Receipt) {
 	if v.receipts == nil {
 		v.receipts = map[string]*petrelv1.Receipt{}
@@ -61,8 +61,7 @@ func (v *conv) receipt(user string, r *petrelv1.Receipt) {
 	}
 }
 
-// takeReceipt applies a move that somebody, perhaps another device of the
-// user, has made.
+// takeReceipt applies a move by another user, or by another device of this one.
 func (c *core) takeReceipt(r *petrelv1.Receipt) {
 	v := c.convs[r.Conv]
 	if v == nil {
@@ -90,7 +89,7 @@ func (c *core) readTo(v *conv, seq uint64, told bool) {
 	c.touch(v)
 }
 
-// delivered is MarkDelivered of what the client holds.
+// delivered marks all held entries as delivered.
 func (c *core) delivered(v *conv) {
 	if c.o.manualDelivered || v.entries[len(v.entries)-1].m.From == c.meta.User {
 		return
@@ -167,8 +166,8 @@ func (c *core) askMove(v *conv) {
 			v.movedAt = c.retryAt(e).Add(-moveEvery)
 		}
 		moved := f.GetCursor()
-		// What another device has read no receipt tells who has asked at the same time. Of what
-		// this one has read the count may be missing.
+		// The receipt does not tell a reader who asks at the same time about reads on another device. For
+		// reads on this one the count may be missing.
 		if moved.GetRead() > v.read || q.Read > 0 && moved.GetRead() == v.read {
 			c.readTo(v, moved.Read, true)
 		}
@@ -184,7 +183,7 @@ func (c *core) askMove(v *conv) {
 	})
 }
 
-// unread is how many messages of others the user has not read. Spec: P-8.7.
+// unread counts the messages of others that the user has not read. Spec: P-8.7.
 func (v *conv) unread() int {
 	return max(int(v.counted)-int(v.readCounted)-len(v.own), 0)
 }
@@ -204,46 +203,10 @@ func (c *core) markRead(conv string, seq uint64) {
 	c.out.woken = true
 }
 
-// markDelivered tells that this device holds the entries up to seq.
+// markDelivered records that this device holds the entries up to seq.
 func (c *core) markDelivered(conv string, seq uint64) {
 	if v := c.convs[conv]; v != nil {
 		c.deliver(v, min(seq, v.have))
 		c.out.woken = true
 	}
-}
-
-// setFocus names the conversations whose entries are wanted at once; nil: all.
-func (c *core) setFocus(f *petrelv1.SetFocus) {
-	c.focus = f
-	c.sendFocus()
-	c.repairAny()
-	c.out.woken = true
-}
-
-// sendFocus tells the server, unless it knows.
-func (c *core) sendFocus() {
-	lv := c.live
-	if lv == nil || lv.focused == c.focus || !lv.offers(capFocus) {
-		return
-	}
-	lv.focused = c.focus
-	q := c.focus
-	if q == nil {
-		q = &petrelv1.SetFocus{All: true}
-	}
-	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Focus{Focus: q}}, func(f *petrelv1.ServerFrame) {
-		for _, h := range f.GetFocus().GetHeads() {
-			c.takeHint(h)
-		}
-		if e := f.GetError(); e != nil && e.Retryable {
-			lv.focused = &petrelv1.SetFocus{} // not the one that is wanted
-			lv.focusAt = c.retryAt(e)
-			c.alarmAt(lv.focusAt)
-		}
-	})
-}
-
-// wanted tells whether the entries of v are to be loaded when they are missing.
-func (c *core) wanted(v *conv) bool {
-	return c.focus == nil || !c.live.offers(capFocus) || slices.Contains(c.focus.Convs, v.id)
 }

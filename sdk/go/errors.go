@@ -10,8 +10,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Error is a refusal by the server. Branch on Code, never on the texts, which
-// are for people. Spec: P-2.2.
+// Error is a refusal by the server. Branch on Code, never on the texts, which are for people. Spec: P-2.2.
 type Error struct {
 	Code       string // CodeNotMember, …; a newer server may send others
 	Message    string
@@ -35,18 +34,17 @@ func (e *Error) Error() string {
 	return s
 }
 
-// ErrUnknowable ends a send of which nobody can tell any more whether it is
-// stored: retention removed what would tell, 30 days are over, or it was refused while
-// an earlier attempt may still arrive. It must be shown as neither sent nor failed.
-// Spec: P-4.8.
+// ErrUnknowable ends a send of which it will never be known whether it is stored: retention removed the
+// evidence, 30 days are over, or it was refused while an earlier attempt may still arrive. It must be shown
+// as neither sent nor failed. Spec: P-4.8.
 var ErrUnknowable = errors.New("it will never be known whether the message is stored")
 
 // ErrConnectionLost ends a call whose connection ended before the answer: it
 // may have been done. Repeating it with the same request id is safe.
 var ErrConnectionLost = errors.New("the connection ended before the answer")
 
-// CodeOf is the code of the server's refusal in err, from the connection or
-// from a Connect client; "" if err holds none.
+// CodeOf returns the code of the server's refusal in err, from the connection or from a Connect client; "" if
+// err holds none.
 func CodeOf(err error) string {
 	if e := refusal(err); e != nil {
 		return e.Code

@@ -4,5 +4,6 @@ package petrel
 
 import "os"
 
-// lockFile does nothing where files cannot be locked by the standard library.
+// lockFile locks nothing where the standard library has no file locks: two processes can open the same store
+// there.
 func lockFile(*os.File) error { return nil }

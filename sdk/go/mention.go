@@ -13,8 +13,7 @@ type mentions struct {
 	asked bool     // the server is to be asked again: something was not pushed
 }
 
-// NextMention is the seq of the first unread message after seq that mentions the user; 0:
-// there is none.
+// NextMention returns the seq of the first unread message after seq that mentions the user; 0: there is none.
 func (v Conversation) NextMention(seq uint64) uint64 {
 	for _, q := range v.Mentions {
 		if q > seq {
@@ -24,8 +23,8 @@ func (v Conversation) NextMention(seq uint64) uint64 {
 	return 0
 }
 
-// PreviousMention is the seq of the last unread message before seq that mentions the user;
-// 0: there is none.
+// PreviousMention returns the seq of the last unread message before seq that mentions the user; 0: there is
+// none.
 func (v Conversation) PreviousMention(seq uint64) uint64 {
 	for _, q := range slices.Backward(v.Mentions) {
 		if q < seq {
@@ -43,8 +42,8 @@ func mentionsUser(m *petrelv1.Message, user string) bool {
 	return m.From != user && (m.Rel.GetMentionAll() || slices.Contains(m.Rel.GetMentions(), user))
 }
 
-// takeMentions takes what the server says of the mentions of the entries up to a seq. What
-// is known of later entries stays. Spec: P-5.13.
+// takeMentions applies the server's list of mentions in the entries up to a seq. Mentions in later entries
+// stay. Spec: P-5.13.
 func (c *core) takeMentions(v *conv, seqs []uint64, to uint64) {
 	m := &v.mentions
 	if to < m.to {
@@ -57,7 +56,7 @@ func (c *core) takeMentions(v *conv, seqs []uint64, to uint64) {
 	c.touch(v)
 }
 
-// mention notes what an entry mentions, or takes away.
+// mention records the mentions of an entry, or their removal.
 func (c *core) mention(v *conv, e *petrelv1.Message) {
 	m := &v.mentions
 	if r := e.GetRecall(); r != nil {
@@ -76,8 +75,7 @@ func (c *core) mention(v *conv, e *petrelv1.Message) {
 	}
 }
 
-// missMention notes that an entry that mentions the user, or recalls one that did, was not
-// pushed.
+// missMention records that an entry that mentions the user, or recalls such an entry, was not pushed.
 func (c *core) missMention(v *conv, seq uint64) {
 	_, known := slices.BinarySearch(v.mentions.seqs, seq)
 	if known || seq <= max(v.read, v.mentions.to) || !c.live.offers(capMentions) {

@@ -11,11 +11,11 @@ type Reaction struct {
 	Mine  bool // the user is one of them
 }
 
-// maxNotes bounds the notes of one conversation that are kept for entries which the client
-// does not hold yet; those beyond come again with the entries.
+// maxNotes bounds the notes of one conversation that are kept for entries which the client does not hold yet;
+// further notes come again with the entries.
 const maxNotes = 256
 
-// notesCame takes notes that the application has asked for.
+// notesCame applies notes that the application has requested.
 func (c *core) notesCame(conv string, notes []*petrelv1.Note) {
 	if v := c.convs[conv]; v != nil {
 		c.takeNotes(v, notes)
@@ -23,8 +23,8 @@ func (c *core) notesCame(conv string, notes []*petrelv1.Note) {
 	}
 }
 
-// takeNotes takes what is new of the notes of a conversation. A page can be older than
-// what was pushed. Spec: P-5.11.
+// takeNotes applies the newer ones of some notes of a conversation. A page can be older than a push. Spec:
+// P-5.11.
 func (c *core) takeNotes(v *conv, notes []*petrelv1.Note) {
 	for _, n := range notes {
 		if v.takeNote(n) {
@@ -33,8 +33,8 @@ func (c *core) takeNotes(v *conv, notes []*petrelv1.Note) {
 	}
 }
 
-// takeNote takes a note, if it is newer than the one that is known. One for everybody says
-// nothing about the user's own reactions: those stay.
+// takeNote applies a note, if it is newer than the known one. A note for all members lacks the user's own
+// reactions: those stay.
 func (v *conv) takeNote(n *petrelv1.Note) bool {
 	old := v.notes[n.Seq]
 	switch {
@@ -61,7 +61,7 @@ func (v *conv) takeNote(n *petrelv1.Note) bool {
 	return true
 }
 
-// noteOf is what members have made of an entry. What was recalled has no note.
+// noteOf returns the reactions and the pin of an entry. A recalled entry has none.
 func (v *conv) noteOf(m *petrelv1.Message) (rs []Reaction, pinned bool) {
 	n := v.notes[m.Seq]
 	if n == nil || m.RecalledBy != 0 {

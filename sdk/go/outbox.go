@@ -53,7 +53,7 @@ type Draft struct {
 	Recall *petrelv1.Recall
 }
 
-// SendState is that of a message to be sent. Spec: P-4.9.
+// SendState is the state of a message to be sent. Spec: P-4.9.
 type SendState int
 
 // The states of an Outgoing.
@@ -68,7 +68,7 @@ func (s SendState) String() string {
 	return [...]string{"sending", "sent", "rejected", "unknowable"}[s]
 }
 
-// outgoing is a message on its way.
+// outgoing is a message in the outbox.
 type outgoing struct {
 	id       string
 	composed time.Time
@@ -91,9 +91,8 @@ type outgoing struct {
 	fresh bool   // never sent, composed under another history id: after is the head now
 }
 
-// lane is the queue of one conversation: one message at a time is on its way,
-// which keeps the order even when the server refuses one for the moment.
-// Spec: P-4.3.
+// lane is the queue of one conversation: one message at a time is under way, which keeps the order even when
+// the server refuses one for the moment. Spec: P-4.3.
 type lane struct {
 	key   string
 	queue []*outgoing // oldest first, not settled
@@ -104,7 +103,7 @@ type lane struct {
 	fails int         // refusals in a row that named no time
 }
 
-// frame is the draft as a send without its after.
+// frame returns the draft as a send without its after.
 func (d *Draft) frame(newID func() string) (*petrelv1.Send, error) {
 	s := &petrelv1.Send{Conv: d.Conv, User: d.User, ClientMsgId: d.ID, Type: d.Type}
 	if (d.Conv == "") == (d.User == "") {
@@ -145,8 +144,8 @@ func (d *Draft) frame(newID func() string) (*petrelv1.Send, error) {
 	return s, nil
 }
 
-// relate says what the message has to do with others, and that the server must
-// understand it. Spec: P-4.10, P-5.8.
+// relate adds the relations of the message to others, and that the server must understand them. Spec: P-4.10,
+// P-5.8.
 func (d *Draft) relate(s *petrelv1.Send) {
 	names := len(d.Mentions) > 0 || d.MentionAll
 	if d.ReplyTo != 0 || d.Silent || d.Forward != nil || d.Thread != 0 || d.AlsoMain || names {
@@ -163,8 +162,8 @@ func (d *Draft) relate(s *petrelv1.Send) {
 	}
 }
 
-// draft takes a message to be sent. It goes out once its row is in the store and kept was
-// called. isNew is false if it was taken before. Spec: P-4.9.
+// draft takes a message to be sent. It goes out once its row is in the store and kept was called. isNew is
+// false for a draft that was taken before. Spec: P-4.9.
 func (c *core) draft(d Draft) (o *outgoing, isNew bool, err error) {
 	s, err := d.frame(c.newID)
 	if err != nil {
@@ -186,7 +185,7 @@ func (c *core) kept(o *outgoing) {
 	c.out.woken = true
 }
 
-// discard stops showing a message whose fate is known, and which is not stored.
+// discard stops showing a message that was finally not stored.
 func (c *core) discard(o *outgoing) {
 	if c.sending[o.id] == o && o.failed() {
 		c.remove(o)
@@ -197,7 +196,7 @@ func (c *core) discard(o *outgoing) {
 // failed tells whether o was not sent, and is shown until somebody discards it.
 func (o *outgoing) failed() bool { return o.state == Rejected || o.state == Unknowable }
 
-// draft is what was sent, for another try.
+// draft returns the sent draft, for another try.
 func (o *outgoing) draft() Draft {
 	s := o.send
 	return Draft{
@@ -209,8 +208,8 @@ func (o *outgoing) draft() Draft {
 	}
 }
 
-// compose fixes what all attempts have in common. A new id says that no earlier
-// attempt was made: then it has an after. Spec: P-4.7.
+// compose sets the parts that all attempts share. A new id means that there was no earlier attempt: then it
+// has an after. Spec: P-4.7.
 func (c *core) compose(s *petrelv1.Send, newID bool) *outgoing {
 	if v := c.convs[s.Conv]; v != nil && v.peer != "" { // one lane for a direct conversation
 		s.Conv, s.User = "", v.peer
@@ -233,8 +232,7 @@ func (c *core) compose(s *petrelv1.Send, newID bool) *outgoing {
 	return o
 }
 
-// touchOutgoing notes that what is shown of o has changed. Before a conversation is known,
-// its user names it.
+// touchOutgoing marks the shown state of o as changed. Before a conversation is known, its user names it.
 func (c *core) touchOutgoing(o *outgoing) {
 	id := cmp.Or(o.conv, c.target(o))
 	if id != "" {
@@ -245,7 +243,7 @@ func (c *core) touchOutgoing(o *outgoing) {
 	}
 }
 
-// enqueue puts o at the end of its lane; one whose fate is known is only shown.
+// enqueue appends o to its lane; a message with a known fate is only shown.
 func (c *core) enqueue(o *outgoing) {
 	key := "c:" + o.send.Conv
 	if v := c.convs[o.send.Conv]; v != nil && v.peer != "" {
@@ -267,7 +265,7 @@ func (c *core) enqueue(o *outgoing) {
 	c.sending[o.id] = o
 }
 
-// remove forgets o: it is among the entries, or a person has seen its fate.
+// remove drops o: it is among the entries, or a person has seen its fate.
 func (c *core) remove(o *outgoing) {
 	l := o.lane
 	is := func(x *outgoing) bool { return x == o }
@@ -285,8 +283,8 @@ func (c *core) dropLane(l *lane) {
 	}
 }
 
-// join makes one lane of those to a direct conversation by its id and by its
-// other user, once it is known that they are the same.
+// join merges the lane of a direct conversation by its id and that by its other user, once they are known to
+// be the same.
 func (c *core) join(v *conv) {
 	from := c.lanes["c:"+v.id]
 	if from == nil || v.peer == "" {
@@ -318,12 +316,12 @@ func (c *core) wakeLane(l *lane) {
 	}
 }
 
-// byAge are the messages that are not settled, the one that was composed first first.
+// byAge returns the unsettled messages, in the order of composition.
 func (c *core) byAge() []*outgoing {
 	return slices.SortedFunc(maps.Values(c.sending), func(a, b *outgoing) int { return cmp.Compare(a.n, b.n) })
 }
 
-// lanesByAge are the lanes with messages that are not settled, by their oldest ones.
+// lanesByAge returns the lanes with unsettled messages, by their oldest ones.
 func (c *core) lanesByAge() []*lane {
 	var all []*lane
 	for _, l := range c.lanes {
@@ -335,7 +333,7 @@ func (c *core) lanesByAge() []*lane {
 	return all
 }
 
-// sendAll sends what may go out.
+// sendAll sends all messages that may go out.
 func (c *core) sendAll(now time.Time) {
 	lanes := c.ready
 	c.ready = nil
@@ -353,16 +351,16 @@ func (c *core) sendAll(now time.Time) {
 	}
 }
 
-// sendLane sends the first message of l. stay: the lane has to be looked at
-// again; full: the window of the connection is.
+// sendLane sends the first message of l. stay: the lane has to be checked again; full: the window of the
+// connection is full.
 func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 	for l.busy == 0 && len(l.queue) > 0 {
 		o := l.queue[0]
 		switch {
 		case !o.safe:
 			return true, false
-		// Its after comes from what the client knew before the connection, and so
-		// does where to look for it. Without an after the server looks up the id.
+		// Its after, and the place to search for it, come from the client's state before the connection.
+		// Without an after the server looks up the id.
 		case o.send.After != nil && !c.live.synced:
 			return true, false
 		case now.Sub(o.composed) > giveUp:
@@ -395,8 +393,7 @@ func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 	return false, false
 }
 
-// aims tells whether o is nothing without the entry that it names. Spec: P-5.3, P-5.10,
-// P-5.12.
+// aims tells whether o is useless without the entry that it names. Spec: P-5.3, P-5.10, P-5.12.
 func (o *outgoing) aims() bool {
 	if o.send.Rel.GetForwardOf() != nil || o.send.Rel.GetThread() != 0 {
 		return true
@@ -408,7 +405,7 @@ func (o *outgoing) aims() bool {
 	return false
 }
 
-// headOf is the head of the conversation o goes to; 0 if it is not known.
+// headOf returns the head of the conversation of o; 0 if it is not known.
 func (c *core) headOf(o *outgoing) uint64 {
 	if v := c.convs[c.target(o)]; v != nil {
 		return v.head
@@ -423,7 +420,7 @@ func (c *core) target(o *outgoing) string {
 	return o.send.Conv
 }
 
-// raise gives o another after; it is stored before it is sent again.
+// raise sets a higher after, which is stored before o is sent again.
 func (c *core) raise(o *outgoing, after uint64) {
 	s := proto.CloneOf(o.send)
 	s.After = &after
@@ -432,8 +429,7 @@ func (c *core) raise(o *outgoing, after uint64) {
 	c.store(o)
 }
 
-// sendOne sends o within the window. stay without full: o cannot be sent, and is settled.
-// Spec: P-4.6.
+// sendOne sends o within the window. stay without full: o cannot be sent, and is settled. Spec: P-4.6.
 func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	lv := c.live
 	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}
@@ -464,10 +460,9 @@ func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	return false, false
 }
 
-// giveUp settles a message that the server has refused, or that cannot be sent on this
-// connection. An earlier attempt whose outcome is unknown may have stored it. It may also
-// still be on its way, over a connection that was given up, and be stored after the refusal:
-// the user may be a member again by then. Spec: P-4.8, S-13.3.
+// giveUp settles a message that the server has refused, or that cannot be sent on this connection. An earlier
+// attempt of unknown outcome may have stored it. It may also still be under way, over a connection that was
+// given up, and be stored after the refusal: the user may be a member again by then. Spec: P-4.8, S-13.3.
 func (c *core) giveUp(o *outgoing, e *Error) {
 	if o.tried {
 		c.settle(o, Unknowable, ErrUnknowable)
@@ -512,7 +507,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 	}
 }
 
-// acked makes an entry of what was sent. Spec: P-6.7.
+// acked makes an entry of a stored message. Spec: P-6.7.
 func (c *core) acked(o *outgoing, a *petrelv1.Ack) {
 	id := a.Conv
 	if id == "" {
@@ -536,9 +531,8 @@ func (c *core) acked(o *outgoing, a *petrelv1.Ack) {
 	}
 }
 
-// ownCopy is the entry that a send has become: the fields of the send and those of the
-// ack. Without rel the count is that of the entry before, and nil: the client does not
-// hold that one. Spec: P-4.3.
+// ownCopy returns the entry made by a send: the fields of the send and those of the ack. Without rel its
+// count is that of the entry before; nil: the client does not hold that entry. Spec: P-4.3.
 func (c *core) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Message {
 	m := a.Message
 	if m == nil {
@@ -559,8 +553,7 @@ func (c *core) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Mes
 	return m
 }
 
-// countedBefore is counted of the entry below seq, if that is the last one the
-// client holds.
+// countedBefore returns the count of the entry below seq, if that is the last one the client holds.
 func (v *conv) countedBefore(seq uint64) (uint64, bool) {
 	switch {
 	case seq != v.have+1:
@@ -590,9 +583,9 @@ func entryOf(s *petrelv1.Send) *petrelv1.Message {
 	return m
 }
 
-// settle ends the sending of o. The row of one that is sent stays until its entry is there: a
-// crash in between must not hide it. That of one that is not sent stays until it is
-// discarded. Spec: S-13.1, S-13.3.
+// settle ends the sending of o. The row of a stored message stays until its entry is there: a crash in
+// between must not hide it. The row of one that was not stored stays until it is discarded. Spec: S-13.1,
+// S-13.3.
 func (c *core) settle(o *outgoing, s SendState, err error) {
 	o.state, o.err, o.look = s, err, false
 	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *outgoing) bool { return x == o })
@@ -623,8 +616,8 @@ func (c *core) arrived(conv string, m *petrelv1.Message) {
 	c.remove(o)
 }
 
-// passed drops what was sent from what is shown as on its way, when the
-// client's view has moved over its place.
+// passed drops stored messages from those shown as under way, when the client's view has moved past their
+// seqs.
 func (c *core) passed(v *conv) {
 	for _, l := range c.lanesOf(v.id, v.peer) {
 		for _, o := range slices.Clone(l.show) {
@@ -648,8 +641,7 @@ func (c *core) lanesOf(conv, peer string) []*lane {
 	return ls
 }
 
-// lookFor reads the history of o's conversation above from, to the end, for o.
-// Spec: P-4.7, P-6.6.
+// lookFor searches the history of o's conversation above from, to the end, for o. Spec: P-4.7, P-6.6.
 func (c *core) lookFor(o *outgoing, from uint64) {
 	id := c.target(o)
 	if id == "" { // there is no such conversation yet, so it is not in it
@@ -710,15 +702,15 @@ func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 	}
 }
 
-// removedSince tells whether retention may have removed o: entries above from
-// are gone, and what is left is younger than o.
+// removedSince tells whether retention may have removed o: entries above from are gone, and the remaining
+// ones are younger than o.
 func removedSince(o *outgoing, from uint64, p *petrelv1.HistoryPage) bool {
 	return p.FirstSeq > from+1 && from > 0 ||
 		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq &&
 			p.Messages[0].TimeMs > uint64(o.composed.UnixMilli())
 }
 
-// stored notes where the history has the message.
+// stored records the place of the message in the history.
 func (o *outgoing) stored(conv string, m *petrelv1.Message) {
 	o.conv, o.seq, o.time = conv, m.Seq, time.UnixMilli(int64(m.TimeMs))
 }

@@ -13,15 +13,15 @@ const (
 	maxQuoteBytes = 256 // of a body, P-5.9
 )
 
-// quotes are what entries of a conversation answer that the client does not hold.
+// quotes are the quoted entries of a conversation that the client does not hold.
 type quotes struct {
 	// by seq; shared with snapshots: replaced, never changed. nil: the user may not read it
 	quoted map[uint64]*petrelv1.Quote
 	wanted map[uint64]bool // not known, by seq; true: asked for
 }
 
-// quote is what is known of the entry seq, which an entry of the conversation answers. It is
-// asked for if it is not known.
+// quote returns the known quote of the entry seq, which an entry of the conversation answers. An unknown one
+// is requested.
 func (c *core) quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
 	v := c.convs[conv]
 	if v == nil || seq == 0 {
@@ -44,8 +44,7 @@ func (c *core) quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
 	return nil, false
 }
 
-// takeQuotes keeps those of a page whose entries are taken already. What the client holds it
-// quotes itself.
+// takeQuotes keeps the quotes of a page whose entries are applied already. Held entries need no stored quote.
 func (v *conv) takeQuotes(list []*petrelv1.Quote) {
 	for _, q := range list {
 		v.keepQuote(q.Seq, q)
@@ -91,7 +90,7 @@ func (v *conv) foldQuote(m *petrelv1.Message) {
 	}
 }
 
-// quoteOf is as much of m as a quote shows.
+// quoteOf returns the part of m that a quote shows.
 func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	q := &petrelv1.Quote{
 		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy,
@@ -112,7 +111,7 @@ func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	return q
 }
 
-// askQuotes asks for the quotes that are wanted, as many at once as is allowed.
+// askQuotes requests the wanted quotes, as many at once as allowed.
 func (c *core) askQuotes() {
 	for v := range c.asking {
 		if c.now.Before(v.repairAt) {

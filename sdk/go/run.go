@@ -21,8 +21,8 @@ type arrival struct {
 	err   error
 }
 
-// turns is one Run: it brings the core what happens, turn by turn, and does what it wants
-// done. Only its goroutine uses the fields.
+// turns is one Run: it passes events to the core, turn by turn, and carries out the core's outputs. Only its
+// goroutine uses the fields.
 type turns struct {
 	c        *Client
 	ctx      context.Context // of this Run
@@ -62,7 +62,7 @@ func (c *Client) run(ctx context.Context) error {
 	}
 }
 
-// step has the core do what is due, and begins what it wants done.
+// step lets the core do everything that is due, and begins its outputs.
 func (t *turns) step(timer *time.Timer) (ended bool, err error) {
 	var out outputs
 	var alarm time.Time
@@ -111,7 +111,7 @@ func (t *turns) take(a arrival) {
 	})
 }
 
-// tell brings the core a result, unless Run is over.
+// tell passes a result to the core, unless Run is over.
 func (t *turns) tell(result func(*core)) {
 	select {
 	case t.results <- result:
@@ -161,8 +161,7 @@ func (t *turns) drop(conn uint64) {
 	t.c.do(func(*core) { delete(t.c.links, conn) })
 }
 
-// flush stores what has changed, lets the messages that are stored go out, and
-// tells the subscriptions.
+// flush stores the changes, lets the stored messages go out, and notifies the subscriptions.
 func (c *Client) flush() error {
 	var w written
 	c.do(func(k *core) { w = k.prepare() })

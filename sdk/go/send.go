@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Outgoing is a message on its way.
+// Outgoing is a message in the outbox.
 type Outgoing struct {
 	ID       string    // client message id
 	Composed time.Time // by the clock of this device
@@ -24,7 +24,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// handle is what the application holds of a message. c.mu is held.
+// handle returns the application's handle of a message. c.mu is held.
 func (c *Client) handle(o *outgoing) *Outgoing {
 	if o.handle == nil {
 		o.handle = &Outgoing{ID: o.id, Composed: o.composed, c: c, o: o, done: make(chan struct{})}
@@ -43,11 +43,10 @@ func (c *Client) handles(of []*outgoing) []*Outgoing {
 	return out
 }
 
-// Send takes a message and returns at once; it is sent when the client is
-// connected, behind what was taken for the same conversation before. Once it is
-// taken it is kept (in the store, if there is one) and sent again until its
-// fate is known, at most 30 days. The error is that of a draft that cannot be
-// sent, or of the store. Spec: P-4.
+// Send takes a message and returns at once; it is sent when the client is connected, after the earlier
+// messages of the same conversation. From then on it is kept (in the store, if there is one) and sent again
+// until its fate is known, at most 30 days. The error is that of a draft that cannot be sent, or of the
+// store. Spec: P-4.
 func (c *Client) Send(d Draft) (*Outgoing, error) {
 	var o *outgoing
 	var row Row
@@ -83,16 +82,15 @@ func (c *Client) Send(d Draft) (*Outgoing, error) {
 	return handle, nil
 }
 
-// Time is when the server stored the message, by its clock; zero until it is Sent.
+// Time returns when the server stored the message, by its clock; zero until it is Sent.
 func (o *Outgoing) Time() time.Time {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
 	return o.o.time
 }
 
-// State is how far the message is. conv and seq are set when it is Sent. err is
-// an *Error when it is Rejected, and while it is Sending if the server has put
-// it off: it is sent again then.
+// State returns the state of the message. conv and seq are set when it is Sent. err is an *Error when it is
+// Rejected, and while it is Sending if the server has put it off: it is sent again then.
 func (o *Outgoing) State() (s SendState, conv string, seq uint64, err error) {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
@@ -102,9 +100,8 @@ func (o *Outgoing) State() (s SendState, conv string, seq uint64, err error) {
 // Done is closed when the state is final.
 func (o *Outgoing) Done() <-chan struct{} { return o.done }
 
-// Wait waits until the fate of the message is known: its seq, or an *Error that
-// says why it is rejected, or ErrUnknowable. When ctx ends it is still on its
-// way.
+// Wait waits until the fate of the message is known: its seq, or the *Error with which it was rejected, or
+// ErrUnknowable. If ctx ends first, the message stays in the outbox.
 func (o *Outgoing) Wait(ctx context.Context) (seq uint64, err error) {
 	select {
 	case <-ctx.Done():
@@ -115,13 +112,12 @@ func (o *Outgoing) Wait(ctx context.Context) (seq uint64, err error) {
 	return seq, err
 }
 
-// Draft is what was sent, for another try after a rejection; its ID is empty.
+// Draft returns the sent draft, for another try after a rejection; its ID is empty.
 func (o *Outgoing) Draft() Draft {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
 	return o.o.draft()
 }
 
-// Discard stops showing a message that is Rejected or Unknowable among those
-// on their way. Others stay.
+// Discard removes a message that is Rejected or Unknowable from the pending ones. Others stay.
 func (o *Outgoing) Discard() { o.c.do(func(k *core) { k.discard(o.o) }) }

@@ -8,7 +8,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Conversation is what the client knows of a conversation, at one moment.
+// Conversation is the client's state of a conversation, at one moment.
 type Conversation struct {
 	ID    string
 	Kind  petrelv1.ConvKind
@@ -34,14 +34,14 @@ type Conversation struct {
 	Personal Personal // what the user has set of it
 }
 
-// Range is From and To, and what is between them.
+// Range is the range of seqs from From to To, both included.
 type Range struct {
 	From uint64 `json:"from"` // seq
 	To   uint64 `json:"to"`   // seq
 }
 
-// Message is an entry of a conversation with what members have made of it. The
-// embedded message is shared and must not be modified.
+// Message is an entry of a conversation with its reactions and pin. The embedded message is shared and must
+// not be modified.
 type Message struct {
 	*petrelv1.Message
 	Reactions []Reaction
@@ -51,14 +51,13 @@ type Message struct {
 	Delivered, Read int
 }
 
-// NeedsNewerVersion tells whether the message has a body that this version of the SDK does
-// not know. Show that a newer version of the application can show it; it is not a
-// recalled one. Spec: P-2.7.
+// NeedsNewerVersion tells whether the message has a body that this version of the SDK does not know. Show
+// that a newer version of the application can show it; it is not a recalled one. Spec: P-2.7.
 func (m Message) NeedsNewerVersion() bool {
 	return m.Body == nil && m.RecalledBy == 0 && m.EditedBy == 0 && !m.Withheld && !m.Lost
 }
 
-// conversations are all that are known, those with the newest messages first.
+// conversations returns all known ones, those with the newest messages first.
 func (c *core) conversations() []Conversation {
 	out := make([]Conversation, 0, len(c.convs))
 	for _, v := range c.convs {
@@ -141,7 +140,7 @@ func (c *core) pending(conv, peer string) []*outgoing {
 	return out
 }
 
-// olderThan is where a page of older entries ends; 0: there is none to ask for.
+// olderThan returns the end of the next page of older entries; 0: there is none to ask for.
 func (c *core) olderThan(conv string) uint64 {
 	v := c.convs[conv]
 	if v == nil || !v.known || v.low <= v.floor() {
@@ -165,8 +164,7 @@ func (c *core) takeOlder(conv string, before uint64, p *petrelv1.HistoryPage, da
 	return more
 }
 
-// passOlderDamage moves the beginning of what v holds over entries that the server
-// cannot read.
+// passOlderDamage moves the beginning of the held entries of v past entries that the server cannot read.
 func (c *core) passOlderDamage(v *conv, before uint64, damage Range) (more bool) {
 	if v.low+1 == before && damage.From < before {
 		v.damaged = append([]Range{{From: damage.From, To: v.low}}, v.damaged...)

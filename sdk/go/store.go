@@ -5,12 +5,10 @@ import (
 	"sync"
 )
 
-// Store is what a client remembers over a restart: messages still to be sent,
-// the sync token, the conversations and their newest messages. It is a table of
-// rows by key, bounded by what the client holds. A Store belongs to one user
-// and one device, and to one Client at a time. OpenFile makes one in a file,
-// NewMemory one that lives as long as the process; an application may bring its
-// own.
+// Store is the client's memory across restarts: messages still to be sent, the sync token, the conversations
+// and their newest messages. It is a table of rows by key, bounded by what the client holds. A Store belongs
+// to one user and one device, and to one Client at a time. OpenFile makes one in a file, NewMemory one that
+// lives as long as the process; an application may bring its own.
 type Store struct {
 	// Load returns all rows, in any order. It is called once, by New.
 	Load func() ([]Row, error)

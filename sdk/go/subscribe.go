@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// Subscription gathers what changes for one reader. A reader that is slow gets
-// fewer, larger changes and misses nothing: at most one name for each
-// conversation is held.
+// Subscription gathers changes for one reader. A slow reader gets fewer, larger changes and misses nothing:
+// at most one name for each conversation is held.
 type Subscription struct {
 	c     *Client
 	ready chan struct{} // capacity 1; a token means that Take has something
@@ -18,8 +17,7 @@ type Subscription struct {
 	pending Change
 }
 
-// Subscribe begins to gather changes. The first Take names everything that is
-// there. Close ends it.
+// Subscribe begins to gather changes. The first Take names everything present. Close ends it.
 func (c *Client) Subscribe() *Subscription {
 	s := &Subscription{c: c, ready: make(chan struct{}, 1)}
 	c.mu.Lock()
@@ -43,7 +41,7 @@ func (s *Subscription) add(ch *Change) {
 // Ready has a token when Take has something to return.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Take is what has changed since the last Take; it does not wait.
+// Take returns the changes since the last Take; it does not wait.
 func (s *Subscription) Take() Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()

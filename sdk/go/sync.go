@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// startSync asks what has changed; a need that comes up while the answer is
-// under way is a further sync. Spec: P-6.2, P-6.4.
+// startSync asks for the changes since the last sync; if one is under way, another follows it. Spec: P-6.2,
+// P-6.4.
 func (c *core) startSync() {
 	lv := c.live
 	if lv == nil {
@@ -43,7 +43,7 @@ func (c *core) askSync() {
 	})
 }
 
-// takeSync applies one page. Its token is stored with what the page says.
+// takeSync applies one page. Its token is stored together with its content.
 func (c *core) takeSync(p *petrelv1.SyncPage) {
 	lv := c.live
 	c.takePersonal(p)
@@ -71,7 +71,7 @@ func (c *core) takeSync(p *petrelv1.SyncPage) {
 	}
 }
 
-// takeState applies what a sync says of one conversation.
+// takeState applies the state of one conversation from a sync.
 func (c *core) takeState(s *petrelv1.ConvState) {
 	if s.Damaged { // nothing else is known of it: what is held stays. Spec: P-9.5
 		return
@@ -104,8 +104,8 @@ func (c *core) takeState(s *petrelv1.ConvState) {
 	c.repair(v)
 }
 
-// meet sets where a conversation begins for this client: behind what was there
-// before the first sync, else with the first entry that may be read. Spec: P-6.7.
+// meet sets the beginning of a conversation for this client: after the entries from before the first sync,
+// else at the first entry that may be read. Spec: P-6.7.
 func (c *core) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) {
 	v.known = true
 	floor := v.floor()
@@ -124,8 +124,7 @@ func (c *core) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) 
 	c.passed(v)
 }
 
-// extend takes the newest entries that a sync brought, if they join what is
-// held.
+// extend takes the newest entries of a sync, if they join the held ones.
 func (c *core) extend(v *conv, newest []*petrelv1.Message) {
 	if len(newest) == 0 {
 		c.takeHeld(v)
@@ -143,8 +142,8 @@ func (c *core) extend(v *conv, newest []*petrelv1.Message) {
 	c.takeHeld(v)
 }
 
-// answersNothing has a message answer nothing any more: another entry may stand at the
-// seq now. One that the server looks up by its id may be stored as it is. Spec: P-6.6.
+// answersNothing removes the reply reference of a message: another entry may stand at its seq now. A message
+// that the server looks up by its id may be stored as it is. Spec: P-6.6.
 func (c *core) answersNothing(o *outgoing) {
 	if o.state != Sending || o.send.Rel.GetReplyTo() == 0 || o.aims() || o.tried && o.send.After == nil {
 		return
@@ -157,8 +156,7 @@ func (c *core) answersNothing(o *outgoing) {
 	c.store(o)
 }
 
-// forget drops what another history id said; what is to be sent stays.
-// Spec: P-3.4, P-6.6.
+// forget drops the state of another history id; messages to be sent stay. Spec: P-3.4, P-6.6.
 func (c *core) forget() {
 	for id, v := range c.convs {
 		c.dropEntries(v)

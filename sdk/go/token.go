@@ -54,7 +54,7 @@ func (t *tokenCache) get(ctx context.Context, refused string) (string, error) {
 	return token, nil
 }
 
-// Tokens are those of one login of one device. Spec: P-11.3.
+// Tokens are the tokens of one login of one device. Spec: P-11.3.
 type Tokens struct {
 	User           string    `json:"user"`
 	Device         string    `json:"device"`
@@ -74,8 +74,7 @@ func tokensOf(r *petrelv1.LoginResponse) Tokens {
 	}
 }
 
-// Auth turns proofs of identity into tokens. The requests' ids are set when
-// they are empty. Refusals are an [*Error]. Spec: P-11.
+// Auth turns credentials into tokens. Empty request ids are set. Refusals are an [*Error]. Spec: P-11.
 type Auth struct {
 	URL  string       // of the server's HTTP API: http:// or https://, host:port
 	HTTP *http.Client // nil: http.DefaultClient
@@ -128,13 +127,11 @@ func authAnswer(r *connect.Response[petrelv1.LoginResponse], err error) (Tokens,
 	return tokensOf(r.Msg), nil
 }
 
-// refreshAhead is how long before the end of an access token another one is
-// asked for.
+// refreshAhead is the time before the end of an access token at which another one is requested.
 const refreshAhead = time.Minute
 
-// TokenFile keeps the tokens of a login in a file that only its owner reads,
-// and refreshes them by itself: its Token is a TokenSource. One process at a
-// time may use a file.
+// TokenFile keeps the tokens of a login in a file that only its owner can read, and refreshes them by itself:
+// its Token is a TokenSource. One process at a time may use a file.
 type TokenFile struct {
 	path string
 	auth Auth
@@ -176,8 +173,7 @@ func (f *TokenFile) save(t Tokens) error {
 	return nil
 }
 
-// writeFile puts b in the place of the file at path, durable and whole or not
-// at all.
+// writeFile replaces the file at path by b, durably, as a whole or not at all.
 func writeFile(path string, b []byte) error {
 	w, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -196,16 +192,15 @@ func writeFile(path string, b []byte) error {
 	return syncDir(path)
 }
 
-// Tokens are those in the file.
+// Tokens returns the tokens in the file.
 func (f *TokenFile) Tokens() Tokens {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
 	return f.have
 }
 
-// Token is a TokenSource. It refreshes when the access token was refused or is
-// about to expire; while the server cannot be reached, one that has not expired
-// will do.
+// Token is a TokenSource. It refreshes when the access token was refused or is about to expire; while the
+// server cannot be reached, it returns a token that has not expired.
 func (f *TokenFile) Token(ctx context.Context, refused string) (string, error) {
 	select {
 	case f.turn <- struct{}{}:
@@ -224,8 +219,8 @@ func (f *TokenFile) Token(ctx context.Context, refused string) (string, error) {
 	return f.have.Access, err
 }
 
-// refresh gets a new pair. The id of the request is stored first: if its answer
-// is lost, with the process perhaps, the same request gets the same answer.
+// refresh gets a new pair. It stores the id of the request first: if the answer is lost, perhaps with the
+// process, the same request gets the same answer.
 func (f *TokenFile) refresh(ctx context.Context) error {
 	if f.have.RequestID == "" {
 		t := f.have

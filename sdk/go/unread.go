@@ -1,24 +1,23 @@
 package petrel
 
-// Unread is how much the user has not read, in all conversations together.
+// Unread counts the unread messages of all conversations together.
 type Unread struct {
 	Messages      int // of others, above the read cursors: the sum of Conversation.Unread
 	Conversations int // that have some of them
 	Mentions      int // of the user: the sum of len(Conversation.Mentions)
 }
 
-// unreadTotals are the sums, kept up to date with what changes: adding up
-// thousands of conversations for each message would cost more than the message.
+// unreadTotals are the sums, kept up to date with each change: adding up thousands of conversations for each
+// message would cost more than the message.
 type unreadTotals struct {
 	total Unread
 	by    map[string]unreadIn // conversations that have some
 }
 
-// unreadIn is what is unread in one conversation.
+// unreadIn has the unread counts of one conversation.
 type unreadIn struct{ messages, mentions int }
 
-// countUnread counts the conversations anew that have changed since the last
-// flush.
+// countUnread recounts the conversations that have changed since the last flush.
 func (c *core) countUnread() {
 	before := c.unread.total
 	for id := range c.changed.convs {

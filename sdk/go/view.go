@@ -7,14 +7,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Conversations are all that are known, those with the newest messages first.
+// Conversations returns all known ones, those with the newest messages first.
 func (c *Client) Conversations() (all []Conversation) {
 	c.do(func(k *core) { all = k.conversations() })
 	return all
 }
 
-// Conversation is the one with this id; ok is false if the client does not
-// know it.
+// Conversation returns the conversation with this id; ok is false if the client does not know it.
 func (c *Client) Conversation(id string) (v Conversation, ok bool) {
 	c.do(func(k *core) {
 		if known := k.convs[id]; known != nil {
@@ -24,16 +23,15 @@ func (c *Client) Conversation(id string) (v Conversation, ok bool) {
 	return v, ok
 }
 
-// Direct is the id of the direct conversation with user; "" before anybody has
-// written there.
+// Direct returns the id of the direct conversation with user; "" before its first message.
 func (c *Client) Direct(user string) (conv string) {
 	c.do(func(k *core) { conv = k.direct[user] })
 	return conv
 }
 
-// Messages are the entries of a conversation that the client holds above
-// after, oldest first, at most limit (0: all). There is no hole among them but
-// what the user may not read and what Conversation.Damaged names. Edits and recalls are applied to their targets
+// Messages returns the held entries of a conversation above after, oldest first, at most limit (0: all). The
+// only holes among them are entries that the user may not read and those in Conversation.Damaged. Edits and
+// recalls are applied to their targets and are entries of their own as well.
 // and are entries of their own as well.
 func (c *Client) Messages(conv string, after uint64, limit int) (all []Message) {
 	c.do(func(k *core) {
@@ -44,8 +42,8 @@ func (c *Client) Messages(conv string, after uint64, limit int) (all []Message) 
 	return all
 }
 
-// Pending are the messages to a conversation that are not among its Messages
-// yet: on their way, or refused and not discarded. Oldest first.
+// Pending returns the messages to a conversation that are not among its Messages yet: under way, or refused
+// and not discarded. Oldest first.
 func (c *Client) Pending(conv string) (all []*Outgoing) {
 	c.do(func(k *core) {
 		peer := ""
@@ -57,17 +55,15 @@ func (c *Client) Pending(conv string) (all []*Outgoing) {
 	return all
 }
 
-// PendingTo is Pending of the direct conversation with user, also before there
-// is one.
+// PendingTo is Pending of the direct conversation with user, also before its first message.
 func (c *Client) PendingTo(user string) (all []*Outgoing) {
 	c.do(func(k *core) { all = c.handles(k.pending(k.direct[user], user)) })
 	return all
 }
 
-// Older reads up to limit entries (0: the server's page) from before those
-// that Messages returns and puts them in front. more is false when there are
-// none before them. It waits for the connection. What the server cannot read is
-// passed over, and then stands in Conversation.Damaged.
+// Older reads up to limit entries (0: the server's page) from before those that Messages returns and puts
+// them in front. more is false when there are none before them. It waits for the connection. Entries that the
+// server cannot read are passed over, and listed in Conversation.Damaged.
 func (c *Client) Older(ctx context.Context, conv string, limit int) (more bool, err error) {
 	before := uint64(0)
 	c.do(func(k *core) { before = k.olderThan(conv) })
@@ -86,11 +82,9 @@ func (c *Client) Older(ctx context.Context, conv string, limit int) (more bool, 
 	return more, nil
 }
 
-// Since reads entries of a conversation above after, oldest first, at most
-// limit (0: the server's page): from what the client holds, or else from the
-// history. A program that has to see every entry once keeps the last seq it has
-// seen and asks again when a Change names the conversation, until nothing
-// comes.
+// Since reads entries of a conversation above after, oldest first, at most limit (0: the server's page): from
+// the held ones, or else from the history. A program that has to see every entry once keeps the last seq it
+// has seen and asks again when a Change names the conversation, until the result is empty.
 func (c *Client) Since(ctx context.Context, conv string, after uint64, limit int) ([]Message, error) {
 	var out []Message
 	held := false
@@ -113,9 +107,9 @@ func (c *Client) Since(ctx context.Context, conv string, after uint64, limit int
 	return out, nil
 }
 
-// History asks the server for a page of a conversation, past what the client
-// holds. It waits for the connection and asks again when that ends. What the server
-// cannot read is an error at once: an operator has to act first. Spec: P-5.2, P-9.5.
+// History asks the server for a page of a conversation, also outside the held entries. It waits for the
+// connection and asks again when that ends. Entries that the server cannot read are an error at once: an
+// operator has to act first. Spec: P-5.2, P-9.5.
 func (c *Client) History(ctx context.Context, q *petrelv1.GetHistory) (*petrelv1.HistoryPage, error) {
 	for {
 		f, err := c.request(ctx, "", func() *petrelv1.ClientFrame {
@@ -147,19 +141,17 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Quote is what to show of the entry seq, which an entry of the conversation answers:
-// its Rel has the ReplyTo. A quote has at most 256 bytes of a text, and none of larger
-// data; with Cut there is more. A recalled message has RecalledBy and no body. nil with
-// known true: the entry is not available to this user. With known false the client asks
-// the server, and a Change names the conversation when it knows. The quote is shared
-// and must not be modified. Spec: P-5.9.
+// Quote returns the quote of the entry seq, which an entry of the conversation answers: its Rel has the
+// ReplyTo. A quote has at most 256 bytes of a text, and none of larger data; with Cut there is more. A
+// recalled message has RecalledBy and no body. nil with known true: the entry is not available to this user.
+// With known false the client asks the server, and a Change names the conversation when the answer is there.
+// The quote is shared and must not be modified. Spec: P-5.9.
 func (c *Client) Quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
 	c.do(func(k *core) { q, known = k.quote(conv, seq) })
 	return q, known
 }
 
-// Unread is how much the user has not read. [Change.Unread] tells when it is
-// another.
+// Unread counts the user's unread messages. [Change.Unread] reports a change of the count.
 func (c *Client) Unread() (n Unread) {
 	c.do(func(k *core) {
 		k.countUnread()
@@ -168,30 +160,28 @@ func (c *Client) Unread() (n Unread) {
 	return n
 }
 
-// Setting is the value that the user has given a name: of a conversation, of another
-// user, or, if both are empty, of the account. "" without one.
+// Setting returns the value of a setting: of a conversation, of another user, or, if both are empty, of the
+// account. "" without one.
 func (c *Client) Setting(conv, user, name string) (value string) {
 	c.do(func(k *core) { value = k.settings.value(subject{conv, user}, name) })
 	return value
 }
 
-// Blocked are the users that the user blocks, sorted.
+// Blocked returns the users that the user blocks, sorted.
 func (c *Client) Blocked() (users []string) {
 	c.do(func(k *core) { users = k.blocked() })
 	return users
 }
 
-// Signals are the newest signals of others, one of each conversation, sender and kind, at
-// most a minute old, the oldest first. Those of the kind [Typing] are not among them: see
-// [Conversation].Typing. They are shared and must not be modified. A program that acts on
-// each one once remembers the Id of those that it has met.
+// Signals returns the newest signals of others, one of each conversation, sender and kind, at most a minute
+// old, the oldest first. Those of the kind [Typing] are left out: see [Conversation].Typing. They are shared
+// and must not be modified. A program that acts on each one once remembers the Ids that it has seen.
 func (c *Client) Signals() (all []*petrelv1.Signal) {
 	c.do(func(k *core) { all = k.signals() })
 	return all
 }
 
-// Presence is whether a user is online who is watched. ok is false if that is not known,
-// as without a connection.
+// Presence returns the presence of a watched user. ok is false if it is not known, as without a connection.
 func (c *Client) Presence(user string) (p Presence, ok bool) {
 	c.do(func(k *core) { p, ok = k.lossy.presence[user] })
 	return p, ok

@@ -4,25 +4,25 @@ var apiRules = []rule{
 	{
 		name:    "streams-without-end",
 		holds:   "requests of HTTP/2 whose answers nobody reads are bounded, also those that are refused",
-		patches: []patch{{"internal/api/streams.go", `if r.ProtoMajor != 2 {`, `if true {`}},
+		patches: []patch{{"internal/api/http2streams.go", `if r.ProtoMajor != 2 {`, `if true {`}},
 		guards:  []guard{{"internal/api", "^TestStreamsThatNobodyReadsAreBounded$"}},
 	},
 	{
 		name:    "streams-keep-their-places",
 		holds:   "requests of HTTP/2 whose answers nobody reads keep no other address out",
-		patches: []patch{{"internal/api/streams.go", `!s.endOldestLocked(s.mostWaitingLocked())`, `true`}},
+		patches: []patch{{"internal/api/http2streams.go", `!s.endOldestLocked(s.mostWaitingLocked())`, `true`}},
 		guards:  []guard{{"internal/api", "^TestStreamsThatNobodyReadsAreBounded$"}},
 	},
 	{
 		name:    "streams-are-not-ended",
 		holds:   "a request of HTTP/2 whose place another takes is ended, whatever its client reads",
-		patches: []patch{{"internal/api/streams.go", `_ = control.SetWriteDeadline(time.Unix(1, 0))`, ``}},
+		patches: []patch{{"internal/api/http2streams.go", `_ = control.SetWriteDeadline(time.Unix(1, 0))`, ``}},
 		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
 	},
 	{
 		name:    "operators-streams-are-ended",
 		holds:   "requests with an admin key are not ended for others",
-		patches: []patch{{"internal/api/streams.go", `x.kept = true`, ``}},
+		patches: []patch{{"internal/api/http2streams.go", `x.kept = true`, ``}},
 		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
 	},
 	{
@@ -46,19 +46,19 @@ var apiRules = []rule{
 	{
 		name:    "calls-as-fast-as-asked",
 		holds:   "calls of a user over HTTP that come too fast wait, and are refused after a second",
-		patches: []patch{{"internal/api/pace.go", `if !c.ofUser() {`, `if true {`}},
+		patches: []patch{{"internal/api/calldelay.go", `if !c.ofUser() {`, `if true {`}},
 		guards:  []guard{{"internal/api", "^TestCallsOfAUserThatComeEarlyWait$"}},
 	},
 	{
 		name:    "bodies-without-length-are-free",
 		holds:   "a large body whose length was not said counts as several calls",
-		patches: []patch{{"internal/api/queue.go", `c.ofUser() && more > 0`, `false`}},
+		patches: []patch{{"internal/api/callqueue.go", `c.ofUser() && more > 0`, `false`}},
 		guards:  []guard{{"internal/api", "^TestCallsOfAUserThatComeEarlyWait$"}},
 	},
 	{
 		name:    "refusals-as-fast-as-asked",
 		holds:   "refusals of an address that are many wait",
-		patches: []patch{{"internal/api/pace.go", `pause(r.Context(), wait)`, `pause(r.Context(), 0*wait)`}},
+		patches: []patch{{"internal/api/calldelay.go", `pause(r.Context(), wait)`, `pause(r.Context(), 0*wait)`}},
 		guards:  []guard{{"internal/api", "^TestRefusalsOfAnAddressThatAreManyWait$"}},
 	},
 	{
@@ -84,7 +84,7 @@ var apiRules = []rule{
 	{
 		name:    "busy-streams-are-ended",
 		holds:   "a request of HTTP/2 that waits for the server is not ended for others",
-		patches: []patch{{"internal/api/queue.go", `c.stream.waits(false)`, ``}},
+		patches: []patch{{"internal/api/callqueue.go", `c.stream.waits(false)`, ``}},
 		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
 	},
 	{
@@ -109,9 +109,9 @@ var apiRules = []rule{
 		name:  "grow-until-killed",
 		holds: "a server in a small container refuses work before the system kills it",
 		patches: []patch{
-			{"internal/app/pressure.go", `debug.SetMemoryLimit(limit)`, ``},
-			{"internal/app/pressure.go", `a.pressed.Store(true)`, ``},
-			{"internal/app/budgets.go", `part(c.Limits.AdmittedBytes, 16, 4*mib, 64*mib)`, `part(c.Limits.AdmittedBytes, 16, 64*mib, 64*mib)`},
+			{"internal/app/memorypressure.go", `debug.SetMemoryLimit(limit)`, ``},
+			{"internal/app/memorypressure.go", `a.pressed.Store(true)`, ``},
+			{"internal/app/memorybudgets.go", `part(c.Limits.AdmittedBytes, 16, 4*mib, 64*mib)`, `part(c.Limits.AdmittedBytes, 16, 64*mib, 64*mib)`},
 		},
 		guards: []guard{{"test/crash", "^TestServerInASmallContainerIsNotKilled$"}},
 	},
@@ -124,7 +124,7 @@ var apiRules = []rule{
 	{
 		name:    "users-in-the-reserve",
 		holds:   "the reserve of a full disk is for operators",
-		patches: []patch{{"internal/store/pebblestore/space.go", `(s.spent.Load() || !store.IsForOperators(ctx))`, `s.spent.Load()`}},
+		patches: []patch{{"internal/store/pebblestore/diskspace.go", `(s.spent.Load() || !store.IsForOperators(ctx))`, `s.spent.Load()`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestF20DiskFullRefusesAndRecovers$"}, {"internal/api", "^TestOperatorsWorkOnAFullDisk$"}},
 	},
 	{
@@ -148,7 +148,7 @@ var apiRules = []rule{
 	{
 		name:    "receipts-out-of-turn",
 		holds:   "who reads the receipts of a conversation waits for a turn, as with all that reads a lot",
-		patches: []patch{{"internal/api/handler.go", `if m.turn {`, `if m.turn && procedure != "/petrel.v1.MessageService/ListReceipts" {`}},
+		patches: []patch{{"internal/api/unary.go", `if m.turn {`, `if m.turn && procedure != "/petrel.v1.MessageService/ListReceipts" {`}},
 		guards:  []guard{{"internal/api", "^TestReadsOfUsersTakeTurns$"}},
 	},
 	{
@@ -166,7 +166,7 @@ var apiRules = []rule{
 	{
 		name:    "vouch-for-anybody",
 		holds:   "nobody is known before their token or key has been checked",
-		patches: []patch{{"internal/api/callers.go", `m := table[name]`, `rate.Vouch(ctx); m := table[name]`}},
+		patches: []patch{{"internal/api/authorization.go", `m := table[name]`, `rate.Vouch(ctx); m := table[name]`}},
 		guards:  []guard{{"internal/api", "^TestNobodyIsVouchedForBeforeTheirTokenIsChecked$"}},
 	},
 	{
@@ -220,7 +220,7 @@ var apiRules = []rule{
 	{
 		name:    "strangers-are-our-errors",
 		holds:   "what a stranger sends is no error of the server",
-		patches: []patch{{"internal/api/router.go", `e == nil && !callOf(r.Context()).reached {`, `e == nil && false {`}},
+		patches: []patch{{"internal/api/answer.go", `e == nil && !callOf(r.Context()).reached {`, `e == nil && false {`}},
 		guards:  []guard{{"internal/api", "^TestWhatStrangersSendIsNoErrorOfOurs$"}},
 	},
 	{

@@ -4,13 +4,13 @@ var appRules = []rule{
 	{
 		name:    "guesses-are-well",
 		holds:   "somebody who guesses passwords is an incident",
-		patches: []patch{{"internal/console/counted.go", `return t.wrong >= wrongLogins`, `return false && t.wrong >= wrongLogins`}},
+		patches: []patch{{"internal/console/incidentcounters.go", `return t.wrong >= wrongLogins`, `return false && t.wrong >= wrongLogins`}},
 		guards:  []guard{{"internal/console", "^TestPasswordAttackIsToldFromMistakes$"}},
 	},
 	{
 		name:    "backups-are-never-late",
 		holds:   "a backup that is late is an incident",
-		patches: []patch{{"internal/console/judge.go", `case now.Before(b.due):`, `case true:`}},
+		patches: []patch{{"internal/console/incidentrules.go", `case now.Before(b.due):`, `case true:`}},
 		guards:  []guard{{"internal/app", "^TestIncidentsOfLoginsAndBackupsAreInTheOverview$"}},
 	},
 	{
@@ -151,13 +151,13 @@ var appRules = []rule{
 	{
 		name:    "open-folder",
 		holds:   "the data folder is for the user of the server only",
-		patches: []patch{{"internal/app/folder.go", `if i.Mode().Perm()&0o077 == 0 {`, `if i.Mode().Perm()&0o077 == 0 || true {`}},
+		patches: []patch{{"internal/app/datafolder.go", `if i.Mode().Perm()&0o077 == 0 {`, `if i.Mode().Perm()&0o077 == 0 || true {`}},
 		guards:  []guard{{"internal/app", "^TestOpenDataFolderIsClosed$"}},
 	},
 	{
 		name:    "setup-link-in-the-log",
 		holds:   "the setup link goes to a terminal or into its file",
-		patches: []patch{{"internal/app/announce.go", `line["setup_file"] = filepath.Join(a.cfg.Store.Dir, setupFile)`, `line["setup_file"] = filepath.Join(a.SetupLink(), setupFile)`}},
+		patches: []patch{{"internal/app/banner.go", `line["setup_file"] = filepath.Join(a.cfg.Store.Dir, setupFile)`, `line["setup_file"] = filepath.Join(a.SetupLink(), setupFile)`}},
 		guards:  []guard{{"internal/app", "^TestBannerForProgramsIsOneLineOfJSON$"}},
 	},
 	{

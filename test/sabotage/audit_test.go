@@ -20,7 +20,7 @@ var auditRules = []rule{
 	{
 		name:    "act-untraced",
 		holds:   "an act that cannot be recorded is not answered",
-		patches: []patch{{"internal/api/trace.go", `if err := s.o.Audit.Append(ctx, r); err != nil {`, `if err := s.o.Audit.Append(ctx, r); err != nil && false {`}},
+		patches: []patch{{"internal/api/auditrecording.go", `if err := s.o.Audit.Append(ctx, r); err != nil {`, `if err := s.o.Audit.Append(ctx, r); err != nil && false {`}},
 		guards:  []guard{{"internal/api", "^TestActThatCannotBeRecordedIsNotAnswered$"}},
 	},
 	{
@@ -64,13 +64,13 @@ var auditRules = []rule{
 	{
 		name:    "secrets-in-records",
 		holds:   "no record of the audit log has a secret in it",
-		patches: []patch{{"internal/api/trace.go", `return slices.Contains(told, f.Name()) || slices.Contains(named, f.FullName())`, `return true`}},
+		patches: []patch{{"internal/api/auditrecording.go", `return slices.Contains(told, f.Name()) || slices.Contains(named, f.FullName())`, `return true`}},
 		guards:  []guard{{"internal/api", "^TestWhatOperatorsAndStrangersDoIsRecorded$"}, {"internal/api", "^TestRecordsTellNothingElse$"}},
 	},
 	{
 		name:    "passwords-as-names",
 		holds:   "a password that was typed as a name is not recorded",
-		patches: []patch{{"internal/api/trace.go", `if known && err == nil {`, `if known || err != nil || true {`}},
+		patches: []patch{{"internal/api/auditrecording.go", `if known && err == nil {`, `if known || err != nil || true {`}},
 		guards:  []guard{{"internal/api", "^TestWhatOperatorsAndStrangersDoIsRecorded$"}},
 	},
 }

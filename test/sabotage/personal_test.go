@@ -300,7 +300,7 @@ var personalRules = []rule{
 	{
 		name:    "forget-a-pushed-setting",
 		holds:   "a client that is told its settings anew keeps what was pushed meanwhile",
-		patches: []patch{{"sdk/go/personal.go", `if !c.live.pushed[settingKey(of, name)] {`, `if true {`}},
+		patches: []patch{{"sdk/go/settings.go", `if !c.live.pushed[settingKey(of, name)] {`, `if true {`}},
 		guards:  []guard{{"sdk/go", "^TestSettingsAreTheNewestOfEachName$"}},
 	},
 }

@@ -187,13 +187,13 @@ var relationRules = []rule{
 	{
 		name:    "recall-leaves-the-thread",
 		holds:   "the Go SDK shows a recalled message in its thread",
-		patches: []patch{{"sdk/go/fold.go", `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", placeIn(n.Rel), m.Seq`, `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq`}},
+		patches: []patch{{"sdk/go/edits.go", `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", placeIn(n.Rel), m.Seq`, `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq`}},
 		guards:  []guard{{"sdk/go", "^TestMessagesOfAThreadKeepTheirPlaceAndDoNotCount$"}},
 	},
 	{
 		name:    "quote-outlives-recall",
 		holds:   "the Go SDK shows in no quote what was recalled",
-		patches: []patch{{"sdk/go/fold.go", `v.foldQuote(m)`, `if m.GetRecall() == nil { v.foldQuote(m) }`}},
+		patches: []patch{{"sdk/go/edits.go", `v.foldQuote(m)`, `if m.GetRecall() == nil { v.foldQuote(m) }`}},
 		guards:  []guard{{"sdk/go", "^TestQuotesAreOfWhatIsHeldOrOfThePageOrAskedFor$"}},
 	},
 	{

@@ -16,13 +16,13 @@ var sdkRules = []rule{
 	{
 		name:    "show-typing-after-its-message",
 		holds:   "the Go SDK shows nobody as typing whose message is there already",
-		patches: []patch{{"sdk/go/lossy.go", `|| v.wrote(s.From, s.Head)`, ``}},
+		patches: []patch{{"sdk/go/signals.go", `|| v.wrote(s.From, s.Head)`, ``}},
 		guards:  []guard{{"sdk/go", "^TestTypingIsNotShownAfterItsMessage$"}},
 	},
 	{
 		name:    "ring-twice",
 		holds:   "the Go SDK keeps a signal once, and the newest of its sender and kind",
-		patches: []patch{{"sdk/go/lossy.go", `if l.signals[i].Id == s.Id || l.signals[i].TimeMs > s.TimeMs {`, `if false {`}},
+		patches: []patch{{"sdk/go/signals.go", `if l.signals[i].Id == s.Id || l.signals[i].TimeMs > s.TimeMs {`, `if false {`}},
 		guards:  []guard{{"sdk/go", "^TestASignalIsKeptOnce$"}},
 	},
 	{
@@ -156,7 +156,7 @@ var sdkRules = []rule{
 	{
 		name:    "take-an-answer-twice",
 		holds:   "the Go SDK takes the answer to a request once",
-		patches: []patch{{"sdk/go/live.go", `q.answer(f)`, "q.answer(f)\nq.answer(f)"}},
+		patches: []patch{{"sdk/go/connection.go", `q.answer(f)`, "q.answer(f)\nq.answer(f)"}},
 		guards:  []guard{{"sdk/go", "^TestConformance$/^a-page-and-its-token-are-one-write$"}},
 	},
 	{
@@ -180,7 +180,7 @@ var sdkRules = []rule{
 	{
 		name:    "stay-with-another-history",
 		holds:   "the Go SDK drops what it knows when the history id is another one",
-		patches: []patch{{"sdk/go/live.go", `if c.meta.History != w.HistoryId {`, `if c.meta.History == "" {`}},
+		patches: []patch{{"sdk/go/connection.go", `if c.meta.History != w.HistoryId {`, `if c.meta.History == "" {`}},
 		guards:  []guard{{"sdk/go", "^TestConformance$/^another-history-id-drops-everything-but-what-is-to-be-sent$"}},
 	},
 	{
@@ -213,7 +213,7 @@ var sdkRules = []rule{
 	{
 		name:  "finish-a-message-too-early",
 		holds: "in the Go SDK a message that a loop has not finished comes again",
-		patches: []patch{{"sdk/go/incoming.go", `if !yield(m, nil) {`, `if err := r.store(m.Conv, r.convs[m.Conv]); err != nil {
+		patches: []patch{{"sdk/go/incomingmessages.go", `if !yield(m, nil) {`, `if err := r.store(m.Conv, r.convs[m.Conv]); err != nil {
 			return err
 		}
 		if !yield(m, nil) {`}},
@@ -234,7 +234,7 @@ var sdkRules = []rule{
 	{
 		name:    "take-writing-for-life",
 		holds:   "what a client writes after a request that waits does not keep its connection",
-		patches: []patch{{"sdk/go/pulse.go", `if lv.taken < awaited {`, `if awaited > 0 {`}},
+		patches: []patch{{"sdk/go/heartbeat.go", `if lv.taken < awaited {`, `if awaited > 0 {`}},
 		guards:  []guard{{"sdk/go", "^TestConformance$/^a-client-that-goes-on-writing-leaves-a-frozen-gateway-as-fast-as-one-that-waits$"}},
 	},
 }

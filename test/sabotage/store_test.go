@@ -10,13 +10,13 @@ var pebbleRules = []rule{
 	{
 		name:    "full-without-a-warning",
 		holds:   "the log warns before sends are refused for want of space",
-		patches: []patch{{"internal/store/pebblestore/space.go", `case free < 2*s.limit && free >= s.limit && !s.low:`, `case false:`}},
+		patches: []patch{{"internal/store/pebblestore/diskspace.go", `case free < 2*s.limit && free >= s.limit && !s.low:`, `case false:`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestLogWarnsBeforeTheDiskIsFull$"}},
 	},
 	{
 		name:    "half-an-id",
 		holds:   "an id in the feed that is not whole is damage",
-		patches: []patch{{"internal/store/feed.go", `len(it.Conv) != len(im.ConvID{})`, `len(it.Conv) > 1000*len(im.ConvID{})`}},
+		patches: []patch{{"internal/store/feedentry.go", `len(it.Conv) != len(im.ConvID{})`, `len(it.Conv) > 1000*len(im.ConvID{})`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestStoreInMemoryIsAStore$/half_an_id"}},
 	},
 	{
@@ -28,7 +28,7 @@ var pebbleRules = []rule{
 	{
 		name:    "log-of-the-store",
 		holds:   "a start reads what the log has of the store itself",
-		patches: []patch{{"internal/store/pebblestore/replay.go", `if v, ok := w.logged[string(key)]; ok {`, `if v, ok := w.logged[string(key)]; ok && v == nil {`}},
+		patches: []patch{{"internal/store/pebblestore/metadata.go", `if v, ok := w.logged[string(key)]; ok {`, `if v, ok := w.logged[string(key)]; ok && v == nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestLogIsReadAsAReplayWouldReadIt$"}},
 	},
 	{
@@ -53,7 +53,7 @@ var pebbleRules = []rule{
 	{
 		name:    "stop-waits-for-tables",
 		holds:   "a stop does not wait until tables are written",
-		patches: []patch{{"internal/store/pebblestore/guard.go", `if isTable(f.name) && f.g.ending.Load() {`, `if false {`}},
+		patches: []patch{{"internal/store/pebblestore/guardfs.go", `if isTable(f.name) && f.g.ending.Load() {`, `if false {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestStopDoesNotWaitForTables$"}},
 	},
 	{
@@ -68,19 +68,19 @@ var pebbleRules = []rule{
 	{
 		name:    "forget-the-seal",
 		holds:   "a folder over which an older copy was written is refused",
-		patches: []patch{{"internal/store/pebblestore/seal.go", `if v.Seal.Number == 0 {`, `if v.Seal.Number <= 2 {`}},
+		patches: []patch{{"internal/store/pebblestore/folderseal.go", `if v.Seal.Number == 0 {`, `if v.Seal.Number <= 2 {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestOlderFilesWrittenOverTheFolderAreNoticed$/^cp_-a,_copied_while_it_ran,_closed$"}},
 	},
 	{
 		name:    "name-the-seal-first",
 		holds:   "a seal is durable before the witness names it",
-		patches: []patch{{"internal/store/pebblestore/seal.go", `err = syncDir(p.fs, p.dir)`, `err = error(nil)`}},
+		patches: []patch{{"internal/store/pebblestore/folderseal.go", `err = syncDir(p.fs, p.dir)`, `err = error(nil)`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestSealIsThereAfterAPowerCut$"}},
 	},
 	{
 		name:    "seal-another-store",
 		holds:   "no seal is made in a folder that has taken the place of the store's own",
-		patches: []patch{{"internal/store/pebblestore/seal.go", `|| !s.holdsFolder() {`, `{`}},
+		patches: []patch{{"internal/store/pebblestore/folderseal.go", `|| !s.holdsFolder() {`, `{`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestSealLeavesAStoreAloneThatTookThePlace$"}},
 	},
 	{
@@ -92,19 +92,19 @@ var pebbleRules = []rule{
 	{
 		name:    "forget-refutation",
 		holds:   "a store that a client has refuted is not served again",
-		patches: []patch{{"internal/store/pebblestore/rewound.go", `if b, err := readFile(p.fs, p.rewound); err == nil {`, `if b, err := readFile(p.fs, p.rewound); err == nil && false {`}},
+		patches: []patch{{"internal/store/pebblestore/rollback.go", `if b, err := readFile(p.fs, p.rewound); err == nil {`, `if b, err := readFile(p.fs, p.rewound); err == nil && false {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRefutedStoreIsNotServedAgain$"}},
 	},
 	{
 		name:    "ack-into-deleted-files",
 		holds:   "nothing is acked into a folder that was removed or replaced",
-		patches: []patch{{"internal/store/pebblestore/folder.go", `if err := s.checkFolder(here); err != nil {`, `if err := s.checkFolder(here); err != nil && false {`}},
+		patches: []patch{{"internal/store/pebblestore/datafolder.go", `if err := s.checkFolder(here); err != nil {`, `if err := s.checkFolder(here); err != nil && false {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRemovedFolderStopsTheAcks$/^removed$"}},
 	},
 	{
 		name:    "new-store-in-mount-point",
 		holds:   "no new store is made where one is expected",
-		patches: []patch{{"internal/store/pebblestore/folder.go", `for _, path := range []string{p.db, p.witness} {`, `return nil; for _, path := range []string{p.db, p.witness} {`}},
+		patches: []patch{{"internal/store/pebblestore/datafolder.go", `for _, path := range []string{p.db, p.witness} {`, `return nil; for _, path := range []string{p.db, p.witness} {`}},
 		guards: []guard{
 			{"internal/store/pebblestore", "^TestUnmountedVolumeIsNotTakenForANewStore$"},
 			{"internal/store/pebblestore", "^TestStoreIDThatDoesNotMatchIsRefused$"},
@@ -113,7 +113,7 @@ var pebbleRules = []rule{
 	{
 		name:    "lock-the-lock-file-only",
 		holds:   "one server at a time uses a folder",
-		patches: []patch{{"internal/store/pebblestore/folder.go", `if errors.Is(err, syscall.EWOULDBLOCK) {`, `if errors.Is(err, syscall.EWOULDBLOCK) && false {`}},
+		patches: []patch{{"internal/store/pebblestore/datafolder.go", `if errors.Is(err, syscall.EWOULDBLOCK) {`, `if errors.Is(err, syscall.EWOULDBLOCK) && false {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestSecondServerIsRefusedAfterTheLockFilesWereDeleted$"}},
 	},
 	{
@@ -180,7 +180,7 @@ var pebbleRules = []rule{
 	{
 		name:  "serve-older-than-lost",
 		holds: "in a damaged range a key is damaged until it is written again",
-		patches: []patch{{"internal/store/pebblestore/ranges.go", `if r != nil {
+		patches: []patch{{"internal/store/pebblestore/damagedranges.go", `if r != nil {
 		return s.refuse(r)
 	}
 	return err`, `if r != nil {
@@ -201,7 +201,7 @@ var pebbleRules = []rule{
 	{
 		name:    "mark-for-ever",
 		holds:   "what was written after one damage is not taken for newer than what a later one took",
-		patches: []patch{{"internal/store/pebblestore/ranges.go", `binary.AppendUvarint(nil, n), nil)`, `binary.AppendUvarint(nil, n+1000), nil)`}},
+		patches: []patch{{"internal/store/pebblestore/damagedranges.go", `binary.AppendUvarint(nil, n), nil)`, `binary.AppendUvarint(nil, n+1000), nil)`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestSecondRange"}},
 	},
 	{
@@ -219,19 +219,19 @@ var pebbleRules = []rule{
 	{
 		name:    "repair-shorter",
 		holds:   "a row that repair cannot keep leaves an empty place",
-		patches: []patch{{"internal/store/pebblestore/settle.go", `		if err := s.fillRows(c); err != nil {`, `		if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/store/pebblestore/repairranges.go", `		if err := s.fillRows(c); err != nil {`, `		if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsAllBut"}},
 	},
 	{
 		name:    "repair-all-that-is-older",
 		holds:   "repair keeps older messages if the missing ones are all that a table has lost",
-		patches: []patch{{"internal/store/pebblestore/settle.go", `missing == r.Entries, nil`, `missing > r.Entries, nil`}},
+		patches: []patch{{"internal/store/pebblestore/repairranges.go", `missing == r.Entries, nil`, `missing > r.Entries, nil`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsOlderMessages$"}},
 	},
 	{
 		name:    "repair-older",
 		holds:   "repair deletes what may be older than what was lost",
-		patches: []patch{{"internal/store/pebblestore/settle.go", `		if err := s.dropOlder(r); err != nil {`, `		if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/store/pebblestore/repairranges.go", `		if err := s.dropOlder(r); err != nil {`, `		if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairDrops"}},
 	},
 	{
@@ -265,7 +265,7 @@ var pebbleRules = []rule{
 	{
 		name:    "stop-at-options",
 		holds:   "a damaged file of options stops no store",
-		patches: []patch{{"internal/store/pebblestore/guard.go", `return strings.HasPrefix(base, "OPTIONS-")`, `return strings.HasPrefix(base, "OPTIONS.")`}},
+		patches: []patch{{"internal/store/pebblestore/guardfs.go", `return strings.HasPrefix(base, "OPTIONS-")`, `return strings.HasPrefix(base, "OPTIONS.")`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedFileOfOptionsStopsNothing$"}},
 	},
 	{
@@ -298,20 +298,20 @@ var postgresRules = []rule{
 	{
 		name:    "value-of-another-key",
 		holds:   "reads that share a statement get each the value of their own key",
-		patches: []patch{{"internal/store/pgstore/join.go", `q.value = values[i]`, `q.value = values[min(i, 0)]`}},
+		patches: []patch{{"internal/store/pgstore/lookups.go", `q.value = values[i]`, `q.value = values[min(i, 0)]`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestLookupsAtTheSameTimeShareAStatement$"}},
 	},
 	{
 		name:    "append-unfenced",
 		holds:   "only the owner of a feed appends to it",
-		patches: []patch{{"internal/store/pgstore/statement.go", `p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder`, `true`}},
+		patches: []patch{{"internal/store/pgstore/appendstatement.go", `p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder`, `true`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestF5Zombie"}, {"internal/store/pgstore", "^TestF5SameEpoch"}},
 	},
 	{
 		name:  "fence-by-snapshot",
 		holds: "an append sees a takeover that commits while it waits",
 		patches: []patch{{
-			"internal/store/pgstore/statement.go",
+			"internal/store/pgstore/appendstatement.go",
 			`p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder`,
 			`EXISTS (SELECT FROM petrel.part AS p WHERE p.id = b.part AND p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder)`,
 		}},
@@ -362,13 +362,13 @@ var postgresRules = []rule{
 	{
 		name:    "leave-tail",
 		holds:   "a partition that moves takes what was committed until it was sealed",
-		patches: []patch{{"internal/store/pgstore/move.go", `if err := m.tail(ctx, im.Pos(pos)); err != nil {`, `if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/store/pgstore/movepartition.go", `if err := m.tail(ctx, im.Pos(pos)); err != nil {`, `if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestF27PartitionMoves"}},
 	},
 	{
 		name:    "open-newer",
 		holds:   "a program does not open what only newer ones read",
-		patches: []patch{{"internal/store/pgstore/level.go", `case minLevel > o.level:`, `case false:`}},
+		patches: []patch{{"internal/store/pgstore/formatlevel.go", `case minLevel > o.level:`, `case false:`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestF28Neighbouring"}},
 	},
 	{
@@ -386,13 +386,13 @@ var postgresRules = []rule{
 	{
 		name:    "serve-below-known",
 		holds:   "a position below what was known to be committed is not served",
-		patches: []patch{{"internal/store/pgstore/seen.go", `if found >= before {`, `if true || found >= before {`}},
+		patches: []patch{{"internal/store/pgstore/seenpositions.go", `if found >= before {`, `if true || found >= before {`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestWhatPeersKnowIsCompared$"}},
 	},
 	{
 		name:    "lose-unfenced",
 		holds:   "a database that lacks commits takes none from anybody",
-		patches: []patch{{"internal/store/pgstore/seen.go", `UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, `UPDATE petrel.part SET state = state WHERE id = -%d - %d`}},
+		patches: []patch{{"internal/store/pgstore/seenpositions.go", `UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, `UPDATE petrel.part SET state = state WHERE id = -%d - %d`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestWhatPeersKnowIsCompared$"}},
 	},
 	{
@@ -406,19 +406,19 @@ var postgresRules = []rule{
 	{
 		name:    "ignore-mark",
 		holds:   "databases that went back while no node ran are held against the store mark",
-		patches: []patch{{"internal/store/pgstore/mark.go", `if m == nil || m.History != hexID(s.Info().HistoryID) {`, `if m == nil || m.History != "" {`}},
+		patches: []patch{{"internal/store/pgstore/storemark.go", `if m == nil || m.History != hexID(s.Info().HistoryID) {`, `if m == nil || m.History != "" {`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestMarkTellsThatDatabasesWentBack$"}},
 	},
 	{
 		name:    "believe-bytes",
 		holds:   "a value that is not what was stored under its key is damage",
-		patches: []patch{{"internal/store/pgstore/sum.go", `if n < 0 || s.of(a, stored[:n]) != binary.BigEndian.Uint32(stored[n:]) {`, `if n < 0 {`}},
+		patches: []patch{{"internal/store/pgstore/checksum.go", `if n < 0 || s.of(a, stored[:n]) != binary.BigEndian.Uint32(stored[n:]) {`, `if n < 0 {`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestValueThatWasNotStoredSoIsCorrupt$/^row,_a_bit$"}},
 	},
 	{
 		name:    "sum-without-key",
 		holds:   "a row that stands under another key than it was stored under is damage",
-		patches: []patch{{"internal/store/pgstore/sum.go", `return crc32.Update(crc32.Update(0, castagnoli, s.key), castagnoli, value)`, `return crc32.Update(0, castagnoli, value)`}},
+		patches: []patch{{"internal/store/pgstore/checksum.go", `return crc32.Update(crc32.Update(0, castagnoli, s.key), castagnoli, value)`, `return crc32.Update(0, castagnoli, value)`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestValueThatWasNotStoredSoIsCorrupt$/^row,_of_another_seq$"}},
 	},
 }

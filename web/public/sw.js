@@ -39,7 +39,7 @@ async function kept(request) {
   return await cache.match(request, { ignoreVary: true }) ?? await caches.match(request, { ignoreVary: true }) ?? fetch(request)
 }
 
-// What Web Push brings would be shown here, as src/notify.ts does for a tab that is open: with the
+// What Web Push brings would be shown here, as src/notifications.ts does for a tab that is open: with the
 // address of the conversation in `data`, and always something, or browsers take the right to it away.
 
 // A notification brings the person to the conversation: in a tab of the account that is open, if there is one.

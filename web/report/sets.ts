@@ -4,7 +4,7 @@ import { h, table } from './dom.js'
 import { commitOf, findings, head, when } from './run.js'
 import type { Key, Texts } from './texts.js'
 
-/** The figures by the names that Go gives them: bench/target.go. */
+/** The figures by the names that Go gives them: bench/targets.go. */
 const figures: Record<string, (r: Report) => number> = {
   p50: (r) => r.latency_ms.end_to_end.p50, p90: (r) => r.latency_ms.end_to_end.p90, p99: (r) => r.latency_ms.end_to_end.p99, p999: (r) => r.latency_ms.end_to_end.p999,
   max: (r) => r.latency_ms.end_to_end.max, mean: (r) => r.latency_ms.end_to_end.mean, ack_mean: (r) => r.latency_ms.ack.mean,

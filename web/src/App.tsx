@@ -8,14 +8,14 @@ import { type Session, SessionContext, useSession } from './account/SessionConte
 import { SignIn } from './account/SignIn.js'
 import { useRoute } from './environment.js'
 import { type Key, useTranslation } from './i18n/index.js'
-import { useKeys } from './keys.js'
+import { useKeys } from './shortcuts.js'
 import { Later } from './Later.js'
-import { watchMessages } from './notify.js'
+import { watchMessages } from './notifications.js'
 import { Panes } from './Panes.js'
 import { go } from './route.js'
 import { AccountMenu, addAccountRoute } from './sidebar/AccountMenu.js'
 import { Sidebar } from './sidebar/Sidebar.js'
-import { useUnsent } from './snapshot.js'
+import { useUnsent } from './clientSnapshot.js'
 import { lookForUpdate, UpdateLine } from './UpdateLine.js'
 
 export function App(): ReactElement {

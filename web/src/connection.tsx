@@ -1,8 +1,8 @@
 import { useStatus } from '@petrel-im/sdk/react'
 import { createContext, type ReactElement, useContext, useEffect, useRef, useState } from 'react'
 import { useTranslation } from './i18n/index.js'
-import { useLasting } from './lasting.js'
-import { isLoopback } from './page.js'
+import { useLasting } from './useLasting.js'
+import { isLoopback } from './pageMeta.js'
 
 const silentMs = 1500 // a connection that is back within this is not worth a word
 

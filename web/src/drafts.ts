@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react'
-import { keep, onKept, recall } from './stored.js'
+import { keep, onKept, recall } from './browserStorage.js'
 
 // What a person has typed and not sent, by account and conversation.
 

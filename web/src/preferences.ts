@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react'
-import { keep, onKept, recall } from './stored.js'
+import { keep, onKept, recall } from './browserStorage.js'
 
 /** What a person prefers in this browser, whichever account is open. */
 export interface Preferences {

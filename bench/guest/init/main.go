@@ -1,9 +1,9 @@
-// Command init is the first process of a machine that bench/guest/run starts. The machine has
-// nothing but this program, petrel and memory. It runs petrel with the arguments that the
-// kernel was started with, behind "--", and turns the machine off.
+// Command init is the first process of a machine that bench/guest/run starts. The machine has only this
+// program, petrel and memory. It runs petrel with the arguments after "--" of the kernel's command line, and
+// turns the machine off.
 //
-// The terminal of the machine shows what petrel says. Its second serial port is the file that
-// the run leaves: the report, as --json writes it.
+// The terminal of the machine shows the output of petrel. Its second serial port is the file that the run
+// leaves: the report, as --json writes it.
 package main
 
 import (
@@ -19,8 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connections is more than fit into the memory of any guest. Each takes a file of the server
-// and one of the generator.
+// connections exceeds the memory of any guest. Each takes a file of the server and one of the generator.
 const connections = 4 << 20
 
 var report = filepath.Join(os.TempDir(), "report.json")
@@ -55,8 +54,8 @@ func run() error {
 	return err
 }
 
-// prepare makes of a bare kernel what petrel needs: the file systems, a loopback, and limits
-// as high as they go.
+// prepare sets up the needs of petrel on a bare kernel: the file systems, a loopback, and limits as high as
+// they go.
 func prepare() error {
 	for _, m := range []struct{ kind, at, options string }{
 		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""},

@@ -1,6 +1,6 @@
 package main
 
-// texts are of fields that the schema has no words for.
+// texts describe fields without a comment in the schema.
 var texts = map[string]string{
 	"requestId":   "chosen by the client, new for each call: a repeat with the same one changes nothing more and gets the same answer; at most 60 bytes, clause P-12.4",
 	"tenant":      "empty: default",
@@ -78,8 +78,8 @@ const (
 	limits      = `^(0|-?[1-9][0-9]{0,9})$`
 )
 
-// bounds are of fields of requests, by "Type.field". Bounds in bytes stand in the
-// texts: a schema counts characters.
+// bounds are those of request fields, by "Type.field". Bounds in bytes stand in the texts: a schema counts
+// characters.
 var bounds = map[string]object{
 	"RegisterRequest.user":            {"pattern": userPattern},
 	"MintTokenRequest.user":           {"pattern": userPattern},
@@ -102,7 +102,7 @@ var bounds = map[string]object{
 	"Send.needs":               {"maxItems": 16},
 }
 
-// skipped are the fields that an example does without.
+// skipped are the fields that an example leaves out.
 var skipped = map[string][]string{
 	"Send":         {"conv", "after", "data", "edit", "recall", "type", "needs", "rel"},
 	"GetHistory":   {"before"},

@@ -1,6 +1,5 @@
-// Command genopenapi completes the description of the API that the schema alone
-// cannot give: credentials, errors, the bounds of fields and an example of each
-// request. Run by make gen: go run ./internal/api/genopenapi IN OUT
+// Command genopenapi adds to the generated description of the API: credentials, errors, the bounds of fields
+// and an example of each request. Run by make gen: go run ./internal/api/genopenapi IN OUT
 package main
 
 import (
@@ -87,7 +86,7 @@ func run(in, out string) error {
 	return os.WriteFile(out, w.Bytes(), 0o644)
 }
 
-// list are the objects of an array.
+// list returns the objects of an array.
 func list(v any) (all []object) {
 	items, _ := v.([]any) // none, when it is none
 	for _, i := range items {
@@ -103,7 +102,7 @@ func oneLine(v any) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// schemasOf are the types, as the mapping of proto3 JSON has them.
+// schemasOf returns the types, in the mapping of proto3 JSON.
 func schemasOf(doc object) object {
 	components, _ := doc["components"].(object)
 	before, _ := components["schemas"].(object)
@@ -126,8 +125,8 @@ func schemasOf(doc object) object {
 		if s["type"] == "object" {
 			s["properties"] = props
 		}
-		// One of several is told in words: a null beside the one that is set is
-		// allowed, which oneOf cannot say.
+		// The text names the alternatives: a null beside the field that is set is allowed, which oneOf cannot
+		// express.
 		for _, o := range list(s["oneOf"]) {
 			more, _ := o["properties"].(object)
 			for k, v := range more {
@@ -188,8 +187,8 @@ func field(typ, name string, p object, needed bool) {
 	}
 }
 
-// number gives a schema of a number the form that clients write and read: 64 bits are a
-// string. All but limits are unsigned. Spec: P-1.4.
+// number gives the schema of a number the form that clients write and read: 64 bits are a string. All but
+// limits are unsigned. Spec: P-1.4.
 func number(p object, limit bool) {
 	switch {
 	case p["format"] == "int64" && limit:
@@ -265,13 +264,13 @@ func jsonContent(v any) (object, error) {
 	return body, nil
 }
 
-// refOf is the type that a schema refers to; "" when it is one itself.
+// refOf returns the type that a schema refers to; "" for an inline schema.
 func refOf(s object) string {
 	ref, _ := s["$ref"].(string)
 	return strings.TrimPrefix(ref, "#/components/schemas/")
 }
 
-// example is a value of a type.
+// example returns a value of a type.
 func example(v any, schemas object) any {
 	s, _ := v.(object)
 	name := refOf(s)

@@ -1,5 +1,5 @@
-// Package markfile reads the file of store.mark and keeps it up to date. It is outside of the
-// store, which does not take it along when it is put back to an earlier state.
+// Package markfile reads the file of store.mark and keeps it up to date. The file is outside of the store, so
+// it stays when the store is put back to an earlier state.
 package markfile
 
 import (
@@ -20,9 +20,8 @@ const (
 	stopWait = 2 * time.Second // how long Stop waits for the disk of the mark
 )
 
-// Read reads the mark at path, as JSON, and returns nil if there is none. A file
-// that is something else, which the next Write would destroy, is refused. So is a
-// mark that check refuses.
+// Read reads the mark at path, as JSON, and returns nil if there is none. It refuses any other file, which
+// the next Write would destroy, and a mark that check refuses.
 func Read[M any](path string, check func(*M) error) (*M, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,7 +63,7 @@ func Write(path string, b []byte) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Keeper writes a mark once a second while it changes. A disk that hangs holds only its goroutine.
+// Keeper writes a mark once a second while it changes. A disk that hangs blocks only its goroutine.
 type Keeper struct {
 	path     string
 	log      *slog.Logger

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Append implements store.Store. It returns when the log is synced; done
-// follows when the witness is written, which may still fail.
+// Append implements store.Store. It returns when the log is synced; done follows when the witness is written,
+// which may still fail.
 func (s *Store) Append(b *store.Batch, done func(error)) {
 	c := newCommit(done)
 	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(b) }
@@ -31,8 +31,8 @@ func (s *Store) Append(b *store.Batch, done func(error)) {
 	}
 }
 
-// submit queues c once there is a place for it. If the store fails meanwhile c
-// is answered like all others.
+// submit queues c once the queue has room for it. If the store fails meanwhile, c gets the store's error like
+// all others.
 func (s *Store) submit(c *commit) {
 	select {
 	case s.queue.places <- struct{}{}:
@@ -60,9 +60,8 @@ func (s *Store) stageAppend(in *store.Batch) (*pebble.Batch, error) {
 	return b, nil
 }
 
-// write commits what fill puts into a batch of about size bytes and returns
-// when it is witnessed. An error from fill means that nothing was written. When
-// ctx ends first the outcome is unknown.
+// write commits what fill puts into a batch of about size bytes and returns when the witness has the commit.
+// An error from fill means that nothing was written. If ctx ends first, the outcome is unknown.
 func (s *Store) write(ctx context.Context, size int, fill func(*pebble.Batch) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (s *Store) write(ctx context.Context, size int, fill func(*pebble.Batch) er
 	}
 }
 
-// sizeOf is about what in takes as a Pebble batch.
+// sizeOf estimates the bytes of in as a Pebble batch.
 func sizeOf(in *store.Batch) int {
 	n := 128 + len(in.Dedupe)*(dedupeKeyLen+12)
 	for i := range in.Rows {
@@ -179,7 +178,7 @@ func setMark(b *pebble.Batch, p *store.MarkPut) error {
 	return op.Finish()
 }
 
-// message is what vtprotobuf generates for a record.
+// message is the interface that vtprotobuf generates for a record.
 type message interface {
 	SizeVT() int
 	MarshalToSizedBufferVT([]byte) (int, error)

@@ -16,12 +16,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// A folder of backups has one folder for each backup: backup-000001 and so on.
-// In it are Pebble's files, as a checkpoint has them, and the manifest
-// (manifest.go). While it is written its name ends in .part; it gets its name
-// when all of it is durable. Each one is whole: a table that the backup before
-// has is linked to that one's file, so a backup can be deleted, and the others
-// stay.
+// A folder of backups has one folder for each backup: backup-000001 and so on. It holds Pebble's files, as a
+// checkpoint has them, and the manifest (backupmanifest.go). While a backup is written, the name of its
+// folder ends in .part; the folder gets its name when all of it is durable. Each backup is complete: a table
+// that the backup before has too is a link to that file, so a backup can be deleted, and the others stay.
 const (
 	backupPrefix = "backup-"
 	partSuffix   = ".part"
@@ -37,8 +35,7 @@ type BackupOptions struct {
 	// and returns its name. See Store.Checkpoint.
 	Checkpoint func(context.Context) (name string, err error)
 
-	// Progress is called after each piece with the bytes that were read, and their total;
-	// nil: it is not.
+	// Progress is called after each piece with the bytes read so far, and their total; nil: no calls.
 	Progress func(read, total int64)
 }
 
@@ -50,10 +47,9 @@ type Taken struct {
 	Copied int64 // of them, not linked to the backup before
 }
 
-// Backup makes a backup of the store in o.Dir. When no server has the folder in
-// use, Backup locks it and copies it as it is; else it asks for a checkpoint.
-// What was acked before the call is in the backup.
-// Errors: *Damaged, and then there is no backup.
+// Backup makes a backup of the store in o.Dir. If no server uses the folder, Backup locks it and copies it as
+// it is; else it asks the server for a checkpoint. The backup has every commit that was acked before the
+// call. Errors: *Damaged, and then there is no backup.
 func Backup(ctx context.Context, o Options, b BackupOptions) (Taken, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -105,7 +101,7 @@ func backup(ctx context.Context, o Options, p place, b BackupOptions) (Taken, er
 	return copyStore(ctx, o, from, b)
 }
 
-// copyStore copies the database in from, which nobody changes.
+// copyStore copies the database in the folder from, which nobody changes meanwhile.
 func copyStore(ctx context.Context, o Options, from string, b BackupOptions) (Taken, error) {
 	src, err := examine(o, from)
 	if err != nil {
@@ -133,9 +129,8 @@ type sourceFile struct {
 	modified time.Time
 }
 
-// examine opens the database in dir for reading and lists its files. The end of
-// the newest log file, which Pebble takes for one that was never acked or which
-// is left of its former use, is not part of it.
+// examine opens the database in dir for reading and lists its files. It leaves out the torn end of the newest
+// log file: either it was never acked, or it is left of the file's former use.
 func examine(o Options, dir string) (*source, error) {
 	s := &source{dir: dir}
 	var err error
@@ -184,8 +179,8 @@ type asIs struct{ vfs.FS }
 // Lock implements vfs.FS.
 func (asIs) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// readable opens the database in dir without changing anything and says what it
-// is. Its log files must go on from each other.
+// readable opens the database in dir without changing anything and returns its identity and state. Its log
+// files must continue each other.
 func readable(o Options, dir string) (finding, error) {
 	var f finding
 	lost, err := f.read(o, place{fs: asIs{o.FS}, db: dir})
@@ -259,16 +254,15 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 	return t, syncDir(c.fs, to)
 }
 
-// link tells whether the table at from is as long as it was, and is at to now
-// too. The file system of the backups may have no links.
+// link links the table at from to the path to, and reports success. It fails if the table's length has
+// changed, or if the file system of the backups has no links.
 func (c *copier) link(from, to string, bytes int64) bool {
 	st, err := c.fs.Stat(from)
 	return err == nil && st.Size() == bytes && c.fs.Link(from, to) == nil
 }
 
-// previous removes what was never finished in a folder of backups, and returns
-// the newest backup that can be continued, nil if there is none, and the name of
-// the next.
+// previous removes unfinished backups from a folder of backups. It returns the newest backup whose tables the
+// next one can share, nil if there is none, and the name of the next.
 func previous(fs vfs.FS, to string) (before *Manifest, next string, err error) {
 	names, err := fs.List(to)
 	if err != nil {

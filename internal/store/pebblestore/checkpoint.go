@@ -21,15 +21,13 @@ const checkpointPrefix = "checkpoint-"
 // ErrBusy is returned by Checkpoint while another one is being made.
 var ErrBusy = errors.New("another checkpoint is being made")
 
-// Checkpoint makes a folder inside the data folder that holds the store as it
-// was at a moment after the call began, and returns the folder's name. Tables
-// are linked and not copied; the reader of the folder removes it in the end. The store itself removes it when it
-// makes the next one, and at its next start: then its reader has ended, or has to begin again.
+// Checkpoint makes a folder inside the data folder that holds the store as it was at a moment after the call
+// began, and returns the folder's name. Tables are linked and not copied. The reader of the folder removes it
+// in the end; else the store does, when it makes the next checkpoint and at its next start.
 //
-// All that was acked before the call is in the checkpoint, and nothing that the
-// store itself could still lose. A nearly full disk takes one, too, as long as it has
-// room for a copy of the log.
-// Errors: ErrBusy, store.ErrFull; after any other the store goes on as well.
+// The checkpoint has all commits that were acked before the call, and none that the store itself could still
+// lose. A nearly full disk takes a checkpoint too, as long as it has room for a copy of the log. Errors:
+// ErrBusy, store.ErrFull; after any other the store goes on as well.
 func (s *Store) Checkpoint(ctx context.Context) (name string, err error) {
 	if err := s.enter(); err != nil {
 		return "", err
@@ -61,8 +59,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 		return store.ErrFull
 	}
 	err := caught(func() error {
-		// The log is copied, so the less is in it the better. But a flush that finds no
-		// space ends the store, and a checkpoint does not.
+		// The log is copied, so a short log makes a small copy. But a flush that finds no space ends the
+		// store, and a checkpoint does not.
 		if !full {
 			if err := s.db.Flush(); err != nil {
 				return err
@@ -73,8 +71,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	// The log was copied as it could be read, which is ahead of the disk. This
-	// commit is behind all that was copied: once it is witnessed, so is that.
+	// The copy of the log may be ahead of the disk. This commit comes after all that was copied: once the
+	// witness has it, all of the copy is durable.
 	return s.write(ctx, 64, func(*pebble.Batch) error { return nil })
 }
 
@@ -85,7 +83,7 @@ func (s *Store) roomForCheckpoint() bool {
 	return err == nil && free/2 > s.db.Metrics().WAL.Size
 }
 
-// dropCheckpoints removes what backups have left behind.
+// dropCheckpoints removes the checkpoints that backups have left.
 func (p place) dropCheckpoints() error {
 	names, err := p.fs.List(p.dir)
 	if err != nil {
@@ -101,13 +99,12 @@ func (p place) dropCheckpoints() error {
 	return nil
 }
 
-// apart is the file system that Pebble gets. It leaves out of guard's hands what
-// is not in the folder of the database, which is checkpoints: a disk that is
-// full when one is made must not end the store, and their files do not belong
-// into its inventory.
+// apart is the file system that Pebble gets. It keeps files outside the folder of the database, which are
+// those of checkpoints, from the guard: a disk that gets full during a checkpoint must not end the store, and
+// these files do not belong into the inventory.
 type apart struct{ *guard }
 
-// of is the file system for name.
+// of returns the file system for the file name.
 func (a apart) of(name string) vfs.FS {
 	if name != a.dir && a.PathDir(name) != a.dir {
 		return a.FS
@@ -132,8 +129,7 @@ func (a apart) Link(from, to string) error { return a.of(to).Link(from, to) }
 // MkdirAll implements vfs.FS.
 func (a apart) MkdirAll(name string, perm os.FileMode) error { return a.of(name).MkdirAll(name, perm) }
 
-// OpenDir implements vfs.FS. A sync of another folder says nothing of the log
-// files in that of the database.
+// OpenDir implements vfs.FS. A sync of another folder makes no log file of the database durable.
 func (a apart) OpenDir(name string) (vfs.File, error) {
 	if name == a.dir {
 		return a.guard.OpenDir(name)

@@ -12,12 +12,10 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// maxPending is how many commits may be in the queue; further ones wait before
-// they enter it.
+// maxPending bounds the commits in the queue; further ones wait before they enter it.
 const maxPending = 64
 
-// commit is one durable write on its way: staged and logged by
-// Store.writeLog, called back by Store.callBack.
+// commit is one durable write: Store.writeLog stages and logs it, Store.callBack answers it.
 type commit struct {
 	stage  func() (*pebble.Batch, error) // called by writeLog, in order
 	begun  time.Time
@@ -36,7 +34,7 @@ func newCommit(done func(error)) *commit {
 	return &commit{done: done, begun: time.Now(), synced: make(chan struct{})}
 }
 
-// queue holds the commits in their order until they are answered.
+// queue holds the commits in their order until they have their answers.
 type queue struct {
 	places chan struct{} // capacity maxPending; a token for every commit in list or about to be
 	work   chan struct{} // capacity 1; a token: there is something to stage
@@ -46,7 +44,7 @@ type queue struct {
 	list    []*commit    // oldest first
 	taken   int          // the first of list, which writeLog has or had
 	durable last         // the newest commit that is synced
-	stands  store.Holder // of the feed, as far as it is synced
+	stands  store.Holder // of the feed, by the synced commits
 	closed  bool         // nobody answers any more
 }
 
@@ -69,7 +67,7 @@ func (q *queue) push(c *commit) bool {
 	return true
 }
 
-// take moves what is to be staged to buf.
+// take moves the commits that are to be staged to buf.
 func (q *queue) take(buf []*commit) []*commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +76,7 @@ func (q *queue) take(buf []*commit) []*commit {
 	return buf
 }
 
-// oldest is when the oldest commit was asked for, zero if there is none.
+// oldest returns the time at which the oldest commit was queued, zero if there is none.
 func (q *queue) oldest() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,17 +86,15 @@ func (q *queue) oldest() time.Time {
 	return q.list[0].begun
 }
 
-// synced is the newest commit that is synced. It is durable, and what was acked
-// is not newer.
+// synced returns the newest synced commit. It is durable, and no acked commit is newer.
 func (q *queue) synced() last {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.durable
 }
 
-// pop moves the commits that can be answered to buf and sets their results:
-// refused or synced ones with nothing else before them. If the store has failed
-// that is all of them.
+// pop moves the commits that can be answered to buf and sets their results: those that are synced or refused
+// and have no open commit before them. If the store has failed, these are all commits.
 func (q *queue) pop(buf []*commit, outage error) []*commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,9 +116,8 @@ func (q *queue) pop(buf []*commit, outage error) []*commit {
 	return buf
 }
 
-// writeLog takes what is queued, writes it to the log and waits for one sync
-// for all of it. It owns last, epoch and trim. It may be held for ever by a
-// failing disk, so nobody waits for it after a failure.
+// writeLog takes the queued commits, writes them to the log and waits for one sync for all of them. It owns
+// last, epoch and trim. A failing disk may block it for ever, so no goroutine waits for it after a failure.
 func (s *Store) writeLog() {
 	defer close(s.logged)
 	var buf []*commit
@@ -157,8 +152,8 @@ func (s *Store) writeLog() {
 	}
 }
 
-// logOne stages one commit and writes it to the log, which makes it readable,
-// without waiting for the disk.
+// logOne stages one commit and writes it to the log without waiting for the disk. Reads see the commit from
+// then on.
 func (s *Store) logOne(c *commit) {
 	b, err := c.stage()
 	if err != nil {
@@ -206,9 +201,8 @@ func (s *Store) sync(c *commit) bool {
 	return true
 }
 
-// callBack calls done for every commit in their order: it takes all that are
-// synced and writes one witness for the newest. It ends when Close has seen the
-// last call leave, after which nothing can be queued.
+// callBack calls done for every commit, in order: it takes all that are synced and writes one witness for the
+// newest. It ends when Close has seen the last call leave, after which no commit can be queued.
 func (s *Store) callBack() {
 	var buf []*commit
 	outage := s.out.ch

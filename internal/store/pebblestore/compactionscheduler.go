@@ -11,28 +11,27 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// compactions tells Pebble when a compaction may begin: as many at once as Pebble
-// itself wants, but none before pebble.Open has returned. Open waits for those that
-// have begun, and a store that was killed in the middle of a fill has more than ten
-// seconds of them waiting.
+// compactions lets Pebble begin compactions: as many at once as Pebble itself wants, but none before
+// pebble.Open has returned. Open waits for those that have begun, and after a kill in the middle of a fill
+// more than ten seconds of them are due.
 type compactions struct {
 	db   pebble.DBForCompaction // set by Register, before all other calls
-	look chan struct{}          // capacity 1; a token: another one may be able to begin
+	look chan struct{}          // capacity 1; a token: perhaps another compaction may begin
 	stop chan struct{}          // closed by Unregister
 	done chan struct{}          // closed when grant has returned
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	open    bool       // begin was called, and Unregister was not
-	rest    time.Time  // none begins before
+	rest    time.Time  // no compaction begins before
 	running int
 }
 
-// lookEvery is how often is looked whether Pebble wants more compactions at once: it
-// does not say so.
+// lookEvery is the interval at which grant samples whether Pebble wants more compactions: Pebble does not
+// report every change of that.
 const lookEvery = 100 * time.Millisecond
 
-// restAfter is how long no compaction begins after one has failed. Pebble tries it again at
-// once, and one that has met a damaged table would take a core until the table is mended.
+// restAfter is the pause after a failed compaction. Pebble retries it at once, and one that has met a damaged
+// table would take a core until the table is mended.
 const restAfter = time.Second
 
 func newCompactions() *compactions {
@@ -70,7 +69,7 @@ func (c *compactions) grant() {
 	}
 }
 
-// ended notes how a compaction has ended.
+// ended notes the result of a compaction.
 func (c *compactions) ended(i pebble.CompactionInfo) {
 	if i.Err == nil || errors.Is(i.Err, pebble.ErrCancelledCompaction) {
 		return
@@ -80,7 +79,7 @@ func (c *compactions) ended(i pebble.CompactionInfo) {
 	c.rest = time.Now().Add(restAfter)
 }
 
-// take takes the place of one compaction; false: none is free.
+// take reserves a slot for one compaction; false: none is free.
 func (c *compactions) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,13 +132,12 @@ func (c *compactions) Done() {
 	wake.Set(c.look)
 }
 
-// errEnding is what a write of a table gets while the database is being closed. For
-// Pebble the compaction is cancelled, and no fault.
+// errEnding is the error of a write to a table while the database is being closed. Pebble takes the
+// compaction for cancelled, not for failed.
 var errEnding = fmt.Errorf("the database is being closed: %w", pebble.ErrCancelledCompaction)
 
-// closePebble closes a database that g guards. It does not wait for flushes and
-// compactions to end: what they read is still there, and their tables are in no
-// manifest yet, so the next open removes them.
+// closePebble closes a database that g guards. It does not wait for flushes and compactions to end: their
+// inputs are still there, and no manifest has their tables yet, so the next open removes these.
 func closePebble(db *pebble.DB, g *guard) error {
 	g.ending.Store(true)
 	defer g.ending.Store(false)

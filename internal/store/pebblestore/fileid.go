@@ -2,10 +2,9 @@ package pebblestore
 
 import "github.com/cockroachdb/pebble/v2/vfs"
 
-// fileID tells a file from a copy of it. A file keeps it when it is renamed, and
-// when its volume is attached to another host. cp, rsync, tar and a restored
-// file backup make files with other ones. The device is not part of it: its
-// number changes when a volume is attached again.
+// fileID tells a file from its copies. It stays the same when the file is renamed, and when its volume is
+// attached to another host. cp, rsync, tar and a restored file backup make files with other ids. The device
+// is not part of it: its number changes when a volume is attached again.
 type fileID struct {
 	Inode uint64 // 0: not known
 	Born  uint64 // time of its creation, Unix nanoseconds; 0: not known
@@ -21,9 +20,8 @@ func identify(fs vfs.FS, path string) (fileID, error) {
 	return identifyOnDisk(path)
 }
 
-// is tells whether now, the identity of a file, is that of id. The time of
-// birth alone tells the copy that got the inode number of a file that was
-// deleted.
+// is compares the current identity of a file with id. Only the time of birth exposes a copy that got the
+// inode number of a deleted file.
 func (id fileID) is(now fileID) bool {
 	if id.Inode == 0 {
 		return true

@@ -17,12 +17,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
-// inventory lists the files whose loss or shortening Pebble does not notice:
-// a manifest is read up to its first bad record, and a missing log is taken for
-// one that never was. guard keeps it true; see there.
+// inventory lists the files whose loss or truncation Pebble does not notice: it reads a manifest up to the
+// first bad record, and takes a missing log for one that never existed. guard keeps the inventory true.
 //
-// It also has a copy of the store's identity: without its secret no repeat of a send
-// could be recognized any more.
+// It also has a copy of the store's identity: without its secret no repeated send could be recognized.
 type inventory struct {
 	Turn      uint64 // counts the inventories written
 	Identity  []byte
@@ -71,8 +69,8 @@ func (v inventory) clone() inventory {
 	return v
 }
 
-// check compares the inventory with the files in dir and says what is missing.
-// Errors that are not about missing or changed data are returned as cause.
+// check compares the inventory with the files in dir and names the missing data. Other errors come back as
+// cause.
 func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 	value, err := atomicfs.ReadMarker(fs, dir, manifestMarker)
 	if err != nil && isSystemError(err) {

@@ -225,7 +225,7 @@ func TestInventoryIsAheadOfEveryFileThatGoes(t *testing.T) {
 
 // alone opens a store as Pebble would by itself and returns its last commit.
 func alone(fs *vfs.MemFS, o Options) (uint64, error) {
-	db, err := openPebble(o, &guard{FS: fs, dir: "data/store", out: newOutage(o.withDefaults().Log)})
+	db, err := openPebble(o, &guard{FS: fs, dir: "data/store", out: newFailure(o.withDefaults().Log)})
 	if err != nil {
 		return 0, err
 	}

@@ -31,7 +31,7 @@ import (
 //	commit      uvarint n, uvarint time_ms, uvarint pos; written by every batch
 //	trim        pos(8): the feed is forgotten up to here
 //	scrub       time(8), Unix milliseconds: the last pass of the scrub ended
-//	damaged     the damaged ranges, as JSON; ranges.go
+//	damaged     the damaged ranges, as JSON; damagedranges.go
 //	ok key      uvarint n: key is sound as far as the ranges up to n go
 //
 // n counts the batches since the store was made, of whatever kind; the witness
@@ -83,12 +83,12 @@ func convKey(kind byte, c im.Key) []byte {
 	return b
 }
 
-// convRange has the keys of a kind that are of c.
+// convRange returns the range of a conversation's keys of one kind.
 func convRange(kind byte, c im.Key) keyRange {
 	return keyRange{convKey(kind, c), after(convKey(kind, c))}
 }
 
-// keyOf is the conversation in the key of one of its records or rows.
+// keyOf returns the conversation in the key of one of its records or rows.
 func keyOf(k []byte) im.Key {
 	return im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(k[1:])), Conv: im.ConvID(k[5:convKeyLen])}
 }
@@ -154,8 +154,7 @@ func recordKey(t store.Table, tenant im.Tenant, key []byte) []byte {
 	return append(b, key...)
 }
 
-// after is the least key that is greater than every key with the prefix b. It
-// changes b.
+// after returns the least key that is greater than every key with the prefix b. It changes b.
 func after(b []byte) []byte {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i]++; b[i] != 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// lostRow is a row in the place of one that damage took. before is a row before it, nil if
-// there is none: what counts as unread stays as it was there. Spec: P-5.7.
+// lostRow makes a placeholder for a row that damage took. before is the row before it, nil if there is none:
+// the placeholder takes over its unread counts. Spec: P-5.7.
 func lostRow(c im.ConvID, q im.Seq, before []byte, pos im.Pos) []byte {
 	h, sent, _ := store.SplitRow(before) // without one it has hidden nothing
 	var m petrelv1.Message

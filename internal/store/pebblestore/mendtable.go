@@ -13,11 +13,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// mendAgain is how long a table that could not be mended is left alone.
+// mendAgain is the pause before a table that could not be mended is tried again.
 const mendAgain = 10 * time.Second
 
-// mender mends the tables that were found to be damaged, until Close. A compaction would
-// meet the damage again and again, and writes stop when too many tables wait for it.
+// mender mends damaged tables until Close. Otherwise each compaction would meet the damage, and writes stop
+// when too many tables wait for compaction.
 func (s *Store) mender() {
 	tick := time.NewTicker(mendAgain)
 	defer tick.Stop()
@@ -40,7 +40,7 @@ func (s *Store) mender() {
 	}
 }
 
-// mendIfDamaged mends a table, if it is in use, and damaged when it is read once more.
+// mendIfDamaged mends a table if it is in use, and if a second read finds it damaged too.
 func (s *Store) mendIfDamaged(file string) error {
 	t, err := s.tableOf(file)
 	if err != nil || t == nil { // it is in use no more
@@ -74,8 +74,8 @@ func (s *Store) tableOf(file string) (*table, error) {
 	return nil, nil
 }
 
-// mend replaces a table by what can be read of it. The database is closed and
-// opened again for that: Pebble keeps the index of a table in memory.
+// mend replaces a table by its readable part. It closes the database and opens it again, because Pebble keeps
+// the index of a table in memory.
 func (s *Store) mend(t table) error {
 	p := s.o.place()
 	lost, err := mendTable(tableOptions(s.o), p.fs, p.db, p.freshTable(), t)
@@ -126,8 +126,8 @@ func (s *Store) mend(t table) error {
 	return s.markNewer(*fresh)
 }
 
-// recordLoss makes a damaged range durable, before the table is replaced. If the table was busy when it was to be
-// mended before, the range is known.
+// recordLoss makes a damaged range durable before the table is replaced. The range is known already if an
+// earlier attempt found the table busy.
 func (s *Store) recordLoss(t table, lost loss) (*damagedRange, error) {
 	all := slices.Clone(s.damaged())
 	i := slices.IndexFunc(all, func(r damagedRange) bool {
@@ -146,8 +146,8 @@ func (s *Store) recordLoss(t table, lost loss) (*damagedRange, error) {
 	})
 }
 
-// markNewer marks the keys in a fresh range that are newer than all that was lost there,
-// unless an older range has them damaged.
+// markNewer marks the keys in a fresh range that are newer than everything lost there, except those that an
+// older range has as damaged.
 func (s *Store) markNewer(fresh damagedRange) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -168,8 +168,8 @@ func (s *Store) markNewer(fresh damagedRange) error {
 	return nil
 }
 
-// newer are the keys in r that were written after all that its table had. Those that have
-// a mark and those that are damaged by older ranges are left out.
+// newer returns the keys in r that were written after all entries of the range's table, without those that
+// have a mark and those that older ranges have as damaged.
 func (s *Store) newer(r damagedRange, older damagedRanges) (keys [][]byte, err error) {
 	err = s.db.ScanInternal(context.Background(), 0, r.From, r.To,
 		func(k *pebble.InternalKey, _ pebble.LazyValue, _ pebble.IteratorLevel) error {
@@ -187,10 +187,10 @@ func (s *Store) newer(r damagedRange, older damagedRanges) (keys [][]byte, err e
 	return keys, asRead(err)
 }
 
-// errBusy ends exclusive when calls take too long.
+// errBusy is the error of exclusive when calls take too long.
 var errBusy = errors.New("calls are under way")
 
-// exclusiveWithin is how long the others may wait for exclusive to begin.
+// exclusiveWithin bounds the time for which new calls wait for exclusive to begin.
 const exclusiveWithin = time.Second
 
 // exclusive runs f while no call is inside Pebble and nothing is queued. Calls wait
@@ -244,8 +244,7 @@ func (p place) newAside() (string, error) {
 	}
 }
 
-// keepAside keeps a file of the database in the folder aside as it is. What cannot
-// be read of it is missing there.
+// keepAside copies a file of the database to the folder aside. The copy lacks its unreadable parts.
 func (p place) keepAside(aside, name string) error {
 	from, to := p.fs.PathJoin(p.db, name), p.fs.PathJoin(aside, name)
 	err := p.fs.Link(from, to)
@@ -261,10 +260,10 @@ func (p place) keepAside(aside, name string) error {
 	return syncDir(p.fs, aside)
 }
 
-// freshTable is where the table is written that replaces a damaged one.
+// freshTable is the path of the table that will replace a damaged one.
 func (p place) freshTable() string { return p.fs.PathJoin(p.dir, "table.new") }
 
-// replaceTable puts it in the place of a file of the database.
+// replaceTable puts the fresh table in the place of a file of the database.
 func (p place) replaceTable(name string) error {
 	if err := p.fs.Rename(p.freshTable(), p.fs.PathJoin(p.db, name)); err != nil {
 		return err

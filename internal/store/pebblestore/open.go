@@ -124,14 +124,14 @@ func (p place) acquire() (io.Closer, error) {
 	return both, nil
 }
 
-// isHeld tells whether a lock was refused because somebody has it, and not because its file
-// cannot be opened. A lock of this process itself is refused without a number of the system.
+// isHeld tells whether a lock was refused because another holder has it, and not because its file cannot be
+// opened. A second lock by this process itself fails without an error number of the system.
 func isHeld(err error) bool {
 	n, ok := errors.AsType[syscall.Errno](err)
 	return !ok || n == syscall.EAGAIN
 }
 
-// withOwnerHint adds to an error of rights whose the files have to be.
+// withOwnerHint adds the required owner of the files to a permission error.
 func withOwnerHint(err error) error {
 	if !errors.Is(err, os.ErrPermission) {
 		return err
@@ -200,7 +200,7 @@ func writeFile(fs vfs.FS, path, text string) error {
 	return err
 }
 
-// finding is what a store turned out to hold.
+// finding is the state of a store, as inspect found it.
 type finding struct {
 	slots  slots
 	inv    inventory
@@ -214,7 +214,7 @@ type finding struct {
 	unmarked bool // the store mark is missing
 }
 
-// open is called with the folder locked.
+// open opens the store in a folder that is locked.
 func open(o Options, p place) (*Store, error) {
 	if err := p.dropCheckpoints(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
@@ -307,10 +307,10 @@ func inspect(o Options, p place) (*finding, error) {
 	return f, f.checkRewound(o, p)
 }
 
-// read reads what the store says of itself, and looks for what its log lacks.
-// Errors: *unreadable, and those of the system.
+// read reads the store's records about itself, and looks for commits that its log lacks. Errors: *unreadable,
+// and those of the system.
 func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
-	g := &guard{FS: unreplayed{p.fs}, dir: p.db, out: newOutage(o.Log), inv: f.inv}
+	g := &guard{FS: unreplayed{p.fs}, dir: p.db, out: newFailure(o.Log), inv: f.inv}
 	db, err := openPebble(o, g)
 	if err != nil {
 		return nil, asUnreadable(err)
@@ -334,13 +334,13 @@ func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
 	return lost, err
 }
 
-// unreadable is an error about what is in the files of the database.
+// unreadable is an error about the content of the database's files.
 type unreadable struct{ cause error }
 
 func (u *unreadable) Error() string { return u.cause.Error() }
 func (u *unreadable) Unwrap() error { return u.cause }
 
-// asUnreadable tells an error about what is in the files from one of the system.
+// asUnreadable wraps an error about the content of the files, and leaves one of the system as it is.
 func asUnreadable(err error) error {
 	if isSystemError(err) {
 		return err
@@ -348,15 +348,14 @@ func asUnreadable(err error) error {
 	return &unreadable{err}
 }
 
-// isSystemError tells an error of the system, such as a lack of rights or of file
-// descriptors, from one about what is in the files.
+// isSystemError tells an error of the system, such as a lack of permissions or of file descriptors, from one
+// about the content of the files.
 func isSystemError(err error) bool {
 	var no syscall.Errno
 	return errors.As(err, &no) && no != syscall.ENOENT
 }
 
-// openPebble opens the database that g guards. Without a witness it is only
-// read.
+// openPebble opens the database that g guards, for reading only if g has no witness.
 func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po := pebbleOptions(o, apart{g}, g.out)
 	po.ReadOnly = g.wit == nil
@@ -395,7 +394,7 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	}
 }
 
-// load reads what the store says of itself.
+// load reads the store's records about itself.
 func (f *finding) load(w *own) error {
 	get := w.get
 	format, err := get(keyFormat)
@@ -442,8 +441,8 @@ func (f *finding) load(w *own) error {
 	return err
 }
 
-// create makes a complete store beside its place and then moves it there, so
-// that a folder with that name is never half made.
+// create makes a complete store beside its final path and then moves it there, so that a folder with that
+// name is never incomplete.
 func create(o Options, p place) error {
 	wrap := func(err error) error { return fmt.Errorf("create %s: %w", p.dir, err) }
 	if s, err := readWitness(p.fs, p.witness); err == nil {
@@ -492,7 +491,7 @@ func newIdentity() identity {
 // fillNew writes commit 1 into a new database.
 func fillNew(o Options, p place, w *witness, id identity) error {
 	inv := inventory{Identity: id.encode()}
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newOutage(o.Log), wit: w, inv: inv})
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newFailure(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return err
 	}
@@ -524,7 +523,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	w.turn = f.inv.Turn
-	out := newOutage(o.Log)
+	out := newFailure(o.Log)
 	s := &Store{
 		o: o, log: o.Log, place: p, witness: w, out: out,
 		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},

@@ -107,7 +107,7 @@ func (o Options) withDefaults() Options {
 // with a new store.FormatLevel.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// stopWritesAt is how many tables over each other in L0 stop all writes.
+// stopWritesAt is the number of overlapping tables in L0 at which all writes stop.
 const stopWritesAt = 36
 
 // pebbleOptions are measured on batches of 1 to 1,000 rows of 200 bytes. More
@@ -115,7 +115,7 @@ const stopWritesAt = 36
 // which mostly hit the tail, for fewer rewrites: +12 % sustained. A start after a kill
 // puts the log of one memtable, and of those that waited for the disk, into memtables and
 // writes them as tables before anything else: 0.9 s of CPU for 64 MiB.
-func pebbleOptions(o Options, fs vfs.FS, out *outage) *pebble.Options {
+func pebbleOptions(o Options, fs vfs.FS, out *failure) *pebble.Options {
 	p := &pebble.Options{
 		FS:                          fs,
 		FormatMajorVersion:          pebbleFormat,

@@ -5,8 +5,8 @@
 // and waits for one sync for all that was queued, writes the witness, and calls
 // done. The witness (witness.go) is a file of its own that says how far the log
 // and the manifest reach, because Pebble takes a shortened one for a whole one.
-// rewound.go refuses an earlier state of the folder, folder.go a folder that is
-// not the one that is meant. guard.go is the file system that keeps the witness
+// rollback.go refuses an earlier state of the folder, datafolder.go a folder that is
+// not the one that is meant. guardfs.go is the file system that keeps the witness
 // ahead of Pebble, open.go compares witness and Pebble at a start, repair.go accepts a loss.
 //
 // # What a start notices
@@ -17,29 +17,29 @@
 // gone; a table is missing or has another size. The start is refused, and
 // nothing is changed. A damaged block of a table is noticed by whatever reads
 // it, which fails alone. mendtable.go then rewrites the table without the block, and
-// ranges.go keeps the keys damaged that it may have had. scrub.go reads all tables once a
-// week. settle.go is what Repair does with damaged ranges.
+// damagedranges.go keeps the keys damaged that it may have had. scrub.go reads all tables once a
+// week. repairranges.go is what Repair does with damaged ranges.
 //
 // # Files
 //
-//   - The store while it runs: append.go, commit.go, read.go, sizes.go, update.go, keys.go, options.go,
-//     outage.go (its end, after the first error), space.go (a disk that gets full), compactionscheduler.go
+//   - The store while it runs: append.go, commit.go, read.go, convsizes.go, update.go, keys.go, options.go,
+//     failure.go (its end, after the first error), diskspace.go (a disk that gets full), compactionscheduler.go
 //     (when Pebble may merge tables), compact.go (the operator wants it now).
 //   - What says how far it came: witness.go, inventory.go (which files there have to be),
-//     guard.go, storemark.go, seal.go, fileid.go.
-//   - A start: open.go, folder.go, replay.go (what a start looks for in the log before it
-//     writes), logs.go (reads log files), rewound.go, refused.go (what a start says that lacks
+//     guardfs.go, storemark.go, folderseal.go, fileid.go.
+//   - A start: open.go, datafolder.go, metadata.go (what a start looks for in the log before it
+//     writes), logfiles.go (reads log files), rollback.go, damagederror.go (what a start says that lacks
 //     something).
-//   - Damaged tables: damage.go (what is known of them), tables.go (reads and rewrites one),
-//     mendtable.go, ranges.go, scrub.go.
-//   - Repair: repair.go, settle.go, lostrow.go, examine.go (looks and changes nothing).
-//   - Backups: backup.go, checkpoint.go, copier.go, manifest.go (what is in a backup),
+//   - Damaged tables: damagedtables.go (what is known of them), tables.go (reads and rewrites one),
+//     mendtable.go, damagedranges.go, scrub.go.
+//   - Repair: repair.go, repairranges.go, lostrow.go, examine.go (looks and changes nothing).
+//   - Backups: backup.go, checkpoint.go, filecopier.go, backupmanifest.go (what is in a backup),
 //     restore.go.
 //
 // # What nobody notices
 //
 //   - The disk is set back to an earlier snapshot of itself, with the store mark,
-//     or without one. rewound.go notices copies, a mark that is ahead, and what
+//     or without one. rollback.go notices copies, a mark that is ahead, and what
 //     a client proves. Restore draws a new history id.
 //   - Two faults at once: the newer commit slot of the witness is damaged, and
 //     of the log just the commits that it alone spoke of are lost. These are
@@ -90,7 +90,7 @@ type Store struct {
 	queue   queue
 	logged  chan struct{} // closed when writeLog has returned
 	witness *witness
-	out     *outage
+	out     *failure
 	guard   *guard
 	damage  damage
 	ranges  atomic.Pointer[damagedRanges] // nil: none
@@ -252,7 +252,7 @@ func (s *Store) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.E
 	return epoch, pos, nil
 }
 
-// stands is how the feed stands after the newest commit.
+// stands returns the holder and position of the feed after the newest commit.
 func (s *Store) stands() store.Holder {
 	return store.Holder{Epoch: s.epoch, Holder: s.holder, Pos: s.last.pos}
 }
@@ -275,7 +275,7 @@ func (s *Store) Holders(_ context.Context, feeds []store.Feed) ([]store.Holder, 
 	return all, nil
 }
 
-// watch looks after free space and hung syncs until Close.
+// watch checks free space and hung syncs until Close.
 func (s *Store) watch() {
 	tick := time.NewTicker(s.o.CheckEvery)
 	defer tick.Stop()

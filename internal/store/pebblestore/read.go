@@ -24,7 +24,7 @@ func asRead(err error) error {
 	return err
 }
 
-// plain is an error of Pebble without the part of its text that is for Pebble only.
+// plain is an error of Pebble without the part of its text that only helps Pebble's developers.
 type plain struct{ error }
 
 // Error implements error.
@@ -44,7 +44,7 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return s.lookup(key)
 }
 
-// lookup is get, also in a damaged range.
+// lookup is get without the check for damaged ranges.
 func (s *Store) lookup(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
 	switch {
@@ -57,8 +57,8 @@ func (s *Store) lookup(key []byte) ([]byte, error) {
 	return v, asRead(closer.Close())
 }
 
-// read runs f between enter and leave. What f read is discarded if the store
-// has failed meanwhile: it may not be durable.
+// read runs f between enter and leave. If the store fails meanwhile, the result of f is discarded: it may not
+// be durable.
 func (s *Store) read(ctx context.Context, f func() error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -138,9 +138,9 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err erro
 	return row, nil
 }
 
-// lastSound is nil if no row above row can have been lost. That is so if row, or a row
-// below it, was appended after the loss: its owner knew the head then, and all that came
-// above it since is newer too. A rewrite tells nothing of the rows above it.
+// lastSound returns an error if a row above row may have been lost. That is impossible if row, or a row below
+// it, was appended after the loss: its owner knew the head then, and all later rows are newer too. A
+// rewritten row proves nothing about the rows above it.
 func (s *Store) lastSound(c im.Key, row *store.Row) error {
 	rows := convRange(kindRow, c)
 	from := rows.From
@@ -158,7 +158,7 @@ func (s *Store) lastSound(c im.Key, row *store.Row) error {
 	return nil
 }
 
-// endSound is nil if one of the last rows of a conversation was appended after the loss of r.
+// endSound returns nil if one of the last rows of a conversation was appended after the loss of r.
 func (s *Store) endSound(r *damagedRange, from, to []byte) error {
 	appended := false
 	err := s.scanDown(context.Background(), from, to, func(k, v []byte) (bool, error) {
@@ -175,7 +175,7 @@ func (s *Store) endSound(r *damagedRange, from, to []byte) error {
 	return s.refuse(r)
 }
 
-// seqOf is the seq in a row's key.
+// seqOf returns the seq in a row's key.
 func seqOf(key []byte) im.Seq {
 	if len(key) != rowKeyLen {
 		return 0 // no row has this seq, so it counts as a hole
@@ -229,8 +229,8 @@ func (s *Store) rows(ctx context.Context, c im.Key, from, to im.Seq, down bool, 
 	return nil
 }
 
-// Dedupe implements store.Store. Nearly every hash asked for is new, so the
-// filters of all levels are asked before a block is read.
+// Dedupe implements store.Store. Nearly every hash is new, so the filters of all levels are asked before a
+// block is read.
 func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) (seqs []im.Seq, err error) {
 	err = s.read(ctx, func() error {
 		var lower, upper [dedupeKeyLen]byte
@@ -396,7 +396,7 @@ func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name st
 		})
 }
 
-// marks calls fn for the marks of a kind between two keys, which are those of from and to.
+// marks calls fn for the marks of a kind between two keys, whose seqs are from and to.
 func (s *Store) marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, lower, upper []byte,
 	fn func(q im.Seq, key, v []byte) bool) error {
 	if from > to {
@@ -468,8 +468,8 @@ func (s *Store) ScanFeed(ctx context.Context, f store.Feed, from, upTo im.Pos,
 	return nil
 }
 
-// missing says why there is no feed entry at pos. The trim is read after the
-// entries, so one that went while they were read is seen.
+// missing returns the error for a feed entry that is not there. It reads the trim position after the entries,
+// so it sees a trim that came during the read.
 func (s *Store) missing(pos im.Pos) error {
 	v, err := s.get(keyTrim)
 	if err != nil {
@@ -529,7 +529,7 @@ func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant
 	return nil
 }
 
-// scanning is scan or scanDown.
+// scanning is the type of scan and scanDown.
 type scanning func(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error
 
 func (s *Store) records(ctx context.Context, lower, upper []byte, scan scanning,

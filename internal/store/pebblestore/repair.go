@@ -34,13 +34,13 @@ type Report struct {
 	More     bool     // more may be lost at the ends of conversations: nothing is left that tells of it
 }
 
-// Repair accepts the loss of a store that Open refuses. It keeps the longest
-// unbroken run of commits, sets the rest aside, draws a new history id, which
-// tells clients to drop what they remember, and ends all earlier writers.
+// Repair accepts the loss of a store that Open refuses. It keeps the longest unbroken run of commits, sets
+// the rest aside, draws a new history id, which tells clients to drop their stored state, and ends all
+// earlier writers.
 //
-// Of a table that is missing or damaged it keeps what can be read. Rows that are gone
-// become empty places, so the seqs of a conversation stay without holes; the report
-// names them. ErrSound: nothing was wrong, in the tables neither.
+// Of a missing or damaged table it keeps the readable part. Lost rows become placeholders, so the seqs of a
+// conversation stay without holes; the report names them. ErrSound: the store has no fault, also in its
+// tables.
 func Repair(o Options) (Report, error) { return repairLocked(o, repair) }
 
 // repairLocked runs repair while it holds the lock of the folder.
@@ -116,8 +116,7 @@ func (p place) makeAside(r *Report) (err error) {
 	return err
 }
 
-// mendAll replaces the damaged tables, settles what is lost, and begins a new
-// history.
+// mendAll replaces the damaged tables, settles the damaged ranges, and begins a new history.
 func (p place) mendAll(o Options, bad []table, ranges damagedRanges, r *Report) error {
 	if len(bad)+len(ranges) == 0 {
 		return p.finish(o, r)
@@ -159,7 +158,7 @@ func (p place) mendAll(o Options, bad []table, ranges damagedRanges, r *Report) 
 	return p.finish(o, r)
 }
 
-// keepTable keeps a table aside, if it is not the file that is missing.
+// keepTable keeps a table aside, unless its file is missing.
 func (p place) keepTable(name string, r *Report) error {
 	if _, err := p.fs.Stat(p.fs.PathJoin(p.db, name)); isNotExist(err) {
 		return nil
@@ -173,8 +172,7 @@ func (p place) keepTable(name string, r *Report) error {
 	return p.keepAside(r.Aside, name)
 }
 
-// unchecked are the options of a database that may lack tables, in which nothing
-// happens by itself.
+// unchecked returns options that open a database with missing tables, and without background work.
 func (o Options) unchecked() Options {
 	tune := o.tune
 	o.tune = func(p *pebble.Options) {
@@ -186,8 +184,7 @@ func (o Options) unchecked() Options {
 	return o
 }
 
-// withTables is a folder that seems to have some more tables: Pebble does not list a
-// table whose file is missing.
+// withTables adds names to the listing of a folder: Pebble does not list a table whose file is missing.
 type withTables struct {
 	vfs.FS
 	more []string
@@ -199,15 +196,15 @@ func (w withTables) List(dir string) ([]string, error) {
 	return append(names, w.more...), err
 }
 
-// listed is what the manifest and the tables say.
+// listed is the content of the manifest and of the tables.
 type listed struct {
 	tables []table // those that are missing too
 	ranges damagedRanges
 	base   *last // the last commit in the tables; nil: not known
 }
 
-// tables lists the tables that the manifest names. Only the text of Pebble's error has the
-// number of a missing one.
+// tables lists the tables that the manifest names. Only the text of Pebble's error has the number of a
+// missing one.
 func (p place) tables(o Options) (l listed, err error) {
 	fs := withTables{FS: withoutLogs{p.fs}}
 	for {
@@ -225,7 +222,7 @@ func (p place) tables(o Options) (l listed, err error) {
 }
 
 func (p place) tablesIn(o Options, fs vfs.FS) (l listed, err error) {
-	db, err := openPebble(o.unchecked(), &guard{FS: fs, dir: p.db, out: newOutage(o.Log)})
+	db, err := openPebble(o.unchecked(), &guard{FS: fs, dir: p.db, out: newFailure(o.Log)})
 	if err != nil {
 		return l, err
 	}
@@ -260,9 +257,9 @@ func (p place) damagedTables(o Options, all []table) (bad []table, err error) {
 	return bad, nil
 }
 
-// checkManifest refuses a manifest that is missing or damaged: nothing else says which
-// tables are in use. One that the inventory does not name is judged by Pebble: an
-// interrupted repair has made it, or it is older than the witness.
+// checkManifest refuses a missing or damaged manifest: nothing else names the tables in use. If the inventory
+// does not name the manifest, Pebble judges it: an interrupted repair has made it, or it is older than the
+// witness.
 func (p place) checkManifest() error {
 	name, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
 	if err != nil {
@@ -280,7 +277,7 @@ func (p place) checkManifest() error {
 	return err
 }
 
-// lastInventory is the inventory in the witness, empty if it cannot be read.
+// lastInventory returns the inventory in the witness, empty if it cannot be read.
 func (p place) lastInventory() (v inventory) {
 	if s, err := readWitness(p.fs, p.witness); err == nil {
 		v, _ = s.inventory()
@@ -288,7 +285,7 @@ func (p place) lastInventory() (v inventory) {
 	return v
 }
 
-// withoutLogs is a folder whose log files cannot be seen.
+// withoutLogs hides the log files of a folder.
 type withoutLogs struct{ vfs.FS }
 
 func (w withoutLogs) List(dir string) ([]string, error) {
@@ -299,14 +296,14 @@ func (w withoutLogs) List(dir string) ([]string, error) {
 	}), err
 }
 
-// logCut says that a log file is kept up to some length.
+// logCut is the length up to which a log file is kept.
 type logCut struct {
 	name string
 	keep int64 // 0: the whole file goes
 }
 
-// cutLogs keeps the longest unbroken run of commits after the last one in the tables. If a
-// damaged table may have had that, the run begins where the log begins.
+// cutLogs keeps the longest unbroken run of commits after the last one in the tables. If a damaged table may
+// have had that commit, the run begins where the log begins.
 func (p place) cutLogs(base *last, bad []table, r *Report) error {
 	if slices.ContainsFunc(bad, func(t table) bool { return t.whole.has(keyCommit) }) {
 		base = nil
@@ -318,8 +315,8 @@ func (p place) cutLogs(base *last, bad []table, r *Report) error {
 	return p.setAside(cuts, r)
 }
 
-// findCuts follows the numbers of the commits through the log files and says
-// what has to go so that they run on from base without a gap.
+// findCuts follows the numbers of the commits through the log files and returns the cuts after which they
+// continue base without a gap.
 func (p place) findCuts(base *last) ([]logCut, error) {
 	logs, err := wal.Scan(wal.Dir{FS: p.fs, Dirname: p.db})
 	if err != nil {
@@ -344,17 +341,16 @@ func (p place) findCuts(base *last) ([]logCut, error) {
 	return cuts, nil
 }
 
-// givenUp tells of a log file whether everything in it is in tables: then nothing reads
-// it, and only a power cut can have left it. The log need not go on from its end.
+// givenUp tells whether everything in a log file is in tables: then nothing reads the file, and only a power
+// cut can have left it. The next log need not continue it.
 func (p place) givenUp() func(wal.LogicalLog) bool {
 	inv := p.lastInventory() // without one every file counts
 	return func(l wal.LogicalLog) bool { return len(inv.Logs) > 0 && uint64(l.Num) < slices.Min(inv.Logs) }
 }
 
-// follow reads a log file after commit n. keep is the length up to which it can
-// be read and goes on from n, reached the last commit in it, gap that one
-// follows which does not, clean that Pebble reads it to its end. any: the first
-// commit goes on from n whatever its number is.
+// follow reads a log file after commit n. keep is the length up to which it is readable and continues n,
+// reached the last commit in that part; gap: the next commit does not continue it; clean: Pebble reads the
+// file to its end. any: the first commit may have any number.
 func follow(l wal.LogicalLog, n uint64, any bool) (keep int64, reached uint64, gap, clean bool) {
 	keep, err := readLog(l, func(c uint64) bool {
 		if gap = c > n+1 && !any; !gap {
@@ -399,11 +395,11 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 	return nil
 }
 
-// finish gives the store a new history and, last, a new witness: until that has
-// its name, Open refuses the store as before.
+// finish gives the store a new history and, last, a new witness: until the witness has its name, Open refuses
+// the store as before.
 func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log)})
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log)})
 	if err != nil {
 		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
@@ -444,7 +440,7 @@ func (p place) finish(o Options, r *Report) error {
 	return err
 }
 
-// rebase writes the identity of f and a higher epoch, and the witness of that.
+// rebase writes the identity of f and a higher epoch, and the witness of that commit.
 func (p place) rebase(o Options, w *witness, f *finding) error {
 	inv, err := p.takeInventory()
 	if err != nil {
@@ -455,7 +451,7 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 	if err := inv.Seal.make(p); err != nil {
 		return err
 	}
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), wit: w, inv: inv})
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return err
 	}
@@ -480,7 +476,7 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 	return err
 }
 
-// takeInventory lists the files as they are.
+// takeInventory lists the current files.
 func (p place) takeInventory() (inventory, error) {
 	var v inventory
 	names, err := p.fs.List(p.db)

@@ -12,11 +12,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// restoring is the folder, inside the data folder, of a restore that is not
-// finished, or has failed. While it is there nothing opens the store.
+// restoring is the folder, inside the data folder, of an unfinished or failed restore. While it is there,
+// nothing opens the store.
 const restoring = "restoring"
 
-// unfinished refuses a folder whose restore was cut short.
+// unfinished refuses a folder with an unfinished restore.
 func (p place) unfinished() error {
 	if _, err := p.fs.Stat(p.fs.PathJoin(p.dir, restoring)); isNotExist(err) {
 		return nil
@@ -31,24 +31,22 @@ func (p place) unfinished() error {
 		p.dir, p.dir, p.fs.PathJoin(p.dir, restoring))
 }
 
-// RestoreOptions say where a backup is read.
+// RestoreOptions name the backup.
 type RestoreOptions struct {
 	From     string // a backup, or a folder of backups: then it is the newest
 	Progress func(read, total int64)
 }
 
-// Restored is a store that was made of a backup.
+// Restored is a store that was made from a backup.
 type Restored struct {
 	Manifest
 	Report // of the new history
 }
 
-// Restore makes the store in o.Dir out of a backup, checks every byte of it, and
-// draws a new history id, which tells clients to drop what they remember. A
-// folder that is in use or holds anything of a store is refused. Until all is
-// done, and after a failure, Open takes the folder for no store and makes none there: a
-// server that starts by itself would serve an empty one.
-// Errors: *BadBackup.
+// Restore makes the store in o.Dir from a backup, checks every byte of it, and draws a new history id, which
+// tells clients to drop their stored state. It refuses a folder that is in use or holds anything of a store.
+// Until all is done, and after a failure, Open finds no store in the folder and makes none: a server that
+// starts by itself would serve an empty one. Errors: *BadBackup.
 func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -82,7 +80,7 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 	return out, err
 }
 
-// restore is called with the folder locked.
+// restore restores into a folder that is locked.
 func restore(ctx context.Context, o Options, p place, from string, m *Manifest,
 	r RestoreOptions) (out Restored, err error) {
 	if err := p.prepare(); err != nil {
@@ -118,8 +116,8 @@ func restore(ctx context.Context, o Options, p place, from string, m *Manifest,
 	return out, p.rename(q.db, p.db)
 }
 
-// empty removes what an unfinished restore has left. The folder itself stays, and the next
-// restore removes the rest.
+// empty removes the remains of an unfinished restore. The folder itself stays, and the next restore removes
+// the rest.
 func (p place) empty(dir string) {
 	names, _ := p.fs.List(dir) // as far as it can be read
 	for _, n := range names {
@@ -131,8 +129,7 @@ func (p place) empty(dir string) {
 // locks, the secrets of the command line, and what a new disk has.
 var belongings = []string{"lock", "pid", backupLock, "admin.key", "tokens", "lost+found"}
 
-// prepare refuses a folder that holds something, and removes what a restore has
-// left that was cut short.
+// prepare refuses a folder that holds something, and removes the remains of an unfinished restore.
 func (p place) prepare() error {
 	names, err := p.fs.List(p.dir)
 	if err != nil {
@@ -161,8 +158,8 @@ func (p place) prepare() error {
 	return syncDir(p.fs, p.dir)
 }
 
-// foldersOf are the folders of the backups in dir, the oldest first. A folder that
-// holds none must be one itself.
+// foldersOf returns the folders of the backups in dir, the oldest first. If dir holds none, dir itself must
+// be a backup.
 func foldersOf(fs vfs.FS, dir string) ([]string, error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -178,7 +175,7 @@ func foldersOf(fs vfs.FS, dir string) ([]string, error) {
 	return all, nil
 }
 
-// backupsIn are the names of the finished backups, the oldest first.
+// backupsIn returns the names of the finished backups, the oldest first.
 func backupsIn(names []string) []string {
 	var numbers []uint64
 	for _, n := range names {
@@ -233,8 +230,8 @@ func (c *copier) check(out io.Writer, dir string, f File) error {
 	return nil
 }
 
-// lstat is what a path of a backup is, and not what a symbolic link leads to: a backup holds
-// files only, and nothing from outside gets into a store.
+// lstat describes a path of a backup without following symbolic links: a backup holds files only, and nothing
+// from outside gets into a store.
 func lstat(fs vfs.FS, path string) (os.FileInfo, error) {
 	if fs == vfs.Default {
 		return os.Lstat(path)
@@ -242,8 +239,8 @@ func lstat(fs vfs.FS, path string) (os.FileInfo, error) {
 	return fs.Stat(path)
 }
 
-// checkStore opens the files of a backup in dir, and compares with its manifest
-// what they say of themselves. Errors: *BadBackup.
+// checkStore opens the files of a backup in dir, and compares their content with the manifest. Errors:
+// *BadBackup.
 func checkStore(o Options, dir, backup string, m *Manifest) error {
 	bad := func(what string, args ...any) error {
 		return &BadBackup{Folder: backup, What: fmt.Sprintf(what, args...)}
@@ -261,16 +258,15 @@ func checkStore(o Options, dir, backup string, m *Manifest) error {
 	return nil
 }
 
-// Verified is what VerifyBackups found of one backup.
+// Verified is the result of VerifyBackups for one backup.
 type Verified struct {
 	Manifest
 	Folder   string
 	Problems []string // what is wrong with it, with the names of its files; empty: nothing
 }
 
-// VerifyBackups reads the backup in dir, or all that dir holds, the oldest
-// first. It compares every file with the manifest, opens the store, follows the numbers of
-// the commits through its log, and reads all tables.
+// VerifyBackups reads the backup in dir, or all backups in dir, the oldest first. It compares every file with
+// the manifest, opens the store, follows the numbers of the commits through its log, and reads all tables.
 func VerifyBackups(ctx context.Context, o Options, dir string, progress func(read, total int64)) ([]Verified, error) {
 	o = o.withDefaults()
 	folders, err := foldersOf(o.FS, dir)

@@ -16,8 +16,7 @@ var keyScrub = []byte("sscrub")
 // scrubFirst is how long after a start the first pass begins at the earliest.
 const scrubFirst = time.Minute
 
-// scrub reads all tables once in ScrubEvery, slowly, until Close: so damage is found
-// before somebody asks for what is there.
+// scrub reads all tables once in ScrubEvery, slowly, until Close: so it finds damage before a reader does.
 func (s *Store) scrub() {
 	if s.o.ScrubEvery < 0 {
 		return
@@ -35,7 +34,7 @@ func (s *Store) scrub() {
 	}
 }
 
-// rest waits; false: the store is being closed, or has failed.
+// rest waits; false: the store closes, or has failed.
 func (s *Store) rest(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -48,7 +47,7 @@ func (s *Store) rest(d time.Duration) bool {
 	return false
 }
 
-// scrubbed is when the last pass ended; zero: there was none.
+// scrubbed returns the end of the last pass; zero: there was none.
 func (s *Store) scrubbed() (at time.Time, err error) {
 	err = s.read(context.Background(), func() error {
 		v, err := s.get(keyScrub)

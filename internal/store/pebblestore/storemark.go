@@ -11,9 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// storeMark is what the store mark says: a small file outside the data folder that
-// tells which store was served and how far it had come. A folder that is put
-// back to an earlier state does not take it along.
+// storeMark is the content of the store mark: a small file outside the data folder that records which store
+// was served and its newest commit. If the folder is put back to an earlier state, the mark stays.
 type storeMark struct {
 	Store   string `json:"store"`   // store id, 16 hex digits
 	History string `json:"history"` // history id, 16 hex digits
@@ -29,8 +28,8 @@ func newStoreMark(dir string, id identity, l last) storeMark {
 	return storeMark{Store: hex(id.store), History: hex(id.history), Commit: l.n, TimeMs: l.timeMs, Folder: dir}
 }
 
-// elsewhere tells whether the mark is of a store in another folder than dir, which is
-// still there. So a restore that is tried beside the store does not take its mark.
+// elsewhere tells whether the mark is of a store in another folder than dir, which still exists. So a trial
+// restore beside the store does not take over its mark.
 func (m *storeMark) elsewhere(dir string) bool {
 	theirs, err := os.Stat(m.Folder)
 	if err != nil {
@@ -63,7 +62,7 @@ func (m storeMark) encode() []byte {
 	return append(b, '\n')
 }
 
-// checkStoreMark compares what was found with the store mark.
+// checkStoreMark compares the finding with the store mark.
 func (f *finding) checkStoreMark(o Options) error {
 	if o.Mark == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// table is one table in use: what the manifest says of it.
+// table is one table in use, as the manifest describes it.
 type table struct {
 	name   string // of the file
 	level  int
@@ -25,7 +25,7 @@ type table struct {
 	damage error // set by damagedTables
 }
 
-// liveTables are the tables that db uses.
+// liveTables returns the tables that db uses.
 func liveTables(db *pebble.DB) ([]table, error) {
 	levels, err := db.SSTables()
 	if err != nil {
@@ -48,9 +48,8 @@ func tableName(number uint64) string { return fmt.Sprintf("%06d.sst", number) }
 // next is the least key above key.
 func next(key []byte) []byte { return append(bytes.Clone(key), 0) }
 
-// asDamage marks an error of the disk that is about what lies there as damage:
-// a sector that cannot be read is one like a block with a bad checksum. Errors of
-// the system, such as a lack of file descriptors, are left as they are.
+// asDamage turns a disk error about the content into damage: an unreadable sector is like a block with a bad
+// checksum. Errors of the system, such as a lack of file descriptors, stay as they are.
 func asDamage(err error) error {
 	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) || errors.Is(err, syscall.EUCLEAN) {
 		return cerrors.Mark(err, pebble.ErrCorruption)
@@ -58,7 +57,7 @@ func asDamage(err error) error {
 	return err
 }
 
-// tableReader is a table file that is read.
+// tableReader is a table file, open for reading.
 type tableReader struct {
 	vfs.File
 	read func(bytes int) // is called before bytes are read; may be nil
@@ -74,7 +73,7 @@ func (f *tableReader) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func tableOptions(o Options) *pebble.Options {
-	po := pebbleOptions(o, o.FS, newOutage(o.Log))
+	po := pebbleOptions(o, o.FS, newFailure(o.Log))
 	po.EnsureDefaults()
 	return po
 }
@@ -98,8 +97,8 @@ func openTable(po *pebble.Options, fs vfs.FS, path string, read func(int)) (*sst
 	return r, nil
 }
 
-// checkTable reads a table and compares its checksums. damage says what is wrong with it.
-// err is an error of the system.
+// checkTable reads a table and compares its checksums. damage describes the fault of the table; err is an
+// error of the system.
 func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(int)) (damage, err error) {
 	path := fs.PathJoin(dir, t.name)
 	st, err := fs.Stat(path)
@@ -124,20 +123,20 @@ func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(in
 	return nil, err
 }
 
-// loss is what cannot be read of a table.
+// loss is the unreadable part of a table.
 type loss struct {
 	keyRange
 	entries uint64 // 0: not known
 }
 
-// of is the damaged range that is left of a table.
+// of returns the damaged range that a table leaves.
 func (l loss) of(t table, n uint64) damagedRange {
 	return damagedRange{keyRange: l.keyRange, N: n, File: t.name, MaxSeq: t.maxSeq, Entries: l.entries}
 }
 
-// salvage passes to w the entries of a table that lie before its first damaged block and
-// after its last one, and returns the range between them. Of a table that is missing, or
-// whose index cannot be read, everything is lost. nil: all entries were read. w may be nil.
+// salvage passes to w the entries of a table before its first damaged block and after its last one, and
+// returns the range between them. A missing table, or one with an unreadable index, is lost as a whole. nil:
+// all entries were read. w may be nil.
 func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawWriter) (*loss, error) {
 	r, err := openTable(po, fs, path, nil)
 	if err != nil {
@@ -202,13 +201,12 @@ func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawW
 	return lost, deletions(r, w)
 }
 
-// errTransient: the second read of a table has met something else than the first.
+// errTransient is the error of a table that reads differently the second time.
 var errTransient = errors.New("the table changes while it is read")
 
-// deletions copies the deletions of ranges. If they cannot be read they are given
-// up: only rows below first_seq and entries of the feed below the trim were
-// deleted so, and nobody asks for those; and marks of ranges that a repair has ended.
-// All else is deleted key by key, or it would be back without a trace.
+// deletions copies the deletions of ranges. Unreadable ones are given up: they cover only rows below
+// first_seq, entries of the feed below the trim, and marks of ranges that a repair has ended, and nobody
+// reads those. Everything else is deleted key by key, or it would come back without a trace.
 func deletions(r *sstable.Reader, w sstable.RawWriter) error {
 	if w == nil {
 		return nil
@@ -230,9 +228,8 @@ func deletions(r *sstable.Reader, w sstable.RawWriter) error {
 	return err
 }
 
-// mendTable writes what can be read of a table to the file to, of the same size:
-// Pebble's manifest names it. The bytes that are too many lie before the footer,
-// where nothing refers to them.
+// mendTable writes the readable part of a table to the file to, with the same size, which Pebble's manifest
+// names. The surplus bytes lie before the footer, where nothing refers to them.
 func mendTable(po *pebble.Options, fs vfs.FS, dir, to string, t table) (*loss, error) {
 	format := pebbleFormat.MaxTableFormat()
 	for _, smaller := range []bool{false, true} {

@@ -15,9 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The witness file has four slots of slotBytes, written in place. A commit is acked
-// only after its number is there, so the next start notices a log or a manifest that
-// has lost its end.
+// The witness file has four slots of slotBytes, written in place. A commit is acked only after its number is
+// in the file, so the next start notices a log or a manifest that has lost its end.
 //
 //	slot 0, 1   the newest durable commit, in turn; a torn write leaves the other
 //	slot 2, 3   the inventory, the same in both, one after the other
@@ -35,7 +34,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// commitSlot is what a commit slot says.
+// commitSlot is the content of a commit slot.
 type commitSlot struct {
 	store  uint64
 	n      uint64

@@ -67,7 +67,7 @@ type Server struct {
 	made     atomic.Int64  // databases
 }
 
-// limit is how long a server may take for what it is asked. Only a fault meets it.
+// limit bounds each operation of a server. Only a fault reaches it.
 const limit = time.Minute
 
 // Start makes a server with data of its own and starts it.
@@ -178,8 +178,8 @@ func version(dir string) int {
 	return 0
 }
 
-// account is the user that runs the server, since PostgreSQL refuses root; nil: the user
-// of this process.
+// account returns the user that runs the server, since PostgreSQL refuses root; nil: the user of this
+// process.
 func account() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -202,7 +202,7 @@ func account() (*syscall.Credential, error) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// command is a program of the server, run as the server and in its folder.
+// command returns a program of the server, to run as its user and in its folder.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(s.bin, name), args...)
 	c.Dir = s.dir
@@ -247,8 +247,8 @@ func (s *Server) Start() error {
 	return s.wait()
 }
 
-// run starts the server and waits for its end, on a thread that lasts as long:
-// with the thread that started it a server ends (attributes).
+// run starts the server and waits for its end, on one thread: the server ends with the thread that started it
+// (attributes).
 func (s *Server) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -279,7 +279,7 @@ func (s *Server) wait() error {
 	}
 }
 
-// DSN is a database of the server as its superuser.
+// DSN returns the address of a database of the server, for its superuser.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://petrel@127.0.0.1:%d/%s?sslmode=disable", s.Port, database)
 }
@@ -333,8 +333,8 @@ func (s *Server) Drop(dsn string) error {
 	return s.Exec("postgres", fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", c.Database))
 }
 
-// At is a running server with a Template that another process has started. It has only
-// the methods that need nothing but a connection: DSN, Exec, Create, Copy and Drop.
+// At returns a running server with a Template that another process has started. It has only the methods that
+// need nothing but a connection: DSN, Exec, Create, Copy and Drop.
 func At(port int) *Server {
 	return &Server{Port: port, names: fmt.Sprintf("petrel_%x_", rand.Uint32()), template: templateName}
 }
@@ -352,14 +352,13 @@ func (s *Server) Exec(database, sql string) error {
 	return err
 }
 
-// Log is what the server has written so far.
+// Log returns the log of the server so far.
 func (s *Server) Log() string {
 	b, _ := os.ReadFile(filepath.Join(s.dir, "log")) // there may be none
 	return string(bytes.TrimSpace(b))
 }
 
-// Standby makes a server that follows s, which waits for it with every commit
-// from when it returns.
+// Standby makes a server that follows s. Once Standby has returned, each commit of s waits for it.
 func (s *Server) Standby() (*Server, error) {
 	t, err := s.Follower()
 	if err != nil {
@@ -368,8 +367,8 @@ func (s *Server) Standby() (*Server, error) {
 	return t, s.WaitFor(t)
 }
 
-// WaitFor has s wait with every commit from now on for a server that follows it. If
-// that fails, the other server is removed.
+// WaitFor makes each commit of s wait for a server that follows it. If that fails, the other server is
+// removed.
 func (s *Server) WaitFor(t *Server) error {
 	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
 		if err := s.Exec("postgres", sql); err != nil {
@@ -380,7 +379,7 @@ func (s *Server) WaitFor(t *Server) error {
 	return nil
 }
 
-// Follower makes a server that follows s, which does not wait for it.
+// Follower makes a server that follows s. The commits of s do not wait for it.
 func (s *Server) Follower() (*Server, error) {
 	t, err := place("")
 	if err != nil {
@@ -400,7 +399,7 @@ func (s *Server) Follower() (*Server, error) {
 	return t, nil
 }
 
-// Detach has a standby get nothing more, so that it falls behind from now on.
+// Detach cuts a standby off from its primary, so that it falls behind.
 func (s *Server) Detach() error {
 	for _, sql := range []string{"ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"} {
 		if err := s.Exec("postgres", sql); err != nil {
@@ -428,8 +427,8 @@ func eventually(ok func() bool) bool {
 	return true
 }
 
-// Rewind makes a server that has ended, and was the primary of s before, a standby
-// of s: it undoes what the former has beyond s and starts it.
+// Rewind makes a server that has ended, and was the primary of s before, a standby of s: it undoes the
+// commits that s lacks and starts the server.
 func (s *Server) Rewind(former *Server) error {
 	if err := former.Stop(); err != nil {
 		return err
@@ -447,7 +446,7 @@ func (s *Server) Rewind(former *Server) error {
 	return former.Start()
 }
 
-// Promote makes a standby a primary, which has no standby itself.
+// Promote makes a standby a primary without a standby of its own.
 func (s *Server) Promote() error {
 	for _, sql := range []string{"SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''",
 		"SELECT pg_reload_conf()"} {
@@ -495,11 +494,11 @@ func family(first int) []int {
 	return pids
 }
 
-// CPU is what the server's processes have used.
+// CPU returns the CPU time of the server's processes.
 func (s *Server) CPU() time.Duration { return CPU(s.PID()) }
 
-// CPU is what the processes of the server with this first process have used,
-// those that have ended and were waited for as well; 0 where there is no /proc.
+// CPU returns the CPU time of the processes of the server with this first process, with those that have ended
+// and were waited for; 0 where there is no /proc.
 func CPU(first int) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
 	sum := 0
@@ -520,8 +519,8 @@ func CPU(first int) time.Duration {
 	return time.Duration(sum) * tick
 }
 
-// First is the first process of the server that a connection leads to, if it
-// runs on this machine: 0 if not.
+// First returns the first process of the server at the other end of a connection, if it runs on this machine:
+// 0 if not.
 func First(ctx context.Context, c *pgx.Conn) int {
 	var backend int
 	if c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend) != nil {
@@ -562,14 +561,13 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// alive tells whether a process has not ended; one that nobody has waited for
-// has.
+// alive tells whether a process has not ended; one that has ended and was not waited for is not alive.
 func alive(pid int) bool {
 	f := process.Stat(pid)
 	return f != nil && (len(f) == 0 || f[0][0] != 'Z' && f[0][0] != 'X')
 }
 
-// Stop ends the server in order: what is connected is cut off.
+// Stop ends the server in order and cuts its connections off.
 func (s *Server) Stop() error {
 	select {
 	case <-s.ended:

@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes let a server end with the process that started it, even if that is killed.
+// attributes make a server end with the process that started it, even if that is killed.
 func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c, Pdeathsig: syscall.SIGQUIT}
 }
 
-// memory is a folder whose files are in memory; "" if it has no room for the data
-// of several servers. On ext4 a new database costs nine times the CPU: all its
-// files are copied.
+// memory returns a folder whose files are in memory; "" if it has no room for the data of several servers. On
+// ext4 a new database costs nine times the CPU: all its files are copied.
 func memory() string {
 	const dir, room = "/dev/shm", 4 << 30 // bytes
 	var s syscall.Statfs_t

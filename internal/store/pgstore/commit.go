@@ -17,22 +17,22 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// errUnfit is met before anything is sent.
+// errUnfit is the error of a batch that cannot be encoded, before anything is sent.
 var errUnfit = errors.New("batch cannot be encoded")
 
-// maxGroupBytes bounds the rows of one statement. It is beyond where more rows
-// make a row cheaper, and far below what PostgreSQL takes.
+// maxGroupBytes bounds the rows of one statement. More rows would not make a row cheaper, and PostgreSQL
+// takes far more.
 const maxGroupBytes = 8 << 20
 
-// appended is a batch on its way.
+// appended is a batch between Append and its answer.
 type appended struct {
 	in   *store.Batch
 	done func(error)
 	err  error // set before it is answered
 }
 
-// committer writes what all feeds of a database append: it takes what is
-// queued, at most one batch of each feed, and commits it with one statement.
+// committer writes the appends of all feeds of a database: it takes the queued batches, at most one of each
+// feed, and commits them with one statement.
 type committer struct {
 	wake     chan struct{}    // capacity 1; a token: something is queued
 	lost     chan struct{}    // capacity 1; a token: the connection is to be made anew
@@ -79,8 +79,8 @@ func (c *committer) push(a *appended) bool {
 	return true
 }
 
-// take removes from the queue what one statement can hold: in order, one batch
-// of each feed, since the second one's position is the first one's outcome.
+// take removes from the queue the batches of one statement: in order, one of each feed, since the position of
+// the second one depends on the outcome of the first.
 func (c *committer) take() []*appended {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *committer) take() []*appended {
 	return group
 }
 
-// close lets nothing more in and reports whether something is queued still.
+// close stops the intake and reports whether no batch is left in the queue.
 func (c *committer) close() (empty bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,13 +112,13 @@ func (c *committer) close() (empty bool) {
 	return len(c.queue) == 0
 }
 
-// stalled tells whether appends would wait for long.
+// stalled tells whether appends would wait for a long time.
 func (d *database) stalled() bool {
 	at := d.begun.Load()
 	return d.down.Load() || at != 0 && time.Since(time.Unix(0, at)) > d.o.StallAfter
 }
 
-// commitQueued commits until ctx ends, and then what is queued still.
+// commitQueued commits until ctx ends, and then the batches that are still queued.
 func (d *database) commitQueued(ctx context.Context) {
 	defer close(d.finished)
 	tick := time.NewTicker(d.o.CheckEvery)
@@ -165,14 +165,14 @@ func (d *database) commitOnce() bool {
 	return true
 }
 
-// waiting is how many batches are queued.
+// waiting counts the queued batches.
 func (c *committer) waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queue)
 }
 
-// gather lets a small group wait for others, if there are others.
+// gather delays a small group so that others can join it, if there are others.
 func (d *database) gather() {
 	if n := d.waiting(); d.pace.waits(n, time.Now()) {
 		time.Sleep(paceOf)
@@ -180,7 +180,7 @@ func (d *database) gather() {
 	}
 }
 
-// callBack tells what became of each append, in the order of the statements.
+// callBack reports the outcome of each append, in the order of the statements.
 func (d *database) callBack() {
 	defer close(d.ended)
 	for group := range d.finished {
@@ -218,9 +218,8 @@ func (d *database) outOfReach(a *appended) error {
 	return fmt.Errorf("append to feed %d: %w: database %s is out of reach", a.in.Feed, store.ErrStalled, d.name)
 }
 
-// commitOpen runs the statement of a group. If the server refuses it as a whole
-// for what is in it, each batch is tried alone, so that one does not take the
-// others with it.
+// commitOpen runs the statement of a group. If the server refuses it as a whole for its content, each batch
+// is tried alone, so that one does not take the others with it.
 func (d *database) commitOpen(group []*appended) {
 	if d.conn == nil { // lost over another batch of the group
 		for _, a := range group {
@@ -266,8 +265,7 @@ func (d *database) commitOpen(group []*appended) {
 	}
 }
 
-// tryAppend runs the statement once and sets the outcome of each batch if that
-// is certain.
+// tryAppend runs the statement once and sets the outcome of each batch if it is certain.
 func (d *database) tryAppend(group []*appended) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.o.Timeout)
 	defer cancel()
@@ -310,16 +308,15 @@ func (d *database) tryAppend(group []*appended) error {
 			d.seen.raise(a.in.Feed, a.in.From+1)
 		}
 	}
-	// It is noted before the generation is looked at: who begins to use a higher
-	// one finds it in what is known, or nobody is told that it is durable.
+	// raise comes before the look at the generation: a connection that begins to use a higher generation then
+	// compares with this commit, or the commit is never acked.
 	if err := d.stale(c); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
 	return nil
 }
 
-// probe asks an idle connection for a sign of life, so that its loss is known
-// before the next append.
+// probe tests an idle connection, so that its loss is known before the next append.
 func (d *database) probe() {
 	if d.conn == nil || time.Since(d.used) < d.o.CheckEvery {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// database is one of the store's databases: a pool for all that any goroutine
-// asks, and a committer with a connection of its own.
+// database is one of the store's databases: a pool for all goroutines, and a committer with a connection of
+// its own.
 type database struct {
 	o     Options
 	log   *slog.Logger
@@ -69,8 +69,8 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 	for k, v := range map[string]string{
 		"application_name": "petrel", "synchronous_commit": "on", "default_transaction_isolation": "read committed",
 		"timezone": "UTC",
-		// The session of a node that is gone without a word ends, and gives back what
-		// it has locked; by the settings of the system that takes up to two hours.
+		// Without these, the session of a node that vanished keeps its locks, by the settings of the system
+		// for up to two hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "1", "tcp_user_timeout": "10000", // s, s, ms
 		// A connection plans each statement once. By itself PostgreSQL plans every
 		// execution anew, for the one child of a table that has the partition: that
@@ -89,8 +89,8 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 // warning is the key of a connection's last warning.
 const warning = "warning"
 
-// noteWarning keeps a warning with its connection. The one that matters says
-// that a commit was not waited for: it may not be on the standby.
+// noteWarning keeps a warning with its connection. The important one says that a commit was not waited for:
+// the standby may not have it.
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized != "NOTICE" && n.SeverityUnlocalized != "INFO" && n.SeverityUnlocalized != "DEBUG" &&
 		n.SeverityUnlocalized != "LOG" {
@@ -98,7 +98,7 @@ func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// warned returns the warning that came since forgetWarning, as an error.
+// warned returns the warning since forgetWarning, as an error.
 func warned(c *pgconn.PgConn) error {
 	if w, ok := c.CustomData()[warning]; ok {
 		return fmt.Errorf("%w: the server warns: %v", store.ErrUnknown, w)
@@ -115,7 +115,7 @@ func (d *database) dial(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, d.conf.ConnConfig.Copy())
 }
 
-// verdict is what an error says about a statement.
+// verdict is the outcome of a statement, judged by its error.
 type verdict int
 
 const (
@@ -127,9 +127,8 @@ const (
 	broken                 // it was not, and never will be
 )
 
-// judge tells what became of a statement that ended with err. An answer of
-// severity ERROR has rolled the transaction back; FATAL may come after the
-// commit, during the wait for the standby.
+// judge derives the outcome of a statement from its error. An error of severity ERROR has rolled the
+// transaction back; FATAL may come after the commit, during the wait for the standby.
 func judge(err error) verdict {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {
 		return away
@@ -156,7 +155,7 @@ func judge(err error) verdict {
 	return broken
 }
 
-// asError gives err the meaning that the contract has for it.
+// asError maps err to the errors of the contract.
 func asError(err error, writes bool) error {
 	if err == nil {
 		return nil
@@ -176,8 +175,8 @@ func asError(err error, writes bool) error {
 	return err
 }
 
-// collect reads rows; scan must not keep what a row gives it. A read that the
-// connection was lost under is tried once more.
+// collect reads rows; scan must not keep the row's memory. If the connection is lost during a read, the read
+// is tried once more.
 func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	if err := d.out.err(); err != nil {
 		return nil, err
@@ -201,8 +200,8 @@ func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql
 	}
 }
 
-// patience is how long a statement may take. Where there is no database to
-// commit to, it is not long: others wait for the connection.
+// patience bounds the time of a statement. It is short while there is no database to commit to: others wait
+// for the connection.
 func (d *database) patience() time.Duration {
 	if d.down.Load() {
 		return min(d.o.StallAfter, d.o.Timeout)
@@ -229,8 +228,7 @@ func collectOnce[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T],
 	return all, err
 }
 
-// write runs f, which changes something, on a connection of the pool. nil means
-// that it is durable.
+// write runs f, which changes data, on a connection of the pool. nil means that the change is durable.
 func (d *database) write(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	if err := d.out.err(); err != nil {
 		return err
@@ -264,7 +262,7 @@ func (d *database) writeOnce(ctx context.Context, f func(context.Context, *pgx.C
 	return warned(c.Conn().PgConn())
 }
 
-// exec runs one statement that changes something.
+// exec runs one statement that changes data.
 func (d *database) exec(ctx context.Context, sql string, args ...any) (n int64, err error) {
 	err = d.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(ctx, sql, args...)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialer makes connections that end when the other end has acknowledged nothing
-// for d. A server that is slow acknowledges what it got; a network that is cut
-// does not, and would keep a connection, and the goroutine that waits on it, for minutes.
+// dialer makes connections that end when the other end has acknowledged nothing for d. A slow server still
+// acknowledges; a network that is cut does not, and would keep a connection, and the goroutine that waits on
+// it, for minutes.
 func dialer(d time.Duration) *net.Dialer {
 	return &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: d / 2, Interval: d / 4, Count: 2},

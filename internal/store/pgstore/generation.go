@@ -19,38 +19,33 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// A database has a generation, which begins when a standby is promoted: the
-// first node that finds another timeline, or another system identifier, than the
-// database has written down raises the number. Two rules follow.
+// A database has a generation, which begins when a standby is promoted: the first node that finds another
+// timeline, or another system identifier, than the database has recorded raises the number. Two rules follow.
 //
-// A node that knows a generation uses no lower one. An old primary that comes back
-// has the lower number, so each new connection to it is refused, and what the
-// old ones answer is not believed.
+// A node that knows a generation uses no lower one. An old primary that comes back has the lower number, so
+// each new connection to it is refused, and answers over the old ones are not believed.
 //
-// A node that comes to a higher generation compares what it knows with how far the
-// feeds had come when it began. A standby that lagged when it was promoted had
-// not come so far. By then the feeds may have gone on and be beyond that place,
-// with other commits, so their present positions alone tell nothing.
+// A node that comes to a higher generation compares its known positions with those of the feeds when it
+// began. A standby that lagged when it was promoted was behind them. By now its feeds may have passed that
+// position with other commits, so their present positions alone prove nothing.
 
-// errBehind is of a connection to a database of a lower generation than is known.
+// errBehind is the error of a connection to a database of a lower generation than is known.
 var errBehind = errors.New("the database is of a lower generation than is known")
 
-// order compares generations: the higher number is the newer one. Of two with one
-// number, which two standbys that were promoted at once may have, everybody takes
-// the same.
+// order compares generations: the higher number is the newer one. Two standbys that were promoted at once may
+// have the same number; everybody prefers the same one of them.
 func order(a, b *storepb.Generation) int {
 	return cmp.Or(cmp.Compare(a.GetNumber(), b.GetNumber()), cmp.Compare(a.GetToken(), b.GetToken()))
 }
 
-// base is a generation of a database that this process uses, and how far the
-// feeds had come when it began.
+// base is a generation of a database that this process uses, with the positions of the feeds when it began.
 type base struct {
 	*storepb.Generation
 	next []uint64 // as in storepb.Positions; none: it is not known
 }
 
-// stands tells how far a feed had come; false: that is not known, or the database
-// did not hold it.
+// stands returns the position of a feed at that time; false: it is not known, or the database did not hold
+// the feed.
 func (b *base) stands(f int) (im.Pos, bool) {
 	if f >= len(b.next) || b.next[f] == 0 {
 		return 0, false
@@ -58,11 +53,11 @@ func (b *base) stands(f int) (im.Pos, bool) {
 	return im.Pos(b.next[f] - 1), true
 }
 
-// generationKey is under what a connection keeps the generation that it leads to.
+// generationKey is the key under which a connection keeps its generation.
 const generationKey = "generation"
 
-// stale tells whether a connection leads to a lower generation than is known
-// now. What came over it may be of a past that others do not share.
+// stale tells whether a connection leads to a lower generation than is known now. Its answers may be of a
+// past that others do not share.
 func (d *database) stale(c *pgconn.PgConn) error {
 	g, _ := c.CustomData()[generationKey].(*storepb.Generation)
 	if need := d.need.Load(); need != nil && order(g, need) < 0 {
@@ -71,8 +66,7 @@ func (d *database) stale(c *pgconn.PgConn) error {
 	return nil
 }
 
-// require makes g the least generation that is used. What is connected to a lower
-// one is given up.
+// require makes g the least generation in use. Connections to a lower one are given up.
 func (d *database) require(g *storepb.Generation) {
 	for {
 		old := d.need.Load()
@@ -89,18 +83,18 @@ func (d *database) require(g *storepb.Generation) {
 	wake.Set(d.raised)
 }
 
-// What a database says of itself, and what its server says, which not every
-// database that stands in for PostgreSQL can tell.
+// The queries for the state of a database, and for that of its server, which not every substitute for
+// PostgreSQL answers.
 const (
 	identitySQL = `SELECT s.store_id, s.history_id, s.db, g.number, g.token, g.system, g.timeline, s.refuted
 	FROM petrel.store AS s CROSS JOIN petrel.generations AS g WHERE s.id = 1 ORDER BY g.number DESC LIMIT 1`
 	serverSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
 )
 
-// sayAgain is how often the log says that a database is refused.
+// sayAgain is the interval at which the log repeats that a database is refused.
 const sayAgain = time.Minute
 
-// serverState is what a database and its server say.
+// serverState is the state of a database and its server.
 type serverState struct {
 	address        string // of the server
 	store, history uint64
@@ -111,7 +105,7 @@ type serverState struct {
 	timeline       uint32
 }
 
-// readServerState is what a connection leads to; nil: to a database that holds no store.
+// readServerState reads the state of the database at the other end; nil: it holds no store.
 func readServerState(ctx context.Context, c *pgconn.PgConn) (*serverState, error) {
 	results, err := c.Exec(ctx, identitySQL+";"+serverSQL).ReadAll()
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -149,7 +143,7 @@ func (s *serverState) server(p *numbers, r *pgconn.Result) {
 	}
 }
 
-// askServer is what a server says of itself.
+// askServer reads the state of a server.
 func askServer(ctx context.Context, c *pgconn.PgConn) (*serverState, error) {
 	var s serverState
 	var p numbers
@@ -180,8 +174,8 @@ func (p *numbers) timeline(b []byte) uint32 {
 	return uint32(n)
 }
 
-// validate is asked of each new connection, before anybody uses it; where a DSN
-// names several hosts, one that is refused leads to the next.
+// validate checks each new connection before its use; where a DSN names several hosts, a refusal leads to the
+// next.
 func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil || d.bare {
 		return err
@@ -206,14 +200,14 @@ func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
 	return err
 }
 
-// same tells whether the server is the one that the generation is of.
+// same tells whether the server is that of the generation.
 func (s *serverState) same() bool {
 	return s.system == s.generation.System && s.timeline == s.generation.Timeline
 }
 
-// checkServerState refuses a server that must not be used. A lower generation may be the wrong host only, also if
-// it has the history from before a repair. Another store or history under the address is the end,
-// and so is one that lacks commits: what is in memory is of another past.
+// checkServerState refuses a server that must not be used. One of a lower generation may only be the wrong
+// host, also if it has the history from before a repair. Another store or history under the address ends the
+// store, and so does a server that lacks commits: the memory is of another past.
 func (d *database) checkServerState(s *serverState) error {
 	info := d.known()
 	if info != nil && s.store != info.StoreID {
@@ -236,7 +230,7 @@ func (d *database) checkServerState(s *serverState) error {
 	return nil
 }
 
-// isOther ends the store because a server holds another one than this process has opened.
+// isOther ends the store because a server holds another store than this process has opened.
 func (d *database) isOther(s *serverState, info *store.Info) error {
 	p := &Problem{Code: "other_store",
 		What: fmt.Sprintf(
@@ -269,9 +263,8 @@ func (d *database) judgeGeneration(s *serverState) error {
 	return p
 }
 
-// adopt makes the generation that a connection leads to the one that is used: it
-// begins one if the server is another than the database has written down, and
-// compares before anything is read of it.
+// adopt makes the generation of a connection the one in use: it begins a generation if the server is another
+// than the database has recorded, and compares before anything is read from it.
 func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *serverState) error {
 	select {
 	case d.adopting <- struct{}{}:
@@ -283,8 +276,8 @@ func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *serverState) 
 	if b != nil && order(b.Generation, s.generation) == 0 && s.same() {
 		return nil // another connection has done it
 	}
-	// From here on nothing that the former generation answers is passed on. So
-	// what it has answered is in what is known now.
+	// From here on no answer of the former generation is passed on. So everything that it has answered is
+	// among the known positions.
 	d.require(s.generation)
 	known := d.seen.all()
 	now, err := d.positions(ctx, c)
@@ -314,7 +307,7 @@ func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *serverState) 
 	return nil
 }
 
-// generation is that of b; nil: none is known.
+// generation returns the generation of b; nil: none is known.
 func (b *base) generation() *storepb.Generation {
 	if b == nil {
 		return nil
@@ -322,7 +315,7 @@ func (b *base) generation() *storepb.Generation {
 	return b.Generation
 }
 
-// positions reads how far the feeds that the database holds have come.
+// positions reads the positions of the feeds that the database holds.
 func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, error) {
 	r := c.ExecParams(ctx, fmt.Sprintf(`SELECT id, pos FROM petrel.part WHERE state <> %d`, store.FeedSealed), nil, nil,
 		nil, nil).Read()
@@ -341,7 +334,7 @@ func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, e
 	return next, p.err
 }
 
-// began reads how far the feeds had come when a generation began.
+// began reads the positions of the feeds when a generation began.
 func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) ([]uint64, error) {
 	r := c.ExecParams(ctx, `SELECT positions FROM petrel.generations WHERE number = $1`,
 		[][]byte{[]byte(strconv.FormatUint(number, 10))}, nil, nil, []int16{pgx.BinaryFormatCode}).Read()
@@ -355,8 +348,7 @@ func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) (
 	return p.Next, nil
 }
 
-// begin writes down the generation that a failover has begun. Of several nodes
-// one does; the others find it.
+// begin records the generation that a failover has begun. Of several nodes one does; the others find it.
 func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *serverState, now []uint64) error {
 	g := newGeneration(s.generation.Number+1, s)
 	forgetWarning(c)
@@ -372,13 +364,12 @@ func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *serverState, 
 	return nil
 }
 
-// newGeneration is one that begins on a server.
+// newGeneration returns a generation that begins on a server.
 func newGeneration(number uint64, on *serverState) *storepb.Generation {
 	return &storepb.Generation{Number: number, Token: rand.Uint64(), System: on.system, Timeline: on.timeline}
 }
 
-// insertGeneration writes a generation, if it is not there, and how far the feeds
-// have come.
+// insertGeneration writes a generation, if it is not there, and the positions of the feeds.
 func insertGeneration(ctx context.Context, c *pgconn.PgConn, g *storepb.Generation, next []uint64) error {
 	b, err := (&storepb.Positions{Next: next}).MarshalVT()
 	if err != nil {
@@ -390,8 +381,8 @@ func insertGeneration(ctx context.Context, c *pgconn.PgConn, g *storepb.Generati
 	return err
 }
 
-// compare holds what is known of the feeds of this database against how far they
-// have come. What is missing ends the store.
+// compare compares the known positions of the feeds of this database with the given ones. Missing commits end
+// the store.
 func (d *database) compare(known []im.Pos, next []uint64) error {
 	if lost := d.lower(known, next); len(lost) > 0 {
 		return d.lack(lost)
@@ -399,8 +390,8 @@ func (d *database) compare(known []im.Pos, next []uint64) error {
 	return nil
 }
 
-// compareSince holds what was known in a generation against how far the feeds had come when the
-// next one began, if there is a next one. What others have committed since hides what is missing.
+// compareSince compares the positions known in a generation with those of the feeds when the next one began,
+// if there is one. Later commits of others would hide missing ones.
 func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *storepb.Generation,
 	known []im.Pos) error {
 	if order(was, is) >= 0 {
@@ -413,7 +404,7 @@ func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *
 	return err
 }
 
-// lower are the feeds of this database that have not come as far as is known.
+// lower returns the feeds of this database that are behind the known positions.
 func (d *database) lower(known []im.Pos, next []uint64) (list []missingCommits) {
 	at := d.seen.at.Load()
 	for f, n := range next {
@@ -424,7 +415,7 @@ func (d *database) lower(known []im.Pos, next []uint64) (list []missingCommits) 
 	return list
 }
 
-// describe lists feeds with what they lack, the first ones.
+// describe lists the first of some feeds with their missing commits.
 func describe(feeds []missingCommits) string {
 	const most = 8
 	missing := im.Pos(0)

@@ -14,16 +14,17 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Renewed is what Renew did.
+// Renewed is the result of Renew.
 type Renewed struct {
 	Former  uint64 // history id of the first database
 	History uint64
 	Proofs  []string // of each database that was an earlier state: what proved it
 }
 
-// Renew gives a store a new history id, for databases that lack what was acked:
-// that were restored to an earlier time, or failed over to a standby that lagged.
-// Clients drop what they have stored that the databases no longer have. No node may run. If it is interrupted,
+// Renew gives a store a new history id, for databases that lack acked commits: they were restored to an
+// earlier time, or failed over to a standby that lagged. Clients drop stored data that the databases no
+// longer have. No node may run. If Renew is interrupted, the databases differ, no node opens them, and it is
+// run again.
 // the databases differ, no node opens them, and it is run again.
 func Renew(ctx context.Context, o Options) (*Renewed, error) {
 	o = o.withDefaults()
@@ -103,7 +104,7 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 	return nil
 }
 
-// alone runs f on a connection of its own, not of the pool of a store.
+// alone runs f on a connection outside the pool.
 func (d *database) alone(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()
@@ -149,5 +150,5 @@ func (d *database) unused(ctx context.Context, first *identity) (id *identity, e
 	return id, err
 }
 
-// leaveTime is how long a connection that was closed may be seen.
+// leaveTime bounds the time for which a closed connection may still be listed.
 const leaveTime = time.Second

@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// Open opens the store in the databases, or makes one if they are empty; nodes
-// that do so at the same time make the same one. An error says what to do.
+// Open opens the store in the databases, or makes one if they are empty; nodes that do so at the same time
+// make the same one. An error names the remedy.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if len(o.DSNs) == 0 {
@@ -73,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// start runs the goroutines; Close ends them.
+// start starts the goroutines; Close ends them.
 func (s *Store) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.mark = stop, markfile.Keep(s.o.Mark, s.log, s.out.ch, s.currentMark)
@@ -84,7 +84,7 @@ func (s *Store) start() {
 	}
 }
 
-// open makes the pool and the connection that commits.
+// open makes the pool and the connection of the committer.
 func (d *database) open(ctx context.Context) error {
 	pool, err := pgxpool.NewWithConfig(ctx, d.conf)
 	if err != nil {
@@ -100,7 +100,7 @@ func (d *database) open(ctx context.Context) error {
 	return nil
 }
 
-// abandon ends what open made.
+// abandon closes the connections that open made.
 func (d *database) abandon() {
 	if d.pool != nil {
 		d.drop()
@@ -113,7 +113,7 @@ type rowReader interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// identity is what a database says it is.
+// identity is the recorded identity of a database.
 type identity struct {
 	info       store.Info
 	partitions int
@@ -136,8 +136,8 @@ func readIdentity(ctx context.Context, c rowReader) (*identity, error) {
 	return &id, nil
 }
 
-// prepare checks the server, brings the schema up to date and makes or reads
-// the identity. first is that of the first database, nil if this is it.
+// prepare checks the server, brings the schema up to date and makes or reads the identity. first is that of
+// the first database, nil if this is it.
 func (d *database) prepare(ctx context.Context, first *identity, databases int) (*identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, 6*d.o.Timeout) // another node may change the schema
 	defer cancel()
@@ -174,8 +174,8 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	return id, id.check(first, d.n)
 }
 
-// whole is the identity of a database in which the start has nothing to change, so that it
-// writes nothing before it knows whose server this is; nil: it has.
+// whole returns the identity of a database in which the start has nothing to change, so that it writes
+// nothing to the server of another store; nil: there is something to change.
 func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
 	var there bool
 	if err := c.QueryRow(ctx,
@@ -211,7 +211,7 @@ func (d *database) isStore(id *identity) error {
 	return nil
 }
 
-// checkServer refuses a server that cannot keep what it promises.
+// checkServer refuses a server that cannot keep the promises of the store.
 func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	var n int
 	var name, standbys string
@@ -231,7 +231,7 @@ func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// born is the identity of a database that had none.
+// born makes the identity of a database that had none.
 func (d *database) born(first *identity) *identity {
 	id := &identity{partitions: im.Partitions, db: d.n}
 	if first != nil {
@@ -245,8 +245,8 @@ func (d *database) born(first *identity) *identity {
 	return id
 }
 
-// write makes the identity, and spreads the partitions over the databases that
-// a store is born with. One that is added later holds none until they move.
+// write writes the identity, and spreads the partitions over the databases of a new store. A database that is
+// added later holds none until they move.
 func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *serverState) error {
 	i := &id.info
 	_, err := tx.Exec(ctx, `INSERT INTO petrel.store VALUES (1, $1, $2, $3, $4, $5)`,
@@ -261,7 +261,7 @@ func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *ser
 	return err
 }
 
-// check compares an identity with what it must be.
+// check compares an identity with the expected one.
 func (id *identity) check(first *identity, n int) error {
 	switch {
 	case id.partitions != im.Partitions:
@@ -283,8 +283,8 @@ func (id *identity) check(first *identity, n int) error {
 	return nil
 }
 
-// readPlacement reads which database holds what, and makes the rows of
-// partitions that have none yet: those of a new store.
+// readPlacement reads the map of the partitions, and makes the rows of partitions that have none yet: those
+// of a new store.
 func (s *Store) readPlacement(ctx context.Context) error {
 	rows, err := collect(ctx, s.records(), func(r pgx.CollectableRow) (p [2]int, err error) {
 		return p, r.Scan(&p[0], &p[1])
@@ -326,7 +326,7 @@ func (s *Store) readPlacement(ctx context.Context) error {
 	return nil
 }
 
-// advice adds to an error of opening what to do about it.
+// advice adds the remedy to an error of opening.
 func (d *database) advice(err error) error {
 	if p, ok := errors.AsType[*Problem](err); ok { // a refused connection has it among what else was tried
 		return p

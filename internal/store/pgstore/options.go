@@ -15,13 +15,13 @@ type Options struct {
 	DSNs []string
 	Log  *slog.Logger
 
-	// RequireStandby refuses to start on a database that waits for no standby:
-	// losing its machine would lose what was acked.
+	// RequireStandby refuses a database that waits for no standby: the loss of its machine would lose acked
+	// commits.
 	StoreID        uint64 // the databases must hold this store; 0: any, and one is made where there is none
 	RequireStandby bool
 
-	// Mark is a file outside of the databases that says how far they have come, as
-	// of a second ago. Empty: there is none. Its folder must be there.
+	// Mark is a file outside of the databases that records their positions, at most a second old. Empty:
+	// there is none. Its folder must exist.
 	Mark string
 
 	// connections of each database beside the one that commits, 16; pool_max_conns of a DSN goes before

@@ -1,26 +1,22 @@
-// Package pgstore is the store on PostgreSQL 15 and newer: a feed for each
-// partition, the partitions in one database or spread over several. Any number
-// of nodes use it at once; which of them may write a feed is decided here, in
-// the database that holds its rows.
+// Package pgstore is the store on PostgreSQL 15 and newer: a feed for each partition, the partitions in one
+// database or spread over several. Any number of nodes use it at once; the database that holds the rows of a
+// feed decides which of them may write it.
 //
-// An append goes by commit.go, which gathers what all feeds of a database have
-// queued into one statement (statement.go); that statement is the fence.
-// update.go has the other writes, read.go the reads, move.go takes a partition
-// to another database, schema.go and open.go make and check what is there.
+// An append goes by commit.go, which gathers the queued batches of all feeds of a database into one statement
+// (appendstatement.go); that statement is the fence. update.go has the other writes, read.go the reads,
+// movepartition.go takes a partition to another database, schema.go and open.go make and check the tables.
 //
-// # What it asks of the database
+// # Requirements on the database
 //
-// Plain SQL over one statement or a short transaction each, at READ COMMITTED:
-// no advisory locks, no LISTEN, no triggers, no sequences. Three things are not
-// to be found everywhere, and matter on a database that stands in for
-// PostgreSQL. An append is one statement whose UPDATE … RETURNING others in its
-// WITH depend on; that UPDATE must wait for a transaction that has changed the
-// row, and then judge the row as that one left it. INSERT … ON CONFLICT DO
-// UPDATE. And tables PARTITION BY HASH, which only the first schema asks for:
-// plain tables of the same names do. A pool of connections that hands them
-// around between statements must not stand in between.
+// Plain SQL over one statement or a short transaction each, at READ COMMITTED: no advisory locks, no LISTEN,
+// no triggers, no sequences. Three requirements are not met everywhere, and matter on a database that stands
+// in for PostgreSQL. An append is one statement whose UPDATE … RETURNING others in its WITH depend on; that
+// UPDATE must wait for a transaction that has changed the row, and then judge the row as that one left it.
+// INSERT … ON CONFLICT DO UPDATE. And tables PARTITION BY HASH, which only the first schema asks for: plain
+// tables of the same names do. No connection pool that hands connections around between statements may stand
+// in between.
 //
-// # What is durable
+// # Durability
 //
 // A commit has returned without a warning: it is on the disk, and on the
 // standby if synchronous_standby_names says so. A commit that was not answered,
@@ -74,7 +70,7 @@ var _ store.Store = (*Store)(nil)
 // placement says which database holds a partition.
 type placement [im.Partitions]int
 
-// outage remembers why the store has failed.
+// outage holds the reason for which the store has failed.
 type outage struct {
 	ch   chan struct{} // closed when it has, and all about it is written down
 	once sync.Once
@@ -88,8 +84,7 @@ func (o *outage) fail(err error) {
 	o.end()
 }
 
-// halt ends all reads and writes, and is true for the first reason. The process goes on
-// until end.
+// halt ends all reads and writes, and returns true for the first reason. The process goes on until end.
 func (o *outage) halt(err error) bool {
 	err = fmt.Errorf("%w: %w", store.ErrFailed, err)
 	if !o.why.CompareAndSwap(nil, &err) {
@@ -123,7 +118,7 @@ func (s *Store) Feeds() []store.Feed {
 // FeedOf implements store.Store.
 func (s *Store) FeedOf(p im.Partition) store.Feed { return store.Feed(p) }
 
-// of is the database that holds a feed.
+// of returns the database that holds a feed.
 func (s *Store) of(f store.Feed) (*database, error) {
 	if int(f) >= im.Partitions {
 		return nil, fmt.Errorf("there is no feed %d", f)
@@ -131,10 +126,10 @@ func (s *Store) of(f store.Feed) (*database, error) {
 	return s.dbs[s.at.Load()[f]], nil
 }
 
-// holding is the database that holds a conversation.
+// holding returns the database that holds a conversation.
 func (s *Store) holding(c im.Key) *database { return s.dbs[s.at.Load()[im.PartitionOf(c.Conv)]] }
 
-// records is the database that holds the records.
+// records returns the database that holds the records.
 func (s *Store) records() *database { return s.dbs[0] }
 
 // Append implements store.Store. done is called by a goroutine of the feed's
@@ -149,9 +144,9 @@ func (s *Store) Append(b *store.Batch, done func(error)) {
 	}
 }
 
-// Writable implements store.Store. Of several databases one may be out of reach
-// while others take appends: it is ErrStalled when all are, and an append to
-// one that is away is refused with the same by itself.
+// Writable implements store.Store. One of several databases may be out of reach while others take appends:
+// Writable is ErrStalled only when all are, and an append to the one that is away gets the same error by
+// itself.
 func (s *Store) Writable() error {
 	if err := s.out.err(); err != nil {
 		return err
@@ -164,8 +159,8 @@ func (s *Store) Writable() error {
 	return store.ErrStalled
 }
 
-// Refute implements store.Store. The note is in every database. A node that does not hear of it
-// meets it in its next commit or connection, and at its start.
+// Refute implements store.Store. It writes the note into every database. A node that does not hear of it
+// finds the note at its next commit, connection or start.
 func (s *Store) Refute(proof string) {
 	ctx, cancel := context.WithTimeout(context.Background(), refuteTime)
 	defer cancel()
@@ -216,7 +211,7 @@ func (s *Store) Stats() store.Stats {
 	return t
 }
 
-// Figures are those of one database, of this process.
+// Figures are the figures of one database, by this process.
 type Figures struct {
 	Up         bool
 	Partitions int           // that the database holds
@@ -229,13 +224,13 @@ type Figures struct {
 	Generation uint64        // that is in use
 }
 
-// Databases are how many the store is spread over.
+// Databases returns the number of databases of the store.
 func (s *Store) Databases() int { return len(s.dbs) }
 
 // Holds tells whether the n-th database, from 0, holds a feed.
 func (s *Store) Holds(n int, f store.Feed) bool { return s.at.Load()[f] == n }
 
-// Figures are those of the n-th database, from 0.
+// Figures returns the figures of the n-th database, from 0.
 func (s *Store) Figures(n int) Figures {
 	d := s.dbs[n]
 	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(),

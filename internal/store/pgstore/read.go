@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// chunk is how many rows are read at once: no connection is held while the
-// caller looks at them, and few bytes wait in memory.
+// chunk is the number of rows of one read: no connection is held while the caller looks at them, and few
+// bytes wait in memory.
 const chunk = 256
 
 func scanInt(r pgx.CollectableRow) (n int64, err error) { return n, r.Scan(&n) }
@@ -24,7 +24,7 @@ func scanBytes(r pgx.CollectableRow) ([]byte, error) {
 	return append([]byte{}, r.RawValues()[0]...), nil
 }
 
-// collectOne reads at most one row, the zero value if there is none.
+// collectOne reads at most one row, and returns the zero value if there is none.
 func collectOne[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string,
 	args ...any) (one T, err error) {
 	all, err := collect(ctx, d, scan, sql, args...)
@@ -34,7 +34,7 @@ func collectOne[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], 
 	return one, err
 }
 
-// pair is a value and the number or name it stands under.
+// pair is a value and its number or name.
 type pair struct {
 	n     uint64
 	name  []byte
@@ -53,8 +53,8 @@ func scanNamed(r pgx.CollectableRow) (pair, error) {
 	return pair{name: append([]byte{}, v[0]...), value: append([]byte{}, v[1]...)}, nil
 }
 
-// pages reads rows, limit of them at a time, until each returns false. next is the statement
-// that reads those behind a row; nil: the first ones.
+// pages reads rows, limit of them at a time, until each returns false. next is the statement that reads the
+// rows after a row; nil: the first ones.
 func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFunc[T],
 	next func(last *T) (string, []any), each func(*T) (bool, error)) error {
 	for last := (*T)(nil); ; {
@@ -75,7 +75,7 @@ func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFun
 	}
 }
 
-// failed says what a method was about when it fails.
+// failed adds the subject of a method to its error.
 func failed(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -83,7 +83,7 @@ func failed(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// key is a conversation as a statement's first three arguments.
+// key returns a conversation as a statement's first three arguments.
 func key(c im.Key) (part, tenant int32, conv [16]byte) {
 	return int32(im.PartitionOf(c.Conv)), int32(c.Tenant), c.Conv
 }
@@ -107,9 +107,8 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
 	return &store.Row{Seq: im.Seq(rows[0].n), Value: v}, nil
 }
 
-// chunkBytes is about how many bytes of rows are read at once, and at least one row.
-// PostgreSQL knows the length of a value without reading it, so what does not fit
-// costs nothing.
+// chunkBytes bounds the rows of one read, in bytes, beyond the first row. PostgreSQL knows the length of a
+// value without reading it, so the rows that do not fit cost nothing.
 const chunkBytes = 48 << 10
 
 // rowsUp and rowsDown read the rows between $4 and $5, until they have $6 bytes.
@@ -146,8 +145,8 @@ func (s *Store) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func
 	return nil
 }
 
-// someRows reads rows between from and to, the first of which is next and the others
-// a step from each other. It returns how many it read; 0: fn wants no more.
+// someRows reads rows between from and to, beginning with next, at distances of step. It returns their
+// number; 0: fn wants no more.
 func (s *Store) someRows(ctx context.Context, c im.Key, sql string, from, to, next, step im.Seq,
 	fn func(store.Row) bool) (im.Seq, error) {
 	part, tenant, conv := key(c)
@@ -200,7 +199,7 @@ func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, er
 	return seqs, nil
 }
 
-// record is what is generated for a record.
+// record is the interface of generated records.
 type record[T any] interface {
 	*T
 	UnmarshalVT([]byte) error
@@ -261,8 +260,7 @@ func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im
 	return failed(users(ctx, s.holding(c), kindCursor, c, after, "cursors", fn), "read cursors of %s", c)
 }
 
-// users reads the records of the users of a conversation whose id is greater than after;
-// "": of all.
+// users reads the records of the users of a conversation whose id is greater than after; "": of all.
 func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Key, after im.User, table string,
 	fn func(im.User, M) bool) error {
 	const chunk = 4 * chunk // they are small
@@ -325,8 +323,8 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 	return failed(err, "read marks %d of %s from %d to %d", k, c, from, to)
 }
 
-// marksByName is read by an index of its own, which has the rows of this kind only. So the
-// kind is no argument: a plan for any kind could not use it.
+// marksByName uses an index of its own, which has the rows of this kind only. So the kind is no argument: a
+// plan for any kind could not use the index.
 var marksByName = fmt.Sprintf(`SELECT seq, value FROM petrel.marks WHERE part = $1 AND tenant = $2 AND conv = $3 AND kind = %d AND name = $4
 		AND seq BETWEEN $5 AND $6 ORDER BY seq LIMIT $7`, store.MarkMention)
 
@@ -398,7 +396,7 @@ func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos,
 	return failed(err, "read feed %d to %d", f, upTo)
 }
 
-// scanChunk reads some entries and says how far it came.
+// scanChunk reads some entries and returns the position that it reached.
 func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Pos,
 	fn func(im.Pos, *storepb.FeedEntry) bool) (im.Pos, bool, error) {
 	rows, err := collect(ctx, d, scanNumbered,
@@ -427,7 +425,7 @@ func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Po
 	if after == upTo {
 		return after, true, nil
 	}
-	// The floor was raised before anything went, so who misses an entry sees it.
+	// The trim was raised before any entry was deleted, so a read that misses an entry sees the trim.
 	trim, err := collectOne(ctx, d, scanInt, `SELECT trim FROM petrel.part WHERE id = $1`, int32(f))
 	switch {
 	case err != nil:
@@ -447,7 +445,7 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 	return v, failed(err, "read table %d key %q", t, key)
 }
 
-// bare is b, never nil: that would be NULL.
+// bare returns b, and never nil: that would be NULL.
 func bare(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -476,8 +474,8 @@ func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant
 	return failed(s.recordsIn(ctx, t, tenant, prefix, below, true, fn), "read table %d prefix %q down", t, prefix)
 }
 
-// recordsIn reads the records from one key to another, which is not read; nil: to
-// the end. down begins with the last one.
+// recordsIn reads the records from one key up to another, exclusive; nil: to the end. down begins with the
+// last one.
 func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, down bool,
 	fn func(key, value []byte) bool) error {
 	sum := &sums{}
@@ -503,8 +501,7 @@ func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, 
 	})
 }
 
-// after is the least key that is greater than every key with a prefix, nil if
-// there is none.
+// after returns the least key that is greater than every key with a prefix, nil if there is none.
 func after(prefix []byte) []byte {
 	b := bytes.Clone(prefix)
 	for i := len(b) - 1; i >= 0; i-- {

@@ -13,19 +13,17 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// The schema's version, and the oldest version of this package that works on
-// what the newest migration leaves. A release first adds what it needs and
-// keeps minReader; the next one takes away what nobody uses and raises it, so
-// that neighbouring releases run together.
+// The schema's version, and the oldest version of this package that works on the tables after the newest
+// migration. A release first adds what it needs and keeps minReader; the next one removes unused parts and
+// raises minReader, so that neighbouring releases run together.
 const (
 	version   = 1
 	minReader = 1
 )
 
-// children is into how many tables each large one is cut, by a hash of the
-// partition. They are vacuumed at the same time and keep the indexes low; each
-// one that an append touches costs it some microseconds, and there are as many
-// locks as children: 16 is the least that lets 8 vacuum workers find work.
+// children is the number of tables into which each large one is cut, by a hash of the partition. They are
+// vacuumed at the same time and keep the indexes low; each one that an append touches costs it some
+// microseconds, and takes one lock: 16 is the least that lets 8 vacuum workers find work.
 const children = 16
 
 // migrations lead from version i to i+1. Never change one that was released.
@@ -55,7 +53,7 @@ var migrations = [version]func() []string{firstSchema}
 // by every commit and nothing indexes what changes, so half of its page is left
 // free for new versions of it. Values over 2 KiB leave the row and are not
 // compressed: most are not text only, and the time is the committer's. Each value
-// ends with its checksum (sum.go); that of a row of dedupe is a column.
+// ends with its checksum (checksum.go); that of a row of dedupe is a column.
 func firstSchema() []string {
 	all := []string{
 		`CREATE TABLE petrel.store (
@@ -88,9 +86,8 @@ func firstSchema() []string {
 		store.MarkMention))
 }
 
-// partTable is a table of which every row belongs to a partition: its columns
-// and their types, its key behind the partition, and the column with values
-// that may be long.
+// partTable is a table of which every row belongs to a partition: its columns and their types, its key after
+// the partition, and the column with values that may be long.
 type partTable struct{ name, columns, types, key, value string }
 
 var partTables = []partTable{
@@ -105,7 +102,7 @@ var partTables = []partTable{
 		"tenant, conv, kind, seq, name", "value"},
 }
 
-// definition is the table's columns as they are made.
+// definition returns the definition of the table's columns.
 func (t partTable) definition() string {
 	names, types := strings.Split(t.columns, ", "), strings.Split(t.types, ", ")
 	for i := range names {
@@ -163,8 +160,8 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 	return tx.Commit(ctx)
 }
 
-// readVersion reads the version of the schema and the format level, and refuses what this
-// release cannot read. lock is behind the statement.
+// readVersion reads the version of the schema and the format level, and refuses those that this release
+// cannot read. lock is appended to the statement.
 func (d *database) readVersion(ctx context.Context, c rowReader, lock string) (is int, level uint32, err error) {
 	var reader, l, minLevel int
 	err = c.QueryRow(ctx,
@@ -176,9 +173,8 @@ func (d *database) readVersion(ctx context.Context, c rowReader, lock string) (i
 	return is, uint32(l), d.o.reads(is, reader, l, minLevel)
 }
 
-// makeLockRow makes the table of migrations if it is not there. Two who make it
-// at once disturb each other: the second one finds what was not there, and looks
-// again.
+// makeLockRow makes the table of migrations if it is not there. If two nodes make it at once, the second one
+// fails because the table exists by then, and looks again.
 func makeLockRow(ctx context.Context, c *pgx.Conn, level int) error {
 	for try := 0; ; try++ {
 		var there bool

@@ -16,8 +16,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Takeover implements store.Store. It changes one row in one transaction, and
-// so waits for a commit that holds it, and for nothing else.
+// Takeover implements store.Store. It changes one row in one transaction, so it waits only for a commit that
+// holds this row.
 func (s *Store) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Epoch, im.Pos, error) {
 	h, err := s.takeOver(ctx, f, holder)
 	return h.Epoch, h.Pos, failed(err, "take over feed %d", f)
@@ -150,8 +150,8 @@ func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 	return failed(err, "update %d records", len(puts))
 }
 
-// put is the statement of one record, and how many rows it changes if the
-// record is as it must be; -1: any number.
+// put returns the statement of one record, and the number of rows that it changes if the record has its
+// expected value; -1: any number.
 func put(p *store.RecordPut) (sql string, args []any, want int64) {
 	args = []any{int32(p.Table), int32(p.Tenant), bare(p.Key)}
 	at := recordAddress(p.Table, p.Tenant, p.Key)
@@ -187,9 +187,9 @@ func putOne(ctx context.Context, c *pgx.Conn, p *store.RecordPut) error {
 	return err
 }
 
-// putAll writes several records in the order of their keys, so that two who
-// write the same ones wait for each other, and do not lock each other out. What
-// must be as it was makes a transaction of two trips; without that one does.
+// putAll writes several records in the order of their keys, so that two writers of the same records wait for
+// each other, without a deadlock. Records with an expected value take a transaction of two round trips;
+// without them one trip is enough.
 func putAll(ctx context.Context, c *pgx.Conn, puts []store.RecordPut) error {
 	sorted := make([]*store.RecordPut, len(puts))
 	checks := false
@@ -228,13 +228,11 @@ func putAll(ctx context.Context, c *pgx.Conn, puts []store.RecordPut) error {
 	return errors.Join(err, refused)
 }
 
-// dropChunk is how many rows one transaction deletes: few enough that nobody
-// waits for it.
+// dropChunk is the number of rows that one transaction deletes: few enough that nobody waits for it.
 const dropChunk = 1000
 
-// ofOpen begins a deletion from a partition: nothing goes while it is copied to
-// another database, or a copy would have what is gone. The lock stops the move
-// from beginning, and no append.
+// ofOpen begins a deletion from a partition: nothing is deleted while it is copied to another database, or
+// the copy would keep deleted rows. The lock delays the beginning of a move, and no append.
 var ofOpen = fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AND state <= %d FOR KEY SHARE) `,
 	store.FeedOpen)
 
@@ -247,9 +245,9 @@ func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
 	return err
 }
 
-// DropRows implements store.Store. It deletes from the oldest row up, in small
-// transactions: what is left when it ends early is without a hole, and below
-// first_seq, where nobody reads. While the partition moves it is ErrStalled.
+// DropRows implements store.Store. It deletes from the oldest row up, in small transactions: if it ends
+// early, the rest is without a hole, and below first_seq, where nobody reads. While the partition moves it
+// returns ErrStalled.
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	d := s.holding(c)
 	part, tenant, conv := key(c)
@@ -279,8 +277,7 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	return failed(err, "drop rows of %s below %d", c, below)
 }
 
-// TrimFeed implements store.Store. The floor is durable before anything below
-// it goes.
+// TrimFeed implements store.Store. The new trim is durable before anything below it is deleted.
 func (s *Store) TrimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
 	return failed(s.trimFeed(ctx, f, upTo), "trim feed %d up to %d", f, upTo)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// state is what a store holds after some steps.
+// state is the content of a store after some steps.
 type state struct {
 	pos, trim   im.Pos
 	holds       map[place]string
 	first, next map[im.Key]im.Seq // of rows: the lowest seq, and the one after the highest
 }
 
-// place is where a store has one value.
+// place is the key of one value of a store.
 type place struct {
 	what what
 	conv im.Key
@@ -114,7 +114,7 @@ func (m *state) batch(b *store.Batch) {
 	}
 }
 
-// compare reads all of st and says how it differs from m.
+// compare reads all of st and describes its differences from m.
 func (m *state) compare(ctx context.Context, st store.Store, convs []im.Key) error {
 	got, err := m.read(ctx, st, convs)
 	if err != nil {
@@ -132,7 +132,7 @@ func (m *state) compare(ctx context.Context, st store.Store, convs []im.Key) err
 	return nil
 }
 
-// read is what st holds where m may have something.
+// read returns the content of st at all places of m.
 func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[place]string, error) {
 	got := map[place]string{}
 	note := func(at place, v string) bool {

@@ -1,6 +1,5 @@
-// Package storetest decides whether an implementation of package store is one.
-// Run is the suite for a store that nothing happens to. Workload is for suites that crash
-// a store and compare it with what was acked.
+// Package storetest tests implementations of package store. Run is the suite for a store without faults.
+// Workload is for suites that crash a store and compare it with the acked commits.
 package storetest
 
 import (
@@ -325,8 +324,7 @@ func (s *suite) marked() {
 	s.same(fmt.Sprintf("%d %s %s", len(all), all[0], all[1499]), "1500 4 u0000 v 4 u1499 v")
 }
 
-// markedByName: one name has marks beside rows that are far apart, and others have many
-// between them.
+// markedByName gives one name marks beside rows that are far apart, and others many between them.
 func (s *suite) markedByName() {
 	c := key(1, 3)
 	add := store.Batch{Rows: puts(c, 1, 400)}
@@ -424,7 +422,7 @@ func (s *suite) refused() {
 	s.add(store.Batch{Rows: puts(c, 2, 2)})
 }
 
-// halfID: who reads the feed makes keys of the ids in it.
+// halfID tests an entry with an incomplete id: readers of the feed make keys of the ids.
 func (s *suite) halfID() {
 	s.own()
 	c := key(1, 1)
@@ -453,7 +451,7 @@ func (s *suite) takeover() {
 	s.add(store.Batch{Rows: puts(c, 2, 2)})
 }
 
-// stands asks how the feed stands.
+// stands returns the state of the feed.
 func (s *suite) stands() store.Holder {
 	s.Helper()
 	h, err := s.Holders(s.ctx, []store.Feed{s.feed})

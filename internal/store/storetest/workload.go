@@ -15,9 +15,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Workload is one writer with its readers over all lives of a store: the commits
-// that it tried, how many of them were acked, and what the readers saw. It
-// is filled by Drive and compared with a store by Promise.Check.
+// Workload is one writer with its readers over all lives of a store: the commits that it tried, the number of
+// acked ones, and the values that the readers saw. Drive fills it, and Promise.Check compares it with a
+// store.
 type Workload struct {
 	convs []im.Key
 
@@ -41,7 +41,7 @@ type step struct {
 	trim  im.Pos
 }
 
-// NewWorkload has tried nothing.
+// NewWorkload returns a workload without commits.
 func NewWorkload() *Workload {
 	t := &Workload{
 		heads: map[im.Key]im.Seq{}, first: map[im.Key]im.Seq{}, saw: map[im.Key]map[im.Seq]uint64{},
@@ -54,10 +54,10 @@ func NewWorkload() *Workload {
 	return t
 }
 
-// partition is that of all conversations of t.
+// partition returns the partition of all conversations of t.
 func (t *Workload) partition() im.Partition { return im.PartitionOf(t.convs[0].Conv) }
 
-// macOf is what a rewrite of a row keeps; 0 if the row cannot be read.
+// macOf returns the MAC of a row, which rewrites keep; 0 if the row cannot be read.
 func macOf(row []byte) uint64 {
 	h, _, err := store.SplitRow(row)
 	if err != nil {
@@ -73,9 +73,8 @@ func (t *Workload) Acked() int {
 	return t.acked
 }
 
-// Drive writes n commits to st while a second writer and a reader use it as
-// well, and returns when all are answered or st has failed. The store must be
-// the one that t is about, as Check left it.
+// Drive writes n commits to st while a second writer and a reader use it as well, and returns when all are
+// answered or st has failed. The store must be that of t, as Check left it.
 func (t *Workload) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n int) error {
 	f := st.FeedOf(t.partition())
 	epoch, pos, err := st.Takeover(ctx, f, holder)
@@ -128,8 +127,8 @@ func (d *driver) run(ctx context.Context, n int) error {
 			d.t.ack(place)
 		}
 		if s.batch == nil && len(d.st.Feeds()) > 1 {
-			// What is no append of this feed does not wait for those by itself,
-			// and is not to be acked behind one that failed.
+			// The steps that are no appends of this feed do not wait for its appends by themselves, and must
+			// not be acked after one that failed.
 			wg.Wait()
 			if failed.Load() != nil {
 				break
@@ -170,7 +169,7 @@ func (t *Workload) ack(place int) {
 	}
 }
 
-// next makes a step up.
+// next makes the next step.
 func (d *driver) next() step {
 	c := d.t.convs[d.rng.IntN(len(d.t.convs))]
 	last := d.model.next[c] - 1
@@ -190,7 +189,7 @@ func (d *driver) next() step {
 	return step{batch: d.batch()}
 }
 
-// batch is 1 to 8 rows, sometimes hundreds or a big one, and what goes with them.
+// batch makes a batch of 1 to 8 rows, sometimes hundreds or a big one, with their records.
 func (d *driver) batch() *store.Batch {
 	b := &store.Batch{Feed: d.feed, Epoch: d.epoch, Holder: holder, From: d.pos,
 		Entry: &storepb.FeedEntry{TimeMs: d.rng.Uint64() >> 20}}
@@ -320,7 +319,7 @@ func (t *Workload) read(ctx context.Context, st store.Store, rng *rand.Rand, sto
 	return nil
 }
 
-// Promise is what was acked at one moment.
+// Promise is the set of commits acked at one moment.
 type Promise struct {
 	t     *Workload
 	acked int
@@ -330,7 +329,7 @@ type Promise struct {
 	born  bool
 }
 
-// Promise is what has been acked so far. A crash after it must keep it.
+// Promise returns the commits acked so far. A crash after it must keep them.
 func (t *Workload) Promise() Promise {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -345,20 +344,18 @@ func (t *Workload) Promise() Promise {
 // Acked is the number of commits that the promise covers.
 func (p Promise) Acked() int { return p.acked }
 
-// Lossy is the promise that a repaired store keeps: whatever it holds is the
-// result of some first commits.
+// Lossy returns the promise that a repaired store keeps: its content is the result of some first commits.
 func (p Promise) Lossy() Promise { return Promise{t: p.t} }
 
-// Found is what a store turned out to hold after a crash.
+// Found is the state of a store after a crash.
 type Found struct {
 	Steps int // commits of the first writer
 	ticks uint64
 }
 
-// Check compares st with the promise: what st holds must be the result of the
-// first k commits that were tried, for one k that is at least the number acked.
-// So nothing acked is lost, changed or moved, nothing shows of half a batch,
-// and nothing that a reader saw is gone.
+// Check compares st with the promise: the content of st must be the result of the first k commits that were
+// tried, for one k that is at least the number acked. So no acked commit is lost, changed or moved, no half
+// of a batch is visible, and nothing that a reader saw is gone.
 func (p Promise) Check(ctx context.Context, st store.Store) (Found, error) {
 	if p.born && p.info != st.Info() {
 		return Found{}, fmt.Errorf("identity: got %+v, want %+v", st.Info(), p.info)
@@ -421,7 +418,7 @@ func (p Promise) find(ctx context.Context, st store.Store, pos im.Pos, steps []s
 	return 0, fmt.Errorf("at position %d, %d commits acked: %w", pos, p.acked, differs)
 }
 
-// seen checks that what readers saw is still there.
+// seen checks that everything the readers saw is still there.
 func (p Promise) seen(ctx context.Context, st store.Store, k int) error {
 	m := p.t.model(k)
 	for c, macs := range p.saw {
@@ -445,8 +442,7 @@ func (p Promise) seen(ctx context.Context, st store.Store, k int) error {
 	return nil
 }
 
-// Adopt makes what Check found the history of the store: the next
-// life goes on from there.
+// Adopt makes the state found by Check the history of the store: the next life continues from there.
 func (t *Workload) Adopt(st store.Store, f Found) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@ export type Method = keyof Methods
 export type RequestOf<M extends Method> = Methods[M][0]
 export type ResponseOf<M extends Method> = Methods[M][1]
 
-/** What may be said of each call. */
+/** Options of a call. */
 export interface CallOptions {
   /** Aborted, the call is rejected with the signal's reason. It may be done all the same. */
   readonly signal?: AbortSignal
@@ -138,41 +138,40 @@ export abstract class Calls {
   }
 
   /**
-   * Gives names of a conversation, of another user, or, if both are '', of the account new
-   * values; '' removes a name. An application begins its own names with a word of its own.
-   * The snapshots have the values once the server has stored them. Codes: invalid,
-   * no_conversation, rate_limited. Spec: P-8.10.
+   * Sets values of a conversation's settings, of another user's, or, if both are '', of the account's; '' removes a name. An application begins its
+   * own names with a word of its own. The snapshots have the values once the server has stored them. Codes: invalid, no_conversation, rate_limited.
+   * Spec: P-8.10.
    */
   async changeSettings(conv: string, user: string, values: Readonly<Record<string, string>>, options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.AccountService/ChangeSettings', { conv, user, values }, options)
   }
 
-  /** Has nobody disturbed by a conversation before `until`, in Unix ms; 0 ends that. */
+  /** Silences notifications of a conversation until a time in Unix ms; 0 ends that. */
   mute(conv: string, until: number, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { muted_until: until > 0 ? String(Math.max(1, Math.floor(until))) : '' }, options)
   }
 
-  /** Says of which messages of a conversation the person is told; '' for what the application does otherwise. */
+  /** Sets which messages of a conversation cause a notification; '' is the application's default. */
   notify(conv: string, level: 'all' | 'mentions' | 'nothing' | '', options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { notify: level }, options)
   }
 
-  /** Puts a conversation at the top of the list, in the order of these numbers; 0 takes it from there. */
+  /** Pins a conversation to the top of the list, in the order of these numbers; 0 unpins it. */
   pinConversation(conv: string, order: number, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { pinned: order > 0 ? String(order) : '' }, options)
   }
 
-  /** Puts a conversation away, or brings it back. */
+  /** Archives a conversation, or brings it back. */
   archive(conv: string, on: boolean, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { archived: one(on) }, options)
   }
 
-  /** Has a conversation look unread. When the person opens it, end that. */
+  /** Shows a conversation as unread. End that when the person opens it. */
   markUnread(conv: string, on: boolean, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { unread: one(on) }, options)
   }
 
-  /** Has clients show nothing of a conversation up to a seq. The entries stay where they are, also for the user. */
+  /** Makes clients hide the entries of a conversation up to a seq. The entries stay stored, also for the user. */
   clear(conv: string, upTo: number, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { cleared_to: String(upTo) }, options)
   }
@@ -202,7 +201,7 @@ export abstract class Calls {
     this.noted(conv, await this.call('petrel.v1.MessageService/Pin', { conv, seq: String(seq), removed }, options))
   }
 
-  /** Lists who reacted to a message, with emoji '' whichever way, ascending by user: all pages of them. */
+  /** Lists the users who reacted to a message, with any emoji if it is '', ascending by user: all pages of them. */
   async whoReacted(conv: string, seq: number, emoji = '', options?: CallOptions): Promise<readonly UserReactions[]> {
     const all: UserReactions[] = []
     let after: string | undefined = ''
@@ -230,7 +229,7 @@ export abstract class Calls {
   protected noted(_conv: string, _answer: ResponseOf<'petrel.v1.MessageService/React'>): void {}
 }
 
-/** The value of a setting that is there or not. */
+/** The value of a boolean setting. */
 const one = (on: boolean): string => on ? '1' : ''
 
 function device(d: DeviceJson): Device {
@@ -241,7 +240,7 @@ function account(a: AccountJson): Account {
   return { user: '', displayName: '', ...a, createdMs: Number(a.createdMs ?? 0) }
 }
 
-/** What the core makes of things that an answer has and that are also pushed. */
+/** Converts pushed objects inside an answer into the core's events. */
 export function eventsOf(events: EventsJson): Events {
   const f = decode({ events })
   if (f.kind !== 'events') throw new Error() // unreachable: it was made of events

@@ -4,20 +4,21 @@ import {
   takeReceipt, unknowable, wakeUp,
 } from './core/index.js'
 import { type CallOptions, eventsOf, type Method, type RequestOf, type ResponseOf } from './api.js'
-import { type Clock, randomId, systemClock } from './clock.js'
+import { type Clock, systemClock } from './clock.js'
 import { isPetrelError, PetrelError, refused } from './errors.js'
 import { apiAddress } from './http.js'
 import { incoming } from './incoming.js'
 import { type ClientOptions, type Sent, type Status, version } from './options.js'
+import { randomId } from './randomid.js'
 import { Requests } from './requests.js'
 import type { Shared, Store, Warning } from './store.js'
 import { changesOf, type Listener, Listeners } from './subscription.js'
 import { TokenCache } from './token.js'
 import { encoded, schemes, type Transport, webSocketTransport } from './transport.js'
-import { Turns } from './turns.js'
+import { Turns } from './coredriver.js'
 import { Views } from './views.js'
 import { type Deferred, deferred, unlessAborted } from './wait.js'
-import { watchWakeUps } from './wake.js'
+import { watchWakeUps } from './wakeup.js'
 
 const logoutMs = 5000 // for which a logout waits for the server
 

@@ -3,10 +3,7 @@ import type { Code } from './wire/codes_gen.js'
 
 const brand = Symbol.for('petrel.error')
 
-/**
- * Why something did not happen. Branch on `code`, or on `kind` where there is no code; the
- * texts are for people.
- */
+/** The error of a failed action. Branch on `code`, or on `kind` where there is no code; the texts are for people. */
 export class PetrelError extends Error {
   readonly [brand] = true
   override readonly name = 'PetrelError'
@@ -52,7 +49,7 @@ export function isPetrelError(e: unknown): e is PetrelError {
   return typeof e === 'object' && e !== null && brand in e
 }
 
-/** The failure that something thrown stands for. */
+/** The failure behind a thrown value. */
 export function failureOf(e: unknown, kind: 'link' | 'store' = 'link'): Failure {
   return isPetrelError(e) ? e.failure : failure(kind, e instanceof Error ? e.message : String(e))
 }

@@ -1,4 +1,4 @@
-// A place far back in a long conversation, for applications that show one.
+// A window far back in a long conversation, for applications that show one.
 import type { CallOptions } from './api.js'
 import type { Client } from './client.js'
 import { type GetHistory, type HistoryPage, type Message, type Range } from './core/index.js'
@@ -8,7 +8,7 @@ import { isPetrelError } from './errors.js'
 
 const pageEntries = 100 // of each page that is asked for
 
-/** What a HistoryWindow shows at one moment. */
+/** The content of a HistoryWindow at one moment. */
 export interface HistoryView {
   /** Oldest first. */
   readonly messages: readonly Message[]
@@ -19,13 +19,10 @@ export interface HistoryView {
 }
 
 /**
- * A part of a conversation that a person reads, which may be far above what the client keeps:
- * at first the newest entries, as `Client.messages` has them. It goes on page by page in both
- * directions, or jumps to another place without what is between. Edits, recalls, reactions,
- * receipts and quotes hold for it as for the newest entries.
- *
- * It has at most 600 entries beside those that the client keeps: those at the other end go.
- * A client has one window of each conversation; a second one empties the first.
+ * A part of a conversation that a person reads, which may be far above the kept entries: at first the newest entries, as `Client.messages` has them.
+ * It continues page by page in both directions, or jumps without the entries between. Edits, recalls, reactions, receipts and quotes apply to it as
+ * to the newest entries. It has at most 600 entries beside those that the client keeps: more push out those at the other end. A client has one window
+ * of each conversation; a second one empties the first.
  */
 export class HistoryWindow {
   readonly #client: Client
@@ -55,7 +52,7 @@ export class HistoryWindow {
     }
   }
 
-  /** What it shows now: the same object while that is the same. */
+  /** The present view: the same object while nothing has changed. */
   readonly view = (): HistoryView => {
     if (!this.#fresh || this.#users === 0) this.#look()
     return this.#view
@@ -136,7 +133,7 @@ export class HistoryWindow {
     return taken
   }
 
-  /** Asks for a page, and drops one of another history than that of now. */
+  /** Asks for a page, and drops one of a former history. */
   async #page(q: Omit<GetHistory, 'conv'>, options: CallOptions, take: (page: HistoryPage | Range) => void): Promise<void> {
     const { history } = this.#client.status()
     let page: HistoryPage | Range

@@ -43,7 +43,7 @@ export async function post(fetch: Fetch, base: string, method: string, request: 
   throw refusalOf(method, answer, text)
 }
 
-/** Reads the answer of a call that was refused. Spec: P-12.3, P-12.5. */
+/** Reads the error of a refused call. Spec: P-12.3, P-12.5. */
 function refusalOf(method: string, answer: Response, text: string): PetrelError {
   const code = answer.headers.get('Petrel-Error')
   try {

@@ -4,12 +4,9 @@ import {
 } from './core/index.js'
 import { isPetrelError, refused } from './errors.js'
 import { leaving } from './subscription.js'
-import type { Turns } from './turns.js'
+import type { Turns } from './coredriver.js'
 
-/**
- * How many entries that are no incoming messages are passed before the position over them is
- * stored: a restart reads at most these again.
- */
+/** The most entries other than incoming messages that are passed before the position is stored: a restart reads at most these again. */
 const skipEvery = 64
 
 interface Client {
@@ -67,9 +64,8 @@ class Reader {
   }
 
   /**
-   * Sets the positions in the conversations that are there when incoming is used for the
-   * first time. It waits for the whole list, since a conversation that comes later begins
-   * with its first message.
+   * Sets the positions in the present conversations when incoming is used for the first time. It waits for the whole list, since a conversation that
+   * comes later begins with its first message.
    */
   async begin(): Promise<void> {
     for (;;) {
@@ -79,7 +75,7 @@ class Reader {
     }
   }
 
-  /** Waits for a change and queues what it names. False: the loop is over. */
+  /** Waits for a change and queues its conversations. False: the loop is over. */
   async #look(): Promise<boolean> {
     const { value, done } = await this.#changes.next()
     if (done) return false
@@ -119,7 +115,7 @@ class Reader {
     }
   }
 
-  /** The next entry above x.at: one that the client holds, or else one of the history. */
+  /** The next entry above x.at: a held one, or else one of the history. */
   async #entry(conv: string, x: Reading): Promise<Message | undefined> {
     for (;;) {
       const held = this.#client.turns.read((core) => heldAfter(core, conv, x))

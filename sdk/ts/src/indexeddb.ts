@@ -2,14 +2,14 @@ import { failure, type Row, type StoredRow } from './core/index.js'
 import { PetrelError } from './errors.js'
 
 const table = 'rows'
-/** The key of the term: the number of the tab that may write what all tabs share. */
+/** The key of the term: the number of the tab that may write the rows shared by all tabs. */
 const termKey = 'term'
 /** Messages to be sent; the keys of no other rows begin so. */
 export const outgoingPrefix = 'o/'
 
 const removed = 'the data of this account was removed'
 
-/** Another tab has begun a term: what this one wanted to write is not written. */
+/** Another tab has begun a term: the rows of this one are not written. */
 export class Fenced extends Error {}
 
 /**
@@ -33,10 +33,7 @@ export class Database {
     return this.#transact('readonly', false, read)
   }
 
-  /**
-   * Puts all rows or none. With a term nothing is written after another one has begun. `all`
-   * takes the place of what is there before; the outbox stays.
-   */
+  /** Puts all rows or none. With a term nothing is written after another one has begun. `all` replaces the rows before; the outbox stays. */
   write(change: readonly Row[], durable: boolean, term?: number, all?: ReadonlyMap<string, unknown>): Promise<void> {
     return this.#transact('readwrite', durable, async (rows) => {
       if (term !== undefined && await answer(rows.get(termKey)) !== term) throw new Fenced()

@@ -1,4 +1,4 @@
-// What Node has and browsers have not: files.
+// Stores that need the files of Node.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { type FileHandle, mkdir, open, readFile, realpath, rename, rm, truncate } from 'node:fs/promises'
@@ -15,10 +15,8 @@ import { put, type Store } from './store.js'
 const rewriteBytes = 1 << 20 // a smaller log is not rewritten
 
 /**
- * A store in one file, which only its owner can read. It is a log: each line is what one
- * write has put, with a checksum. If a crash has cut it off, it opens with all writes that
- * were complete. It is rewritten when most of it is outdated. One process of a machine at a
- * time can have it open.
+ * A store in one file, which only its owner can read. It is a log: each line has the rows of one write, with a checksum. If a crash has cut it off,
+ * it opens with all writes that were complete. It is rewritten when most of it is outdated. One process of a machine at a time can have it open.
  */
 export function fileStore(file: string): Store {
   const rows = new Map<string, unknown>()
@@ -97,13 +95,13 @@ export function fileStore(file: string): Store {
 
 type Entry = readonly [key: string, value: unknown]
 
-/** One write as a line: a checksum, and what it has put; null removes. */
+/** One write as a line: a checksum, and the rows; null removes. */
 function line(entries: readonly Entry[]): string {
   const json = JSON.stringify(entries, (_, value: unknown) => value instanceof Uint8Array ? { $bytes: Buffer.from(value).toString('base64') } : value)
   return `${crc32(json).toString(16).padStart(8, '0')} ${json}\n`
 }
 
-/** Applies the lines that are whole, and returns how many bytes they have. */
+/** Applies the complete lines, and returns their length in bytes. */
 function apply(text: Buffer, rows: Map<string, unknown>): number {
   let at = 0
   for (let end = text.indexOf(10); end >= 0; end = text.indexOf(10, at)) {
@@ -121,10 +119,8 @@ function isBytes(value: unknown): value is { readonly $bytes: string } {
 }
 
 /**
- * Takes the file for this process. The lock is a socket at which somebody listens: it is gone
- * with the process, however that ends, and no other process has its number by chance. Linux
- * and Windows have names for that which are no files. Elsewhere a process that was killed
- * leaves one, which is removed.
+ * Locks the file for this process. The lock is a socket with a listener: it is gone with the process, however that ends, and no other process has its
+ * number by chance. Linux and Windows have names for sockets that are no files. Elsewhere a killed process leaves a file, which is removed.
  */
 async function lock(file: string): Promise<Server> {
   const real = path.join(await realpath(path.dirname(file)), path.basename(file))
@@ -158,7 +154,7 @@ async function answers(address: string): Promise<boolean> {
   }
 }
 
-/** Puts a text in the place of a file, durable and whole or not at all. */
+/** Replaces a file by a text, durably, as a whole or not at all. */
 async function replace(file: string, text: string): Promise<void> {
   const made = await open(`${file}.new`, 'w', 0o600)
   try {

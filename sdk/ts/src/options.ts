@@ -8,22 +8,22 @@ import type { Decode, Transport, WebSocketClass } from './transport.js'
 /** The name and version that a client gives of this package. */
 export const version = 'petrel-ts/0.1.0'
 
-/** How frames go over the wire. JSON needs none; the entry `protobuf` has another one. */
+/** The encoding of frames. JSON needs none; the entry `protobuf` has another one. */
 export interface Codec {
   readonly encode: (frame: ClientFrameJson) => Encoded
   readonly decode: Decode
 }
 
-/** Which server, as whom, and how. */
+/** The server, the user and the settings of the connection. */
 export interface ClientOptions {
   /**
    * ws://, wss://, http:// or https://; the path /v1/ws is added when there is none. A
    * cluster tells of further addresses, which are tried when the connection is lost.
    */
   readonly url: string
-  /** An access token, or what gives one before each connection. */
+  /** An access token, or a source of one for each connection. */
   readonly token: TokenSource | string
-  /** Keeps what must outlive the page or process; without one nothing does. */
+  /** The memory across restarts of the page or process; without one there is none. */
   readonly store?: Store | SharedStore
   /** The address of the HTTP API, if it is not at the host of url. */
   readonly api?: string
@@ -40,9 +40,9 @@ export interface ClientOptions {
   readonly keep?: number
   /** How many entries of a conversation are loaded when the client first meets it; 20 by itself. */
   readonly newest?: number
-  /** The application calls markDelivered. Otherwise the client does, for what it holds. */
+  /** The application calls markDelivered. Otherwise the client does, for all held entries. */
   readonly manualDelivered?: boolean
-  /** Gets lines about trouble that the client copes with. */
+  /** Gets log lines about trouble that the client copes with. */
   readonly log?: (line: string) => void
   readonly fetch?: Fetch
   readonly transport?: Transport
@@ -51,9 +51,9 @@ export interface ClientOptions {
   readonly random?: () => number
 }
 
-/** How the client is connected. */
+/** The state of the connection. */
 export interface Status extends CoreStatus {
-  /** What the person should know of how the client is kept. */
+  /** What the person should know of the store. */
   readonly warnings: readonly Warning[]
 }
 
@@ -62,8 +62,8 @@ export interface Sent {
   /** Client message id. */
   readonly id: string
   /**
-   * Waits until the fate of the message is known: its seq, or a PetrelError that says why it
-   * is rejected, or of the kind unknowable. When the signal is aborted it is still on its way.
+   * Waits until the fate of the message is known: its seq, or a PetrelError with which it was rejected, or of the kind unknowable. If the signal is
+   * aborted first, the message stays in the outbox.
    */
   wait(signal?: AbortSignal): Promise<Outgoing>
 }

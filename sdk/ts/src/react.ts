@@ -7,10 +7,7 @@ import type { Status } from './options.js'
 
 const Context = createContext<Client | undefined>(undefined)
 
-/**
- * Gives a client to the components in it, and has it connected while it is mounted. Make the
- * client outside of components: it outlives them.
- */
+/** Provides a client to the components in it, and keeps it connected while it is mounted. Make the client outside of components: it outlives them. */
 export function PetrelProvider({ client, children }: { readonly client: Client; readonly children?: ReactNode }): ReactElement {
   useEffect(() => client.connect(), [client])
   return createElement(Context.Provider, { value: client }, children)
@@ -23,7 +20,7 @@ export function useClient(): Client {
   return client
 }
 
-/** Reads a snapshot, again when a change may be of it. */
+/** Reads a snapshot, and reads it again at each change that may affect it. */
 function useSnapshot<T>(isOf: (change: Change) => boolean, read: (client: Client) => T): T {
   const client = useClient()
   const subscribe = useCallback((changed: () => void) => client.subscribe((change) => {
@@ -46,7 +43,7 @@ const ofSignals = (c: Change): boolean => c.signals
 const ofPresence = (c: Change): boolean => c.presence
 const ofAccount = (c: Change): boolean => c.account
 
-/** How the client is connected. */
+/** The state of the connection. */
 export function useStatus(): Status {
   return useSnapshot(ofStatus, (client) => client.status())
 }
@@ -66,8 +63,8 @@ export function useMessages(conv: string): readonly Message[] {
 }
 
 /**
- * A place far back in a conversation, at first its newest entries. `window` goes on from there, or
- * jumps; `view` is what it shows. Only one component at a time can have that of a conversation.
+ * A window far back in a conversation, at first its newest entries. `window` moves it; `view` is its content. Only one component at a time can have
+ * that of a conversation.
  */
 export function useHistory(conv: string): { readonly window: HistoryWindow; readonly view: HistoryView } {
   const client = useClient()
@@ -85,17 +82,17 @@ export function usePendingTo(user: string): readonly Outgoing[] {
   return useSnapshot(ofPending, (client) => client.pendingTo(user))
 }
 
-/** What to show of an entry that another one answers. */
+/** The quote of an entry that another one answers. */
 export function useQuote(conv: string, seq: number): Quoted {
   return useOfConversation(conv, (client) => client.quote(conv, seq))
 }
 
-/** How much the user has not read. */
+/** The counts of unread messages. */
 export function useUnread(): Unread {
   return useSnapshot(ofUnread, (client) => client.unread())
 }
 
-/** Whether a user is online who is watched. */
+/** The presence of a watched user. */
 export function usePresence(user: string): Presence | undefined {
   return useSnapshot(ofPresence, (client) => client.presence(user))
 }
@@ -105,7 +102,7 @@ export function useSignals(): readonly Signal[] {
   return useSnapshot(ofSignals, (client) => client.signals())
 }
 
-/** The value that the user has given a name: of a conversation, of another user, or of the account. */
+/** The value of a setting: of a conversation, of another user, or of the account. */
 export function useSetting(conv: string, user: string, name: string): string {
   return useSnapshot(ofAccount, (client) => client.setting(conv, user, name))
 }

@@ -1,10 +1,11 @@
-import { type Clock, randomId } from './clock.js'
+import type { Clock } from './clock.js'
 import { call, type Capability, type ClientBody, type Core, failure, fromWire, type GetHistory, type HistoryPage, isLive, type ServerFrame } from './core/index.js'
 import type { CallOptions } from './api.js'
+import type { Turns } from './coredriver.js'
 import { isPetrelError, PetrelError, refused } from './errors.js'
 import { callHttp, type Fetch } from './http.js'
+import { randomId } from './randomid.js'
 import type { TokenCache } from './token.js'
-import type { Turns } from './turns.js'
 import { deferred, Slots, unlessAborted } from './wait.js'
 import { takesRequestId } from './wire/calls_gen.js'
 

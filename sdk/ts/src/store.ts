@@ -4,13 +4,12 @@ import type { Transport } from './transport.js'
 
 export type { Row, StoredRow }
 
-/** What the person should know: 'memory': nothing outlives this page. 'alone': the tabs do not share a connection. */
+/** Warnings for the person: 'memory': nothing outlives this page. 'alone': the tabs do not share a connection. */
 export type Warning = 'memory' | 'alone'
 
 /**
- * What a client remembers over a restart: a table of rows by key, bounded by what the client
- * holds. A store belongs to one user and one device. The values are plain data with
- * Uint8Arrays in it.
+ * The client's memory across restarts: a table of rows by key, bounded by what the client holds. A store belongs to one user and one device. The
+ * values are plain data with Uint8Arrays in it.
  */
 export interface Store {
   /** Opens the store, for one client at a time, and returns all rows, in any order. */
@@ -28,11 +27,11 @@ export interface Store {
 
 /** A store that several clients may use at the same time, as the tabs of a browser do. */
 export interface SharedStore {
-  /** Has a client take part. */
+  /** Adds a client. */
   share(seam: Seam): Shared
 }
 
-/** What a shared store needs of a client. */
+/** The callbacks of a client for a shared store. */
 export interface Seam {
   readonly transport: Transport
   readonly clock: Clock

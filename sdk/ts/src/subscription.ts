@@ -2,12 +2,12 @@ import { type Change, type Gathered, isEmpty, merge, noChange } from './core/ind
 
 export type Listener = (change: Change) => void
 
-/** Those whom a client tells what has changed. */
+/** The listeners for the changes of a client. */
 export class Listeners {
   readonly #all = new Set<{ readonly f: Listener; readonly end: () => void }>()
   #over = false
 
-  /** Has f told of every change, and of `first` before, until end is called. The function that it returns ends that. */
+  /** Calls f at every change, and with `first` before, until end is called. Returns the function that ends that. */
   add(f: Listener, first: () => Change, end: () => void): () => void {
     const one = { f, end }
     this.#all.add(one)
@@ -41,9 +41,8 @@ export class Listeners {
 }
 
 /**
- * The changes as an iterator, for one reader. What the reader has not taken is merged, so at
- * most one name for each conversation waits. It ends when signal is aborted, the loop is left,
- * or nothing changes any more.
+ * The changes as an iterator, for one reader. Changes that the reader has not taken are merged, so at most one name for each conversation waits. It
+ * ends when signal is aborted, the loop is left, or the client has closed.
  */
 export function changesOf(subscribe: (f: Listener, end: () => void) => () => void, signal?: AbortSignal): AsyncGenerator<Change, void, void> {
   let pending: Gathered = noChange()

@@ -3,10 +3,8 @@ import { failureOf, PetrelError, refused } from './errors.js'
 import { unlessAborted } from './wait.js'
 
 /**
- * Gives the access token for a hello or a call. `refused` is the token that the server has
- * just refused, '' if none: a source that has no other one throws, or returns the same
- * again. A PetrelError with a code that is not retryable ends the run; after anything else
- * the client tries again.
+ * The source of the access token for a hello or a call. `refused` is the token that the server has just refused, '' if none: a source without another
+ * one throws, or returns the same again. A PetrelError with a code that is not retryable ends the run; after anything else the client tries again.
  */
 export type TokenSource = (refused: string, signal: AbortSignal) => Promise<string> | string
 
@@ -22,7 +20,7 @@ export class TokenCache {
     this.#source = typeof source === 'string' ? () => source : source
   }
 
-  /** A token, or why there is none. */
+  /** A token, or the reason why there is none. */
   get(refused: string): Promise<string | Failure> {
     const next = this.#turn.then(() => this.#ask(refused))
     this.#turn = next

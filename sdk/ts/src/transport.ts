@@ -2,10 +2,10 @@ import { type ClientFrameJson, type Encoded, failure, type Failure, refusal } fr
 import { refused } from './errors.js'
 import { finalClose } from './wire/codes_gen.js'
 
-/** What a connection tells. After `closed`, and after its close() was called, it tells nothing more. */
+/** The events of a connection. There are none after `closed`, and after its close() was called. */
 export interface ConnectionEvents {
   opened(): void
-  /** A frame of the server in the JSON mapping, of which nothing is believed yet. */
+  /** A frame of the server in the JSON mapping, not yet checked. */
   frame(json: unknown): void
   closed(why: Failure): void
 }
@@ -16,7 +16,7 @@ export interface Connection {
   close(): void
 }
 
-/** Reads what a server sends: text in JSON, bytes in protobuf. It throws if it cannot. */
+/** Decodes a frame of the server: text in JSON, bytes in protobuf. It throws if it cannot. */
 export type Decode = (data: string | Uint8Array) => unknown
 
 /** Makes connections. Tests, and the tabs of one browser, have others than WebSocket. */
@@ -26,7 +26,7 @@ export interface Transport {
   connect(address: string, on: ConnectionEvents): Connection
 }
 
-/** As much of a WebSocket as the SDK needs. Browsers have it, the package `ws` too. */
+/** The part of a WebSocket that the SDK uses. Browsers have it, the package `ws` too. */
 export interface WebSocketLike {
   binaryType: string
   readonly readyState: number
@@ -107,13 +107,13 @@ function connect(socket: WebSocketLike, address: string, on: ConnectionEvents, d
   }
 }
 
-/** The code of the close frame counts only when the kick that says the same was lost. Spec: P-1.6. */
+/** The code of the close frame counts only if the kick with the same code was lost. Spec: P-1.6. */
 function closed(address: string, code: number, reason: string): Failure {
   if (code >= 4000) return refusal(reason, 'the server closed the connection', { retryable: !finalClose(code) })
   return failure('link', `connection to ${address} ended with ${code}${reason && `: ${reason}`}`)
 }
 
-/** A transport that takes frames in JSON, as tabs hand them on, and encodes them. */
+/** A transport that takes frames in JSON, as tabs pass them on, and encodes them. */
 export function encoded(t: Transport, encode: (frame: ClientFrameJson) => Encoded): Transport {
   return {
     speaks: t.speaks,

@@ -3,15 +3,15 @@ import {
   blockedUsers, conversation, type Conversation, conversations, direct, markDelivered, markRead, type Message, messages, type Outgoing, pending, pendingTo,
   presence, type Presence, quote, type Quoted, sayTyping, setFocus, setting, setWatch, type Signal, signals, type Unread, unreadTotal,
 } from './core/index.js'
-import type { Turns } from './turns.js'
+import type { Turns } from './coredriver.js'
 
-/** What a client knows, and what of it the user changes. Nothing of this waits. */
+/** The client's state, and the user's changes of it. Nothing of this waits. */
 export abstract class Views extends Calls {
   protected abstract readonly turns: Turns
 
   // --- what there is ---
 
-  /** All conversations that are known, those with the newest messages first. */
+  /** All known conversations, those with the newest messages first. */
   conversations(): readonly Conversation[] {
     return this.turns.read(conversations)
   }
@@ -20,46 +20,43 @@ export abstract class Views extends Calls {
     return this.turns.read((core) => conversation(core, conv))
   }
 
-  /** The id of the direct conversation with user; '' before anybody has written there. */
+  /** The id of the direct conversation with user; '' before its first message. */
   direct(user: string): string {
     return this.turns.read((core) => direct(core, user))
   }
 
   /**
-   * The entries of a conversation that the client holds above `after`, oldest first, at most
-   * `limit` (0: all). There is no hole among them but what the user may not read and what
-   * `Conversation.damaged` names. Edits and recalls are applied to their targets and are
-   * entries of their own as well.
+   * The held entries of a conversation above `after`, oldest first, at most `limit` (0: all). The only holes among them are entries that the user may
+   * not read and those in `Conversation.damaged`. Edits and recalls are applied to their targets and are entries of their own as well.
    */
   messages(conv: string, after = 0, limit = 0): readonly Message[] {
     return this.turns.read((core) => messages(core, conv, after, limit))
   }
 
-  /** The messages to a conversation that are not among its `messages` yet: on their way, or refused and not discarded. */
+  /** The messages to a conversation that are not among its `messages` yet: under way, or refused and not discarded. */
   pending(conv: string): readonly Outgoing[] {
     return this.turns.read((core) => pending(core, conv))
   }
 
-  /** The same of the direct conversation with user, also before there is one. */
+  /** The pending messages to user, also before there is a direct conversation. */
   pendingTo(user: string): readonly Outgoing[] {
     return this.turns.read((core) => pendingTo(core, user))
   }
 
   /**
-   * What to show of the entry seq, which an entry of the conversation answers. 'none': it is
-   * not available to this user. 'asked': the client asks the server, and a change names the
-   * conversation when it knows. Spec: P-5.9.
+   * The quote of the entry seq, which an entry of the conversation answers. 'none': it is not available to this user. 'asked': the client asks the
+   * server, and a change names the conversation when the answer is there. Spec: P-5.9.
    */
   quote(conv: string, seq: number): Quoted {
     return this.turns.apply((core) => quote(core, conv, seq))
   }
 
-  /** How much the user has not read. */
+  /** The counts of unread messages. */
   unread(): Unread {
     return this.turns.read(unreadTotal)
   }
 
-  /** The value that the user has given a name: of a conversation, of another user, or, if both are '', of the account. */
+  /** The value of a setting: of a conversation, of another user, or, if both are '', of the account. */
   setting(conv: string, user: string, name: string): string {
     return this.turns.read((core) => setting(core, conv, user, name))
   }
@@ -77,7 +74,7 @@ export abstract class Views extends Calls {
     return this.turns.read(signals)
   }
 
-  /** Whether a user is online who is watched; undefined if that is not known, as without a connection. */
+  /** The presence of a watched user; undefined if it is not known, as without a connection. */
   presence(user: string): Presence | undefined {
     return this.turns.read((core) => presence(core, user))
   }
@@ -92,7 +89,7 @@ export abstract class Views extends Calls {
     this.turns.apply((core) => markRead(core, conv, seq))
   }
 
-  /** Tells that this device holds the entries up to seq, with the option manualDelivered. */
+  /** Records that this device holds the entries up to seq, with the option manualDelivered. */
   markDelivered(conv: string, seq: number): void {
     this.turns.apply((core) => markDelivered(core, conv, seq))
   }
@@ -106,7 +103,7 @@ export abstract class Views extends Calls {
     this.turns.apply((core) => setFocus(core, convs))
   }
 
-  /** Tells that the user is writing. It may be called for each key: the server hears of it at most every 3 s. Spec: P-13.2. */
+  /** Shows others that the user is writing. It may be called for each key: it sends at most one signal in 3 s. Spec: P-13.2. */
   typing(conv: string): void {
     this.turns.apply((core) => sayTyping(core, conv))
   }

@@ -1,4 +1,4 @@
-/** Ends with p, or is rejected with the signal's reason when that is aborted first. */
+/** Settles as p does, or is rejected with the signal's reason if that is aborted first. */
 export function unlessAborted<T>(p: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return p
   return new Promise<T>((resolve, reject) => {
@@ -9,7 +9,7 @@ export function unlessAborted<T>(p: Promise<T>, signal: AbortSignal | undefined)
   })
 }
 
-/** A promise that something else settles. */
+/** A promise with its resolvers. */
 export interface Deferred<T> {
   readonly promise: Promise<T>
   readonly resolve: (value: T) => void
@@ -27,7 +27,7 @@ export function deferred<T>(): Deferred<T> {
   return { promise, resolve, reject }
 }
 
-/** Lets at most n of its users go on at the same time; the others wait in their order. */
+/** Limits the concurrent users to n; the others wait in their order. */
 export class Slots {
   #free: number
   readonly #waiting: (() => void)[] = []

@@ -1,15 +1,15 @@
 import type { Client } from '@petrel-im/sdk'
 import { createContext, useContext } from 'react'
-import type { Names } from './names.js'
+import type { Names } from './displayNames.js'
 
-/** A user who is logged in here: their client, and what goes with it. */
+/** A logged-in user: their client, and its surroundings. */
 export interface Session {
   readonly user: string
-  /** Under which this browser keeps what is not the client's, such as drafts. */
+  /** The prefix under which this browser keeps data outside the client, such as drafts. */
   readonly account: string
   readonly client: Client
   readonly names: Names
-  /** Watches the presence of users, until the function that it returns is called. */
+  /** Watches the presence of users. Returns the function that ends that. */
   readonly watch: (users: readonly string[]) => () => void
   /** Voids the tokens, and removes what this browser has of the account. An element of a page has none: the page logs out. */
   readonly logOut?: () => Promise<void>

@@ -1,9 +1,9 @@
 import { isPetrelError } from '@petrel-im/sdk'
 import { type FormEvent, type ReactElement, useRef, useState } from 'react'
 import { Button, Choices, Field, IconButton, Logo } from '../../ui/index.js'
-import { thrownText } from '../chat/failure.js'
+import { thrownText } from '../chat/failureText.js'
 import { useTranslation } from '../i18n/index.js'
-import { page } from '../page.js'
+import { page } from '../pageMeta.js'
 import { prefer, usePreferences } from '../preferences.js'
 import { go } from '../route.js'
 import { isHandle } from '../sidebar/PeopleResult.js'
@@ -15,7 +15,7 @@ const leastPassword = 8 // P-11.1
 
 const hasOtherLetters = (text: string): boolean => /[^\P{L}A-Za-z]/u.test(text)
 
-/** Where people log in, or make an account if the server lets them. */
+/** The page where people log in, or make an account if the server lets them. */
 export function SignIn({ note }: { readonly note?: string }): ReactElement {
   const { t, language } = useTranslation()
   const [making, setMaking] = useState(false)

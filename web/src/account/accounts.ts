@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
-import { keep, onKept, recall } from '../stored.js'
+import { keep, onKept, recall } from '../browserStorage.js'
 
-/** The users who have logged in at this browser, those of last first. */
+/** The users who have logged in at this browser, the last one first. */
 let accounts = read()
 const listeners = new Set<() => void>()
 

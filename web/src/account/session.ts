@@ -1,17 +1,17 @@
 import { Auth, browserStore, browserTokens, Client, isPetrelError, memoryTokens, SavedTokens, type Tokens, type TokenStorage } from '@petrel-im/sdk'
 import { randomId } from '../../ui/index.js'
-import { version } from '../page.js'
-import { forgetAccount, keep, onKept, recall } from '../stored.js'
+import { version } from '../pageMeta.js'
+import { forgetAccount, keep, onKept, recall } from '../browserStorage.js'
 import { addAccount, allAccounts, removeAccount } from './accounts.js'
 import { browserName } from './browserName.js'
-import { Names } from './names.js'
+import { Names } from './displayNames.js'
 import type { Session } from './SessionContext.js'
-import { watchFor } from './watch.js'
+import { watchFor } from './presenceWatch.js'
 
 const tenant = 'default'
 const forEver = Number.MAX_SAFE_INTEGER
 
-/** What a person gives to log in. */
+/** The credentials of a login. */
 export interface Credentials {
   readonly user: string
   readonly password: string
@@ -97,7 +97,7 @@ class SessionStore {
     return { tokens: new SavedTokens(this.#auth, storage), have }
   }
 
-  /** Goes on in this page with nothing kept. The content of the store stays there. */
+  /** Continues in this page without a store. The content of the store stays. */
   async goOnWithoutStore(s: Session): Promise<void> {
     this.#unstored.add(s.user)
     await s.client.close().catch(() => {}) // its store has failed
@@ -152,12 +152,12 @@ class SessionStore {
     }
   }
 
-  /** Whether the person has just logged out: that the tokens are void is no news then. */
+  /** Whether the person has just logged out: then void tokens are expected. */
   isLeaving(user: string): boolean {
     return this.#leaving.has(user)
   }
 
-  /** Removes what is here of an account whose tokens are void already. */
+  /** Removes the data of an account whose tokens are void already. */
   async leave(s: Session): Promise<void> {
     await s.client.forget()
     await this.#clear(s)
@@ -173,7 +173,7 @@ class SessionStore {
     this.#openings.delete(s.user)
   }
 
-  /** Removes what the client does not know of. */
+  /** Removes the data outside the client's store. */
   async #wipe(s: Session): Promise<void> {
     s.names.end()
     await (await this.#tokensOf(s.user)).tokens.save(undefined)
@@ -184,7 +184,7 @@ class SessionStore {
 
 export const sessions = new SessionStore()
 
-/** Asks the server whose an access token is. */
+/** Asks the server for the user of an access token. */
 async function userOf(token: string): Promise<string> {
   const answer = await fetch('/petrel.v1.AccountService/GetAccount', { method: 'POST', headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: '{}' })
   return answer.ok ? (await answer.json() as { readonly user?: string }).user ?? '' : ''

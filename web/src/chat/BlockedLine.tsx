@@ -3,10 +3,10 @@ import type { ReactElement } from 'react'
 import { Button, useToast } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
 import { useTranslation } from '../i18n/index.js'
-import { useOfClient } from '../snapshot.js'
-import { thrownText } from './failure.js'
+import { useOfClient } from '../clientSnapshot.js'
+import { thrownText } from './failureText.js'
 
-/** Says above the field that no answer will come, since the person has blocked the other one. */
+/** Says above the field that the other user is blocked, so no answer will come. */
 export function BlockedLine({ user }: { readonly user: string }): ReactElement | null {
   const { t } = useTranslation()
   const client = useClient()

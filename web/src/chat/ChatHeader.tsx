@@ -8,16 +8,16 @@ import { ConnectionText } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
 import { Later } from '../Later.js'
 import { useGo, useRoute } from '../environment.js'
-import { isDissolved, isListed, isMuted } from '../sidebar/list.js'
+import { isDissolved, isListed, isMuted } from '../sidebar/chatList.js'
 import { lastSeen } from './lastSeen.js'
-import { useMembers } from './members.js'
+import { useMembers } from './useMembers.js'
 import { ClearDialog } from './ClearDialog.js'
 import { MuteItem, MuteMark, MuteMenu, nextUnmuted, useAfter } from './MuteMenu.js'
 import { Typing } from './Typing.js'
 
 const loadPins = () => import('../parts.js').then((m) => m.PinsDialog)
 
-/** Who or what the conversation is with. */
+/** The name of the other user or of the group, and its state. */
 export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly conversation: Conversation | undefined; readonly peer: string; readonly onJump: (seq: number) => void; readonly onDate: () => void }): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()
@@ -63,7 +63,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   )
 }
 
-/** The header before it is known what the conversation is called. */
+/** The header before the name of the conversation is known. */
 function UnknownHeader(): ReactElement {
   const { t } = useTranslation()
   const connection = useContext(ConnectionText)
@@ -81,7 +81,7 @@ function UnknownHeader(): ReactElement {
   )
 }
 
-/** Leads to the list, where there is room for one of both only, and says in how many other conversations something is unread. */
+/** Leads to the list, where there is room for one pane only, and shows the number of other unread conversations. */
 export function BackButton({ chat }: { readonly chat: string }): ReactElement {
   const { t } = useTranslation()
   const { account } = useRoute()

@@ -6,18 +6,18 @@ import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
 import { Later } from '../Later.js'
 import { useSession } from '../account/SessionContext.js'
-import { isDissolved } from '../sidebar/list.js'
-import { useChat, usePendingOf } from '../snapshot.js'
+import { isDissolved } from '../sidebar/chatList.js'
+import { useChat, usePendingOf } from '../clientSnapshot.js'
 import { type ChatActions, ChatContext } from './actions.js'
-import { awayOf, usePutAway } from './away.js'
+import { awayOf, usePutAway } from './hiddenMessages.js'
 import { isAway, isBeside } from './inTimeline.js'
 import { BlockedLine } from './BlockedLine.js'
 import { ChatHeader } from './ChatHeader.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
-import { soon, thrownText } from './failure.js'
+import { soon, thrownText } from './failureText.js'
 import { MessageMenu, WaitingMenu } from './MessageMenu.js'
 import { MissingChat } from './MissingChat.js'
-import { arrange, asEdited } from './rows.js'
+import { arrange, asEdited } from './timelineRows.js'
 import { type Selection, toggled } from './selection.js'
 import { Timeline, type TimelineControl } from './Timeline.js'
 import { PendingBubble } from './MessageBubble.js'
@@ -35,7 +35,7 @@ const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
 type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
-/** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
+/** A conversation: by its id, or the direct one with a user, also before its first message. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -155,17 +155,17 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   )
 }
 
-/** Whether a message is shown in the thread that is open: as its root, or as an answer. */
+/** Whether the open thread shows a message: as its root, or as an answer. */
 function isOfThread(m: Message, root: number): boolean {
   return root > 0 && (m.seq === root || m.rel?.thread === root)
 }
 
-/** Whether what is pasted or dropped is a picture or a file. Cells of a table come with a picture of themselves: their text is taken. */
+/** Whether pasted or dropped data is a picture or a file. Cells of a table come with a picture of themselves: their text is taken. */
 function isOnlyFiles({ types }: DataTransfer): boolean {
   return types.includes('Files') && !types.includes('text/plain')
 }
 
-/** A direct conversation in which nobody has written yet. */
+/** A direct conversation without a message yet. */
 function Beginning({ peer, pending }: { readonly peer: string; readonly pending: ReturnType<typeof usePendingOf> }): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()

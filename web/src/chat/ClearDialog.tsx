@@ -2,11 +2,11 @@ import type { Conversation } from '@petrel-im/sdk'
 import type { ReactElement } from 'react'
 import { useTranslation } from '../i18n/index.js'
 import { Later } from '../Later.js'
-import { usePutAway } from './away.js'
+import { usePutAway } from './hiddenMessages.js'
 
 const load = () => import('../parts.js').then((m) => m.ConfirmDialog)
 
-/** Asks before all messages so far go out of the person's sight. */
+/** Asks before all messages so far are hidden. */
 export function ClearDialog({ conversation, onClose }: { readonly conversation: Conversation; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const { clear } = usePutAway()

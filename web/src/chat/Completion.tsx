@@ -3,12 +3,12 @@ import { type KeyboardEvent, type ReactElement, useCallback, useRef, useState } 
 import { activeIn, Avatar } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
-import { loadEmoji } from '../emoji/data.js'
+import { loadEmoji } from '../emoji/loadEmoji.js'
 import { useTranslation } from '../i18n/index.js'
 
 const most = 8 // lines that are offered
 
-/** What may stand in the place of what is written. */
+/** A proposed replacement of the typed word. */
 interface Offer {
   readonly key: string
   readonly text: string // with the blank after it
@@ -71,7 +71,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
     } else close()
   }
 
-  /** Puts an emoji in the place of its name when the second colon is typed. The person can undo it. */
+  /** Replaces the name of an emoji by the emoji when the second colon is typed. The person can undo it. */
   const typed = (f: HTMLTextAreaElement, { isComposing, inputType, data }: InputEvent): void => {
     if (isComposing || inputType !== 'insertText' || !/[:：]$/.test(data ?? '')) return
     const { value, selectionEnd: end } = f
@@ -85,7 +85,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
     }, () => {}) // the name can stay
   }
 
-  /** Whether the key was for the list. */
+  /** Whether the list has handled the key. */
   const onKeyDown = (e: KeyboardEvent, complete: (c: Completed) => void): boolean => {
     if (!state) return false
     const step = { ArrowDown: 1, ArrowUp: -1 }[e.key]

@@ -6,13 +6,13 @@ import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft, onDraft } from '../drafts.js'
 import { Emojis } from '../emoji/Emojis.js'
 import { useEnvironment } from '../environment.js'
-import { page } from '../page.js'
+import { page } from '../pageMeta.js'
 import { useTranslation } from '../i18n/index.js'
 import { Completion, type Completed, useCompletion } from './Completion.js'
-import { thrownText } from './failure.js'
-import { lengthOf } from './length.js'
-import { mentionedIn, useMembers } from './members.js'
-import { usePlain } from './plain.js'
+import { thrownText } from './failureText.js'
+import { lengthOf } from './textLength.js'
+import { mentionedIn, useMembers } from './useMembers.js'
+import { usePlain } from './plainText.js'
 import { useName } from '../account/useName.js'
 import { PutOff } from './WaitLine.js'
 
@@ -20,7 +20,7 @@ export type Intent = { readonly kind: 'reply' | 'edit'; readonly message: Messag
 
 export interface ComposerControl {
   readonly focus: () => void
-  /** Puts a text where the person writes. */
+  /** Inserts a text at the cursor. */
   readonly insert: (text: string) => void
 }
 
@@ -38,11 +38,7 @@ interface ComposerProps {
   readonly control: RefObject<ComposerControl | null>
 }
 
-/**
- * Where messages are written. The field belongs to the browser: nothing here sets its text
- * while the person writes, so no input method is disturbed. Only an emoji takes the place of
- * its name, when no input method composes.
- */
+/** The field for messages. It belongs to the browser: nothing here sets its text while the person writes, so no input method is disturbed. Only an emoji takes the place of its name, when no input method composes. */
 export function Composer({ chat, conv, peer, thread, label, conversation, pending, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -217,7 +213,7 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
 const nothing = { characters: 0, over: 0 }
 const longCharacters = 1000 // from here on they are counted
 
-/** What is said of the length of a text: nothing of a short one. */
+/** The notice of a text's length: nothing for a short one. */
 function shownLength(text: string): typeof nothing {
   if (text.length < longCharacters && (page.bodyBytes === 0 || 3 * text.length <= page.bodyBytes)) return nothing
   const length = lengthOf(text.trim(), page.bodyBytes)
@@ -232,7 +228,7 @@ function RateLine({ pending }: { readonly pending: readonly Outgoing[] }): React
   return n > 0 ? <p className="composer-length" role="status">{t('rateWaiting', { n })}</p> : null
 }
 
-/** What is answered, or edited. */
+/** The message that is answered or edited. */
 function IntentBar({ intent: { kind, message: m }, onCancel }: { readonly intent: NonNullable<Intent>; readonly onCancel: () => void }): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()

@@ -5,11 +5,11 @@ import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { MessageBubble, PendingBubble } from './MessageBubble.js'
 import type { Selection } from './selection.js'
-import { asEdited, type Day, type Row } from './rows.js'
+import { asEdited, type Day, type Row } from './timelineRows.js'
 import { ServiceLine } from './ServiceLine.js'
 import { newestWaiting, WaitLine } from './WaitLine.js'
 
-/** What the rows of a timeline need besides themselves. */
+/** The properties of all rows of a timeline. */
 interface Rest {
   readonly me: string
   readonly many: boolean // a group

@@ -6,10 +6,10 @@ import { SearchField, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
-import { chatRoute, inOrder, matches } from '../sidebar/list.js'
+import { chatRoute, inOrder, matches } from '../sidebar/chatList.js'
 import { type Choosable, ChatLine } from '../sidebar/ChatLine.js'
-import { usePeople } from '../sidebar/people.js'
-import { thrownText } from './failure.js'
+import { usePeople } from '../sidebar/usePeople.js'
+import { thrownText } from './failureText.js'
 
 interface ForwardProps {
   readonly messages: readonly Message[] // in the order in which they arrive
@@ -17,7 +17,7 @@ interface ForwardProps {
   readonly onSent?: () => void
 }
 
-/** Where messages are copied to. */
+/** Asks for the conversations to which messages are copied. */
 export function ForwardDialog({ messages, onClose, onSent }: ForwardProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()

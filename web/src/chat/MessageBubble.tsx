@@ -4,14 +4,14 @@ import { useName } from '../account/useName.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
 import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace, selectedText } from '../../ui/index.js'
-import { onRest } from '../press.js'
+import { onRest } from '../longPress.js'
 import { useChatActions } from './actions.js'
 import { Body } from './Body.js'
-import { failureText, isTooLong } from './failure.js'
-import { isEmojiOnly } from './marks.js'
+import { failureText, isTooLong } from './failureText.js'
+import { isEmojiOnly } from './markup.js'
 import { QuoteBlock } from './QuoteBlock.js'
 import { Reactions } from './Reactions.js'
-import { keyOf, ownKey } from './rows.js'
+import { keyOf, ownKey } from './timelineRows.js'
 import { type Fate, fateOf, Ticks } from './Ticks.js'
 
 const nobody: ReadonlySet<string> = new Set()
@@ -28,7 +28,7 @@ interface BubbleProps {
   readonly replies: number // in its thread
 }
 
-/** A message that is stored. */
+/** A stored message. */
 export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit, selected, replies }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
@@ -84,7 +84,7 @@ function Forwarded({ from }: { readonly from: string }): ReactElement {
   return <div className="forwarded cut"><Icon name="forward" small /><span dir="auto">{from ? t('forwardedFrom', { name }) : t('forwarded')}</span></div>
 }
 
-/** Whom a message mentions; '*' stands for all. */
+/** The users whom a message mentions; '*' stands for all. */
 function mentionsIn(users: readonly string[] | undefined, all: boolean | undefined): ReadonlySet<string> {
   return users?.length || all ? new Set([...users ?? [], ...all ? ['*'] : []]) : nobody
 }
@@ -111,7 +111,7 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
   )
 }
 
-/** A message on its way, or one that was refused, which says so and can be sent again. */
+/** A message in the outbox, or a refused one, which says so and can be sent again. */
 export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, first, last }: { readonly outgoing: Outgoing; readonly conv: string; readonly first: boolean; readonly last: boolean }): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()

@@ -5,9 +5,9 @@ import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.j
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
-import { copy } from './copy.js'
-import { soon, thrownText } from './failure.js'
-import { lift } from './lift.js'
+import { copy } from './copyText.js'
+import { soon, thrownText } from './failureText.js'
+import { lift } from './liftAboveMenu.js'
 import { quickReactions } from './Reactions.js'
 
 interface MenuProps {
@@ -22,7 +22,7 @@ interface MenuProps {
   readonly onRecall: (m: Message) => void
 }
 
-/** What can be done with a message. Only what the person may do is there. */
+/** The actions on a message that the person may take. */
 export function MessageMenu({ message: m, at, conversation: v, inThread, onClose, onReact, onRead, onHide, onRecall }: MenuProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -60,7 +60,7 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
   )
 }
 
-/** The same of a message that is not stored. One that waits may be on the server already, or be sent at any moment: nobody can take it back before it is stored. */
+/** The actions on a message that is not stored. A waiting one may be on the server already, or be sent at any moment: nobody can take it back before it is stored. */
 export function WaitingMenu({ text, at, onClose }: { readonly text: string; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   return <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}><CopyItem text={text} /></Menu>

@@ -4,8 +4,8 @@ import { type ReactElement, useEffect, useState } from 'react'
 import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
 import { dayOf, fullDate, timeOf } from '../i18n/dates.js'
 import { type Key, type Translation, useTranslation } from '../i18n/index.js'
-import { isMuted } from '../sidebar/list.js'
-import { thrownText } from './failure.js'
+import { isMuted } from '../sidebar/chatList.js'
+import { thrownText } from './failureText.js'
 
 const hourMs = 3_600_000
 const muteForEver = Date.UTC(2100, 0) // "until the person ends it", in Unix ms
@@ -13,7 +13,7 @@ const longestTimerMs = 2 ** 31 - 1 // a browser fires a longer one at once
 
 const times: readonly (readonly [Key, number])[] = [['muteHour', hourMs], ['muteHours', 8 * hourMs], ['muteWeek', 7 * 24 * hourMs], ['muteAlways', Infinity]]
 
-/** For how long nobody is to be disturbed by a conversation. */
+/** Asks for how long a conversation is muted. */
 export function MuteMenu({ conv, at, onClose }: { readonly conv: string; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -27,7 +27,7 @@ export function MuteMenu({ conv, at, onClose }: { readonly conv: string; readonl
   )
 }
 
-/** What the menu of a conversation has for that: how long is asked next, and the present rest ends at once. */
+/** The item of a conversation's menu that mutes it: the duration is asked next, and a present mute ends at once. */
 export function MuteItem({ conversation: v, onMute }: { readonly conversation: Conversation; readonly onMute: () => void }): ReactElement {
   const translation = useTranslation()
   const { t } = translation
@@ -41,19 +41,19 @@ export function MuteItem({ conversation: v, onMute }: { readonly conversation: C
   )
 }
 
-/** Whether nobody is to be disturbed by a conversation now. It is drawn again when that time is over. */
+/** Whether a conversation is muted now. The component is drawn again when that time is over. */
 export function useMuted(v: Conversation): boolean {
   useAfter(v.personal.mutedUntilMs)
   return isMuted(v)
 }
 
-/** Beside the name of a conversation: that, and until when, nobody is disturbed by it. */
+/** The mark of a muted conversation beside its name, with the end of the mute. */
 export function MuteMark({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
   const text = mutedText(v, useTranslation())
   return useMuted(v) ? <span role="img" aria-label={text} title={text}><Icon name="mute" small /></span> : null
 }
 
-/** Has a component drawn again after a time, in Unix ms. */
+/** Draws a component again after a time, in Unix ms. */
 export function useAfter(ms: number): void {
   const [, draw] = useState(0)
   useEffect(() => {
@@ -64,14 +64,14 @@ export function useAfter(ms: number): void {
   }, [ms])
 }
 
-/** Until when a conversation is muted, in words. */
+/** The end of a conversation's mute, in words. */
 export function mutedText(v: Conversation, translation: Translation): string {
   const { mutedUntilMs: ms } = v.personal
   if (ms <= Date.now() || ms >= muteForEver) return translation.t('muted')
   return translation.t('mutedUntil', { when: dayOf(ms) === dayOf(Date.now()) ? timeOf(ms, translation) : fullDate(ms, translation) })
 }
 
-/** When the next of some conversations is not muted any more, in Unix ms; 0: never. */
+/** When the next mute of some conversations ends, in Unix ms; 0: never. */
 export function nextUnmuted(all: readonly Conversation[], now = Date.now()): number {
   const until = all.map((v) => v.personal.mutedUntilMs).filter((ms) => ms > now && ms < muteForEver)
   return until.length > 0 ? Math.min(...until) : 0

@@ -3,11 +3,11 @@ import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useMemo, useState } from 'react'
 import { Icon } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
-import { useAway } from './away.js'
+import { useAway } from './hiddenMessages.js'
 import { isAway } from './inTimeline.js'
-import { usePlain } from './plain.js'
+import { usePlain } from './plainText.js'
 
-/** The pinned messages, read again when the pins of those that are held change. */
+/** The pinned messages, read again when the pins of held messages change. */
 export function usePins(conv: string): readonly PinnedMessage[] {
   const client = useClient()
   const { state } = useStatus()

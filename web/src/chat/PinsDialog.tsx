@@ -5,7 +5,7 @@ import { Dialog } from '../../ui/Dialog.js'
 import { RowButton } from '../../ui/index.js'
 import { fullDate } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { usePlain } from './plain.js'
+import { usePlain } from './plainText.js'
 import { usePins } from './PinBar.js'
 
 export function PinsDialog({ conv, onJump, onClose }: { readonly conv: string; readonly onJump: (seq: number) => void; readonly onClose: () => void }): ReactElement {

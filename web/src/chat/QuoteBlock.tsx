@@ -5,10 +5,10 @@ import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { hueOf } from '../../ui/index.js'
-import { useIsAway } from './away.js'
-import { usePlain } from './plain.js'
+import { useIsAway } from './hiddenMessages.js'
+import { usePlain } from './plainText.js'
 
-/** What a message answers. */
+/** The quote of the message that a message answers. */
 export function QuoteBlock({ conv, seq, onOpen }: { readonly conv: string; readonly seq: number; readonly onOpen: (seq: number) => void }): ReactElement {
   const quoted = useQuote(conv, seq)
   const quote = useIsAway(conv, seq) ? 'none' : quoted

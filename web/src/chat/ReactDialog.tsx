@@ -5,7 +5,7 @@ import { Emojis } from '../emoji/Emojis.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 
-/** Any emoji, for a reaction. One with which the person has reacted is taken away. */
+/** The choice of any emoji for a reaction. Choosing a present reaction removes it. */
 export function ReactDialog({ message: m, onClose }: { readonly message: Message; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const { react } = useChatActions()

@@ -5,7 +5,7 @@ import { useChatActions } from './actions.js'
 
 export const quickReactions = ['👍', '❤️', '😂', '😮', '😢', '🎉'] as const
 
-/** The reactions below a message, and what stands at their end; each is a button that adds the person's own or takes it away. */
+/** The reactions below a message, and the children after them; each is a button that adds the person's own or removes it. */
 export function Reactions({ message: m, children }: { readonly message: Message; readonly children: ReactNode }): ReactElement {
   const { t } = useTranslation()
   const { react, whoReacted } = useChatActions()

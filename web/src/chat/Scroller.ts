@@ -1,11 +1,11 @@
 const atEndPx = 2 // within this the view sticks to the newest message
 const nearEndPx = 50 // beyond this the way back to it is offered
 
-/** Where a row stands: its distance from the top of the content, in px, which scrolling does not change. */
+/** The position of a row: its distance from the top of the content, in px, which scrolling does not change. */
 interface Anchor {
   readonly key: string
   readonly top: number
-  /** Of the edge that stands still. It is the lower one, so that nothing below the row moves when the row changes, unless the row is so tall that its lower edge is not in view. */
+  /** The position of the edge that stands still. It is the lower one, so that nothing below the row moves when the row changes, unless the row is so tall that its lower edge is not in view. */
   readonly still: number
   readonly isBottom: boolean
 }
@@ -30,12 +30,12 @@ export class Scroller {
     this.#content = content
   }
 
-  /** The last row is in view, as far as the page knows by now. */
+  /** Whether the last row is in view, as far as the page knows by now. */
   get isAtEnd(): boolean {
     return this.#end
   }
 
-  /** The view has no size: on a phone the info covers the chat. Nothing is in view then, and nothing can be measured. */
+  /** Whether the view has no size: on a phone the info covers the chat. Nothing is in view then, and nothing can be measured. */
   get isHidden(): boolean {
     return this.#view.clientHeight === 0
   }
@@ -44,12 +44,12 @@ export class Scroller {
     return this.below <= nearEndPx
   }
 
-  /** How much of the content is above the view, in px. */
+  /** The height of the content above the view, in px. */
   get above(): number {
     return this.#view.scrollTop
   }
 
-  /** How much of it is below. */
+  /** The height of the content below the view, in px. */
   get below(): number {
     return this.#view.scrollHeight - this.#view.clientHeight - this.#view.scrollTop
   }
@@ -58,7 +58,7 @@ export class Scroller {
     return this.#view.clientHeight
   }
 
-  /** The page was drawn anew: there may be other rows. */
+  /** Forgets the rows: the page was drawn again, and there may be other rows. */
   drawn(): void {
     this.#drawn = undefined
   }
@@ -68,7 +68,7 @@ export class Scroller {
     return this.#end || !this.#anchor ? undefined : { key: this.#anchor.key, belowPx: this.#anchor.top - this.#at }
   }
 
-  /** Notes what is in view: after each scroll, and before and after each drawing. A view that was hidden is restored first. */
+  /** Records the row in view: after each scroll, and before and after each drawing. A view that was hidden is restored first. */
   remember(): void {
     if (this.isHidden) this.#hidden = true
     if (this.#hidden) return
@@ -155,7 +155,7 @@ export class Scroller {
   }
 }
 
-/** The first of n places where f holds, if it holds from some place on; n: nowhere. */
+/** The first of n indexes from which on f holds; n: there is none. */
 function firstWhere(n: number, f: (i: number) => boolean): number {
   let low = 0
   let high = n

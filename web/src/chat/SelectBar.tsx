@@ -5,10 +5,10 @@ import { activeIn, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { ConfirmDialog } from '../info/ConfirmDialog.js'
-import { useOfClient } from '../snapshot.js'
-import { usePutAway } from './away.js'
-import { copy } from './copy.js'
-import { thrownText } from './failure.js'
+import { useOfClient } from '../clientSnapshot.js'
+import { usePutAway } from './hiddenMessages.js'
+import { copy } from './copyText.js'
+import { thrownText } from './failureText.js'
 import { ForwardDialog } from './ForwardDialog.js'
 import { chosenOf, type Selection, textsOf } from './selection.js'
 
@@ -18,7 +18,7 @@ interface SelectBarProps {
   readonly onEnd: () => void
 }
 
-/** What can be done with the messages that are selected. It stands where the person writes otherwise. */
+/** The actions on the selected messages, in the place of the composer. */
 export default function SelectBar({ selection, conversation: v, onEnd }: SelectBarProps): ReactElement {
   const translation = useTranslation()
   const { t } = translation

@@ -3,7 +3,7 @@ import { memo, type ReactElement, useEffect, useSyncExternalStore } from 'react'
 import { useSession } from '../account/SessionContext.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
 
-/** What happened to the group itself. */
+/** An event of the group itself. */
 export const ServiceLine = memo(function ServiceLine({ message }: { readonly message: Message }): ReactElement {
   return <div className="service"><span dir="auto"><ServiceText message={message} /></span></div>
 })
@@ -21,7 +21,7 @@ function usersOf({ from, members }: Message): readonly string[] {
   return [from, ...(members?.added.map((r) => r.user) ?? []), ...(members?.removed ?? []), ...(members?.left ?? [])].slice(0, 5)
 }
 
-/** you: what the person themselves are called, at the beginning of a sentence and in it. */
+/** you: the words for the person themselves, at the beginning of a sentence and in it. */
 function serviceText(m: Message, name: (user: string, you: 'you' | 'youInside') => string, t: Translation['t'], tag: string): string {
   const by = m.from ? name(m.from, 'you') : t('operator')
   const list = (users: readonly string[], you: 'you' | 'youInside' = 'youInside'): string => new Intl.ListFormat(tag).format(users.slice(0, 5).map((u) => name(u, you)).concat(users.length > 5 ? ['…'] : []))

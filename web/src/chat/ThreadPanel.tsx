@@ -4,14 +4,14 @@ import { type KeyboardEvent, type ReactElement, type RefObject, useLayoutEffect,
 import { Button, IconButton, isComposing } from '../../ui/index.js'
 import { dayOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { useAway } from './away.js'
+import { useAway } from './hiddenMessages.js'
 import { isAway } from './inTimeline.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { DaySection } from './DaySection.js'
-import { enterByNewest, useRoving } from './roving.js'
-import { arrange, asEdited, type Day } from './rows.js'
+import { enterByNewest, useRoving } from './rovingFocus.js'
+import { arrange, asEdited, type Day } from './timelineRows.js'
 import { Scroller } from './Scroller.js'
-import { useThread } from './thread.js'
+import { useThread } from './useThread.js'
 
 interface ThreadProps {
   readonly conversation: Conversation
@@ -24,7 +24,7 @@ interface ThreadProps {
   readonly onClose: () => void
 }
 
-/** What is said about one message, beside the conversation. */
+/** The thread of one message, beside the conversation. */
 export default function ThreadPanel({ conversation: v, root, chat, pending: all, intent, onIntent, control, onClose }: ThreadProps): ReactElement {
   const { t } = useTranslation()
   const { user } = useStatus()
@@ -61,7 +61,7 @@ export default function ThreadPanel({ conversation: v, root, chat, pending: all,
   )
 }
 
-/** Whether a message on its way belongs to the thread: itself, or as an edit or a recall of one that does. */
+/** Whether a message in the outbox belongs to the thread: itself, or as an edit or a recall of one that does. */
 function isOf({ draft }: Outgoing, root: number, said: readonly Message[]): boolean {
   const target = draft.edit?.target ?? draft.recall?.target
   return target === undefined ? draft.thread === root : target === root || said.some((m) => m.seq === target)
@@ -74,7 +74,7 @@ interface RepliesProps {
   readonly me: string
 }
 
-/** The root, and below it what was answered. The view stays at its end while it is there. */
+/** The root, and the answers below it. The view stays at its end while it is there. */
 function Replies({ conversation: v, thread: { root, before, after, more, isWhole }, pending, me }: RepliesProps): ReactElement {
   const { t } = useTranslation()
   const view = useRef<HTMLDivElement>(null)

@@ -9,7 +9,7 @@ const names: Readonly<Record<Fate, Key>> = {
   sending: 'fateSending', rejected: 'fateRejected', unknowable: 'fateUnknowable', stored: 'fateStored', delivered: 'fateDelivered', read: 'fateRead',
 }
 
-/** What is known of an own message. Nothing says "stored" before the server has, and nothing "failed" before that is known. */
+/** The known fate of an own message. Nothing says "stored" before the server has, and nothing "failed" before that is known. */
 export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
   const { t } = useTranslation()
   const label = t(names[fate])
@@ -24,7 +24,7 @@ export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
   )
 }
 
-/** How far an own message that is stored has got. */
+/** The fate of a stored own message. */
 export function fateOf(m: { readonly delivered: number; readonly read: number }): Fate {
   return m.read > 0 ? 'read' : m.delivered > 0 ? 'delivered' : 'stored'
 }

@@ -9,19 +9,19 @@ import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 import { DaySection } from './DaySection.js'
 import { PinBar, usePins } from './PinBar.js'
-import { usePlain } from './plain.js'
+import { usePlain } from './plainText.js'
 import { repliesOf } from './inTimeline.js'
-import { useAway } from './away.js'
-import { keepPlace, placeIn } from './places.js'
-import { arrive, useRoving } from './roving.js'
-import { arrange, firstUnread, isShown, keyOf } from './rows.js'
+import { useAway } from './hiddenMessages.js'
+import { keepPlace, placeIn } from './scrollPositions.js'
+import { arrive, useRoving } from './rovingFocus.js'
+import { arrange, firstUnread, isShown, keyOf } from './timelineRows.js'
 import { type Selection, toggled } from './selection.js'
 import { besideOf } from './span.js'
 import { type Opening, useSpan } from './useSpan.js'
 
 const litMs = 1600
 
-/** What others may ask of a timeline. */
+/** The functions of a timeline for other components. */
 export interface TimelineControl {
   /** Brings an entry into view. False: it cannot be read. undefined: the person went elsewhere meanwhile. Errors are those of `HistoryWindow.around`. */
   readonly jumpTo: (seq: number) => Promise<boolean | undefined>
@@ -95,7 +95,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     arrive(content.current)
   })
 
-  // What the person has in view is read; what a page holds that nobody looks at is not.
+  // Messages in view are read; messages of a page outside the view are not.
   const read = useCallback(() => {
     if ((whole.messages.at(-1)?.seq ?? 0) <= v.read || !isSeen()) return
     const key = scroller.current?.lastSeen()
@@ -109,7 +109,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     return onSeen(read)
   }, [hidden, read, onSeen])
 
-  // Where the person reads is kept, for the next time this chat is open.
+  // The reading position is kept, for the next time this chat is open.
   const seen = useRef(shown)
   seen.current = shown
   useLayoutEffect(() => {
@@ -126,7 +126,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     }
   }, [account, reached, scroller, user, v.id])
 
-  // What the person sends is seen by them, wherever they were.
+  // The person sees their own sends, wherever they were.
   const newest = inMain.at(-1)?.id
   const sent = useRef(newest)
   useEffect(() => {
@@ -165,7 +165,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
 const dayMs = 1200 // after the last scroll, the day above the messages fades
 const scrolled = new WeakMap<HTMLElement, number>() // when, while the day shows
 
-/** Shows the day of what is in view while the person scrolls. */
+/** Shows the day of the messages in view while the person scrolls. */
 function showDay(view: HTMLElement): void {
   const shows = scrolled.has(view)
   scrolled.set(view, performance.now())
@@ -183,7 +183,7 @@ function showDay(view: HTMLElement): void {
   setTimeout(fade, dayMs)
 }
 
-/** Has the day above the messages give way to the line of unread messages where both would stand in one place. */
+/** Hides the day above the messages where the line of unread messages would overlap it. */
 function clearLine(view: HTMLElement): void {
   const line = view.querySelector('.unread-line')
   const day = line?.closest('section')?.querySelector<HTMLElement>('.day')
@@ -202,7 +202,7 @@ function useReplies(whole: readonly Message[], newest: readonly Message[]): Read
   }, [whole, newest])
 }
 
-/** Does something each time before the page is changed: after that it is too late to see where the view was. */
+/** Runs a function each time before the page is changed: after that the former position of the view is lost. */
 class BeforeDrawing extends Component<{ readonly do: () => void }> {
   override getSnapshotBeforeUpdate(): null {
     this.props.do()
@@ -222,7 +222,7 @@ const noReplies: ReadonlyMap<number, number> = new Map()
 const noPending: readonly Outgoing[] = []
 const noSelection: Selection = new Map()
 
-/** Tells screen readers what others write while the chat is open, once each. */
+/** Announces new messages of others to screen readers while the chat is open, once each. */
 const Announcer = memo(function Announcer({ newest, me }: { readonly newest: Message | undefined; readonly me: string }): ReactElement {
   const begun = useRef(newest?.seq ?? 0)
   const name = useName(newest?.from ?? '')

@@ -2,7 +2,7 @@ import type { ReactElement } from 'react'
 import { useName } from '../account/useName.js'
 import { useTranslation } from '../i18n/index.js'
 
-/** Who is writing. */
+/** The names of the users who are writing. */
 export function Typing({ users, many }: { readonly users: readonly string[]; readonly many: boolean }): ReactElement {
   const { t } = useTranslation()
   const name = useName(users[0] ?? '')

@@ -6,9 +6,9 @@ import { Avatar } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
-import { useMembers } from './members.js'
+import { useMembers } from './useMembers.js'
 
-/** Who has read a message of a group, or who reacted to it. */
+/** The users who have read a message of a group, or who reacted to it. */
 export function WhoDialog({ kind, message: m, conversation: v, onClose }: { readonly kind: 'read' | 'reacted'; readonly message: Message; readonly conversation: Conversation; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()

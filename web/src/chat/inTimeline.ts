@@ -4,13 +4,13 @@ import type { HistoryView } from '@petrel-im/sdk/history'
 /** Seqs from the first to the last. */
 export type Range = readonly [number, number]
 
-/** What a person has put out of their own sight in a conversation. */
+/** The messages that a person has hidden in a conversation. */
 export interface Away {
   readonly clearedTo: number // a seq
   readonly hidden: readonly Range[]
 }
 
-/** Whether the person sees nothing of an entry any more, on any of their devices. */
+/** Whether an entry is hidden from the person, on all their devices. */
 export function isAway(seq: number, { clearedTo, hidden }: Away): boolean {
   return seq <= clearedTo || hidden.some(([from, to]) => from <= seq && seq <= to)
 }
@@ -41,7 +41,7 @@ export function isBeside(m: Message): boolean {
 
 const made = new WeakMap<HistoryView, { readonly away: Away; readonly view: HistoryView }>()
 
-/** What a timeline shows of a part of the history: the same object while both are the same. */
+/** The entries of a part of the history that a timeline shows: the same object while both are the same. */
 export function inTimeline(view: HistoryView, away: Away): HistoryView {
   const old = made.get(view)
   if (old?.away === away) return old.view

@@ -1,4 +1,4 @@
-import { alphanumericAnd, isAlphanumeric, isBlank, isLetter, type Reading } from './reading.js'
+import { alphanumericAnd, isAlphanumeric, isBlank, isLetter, type Reading } from './textReader.js'
 
 /** A part of a text that is an address, without the signs that end the sentence around it. */
 export interface Link {

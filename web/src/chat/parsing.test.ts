@@ -1,9 +1,9 @@
 // Texts of others, of any length and kind, are taken apart in time that grows with their length.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { piecesOf, stepsOf } from './marks.js'
-import { mentionedIn, namesIn } from './members.js'
-import { Reading } from './reading.js'
+import { piecesOf, stepsOf } from './markup.js'
+import { mentionedIn, namesIn } from './useMembers.js'
+import { Reading } from './textReader.js'
 
 const length = 60_000 // code units; the server takes bodies of 48 KiB
 const shorter = 2_000 // each of 9,025 pairs: steps that grow with the square would be hundreds a sign here too

@@ -1,16 +1,13 @@
 import type { Message } from '@petrel-im/sdk'
-import { isShown } from './rows.js'
+import { isShown } from './timelineRows.js'
 
-/**
- * The part of what is held of a conversation that is drawn, by seqs. A conversation of 100,000
- * messages has as many elements as one of 200: drawing is what costs.
- */
+/** The drawn part of the held entries of a conversation, by seqs. A conversation of 100,000 messages has as many elements as one of 200: drawing is what costs. */
 export interface Span {
   readonly from: number // seq
   readonly to: number // seq; Infinity: up to the newest, and what comes
 }
 
-/** What is held: all of it, or a part that ends somewhere. */
+/** The held entries: all of them, or a part. */
 export interface Held {
   readonly messages: readonly Message[] // oldest first
   readonly isNewest: boolean // nothing is after them
@@ -49,7 +46,7 @@ export function slice(messages: readonly Message[], span: Span): readonly Messag
   return messages.slice(from, span.to === Infinity ? undefined : indexOf(messages, span.to + 1))
 }
 
-/** What is right before and after a span, of what has a row. */
+/** The rows right before and after a span. */
 export function besideOf(messages: readonly Message[], span: Span): readonly (Message | undefined)[] {
   let before = indexOf(messages, span.from) - 1
   while (before >= 0 && !isShown(messages[before] as Message)) before--

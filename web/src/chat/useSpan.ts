@@ -5,8 +5,8 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, use
 import { Scroller } from './Scroller.js'
 import { down, indexOf, mostRows, openingRows, slice, type Span, spanAt, stepRows, up } from './span.js'
 import { type Away, inTimeline } from './inTimeline.js'
-import { enterByNewest } from './roving.js'
-import { isShown, keyOf } from './rows.js'
+import { enterByNewest } from './rovingFocus.js'
+import { isShown, keyOf } from './timelineRows.js'
 
 const nearRows = 150 // if less than this is held beyond what is drawn, more is asked for
 const littlePx = 100 // if no more than this is below the view, all of it is shown, unless the line of unread messages would leave the view
@@ -15,17 +15,17 @@ const openingMs = 1500 // for which a chat waits for the place where it opens
 const jumpMs = 15_000 // for which a jump waits for the server
 const jumpWithoutMs = 2000 // the same without a connection: then the person is told soon
 
-/** Where the view is to stand once a span is drawn: a row, and how far it is below the top. */
+/** The position of the view once a span is drawn: a row, and how far it is below the top. */
 interface Place {
   readonly span: Span
   readonly key: string // '': at the end
   readonly below: number | 'middle'
 }
 
-/** Where a chat opens: at the first row that was not read, or else where the person was. */
+/** The place where a chat opens: the first row that was not read, or else the kept position. */
 export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
 
-/** What the timeline does with its window: which entries are drawn, and where the view stands. */
+/** The timeline's use of its window: the drawn entries, and the position of the view. */
 export function useSpan(conv: string, me: string, opening: Opening, hides: Away) {
   const client = useClient()
   const [window] = useState(() => new HistoryWindow(client, conv))
@@ -60,7 +60,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
   now.current = { held, span }
   const shown = useMemo(() => waits ? none : slice(held.messages, span), [waits, held, span])
 
-  /** Asks for more where little is left of what is held. */
+  /** Asks for more where few held entries are left. */
   const load = useCallback((more: () => Promise<boolean>) => {
     if (loading.current) return
     loading.current = true
@@ -69,7 +69,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
     })
   }, [])
 
-  /** Draws more where the view comes near an end of what is drawn. */
+  /** Draws more where the view comes near an end of the drawn entries. */
   const extend = useCallback(() => {
     const s = scroller.current
     const { held: h, span: is } = now.current

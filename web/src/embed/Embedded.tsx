@@ -4,13 +4,13 @@ import { Component, type ReactElement, type ReactNode, useEffect, useRef } from 
 import './embed.css'
 import { Button, IconButton, ToastContext, type ToastList, Toasts } from '../../ui/index.js'
 import { type Session, SessionContext, useSession } from '../account/SessionContext.js'
-import { thrownText } from '../chat/failure.js'
+import { thrownText } from '../chat/failureText.js'
 import { type Environment, EnvironmentContext, useRoute } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { Panes } from '../Panes.js'
 import { Sidebar } from '../sidebar/Sidebar.js'
-import { useChat } from '../snapshot.js'
-import { refused } from './login.js'
+import { useChat } from '../clientSnapshot.js'
+import { refused } from './pageLogin.js'
 
 /** What an element shows: the chat, drawn from nothing for each key; or why there is none; undefined: it waits. */
 export type Shown = { readonly session: Session; readonly key: number } | { readonly error: unknown } | undefined

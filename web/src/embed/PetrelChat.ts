@@ -1,6 +1,6 @@
 import type { PetrelChatElement } from '../../embed/petrel-chat.js'
-import { frame } from './frame.js'
-import type { TokenSource } from './login.js'
+import { frame } from './hostStyles.js'
+import type { TokenSource } from './pageLogin.js'
 import type { Mounted, Options } from './mount.js'
 
 /** On a server there are no elements: the module can be imported there, and defines nothing. */

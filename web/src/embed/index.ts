@@ -2,6 +2,6 @@
 import { PetrelChat } from './PetrelChat.js'
 
 export { PetrelChat }
-export type { Login, TokenRequest, TokenSource } from './login.js'
+export type { Login, TokenRequest, TokenSource } from './pageLogin.js'
 
 if (typeof customElements !== 'undefined' && !customElements.get('petrel-chat')) customElements.define('petrel-chat', PetrelChat)

@@ -1,9 +1,9 @@
 import { browserStore, Client } from '@petrel-im/sdk'
-import { Names } from '../account/names.js'
+import { Names } from '../account/displayNames.js'
 import type { Session } from '../account/SessionContext.js'
-import { watchFor } from '../account/watch.js'
-import { forgetAccount } from '../stored.js'
-import { fromAddress, PageLogin, refused, type TokenSource } from './login.js'
+import { watchFor } from '../account/presenceWatch.js'
+import { forgetAccount } from '../browserStorage.js'
+import { fromAddress, PageLogin, refused, type TokenSource } from './pageLogin.js'
 
 /** Whose session it is, and how the page says so. */
 export interface Account {

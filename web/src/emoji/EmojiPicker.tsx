@@ -2,7 +2,7 @@ import { type KeyboardEvent, memo, type ReactElement, useCallback, useEffect, us
 import { type IconName, isComposing, SearchField, Spinner } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { type Key, useTranslation } from '../i18n/index.js'
-import { loadEmoji } from './data.js'
+import { loadEmoji } from './loadEmoji.js'
 import { GroupBar } from './GroupBar.js'
 import { keepEmoji, keepTone, recentEmojis, toneOf } from './recent.js'
 import type { Emoji, EmojiData } from './search.js'

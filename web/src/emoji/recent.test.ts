@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { forgetAccount } from '../stored.js'
+import { forgetAccount } from '../browserStorage.js'
 import { keepEmoji, keepTone, recentEmojis, toneOf } from './recent.js'
 
 test('the emojis that were chosen last are kept by account, few of them, and go with the account', () => {

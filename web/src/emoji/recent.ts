@@ -1,4 +1,4 @@
-import { keep, recall } from '../stored.js'
+import { keep, recall } from '../browserStorage.js'
 import type { Tone } from './tone.js'
 
 // Emojis that a person chose last, and their skin tone, in this browser, by account: a logout removes them.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { en } from './en.js'
-import { fill } from './fill.js'
+import { fill } from './fillText.js'
 import { zh } from './zh.js'
 
 const texts = (t: string | { readonly one?: string; readonly other: string }): string[] => typeof t === 'string' ? [t] : [...t.one === undefined ? [] : [t.one], t.other]

@@ -1,4 +1,4 @@
-import { fill } from './fill.js'
+import { fill } from './fillText.js'
 
 export type Language = 'en' | 'zh'
 

@@ -1,7 +1,7 @@
 import { type ReactElement, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { Button, useToast } from '../../ui/index.js'
-import { thrownText } from '../chat/failure.js'
+import { thrownText } from '../chat/failureText.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 
 /** What a person is asked before something is done that they cannot undo. */

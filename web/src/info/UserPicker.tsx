@@ -1,13 +1,13 @@
 import { useClient } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, useState } from 'react'
 import { Avatar, Button, Field, Icon, isComposing } from '../../ui/index.js'
-import { findUser } from '../account/find.js'
+import { findUser } from '../account/findUser.js'
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
-import { thrownText } from '../chat/failure.js'
+import { thrownText } from '../chat/failureText.js'
 import { useTranslation } from '../i18n/index.js'
 import { isHandle } from '../sidebar/PeopleResult.js'
-import { isNamed, usePeople } from '../sidebar/people.js'
+import { isNamed, usePeople } from '../sidebar/usePeople.js'
 
 const mostOffered = 8
 

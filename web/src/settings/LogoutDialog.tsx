@@ -2,10 +2,10 @@ import { type ReactElement, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { Button, toast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { thrownText } from '../chat/failure.js'
+import { thrownText } from '../chat/failureText.js'
 import { useTranslation } from '../i18n/index.js'
 import { go } from '../route.js'
-import { useUnsent } from '../snapshot.js'
+import { useUnsent } from '../clientSnapshot.js'
 
 /** Logs out, after it has said what would be lost. */
 export function LogoutDialog({ onClose }: { readonly onClose: () => void }): ReactElement {

@@ -5,8 +5,8 @@ import { isComposing, RowButton, SearchField } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useGo } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
-import { isListed } from './list.js'
-import { isNamed, usePeople } from './people.js'
+import { isListed } from './chatList.js'
+import { isNamed, usePeople } from './usePeople.js'
 import { PeopleResult, PersonRow } from './PeopleResult.js'
 
 const mostShown = 50 // the person goes on typing

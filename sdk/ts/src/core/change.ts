@@ -25,12 +25,12 @@ export function noChange(): Gathered {
   return { conversations: new Set(), list: false, status: false, account: false, unread: false, signals: false, presence: false, pending: false }
 }
 
-/** Tells whether nothing changed. */
+/** Whether nothing has changed. */
 export function isEmpty({ conversations, ...flags }: Change): boolean {
   return conversations.size === 0 && !Object.values(flags).includes(true)
 }
 
-/** Adds what other says to ch. */
+/** Adds the changes of other to ch. */
 export function merge(ch: Gathered, { conversations, ...flags }: Change): void {
   for (const conv of conversations) ch.conversations.add(conv)
   for (const [name, on] of Object.entries(flags)) if (on) ch[name as keyof typeof flags] = true

@@ -1,13 +1,12 @@
-// The one edge between the JSON of the wire (P-1.4) and what the core works with: 64-bit
-// numbers are texts there and numbers here, and one that a number cannot hold is refused
-// instead of rounded. decode.ts has the way in.
+// The one place that converts between the JSON of the wire (P-1.4) and the core's data: 64-bit numbers are texts there and numbers here, and one that
+// a number cannot hold is refused instead of rounded. decode.ts converts incoming frames.
 import type { ClientFrameJson } from '../wire/frames_gen.js'
 import { toBase64 } from './base64.js'
 import type { ClientBody, Send } from './frames.js'
 
 export type { ClientFrameJson } from '../wire/frames_gen.js'
 
-/** A frame as it goes over the wire, and how long it is there. */
+/** A frame in its wire form, and its length there. */
 export interface Encoded {
   readonly data: string | Uint8Array
   readonly bytes: number
@@ -19,7 +18,7 @@ export function encodeJson(frame: ClientFrameJson): Encoded {
   return { data, bytes: utf8Length(data) }
 }
 
-/** How many bytes a text has in UTF-8. */
+/** The length of a text in UTF-8, in bytes. */
 export function utf8Length(text: string): number {
   let n = text.length
   for (let i = 0; i < text.length; i++) {
@@ -34,12 +33,12 @@ export function utf8Length(text: string): number {
   return n
 }
 
-/** A frame of this client. It throws an Error if a number is none of the wire. */
+/** A frame of this client. It throws an Error if a number does not fit the wire. */
 export function clientFrame(id: number, body: ClientBody): ClientFrameJson {
   return wire({ id, ...body }) as ClientFrameJson // the fields have the names of the wire
 }
 
-/** What a send says, wherever it goes: the same text for the same message. */
+/** The content of a send, for whichever recipient: the same text for the same message. */
 export function saying({ clientMsgId, type, text, data, edit, recall, rel }: Send): string {
   return JSON.stringify(wire({ clientMsgId, type, text, data, edit, recall, rel }))
 }
@@ -47,7 +46,7 @@ export function saying({ clientMsgId, type, text, data, edit, recall, rel }: Sen
 const narrow = ['limit', 'newest', 'holdMs', 'versionMin', 'versionMax'] // numbers of 32 bits
 const present = ['after', 'text', 'json'] // which say something also when they are 0 or empty
 
-/** A message of the wire: without what has its default. */
+/** A message of the wire, without fields that have their default. */
 function wire(message: object): object {
   const out: Record<string, unknown> = {}
   for (const [key, v] of Object.entries(message)) {

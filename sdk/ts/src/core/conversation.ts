@@ -1,12 +1,12 @@
 import type { Entry } from './frames.js'
-import { offers } from './link.js'
+import { offers } from './request.js'
 import { storeConv } from './rows.js'
 import type { Conv, Core, Slot } from './state.js'
 
-/** Entries held back behind a gap of one conversation; those that do not fit come again by history. Spec: S-16.2. */
+/** Entries held back behind a gap of one conversation; further ones come again by history. Spec: S-16.2. */
 const maxHeld = 256
 
-/** Finds a conversation, or makes one of which nothing is known. */
+/** Finds a conversation, or adds an unknown one. */
 export function addConv(c: Core, id: string): Conv {
   let v = c.convs.get(id)
   if (!v) {
@@ -27,13 +27,13 @@ export function addConv(c: Core, id: string): Conv {
   return v
 }
 
-/** Notes that a conversation has changed, for the store and for the application. */
+/** Marks a conversation as changed, for the store and for the application. */
 export function touch(c: Core, v: Conv): void {
   storeConv(c, v)
   show(c, v)
 }
 
-/** Notes that what the application sees of a conversation has changed. */
+/** Marks the shown state of a conversation as changed. */
 export function show(c: Core, v: Conv): void {
   v.shown.stale = true
   c.views.sorted = false
@@ -41,7 +41,7 @@ export function show(c: Core, v: Conv): void {
   c.changed.conversations.add(v.id)
 }
 
-/** The same of the conversation with this id, also if there is none yet; '' is none. */
+/** Marks the conversation with this id as changed, also if there is none yet; '' is none. */
 export function touchId(c: Core, id: string): void {
   if (id === '') return
   const v = c.convs.get(id)
@@ -49,15 +49,14 @@ export function touchId(c: Core, id: string): void {
   else c.changed.conversations.add(id)
 }
 
-/** The highest seq below what may be read. */
+/** The seq up to which the user may not read. */
 export function floor(v: Conv): number {
   return Math.max(v.joined, v.firstSeq, 1) - 1
 }
 
 /**
- * Takes the title as it was at seq. Pushes and the pages of syncs and of histories come in any
- * order: without the seq the page of a sync that was read before the group was renamed would
- * bring the old title back for good. Spec: S-6.7.
+ * Sets the title as of seq. Pushes and the pages of syncs and of histories come in any order: without the seq, the page of a sync from before a
+ * renaming would bring the old title back for good. Spec: S-6.7.
  */
 export function retitle(v: Conv, seq: number, title: string): void {
   if (seq < v.titleAt) return
@@ -65,12 +64,12 @@ export function retitle(v: Conv, seq: number, title: string): void {
   v.titleAt = seq
 }
 
-/** Notes that there is an entry. */
+/** Records that there is an entry. */
 export function raiseHead(v: Conv, seq: number): void {
   v.head = Math.max(v.head, seq)
 }
 
-/** Notes that there is an entry, and its count. */
+/** Records an entry and its count. */
 export function heardCounted(v: Conv, seq: number, counted: number): void {
   raiseHead(v, seq)
   if (seq < v.countedAt) return
@@ -78,7 +77,7 @@ export function heardCounted(v: Conv, seq: number, counted: number): void {
   v.countedAt = seq
 }
 
-/** The place of the first slot at or above seq. */
+/** The index of the first slot at or above seq. */
 export function find(slots: readonly Slot[], seq: number): number {
   let from = 0
   let to = slots.length
@@ -97,7 +96,7 @@ export function slotAt(v: Conv, seq: number): Slot | undefined {
   return slot?.entry.seq === seq ? slot : undefined
 }
 
-/** counted of the entry at seq, or of the last readable one below it, if the client can tell. */
+/** The count of the entry at seq, or of the last readable one below it, if the client knows it. */
 export function countedOf(v: Conv, seq: number): number | undefined {
   if (seq === 0) return 0
   if (seq === v.countedAt) return v.counted
@@ -109,24 +108,24 @@ export function hold(v: Conv, m: Entry): void {
   if (m.seq > v.have && (v.held.has(m.seq) || v.held.size < maxHeld)) v.held.set(m.seq, m)
 }
 
-/** Whether m counts as unread by others. Spec: P-5.1. */
+/** Whether others count m as unread. Spec: P-5.1. */
 export function counts(m: Entry): boolean {
   if (m.rel && m.rel.thread !== 0 && !m.rel.alsoMain) return false
   return m.text !== undefined || m.data !== undefined || m.recalledBy !== 0 && !m.edit && !m.recall && !m.members && !m.group && !m.inbox
 }
 
-/** Whether the entries of a conversation are to be loaded when they are missing. */
+/** Whether missing entries of a conversation are to be loaded. */
 export function wanted(c: Core, v: Conv): boolean {
   return !c.focus || !c.live || !offers(c.live, 'focus') || c.focus.convs.includes(v.id)
 }
 
-/** Sees to it that what is missing is asked for. Spec: P-6.7. */
+/** Queues a conversation whose missing entries have to be requested. Spec: P-6.7. */
 export function repair(c: Core, v: Conv): void {
   const repairs = c.live?.repairs
   if (repairs && !repairs.has(v) && v.known && v.have < v.head && wanted(c, v)) repairs.set(v, false)
 }
 
-/** Sees to all conversations, in the order of their ids. */
+/** Queues all conversations with missing entries, in the order of their ids. */
 export function repairAny(c: Core): void {
   const incomplete = [...c.convs.values()].filter((v) => v.have < v.head)
   for (const v of incomplete.sort((a, b) => (a.id < b.id ? -1 : 1))) repair(c, v)

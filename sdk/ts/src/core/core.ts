@@ -1,19 +1,19 @@
 import { type Change, noChange } from './change.js'
 import { encodeJson } from './codec.js'
 import { during, failure } from './errors.js'
-import { release, takeFresh } from './lane.js'
-import { stepLive } from './live.js'
+import { release, takeFresh } from './sendlane.js'
+import { stepLive } from './connection.js'
 import { newOutbox } from './outbox.js'
-import { load, takeRows } from './load.js'
-import { newLossy } from './lossy.js'
-import { end, lose, newReach, stepReach } from './reach.js'
+import { load, takeRows } from './loadrows.js'
+import { newLossy } from './signals.js'
+import { end, lose, newReach, stepReach } from './reconnect.js'
 import { storeMeta } from './rows.js'
 import type { Row, StoredRow } from './schema.js'
 import { newViews } from './snapshot.js'
 import type { Core, CoreOptions, OutgoingState, Outputs, Writable } from './state.js'
 import { countUnread, newUnread } from './unread.js'
 
-/** What one turn writes, and what follows once it is written. */
+/** The rows that one turn writes, and the effects that wait for the write. */
 export interface Written {
   readonly rows: readonly Row[] // all or none
   readonly durable: boolean // before stored is called
@@ -34,7 +34,7 @@ export function newCore(o: CoreOptions, random: () => number, newId: () => strin
   }
 }
 
-/** Takes what the store holds. It throws an Error with the key of a row that it cannot read. */
+/** Takes the rows of the store. It throws an Error with the key of a row that it cannot read. */
 export function open(c: Core, rows: readonly StoredRow[]): void {
   load(c, rows)
   if (c.o.device !== undefined) c.meta.device = c.o.device
@@ -44,7 +44,7 @@ export function open(c: Core, rows: readonly StoredRow[]): void {
   }
 }
 
-/** Does what the state and the clock ask for. Afterwards alarm says when it is needed again at the latest. */
+/** Carries out everything that is due. Afterwards alarm is the latest time of the next call. */
 export function step(c: Core): void {
   c.alarm = Infinity
   stepReach(c)
@@ -53,7 +53,7 @@ export function step(c: Core): void {
   if (dead) lose(c, lv, dead)
 }
 
-/** What the core wants done since the last time. */
+/** The actions that the core asks for since the last call. */
 export function takeOutputs(c: Core): Outputs {
   const out = c.out
   c.out = noOutputs()
@@ -65,9 +65,8 @@ function noOutputs(): Writable<Outputs> {
 }
 
 /**
- * Takes what has changed since the last one. It is told, and messages go out, once the
- * caller has written it: then it calls stored. Nothing is to be done if there are no rows
- * and the change is empty. Spec: S-1.3, S-17.1.
+ * Returns the changes since the last call. The application hears of them, and messages go out, once the caller has written them and called stored.
+ * There is nothing to write if there are no rows and the change is empty. Spec: S-1.3, S-17.1.
  */
 export function prepare(c: Core): Written {
   countUnread(c)
@@ -77,13 +76,13 @@ export function prepare(c: Core): Written {
   return w
 }
 
-/** The rows of w are in the store, and durable if it said so. It returns what the application is told. */
+/** The rows of w are in the store, and durable if it said so. It returns the changes for the application. */
 export function stored(c: Core, w: Written): Change {
   for (const o of w.fresh) release(c, o)
   return w.change
 }
 
-/** Nobody knows whether a write is in the store. Nothing of it is told, and the client stops. Spec: S-17.2. */
+/** It is unknown whether a write is in the store. The application hears nothing of it, and the client stops. Spec: S-17.2. */
 export function storeFailed(c: Core, why: string): void {
   end(c, during('the store of the client failed', failure('store', why)))
 }

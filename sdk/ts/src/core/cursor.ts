@@ -1,10 +1,10 @@
 import { sameFields, sameList } from './change.js'
 import { countedOf, counts, touch } from './conversation.js'
 import type { ConvState, Entry, Receipt } from './frames.js'
-import { wantSync } from './link.js'
+import { wantSync } from './request.js'
 import type { Conv, Core } from './state.js'
 
-/** Applies what a sync says of the cursors. */
+/** Applies the cursors from a sync. */
 export function mergeCursors(v: Conv, s: ConvState): void {
   v.cursors.read = Math.max(v.cursors.read, s.read)
   prune(v, s.readCounted)
@@ -13,8 +13,8 @@ export function mergeCursors(v: Conv, s: ConvState): void {
 }
 
 /**
- * Forgets what is read. Nothing up to counted is unread. That never goes back, in whatever
- * order syncs, entries and moves come. Spec: P-8.7.
+ * Drops own messages that are read. Nothing up to counted is unread. That never goes back, in whatever order syncs, entries and moves come. Spec:
+ * P-8.7.
  */
 export function prune(v: Conv, counted = 0): void {
   v.cursors.readCounted = Math.max(v.cursors.readCounted, counted)
@@ -22,7 +22,7 @@ export function prune(v: Conv, counted = 0): void {
   v.mentions.seqs = sameList(v.mentions.seqs, v.mentions.seqs.filter((q) => q > v.cursors.read))
 }
 
-/** Notes how far another user is. Their cursors only move forward. Spec: S-14.4. */
+/** Records the cursors of another user. They only move forward. Spec: S-14.4. */
 export function receipt(v: Conv, user: string, r: Receipt): void {
   const old = v.cursors.receipts.get(user)
   const read = Math.max(old?.read ?? 0, r.read)
@@ -34,7 +34,7 @@ export function receipt(v: Conv, user: string, r: Receipt): void {
   v.cursors.receiptsCame++
 }
 
-/** Applies a move that somebody, perhaps another device of the user, has made. */
+/** Applies a move by another user, or by another device of this one. */
 export function takeReceipt(c: Core, r: Receipt): void {
   const v = c.convs.get(r.conv)
   if (!v) return // the sync that tells of the conversation has the newest
@@ -56,7 +56,7 @@ export function readTo(c: Core, v: Conv, seq: number, told = true): void {
   touch(c, v)
 }
 
-/** Tells as delivered what the client holds, unless the application does. Spec: S-14.2. */
+/** Marks all held entries as delivered, unless the application does so. Spec: S-14.2. */
 export function delivered(c: Core, v: Conv): void {
   if (!c.o.manualDelivered && v.slots.at(-1)?.entry.from !== c.meta.user) deliver(c, v, v.have)
 }
@@ -68,12 +68,12 @@ function deliver(c: Core, v: Conv, seq: number): void {
   move(c, v)
 }
 
-/** Has the cursors of a conversation sent when they are due. */
+/** Queues the cursors of a conversation for sending. */
 export function move(c: Core, v: Conv): void {
   c.moves.add(v)
 }
 
-/** How many messages of others the user has not read. Spec: P-8.7, S-14.5. */
+/** Counts the messages of others that the user has not read. Spec: P-8.7, S-14.5. */
 export function unread(v: Conv): number {
   return Math.max(v.counted - v.cursors.readCounted - v.cursors.own.length, 0)
 }
@@ -89,13 +89,13 @@ export function markRead(c: Core, conv: string, seq: number): void {
   move(c, v)
 }
 
-/** Tells that this device holds the entries up to seq. */
+/** Records that this device holds the entries up to seq. */
 export function markDelivered(c: Core, conv: string, seq: number): void {
   const v = c.convs.get(conv)
   if (v) deliver(c, v, Math.min(Math.floor(seq), v.have))
 }
 
-/** Notes that an entry of the user is not unread. They may come in any order. */
+/** Takes an entry of the user out of the unread count. They may come in any order. */
 export function countOwn(v: Conv, m: Entry): void {
   const { own, readCounted } = v.cursors
   if (counts(m) && m.counted > readCounted && !own.includes(m.counted)) v.cursors.own = [...own, m.counted]

@@ -1,11 +1,10 @@
-// What the server sends, from the JSON of the wire. Nothing is believed: each value is looked
-// at before it is used, and what is not as the schema says throws an Error. What this version
-// does not know is left out. Spec: P-1.4, P-2.7.
+// Frames of the server, from the JSON of the wire. Each value is checked before its use, and one against the schema throws an Error. Unknown parts
+// are left out. Spec: P-1.4, P-2.7.
 import type * as json from '../wire/frames_gen.js'
 import { fromBase64 } from './base64.js'
 import type * as f from './frames.js'
 
-/** Reads a value, of which nothing is known; undefined: it is absent, and so is the field. */
+/** Reads a value of unknown type; undefined: the value and the field are absent. */
 type Reader<T> = (v: unknown) => T
 
 function wrong(v: unknown, what: string): never {
@@ -17,7 +16,7 @@ function or<T>(missing: T, read: Reader<T>): Reader<T> {
   return (v) => (v === undefined || v === null ? missing : read(v))
 }
 
-/** A reader of what may be absent. */
+/** A reader of an optional value. */
 function maybe<T>(read: Reader<T>): Reader<T | undefined> {
   return or<T | undefined>(undefined, read)
 }
@@ -44,7 +43,7 @@ function list<T>(each: Reader<T>): Reader<readonly T[]> {
 const texts = list(text)
 const wides = list(wide)
 
-/** An object with fields of which nothing is known. */
+/** An object with unknown fields. */
 function object(v: unknown): Readonly<Record<string, unknown>> {
   return typeof v === 'object' && v !== null && !Array.isArray(v) ? v as Readonly<Record<string, unknown>> : wrong(v, 'a message')
 }
@@ -147,7 +146,7 @@ const frame = message<f.Bodies & { readonly id: number }, json.ServerFrameJson>(
   ping: maybe(object), pong: maybe(object), lagged: maybe(object), large: maybe(message<f.Large, json.LargeJson>({ bytes: wide })), signal: maybe(object), watch: maybe(object),
 })
 
-/** Reads a frame of the server: what JSON.parse made of it. */
+/** Reads a frame of the server: the result of JSON.parse. */
 export function decode(v: unknown): f.ServerFrame {
   const { id, ...body } = frame(v)
   const [kind = 'unknown'] = Object.keys(body)

@@ -1,8 +1,8 @@
 import { heardCounted, hold, repair, retitle, slotAt, touch } from './conversation.js'
 import { countOwn, delivered, prune } from './cursor.js'
-import { fold } from './fold.js'
+import { fold } from './edits.js'
 import type { Entry } from './frames.js'
-import { stopTyping } from './lossy.js'
+import { stopTyping } from './signals.js'
 import { mention, takeMentions } from './mention.js'
 import { forgetNotes } from './note.js'
 import { arrived } from './outbox.js'
@@ -28,7 +28,7 @@ export function takeEntry(c: Core, v: Conv, m: Entry): void {
   takeHeld(c, v)
 }
 
-/** Takes what follows what is held. */
+/** Takes the held entries that follow without a gap. */
 export function takeHeld(c: Core, v: Conv): void {
   for (let m = v.held.get(v.have + 1); m; m = v.held.get(v.have + 1)) append(c, v, m)
   for (const [seq, m] of v.held) {
@@ -38,7 +38,7 @@ export function takeHeld(c: Core, v: Conv): void {
   }
 }
 
-/** Takes an entry as the next readable one. */
+/** Appends an entry as the next readable one. */
 export function append(c: Core, v: Conv, taken: Entry): void {
   const held = v.held.get(taken.seq)
   const m = held && isNewer(held, taken) ? held : taken // a page may have been read before it was edited
@@ -67,10 +67,9 @@ export function append(c: Core, v: Conv, taken: Entry): void {
 }
 
 /**
- * Notes what an entry says of the conversation, also behind a gap, and tells whether a stay of
- * the user begins with it. Nothing of before is unread then. What is held from before was perhaps
- * edited or recalled while the user was no member: nobody tells, so it is loaded again when the
- * application asks for it. Spec: P-8.7, S-7.11.
+ * Records what an entry shows of the conversation, also behind a gap, and tells whether a stay of the user begins with it. Nothing before it is
+ * unread then. The entries held from before may have been edited or recalled while the user was no member, without an event, so they are loaded again
+ * when the application asks for them. Spec: P-8.7, S-7.11.
  */
 function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
   heardCounted(v, m.seq, m.counted)
@@ -83,7 +82,7 @@ function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
   return is
 }
 
-/** Takes the newer copy of an entry that the client has. Spec: P-6.1. */
+/** Applies the newer copy of an entry that the client has. Spec: P-6.1. */
 export function replace(c: Core, v: Conv, m: Entry): void {
   const slot = slotAt(v, m.seq)
   if (!slot) return
@@ -98,7 +97,7 @@ export function replace(c: Core, v: Conv, m: Entry): void {
   touch(c, v)
 }
 
-/** Which of two copies of an entry is the newer one. */
+/** Whether m is the newer one of two copies of an entry. */
 function isNewer(m: Entry, than: Entry): boolean {
   return Math.max(m.editedBy, m.recalledBy) > Math.max(than.editedBy, than.recalledBy)
 }

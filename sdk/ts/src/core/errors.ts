@@ -42,7 +42,7 @@ export function refusal(code: string, message: string, more: Partial<Failure> = 
   return { ...none, kind: 'refused', code, message, ...more }
 }
 
-/** A refusal by this SDK of what can never be sent. */
+/** A refusal by this SDK of a message that can never be sent. */
 export function invalid(message: string, code = 'invalid'): Failure {
   return refusal(code, message, { settled: true })
 }
@@ -54,7 +54,7 @@ export function fromWire({ damagedFrom, damagedTo, ...e }: WireError): Failure {
   return { kind: 'refused', ...e, ...defined({ damaged: damagedFrom > 0 ? { from: damagedFrom, to: damagedTo } : undefined }) }
 }
 
-/** The same failure, with what was being done in front of its message. */
+/** The same failure, with the failed action in front of its message. */
 export function during(what: string, f: Failure): Failure {
   return { ...f, message: f.message === '' ? what : `${what}: ${f.message}` }
 }

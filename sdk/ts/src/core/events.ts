@@ -2,14 +2,14 @@ import { addConv, heardCounted, repair, touch } from './conversation.js'
 import { takeReceipt } from './cursor.js'
 import { takeEntry } from './entries.js'
 import type { Entry, Events, Hint } from './frames.js'
-import { wantSync } from './link.js'
-import { takeLossy } from './lossy.js'
+import { wantSync } from './request.js'
+import { takeLossy } from './signals.js'
 import { missMention } from './mention.js'
 import { takeNotes } from './note.js'
-import { takePushed } from './personal.js'
+import { takePushed } from './settings.js'
 import type { Core, Live } from './state.js'
 
-/** Applies what was pushed. Spec: P-6.1. */
+/** Applies a pushed frame. Spec: P-6.1. */
 export function takeEvents(c: Core, lv: Live, ev: Events): void {
   for (const m of ev.messages) {
     if (m.conv === c.meta.inbox) {
@@ -29,14 +29,14 @@ export function takeEvents(c: Core, lv: Live, ev: Events): void {
   takeLossy(c, ev)
 }
 
-/** Syncs when the list has changed. Spec: P-8.5. */
+/** Syncs when the list of conversations has changed. Spec: P-8.5. */
 function takeInbox(c: Core, lv: Live, m: Entry): void {
   if (m.inbox?.kind === 'list') wantSync(c)
   else if (m.inbox?.kind === 'settings') takePushed(c, lv, m.seq, m.inbox.settings)
   else c.changed.account = true
 }
 
-/** Notes how far a conversation is that is not pushed whole. Spec: P-6.5. */
+/** Records the head of a conversation whose entries are not pushed. Spec: P-6.5. */
 export function takeHint(c: Core, h: Hint): void {
   if (h.conv === c.meta.inbox) {
     wantSync(c)

@@ -1,7 +1,7 @@
 import { repairAny } from './conversation.js'
 import { takeHint } from './events.js'
 import type { SetFocus } from './frames.js'
-import { ask, isDue, offers, retryAt } from './link.js'
+import { ask, isDue, offers, retryAt } from './request.js'
 import type { Core, Live } from './state.js'
 
 /** Names the conversations whose entries are wanted at once; absent: all. Spec: S-8.1. */
@@ -13,7 +13,7 @@ export function setFocus(c: Core, convs?: readonly string[]): void {
 
 const elsewhere: SetFocus = { convs: [] } // not one that the application has set
 
-/** Tells the server the focus, unless it knows. */
+/** Sends the focus to the server, unless it has it. */
 export function sendFocus(c: Core): void {
   const lv = c.live
   if (!lv || lv.focused === c.focus || !offers(lv, 'focus')) return
@@ -26,7 +26,7 @@ export function sendFocus(c: Core): void {
   })
 }
 
-/** Tells the server the focus again, which it refused for a moment. */
+/** Sends the focus again, which the server refused for a moment. */
 export function repeatFocus(c: Core, lv: Live): void {
   if (!isDue(c, lv.focusAt)) return
   lv.focusAt = Infinity

@@ -1,6 +1,5 @@
-// The frames of the protocol as the core has them. codec.ts makes them of the JSON of the
-// wire, and back: it is the one place where 64-bit numbers become numbers, base64 becomes
-// bytes, and names of enums become short words.
+// The frames of the protocol in the core's form. codec.ts converts them from and to the JSON of the wire: it is the one place where 64-bit numbers
+// become numbers, base64 becomes bytes, and names of enums become short words.
 //
 // Numbers, texts and lists are always there, with their defaults. A flag is true or absent.
 // A body, and a message inside a message, is absent if it is not set. All of it is plain
@@ -10,7 +9,7 @@
 export type ConvKind = '' | 'direct' | 'group' | 'channel' | 'chatroom' | 'inbox'
 export type Role = '' | 'member' | 'admin' | 'owner'
 
-/** From and to, and what is between them. */
+/** The range of seqs from `from` to `to`, both included. */
 export interface Range {
   /** The first seq. */
   readonly from: number
@@ -31,7 +30,7 @@ export interface Ref {
   readonly seq: number
 }
 
-/** What a message has to do with others. Spec: P-5.8. */
+/** The relations of a message to others. Spec: P-5.8. */
 export interface Relations {
   /** Seq; 0: none. */
   readonly replyTo: number
@@ -49,7 +48,7 @@ export interface Relations {
   readonly silent?: true
 }
 
-/** Whose message the sender has copied. Spec: P-5.10. */
+/** The author of the message that the sender has copied. Spec: P-5.10. */
 export interface Forwarded {
   /** '': the author does not want to be named, or it was the server. */
   readonly from: string
@@ -102,7 +101,7 @@ export interface InboxSettings {
   readonly values: ReadonlyMap<string, string>
 }
 
-/** What an entry of the user's inbox is about, as far as the core acts on it. */
+/** The kind of an entry of the user's inbox, as far as the core acts on it. */
 export type InboxEntry = { readonly kind: 'list' } | { readonly kind: 'settings'; readonly settings: InboxSettings } | { readonly kind: 'other' }
 
 /** One entry of a conversation. Spec: P-5.1. */
@@ -143,7 +142,7 @@ export interface Entry {
   readonly rel?: Relations
 }
 
-/** What to show of an entry that others answer. Spec: P-5.9. */
+/** The quote of an entry that others answer. Spec: P-5.9. */
 export interface Quote {
   readonly seq: number
   readonly from: string
@@ -169,7 +168,7 @@ export interface Reaction {
   readonly mine: boolean
 }
 
-/** What members have made of an entry. Spec: P-5.11. */
+/** The reactions to an entry, and its pin. Spec: P-5.11. */
 export interface Note {
   /** Conversation id. */
   readonly conv: string
@@ -189,7 +188,7 @@ export interface Hint {
   readonly mentionSeq: number
 }
 
-/** How far a user is in a conversation. */
+/** The cursors of a user in a conversation. */
 export interface Receipt {
   readonly conv: string
   readonly user: string
@@ -199,7 +198,7 @@ export interface Receipt {
   readonly read: number
 }
 
-/** Something of the moment, which nobody stores. Spec: P-13.1. */
+/** A momentary event that is not stored. Spec: P-13.1. */
 export interface Signal {
   readonly conv: string
   readonly from: string
@@ -218,7 +217,7 @@ export interface PresenceEvent {
   readonly lastMs: number // 0: not known
 }
 
-/** Everything that is pushed. Spec: P-6.1. */
+/** All pushed events. Spec: P-6.1. */
 export interface Events {
   readonly messages: readonly Entry[]
   readonly hints: readonly Hint[]
@@ -294,7 +293,7 @@ export interface Welcome {
   readonly gateways: readonly string[]
 }
 
-/** What may be sent without an answer. Spec: P-4.6. */
+/** The bounds of unanswered sends. Spec: P-4.6. */
 export interface Window {
   readonly sends: number
   readonly bytes: number
@@ -358,7 +357,7 @@ export interface WireError {
   readonly damagedTo: number
 }
 
-/** What a frame of the server may have in it: one of these. */
+/** The bodies of a frame of the server: one of these. */
 export interface Bodies {
   readonly welcome?: Welcome
   readonly ack?: Ack
@@ -378,7 +377,7 @@ export interface Bodies {
   readonly watch?: object
 }
 
-/** What the server sends: kind says which body there is. id is that of the request that it answers, or 0. */
+/** A frame of the server: kind names its body. id is that of the request that it answers, or 0. */
 export type ServerFrame = { readonly id: number } & (
   | { [K in keyof Bodies]-?: { readonly kind: K } & { readonly [N in K]: Exclude<Bodies[N], undefined> } }[keyof Bodies]
   | { readonly kind: 'unknown' }
@@ -445,7 +444,7 @@ export interface SetFocus {
   readonly all?: true
 }
 
-/** What a client sends, without its id. */
+/** A frame of the client, without its id. */
 export type ClientBody =
   | { readonly hello: Hello }
   | { readonly send: Send }

@@ -1,4 +1,4 @@
-// The border of the core: what the client around it uses.
+// The border of the core: the exports for the client around it.
 export { setFocus } from './focus.js'
 export type { Change, Gathered } from './change.js'
 export { isEmpty, merge, noChange, sameFields } from './change.js'
@@ -15,28 +15,28 @@ export type {
   Relations, Role, SendSignal, ServerFrame, Signal,
 } from './frames.js'
 export { newestPage } from './frames.js'
-export type { Capability } from './link.js'
-export { call } from './link.js'
-export { sayTyping, setWatch } from './lossy.js'
+export type { Capability } from './request.js'
+export { call } from './request.js'
+export { sayTyping, setWatch } from './signals.js'
 export { mentionsUser } from './mention.js'
 export type {
   Conversation, Draft, EditDraft, Message, Outgoing, Personal, Presence, SendState, State, Status, Unread,
 } from './model.js'
 export { notesCame } from './note.js'
-export { olderThan, takeOlder } from './older.js'
+export { olderThan, takeOlder } from './olderpages.js'
 export type { Drafted } from './outbox.js'
 export { discard, draft, kept, lost, settledElsewhere } from './outbox.js'
-export { setting } from './personal.js'
+export { setting } from './settings.js'
 export type { Reading } from './position.js'
 export { beginIncoming, heldAfter, moveTo, reading } from './position.js'
-export { heard, moved } from './pulse.js'
+export { heard, moved } from './heartbeat.js'
 export type { Quoted } from './quote.js'
 export { quote } from './quote.js'
-export { closed, frame, opened, protocol, start, stop, tokenCame, wakeUp } from './reach.js'
+export { closed, frame, opened, protocol, start, stop, tokenCame, wakeUp } from './reconnect.js'
 export type { ConvRow, Meta, OutgoingRow, Position, Row, RowValue, StoredRow } from './schema.js'
 export {
   blockedUsers, conversation, conversations, direct, isLive, messageOf, messages, needsNewerVersion, outgoing, pending, pendingTo, presence, signals, since, status,
   unreadTotal,
 } from './snapshot.js'
 export type { Core, CoreOptions, Live, Outputs } from './state.js'
-export { follow, lead, mirror } from './tabs.js'
+export { follow, lead, mirror } from './handover.js'

@@ -1,7 +1,7 @@
 import { touch } from './conversation.js'
 import { move, prune } from './cursor.js'
 import type { Entry } from './frames.js'
-import { offers } from './link.js'
+import { offers } from './request.js'
 import type { Conv, Core } from './state.js'
 
 /** Whether an entry mentions a user: it names them, or all members. Spec: P-5.13. */

@@ -4,7 +4,7 @@ import { type Failure, invalid, unknowable } from './errors.js'
 import { defined, type Edit, type Entry, type Relations, type Send } from './frames.js'
 import {
   byAge, enqueue, isFailed, lanesOf, outgoingRow, putOutgoing, release, remove, storeOutgoing, touchOutgoing,
-} from './lane.js'
+} from './sendlane.js'
 import type { Draft, Outgoing, SendState } from './model.js'
 import { isNothing, mentions } from './rewrite.js'
 import { outgoingKey, put } from './rows.js'

@@ -1,6 +1,6 @@
 import { show, slotAt } from './conversation.js'
 import { defined, type Entry, type Quote } from './frames.js'
-import { askHistory, isDue, readsFull, retryAt } from './link.js'
+import { askHistory, isDue, readsFull, retryAt } from './request.js'
 import { rewritten, targetOf } from './rewrite.js'
 import type { Conv, Core, Live } from './state.js'
 

@@ -1,7 +1,7 @@
 import { floor, raiseHead, repair, touch } from './conversation.js'
 import { append, dropEntries, replace, takeHeld } from './entries.js'
 import type { HistoryPage, WireError } from './frames.js'
-import { askHistory, isDue, readsFull, retryAt, retryWaitMs } from './link.js'
+import { askHistory, isDue, readsFull, retryAt, retryWaitMs } from './request.js'
 import { missMention } from './mention.js'
 import { takeNotes } from './note.js'
 import { passed } from './outbox.js'

@@ -5,7 +5,7 @@ import type {
   ConvKind, Entry, Note, PersonalValue, Quote, Range, Receipt, Role, Send, ServerFrame, SetFocus, Signal, Welcome,
 } from './frames.js'
 import type { Conversation, Message, Outgoing, Presence, SendState, Status, Unread } from './model.js'
-import type { Places } from './places.js'
+import type { Places } from './addresses.js'
 import type { Meta, Position, RowValue } from './schema.js'
 
 /** What the core needs of the options of a client. */

@@ -8,7 +8,7 @@ export function newUnread(): UnreadTotals {
   return { total: { messages: 0, conversations: 0, mentions: 0 }, by: new Map() }
 }
 
-/** Counts the conversations anew that have changed since the last turn. */
+/** Recounts the conversations that have changed since the last turn. */
 export function countUnread(c: Core): void {
   const { by, total: before } = c.unread
   let { messages, conversations, mentions } = before

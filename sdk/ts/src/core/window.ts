@@ -1,5 +1,5 @@
 import { find, floor, show, slotAt } from './conversation.js'
-import { refold } from './fold.js'
+import { refold } from './edits.js'
 import type { HistoryPage, Range } from './frames.js'
 import type { Message } from './model.js'
 import { forgetNotes, takeNotes } from './note.js'
@@ -7,13 +7,12 @@ import { takeQuotes } from './quote.js'
 import { message, messages } from './snapshot.js'
 import type { Conv, Core, Slot } from './state.js'
 
-/** How many entries a window has at most, beside those that the client keeps. */
+/** The most entries of a window, beside those that the client keeps. */
 const maxWindow = 600
 
 /**
- * A part of a conversation that somebody reads. It has what the user may read of (from, to],
- * which is below what the client keeps. Where to is low, it has that as well, and follows it
- * to the newest entry.
+ * A part of a conversation that a person reads. It has the entries of (from, to] that the user may read, below those that the client keeps. Where to
+ * is low, the window includes the kept entries, and follows them to the newest one.
  */
 export interface Window {
   slots: Slot[] // those of Conv.window, while nothing has dropped them
@@ -39,7 +38,7 @@ export function newWindow(): Window {
   return { slots: [], from: 0, to: 0, low: 0, have: 0, tail: [], back: false }
 }
 
-/** What a window shows, oldest first, and where it ends; undefined: the conversation is not known. */
+/** The entries of a window, oldest first, and its ends; undefined: the conversation is not known. */
 export function windowView(c: Core, conv: string, w: Window): { readonly messages: readonly Message[]; readonly ends: WindowEnds } | undefined {
   const v = c.convs.get(conv)
   if (!v) return undefined
@@ -60,7 +59,7 @@ export function inWindow(c: Core, conv: string, w: Window, seq: number): boolean
   return slotAt(v, seq) !== undefined && (seq <= v.low || w.to === v.low)
 }
 
-/** Goes back to what the client keeps. */
+/** Goes back to the kept entries. */
 export function emptyWindow(c: Core, conv: string, w: Window): void {
   const v = c.convs.get(conv)
   if (!v) return
@@ -106,7 +105,7 @@ export function takeAfter(c: Core, conv: string, w: Window, after: number, page:
   }
 }
 
-/** Has the window show a page from elsewhere. */
+/** Replaces the content of the window by a page from elsewhere. */
 export function takeAround(c: Core, conv: string, w: Window, page: HistoryPage): void {
   const v = c.convs.get(conv)
   if (!v || page.coveredFrom === 0) return
@@ -122,14 +121,14 @@ function slotsOf(page: HistoryPage): Slot[] {
   return page.messages.map((entry) => ({ entry, view: undefined }))
 }
 
-/** Leaves to the client what it keeps itself. */
+/** Leaves entries that the client keeps to the client. */
 function meet(v: Conv, w: Window): void {
   if (w.to < v.low) return
   w.slots.splice(find(w.slots, v.low + 1))
   w.to = v.low
 }
 
-/** Takes what came with a page. It can be older than what the client has learned of its entries since. */
+/** Takes the quotes and notes of a page. It can be older than later changes of its entries. */
 function arrived(c: Core, v: Conv, w: Window, page: HistoryPage): void {
   takeQuotes(v, page.refs)
   takeNotes(c, v, page.notes)

@@ -33,9 +33,8 @@ interface Move {
 }
 
 /**
- * Has all tabs share one connection, that of the tab that leads. Each tab has a core of its
- * own, which takes what comes through here for a connection to the server. What the server
- * does not push to a session because that has done it itself, the hub tells the other tabs.
+ * Shares one connection, that of the tab that leads, among all tabs. Each tab has a core of its own, which takes the hub for a connection to the
+ * server. The server does not push a session's own actions to it, so the hub passes them on to the other tabs.
  */
 export class Hub {
   readonly #direct: Transport
@@ -198,7 +197,7 @@ export class Hub {
     for (const reply of last.waiting.splice(0)) reply(answer)
   }
 
-  /** Gives a tab the answer to its request, as long as it has the same connection. */
+  /** Gives a tab the answer to its request, if it still has the same connection. */
   #answer(member: Member, id: string | undefined, answer: ServerFrameJson): void {
     const frame = { ...answer, ...(id === undefined ? {} : { id }) }
     if (member === this.#own) this.#live?.on.frame(frame)
@@ -246,9 +245,8 @@ export class Hub {
   }
 
   /**
-   * Tells the other tabs what a request of one of them has done: the server pushes to a
-   * session only what others do. A message is read back, because only the server has all
-   * of it.
+   * Passes the effect of a tab's request on to the other tabs: the server pushes to a session only the actions of others. A message is read back,
+   * because only the server has all of it.
    */
   #echo(by: Member, request: ClientFrameJson, { ack, cursor }: ServerFrameJson): void {
     if (ack?.seq) {
@@ -288,7 +286,7 @@ export class Hub {
     return { users: [...new Set(this.#all.flatMap((m) => m.watch))].slice(0, maxWatched) }
   }
 
-  /** Tabs came or went: the server hears what they want together. */
+  /** Tabs came or went: the server gets the union of their focus and watch. */
   #refocus(): void {
     if (this.#offers('focus') && this.#all.some((m) => m.focus)) this.#ask({ from: () => {}, frame: { focus: this.#focus() } })
   }

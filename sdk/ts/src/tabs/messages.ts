@@ -1,7 +1,7 @@
 import type { Failure, Outgoing, StoredRow } from '../core/index.js'
 import type { ClientFrameJson, ServerFrameJson } from '../wire/frames_gen.js'
 
-/** What the other tabs tell the one that leads. A connection is named by its tab and a number. */
+/** Messages of the other tabs to the one that leads. A connection is named by its tab and a number. */
 export type ToLeader =
   /** Is anybody there? `visible`: the person sees this tab. */
   | { readonly kind: 'probe'; readonly tab: string; readonly visible: boolean }
@@ -9,7 +9,7 @@ export type ToLeader =
   | { readonly kind: 'request'; readonly tab: string; readonly conn: number; readonly frame: ClientFrameJson }
   | { readonly kind: 'close'; readonly tab: string; readonly conn: number }
 
-/** What the tab that leads tells one of the others. */
+/** Messages of the tab that leads to one of the others. */
 export type ToTab =
   | { readonly kind: 'opened'; readonly tab: string; readonly conn: number }
   | { readonly kind: 'answer'; readonly tab: string; readonly conn: number; readonly frame: ServerFrameJson }
@@ -17,7 +17,7 @@ export type ToTab =
   /** That tab is to lead now. */
   | { readonly kind: 'yield'; readonly tab: string }
 
-/** What the tab that leads tells all others. */
+/** Messages of the tab that leads to all others. */
 export type ToAll =
   /** It leads, in this term. */
   | { readonly kind: 'leads'; readonly term: number }
@@ -28,7 +28,7 @@ export type ToAll =
   /** Messages that it has sent, or that were refused. */
   | { readonly kind: 'settled'; readonly messages: readonly Outgoing[] }
 
-/** What any tab tells all others. */
+/** Messages of any tab to all others. */
 export type FromAny =
   /** The data of the account was removed. */
   | { readonly kind: 'wiped' }

@@ -1,6 +1,6 @@
 import type { Connection, ConnectionEvents, Transport } from '../transport.js'
 import { failure, type Outgoing, refusal, type Row, type StoredRow } from '../core/index.js'
-import { randomId } from '../clock.js'
+import { randomId } from '../randomid.js'
 import { type Database, Fenced, outgoingPrefix } from '../indexeddb.js'
 import { put, type Seam, type Shared, type Store } from '../store.js'
 import type { ClientFrameJson } from '../wire/frames_gen.js'
@@ -17,19 +17,19 @@ const stealAfter = 3 // probes without an answer, which is 3 s while this tab is
 
 const isOutgoing = ({ key }: StoredRow): boolean => key.startsWith(outgoingPrefix)
 
-/** As much of the Web Locks of a browser as is needed. */
+/** The part of a browser's Web Locks that is used. */
 export interface Locks {
   request<T>(name: string, options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }, f: (lock: unknown) => Promise<T> | T): Promise<T>
 }
 
-/** As much of a BroadcastChannel as is needed. */
+/** The part of a BroadcastChannel that is used. */
 export interface Channel {
   onmessage: ((event: { readonly data: unknown }) => void) | null
   postMessage(m: unknown): void
   close(): void
 }
 
-/** What a tab has of its browser. */
+/** The parts of a tab's browser. */
 export interface Browser {
   readonly locks: Locks
   readonly channel: (name: string) => Channel

@@ -1,0 +1,204 @@
+package bench
+
+import (
+	"github.com/petrel-im/petrel/internal/checker"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// The recovery of a real client: it repeats refused sends, syncs when it lags, and reads its missed messages.
+
+// retry is a message to be sent again.
+type retry struct {
+	due    int64 // ns of the generator's clock
+	sender *sender
+	number uint64
+}
+
+// defaultRetryMs is the pause before a repeat when the server names none.
+const defaultRetryMs = 100
+
+// refusal handles an error frame.
+func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
+	g.errors[e.Code]++
+	if id > controlID && e.Retryable && (g.gone != nil || g.errand == nil) {
+		c.refused = true // what it has not read it asks for again, at the next joinTurn
+		g.asksPutOff[e.Code]++
+	}
+	s := c.sender
+	if s == nil || id >= controlID || id == 0 || s.slot(id).number != id {
+		return
+	}
+	sl := s.slot(id)
+	g.logRefusal(s, sl, e, now)
+	switch {
+	case e.Settled:
+		g.audit.reject(s.ordinal, id)
+		g.tally.rejected++
+		g.settle(s, sl)
+	case im.Code(e.Code) == im.CodeBehind && sl.attempts == 1:
+		// No earlier attempt ended unknown, so there is nothing to look for. P-4.7
+		sl.after = max(sl.after, e.Head)
+		c.again = append(c.again, id)
+		g.mark(c)
+	case e.Retryable:
+		g.retries = append(g.retries, retry{now + int64(max(e.RetryAfterMs, defaultRetryMs))*1e6, s, id})
+	default:
+		g.settle(s, sl) // stays unknown in the books
+	}
+}
+
+// dueRetries queues the due repeats on their connections.
+func (g *generator) dueRetries(now int64) {
+	rest := g.retries[:0]
+	for _, r := range g.retries {
+		if r.due > now {
+			rest = append(rest, r)
+			continue
+		}
+		r.sender.conn.again = append(r.sender.conn.again, r.number)
+		g.mark(r.sender.conn)
+	}
+	g.retries = rest
+}
+
+// request sends a frame under an id of its own.
+func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
+	g.controls++
+	f.Id = controlID + g.controls
+	if g.errand != nil && g.errand.is(f) {
+		c.askID, c.asked = f.Id, g.now()
+	}
+	g.send(c, f)
+}
+
+// syncRequest asks for a page of the list of conversations: the changes since a token.
+func syncRequest(token []byte) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}}
+}
+
+func (g *generator) send(c *conn, f *petrelv1.ClientFrame) {
+	out, err := appendClientFrame(c.out, g.enc, f, g.mask())
+	if err != nil { // a frame of ours that cannot be written
+		g.lose(c, err.Error())
+		return
+	}
+	c.out = out
+	g.mark(c)
+}
+
+// syncPage requests the parts that the page names as missing.
+func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
+	c.token = p.Token
+	for _, state := range p.Convs {
+		v := g.audit.named([]byte(state.Conv))
+		if v == nil {
+			if g.gone != nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
+				g.fallBehind(c, state.Conv)
+				g.askHistory(c, state.Conv, 0)
+			}
+			continue
+		}
+		v.Head = max(v.Head, state.Head)
+		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && (g.errand == nil || g.errand.free) {
+			g.fallBehind(c, state.Conv)
+			g.askHistory(c, state.Conv, st.Lowest()-1)
+		}
+	}
+	if p.More {
+		g.request(c, syncRequest(c.token))
+	}
+}
+
+func (g *generator) askHistory(c *conn, conv string, after uint64) {
+	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: conv,
+		After: after}}})
+}
+
+// historyPage takes missed messages; they count as delivered.
+func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
+	g.pages++
+	last, compares := uint64(0), g.errand != nil && g.errand.compares
+	for _, m := range p.Messages {
+		e := entryOf(m)
+		since := uint64(0)
+		if last > 0 {
+			since = last + 1
+		}
+		g.logEntry(checker.Read, c.index, &e, since, now)
+		last = e.seq
+		if compares {
+			if g.audit.stored(&e) {
+				g.read++
+			}
+			continue
+		}
+		sentNs, first := g.audit.readBack(c.index, &e)
+		if first && string(e.from) != g.nameOf(c) { // a sender that was away reads what it has sent
+			g.read++
+			g.arrived(c, sentNs, now, 1)
+		}
+	}
+	v := g.audit.named([]byte(p.Conv))
+	if st := streamOf(v, c.index); st == nil || st.Complete(p.Head) {
+		delete(c.behind, p.Conv)
+	}
+	if v != nil && last > 0 {
+		v.Head = max(v.Head, p.Head)
+		if st := v.stream(c.index); st != nil && (p.More || !compares && st.Lowest() <= p.Head) {
+			if !compares { // what is here is not read again
+				last = max(last, st.Lowest()-1)
+			}
+			g.askHistory(c, p.Conv, last)
+			return
+		}
+	}
+	g.readNext(c)
+}
+
+// historiesAtOnce bounds the pages that a connection that is back waits for.
+const historiesAtOnce = 4
+
+// readSome requests the first of the conversations that a connection has to read.
+func (g *generator) readSome(c *conn) {
+	for range historiesAtOnce {
+		g.readNext(c)
+	}
+}
+
+// readNext requests the next of the conversations that a connection has to read.
+func (g *generator) readNext(c *conn) {
+	if len(c.unread) == 0 {
+		return
+	}
+	after := uint64(0)
+	if v := g.audit.named([]byte(c.unread[0])); v != nil && (g.errand == nil || !g.errand.compares) {
+		after = v.stream(c.index).Lowest() - 1
+	}
+	g.askHistory(c, c.unread[0], after)
+	c.unread = c.unread[1:]
+}
+
+// nameOf returns the user name of a sending connection; empty: it does not send.
+func (g *generator) nameOf(c *conn) string {
+	if c.sender == nil {
+		return ""
+	}
+	return g.audit.senders[c.sender.ordinal].user
+}
+
+func entryOf(m *petrelv1.Message) entry {
+	e := entry{conv: []byte(m.Conv), from: []byte(m.From), id: []byte(m.ClientMsgId), seq: m.Seq}
+	if t, ok := m.Body.(*petrelv1.Message_Text); ok {
+		e.text, e.hasText = []byte(t.Text), true
+	}
+	return e
+}
+
+// streamOf returns the stream of a connection in a conversation; nil: it has none.
+func streamOf(v *convBook, conn int) *checker.Stream {
+	if v == nil {
+		return nil
+	}
+	return v.stream(conn)
+}

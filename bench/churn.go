@@ -1,0 +1,228 @@
+package bench
+
+import (
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Connections that come, end and come back while the generator runs, and their requests, one after the other.
+
+// comer is a new connection for the generator to take over.
+type comer struct {
+	index int
+	greeted
+}
+
+// goner is a connection that has ended and is to come back.
+type goner struct {
+	index int
+	token []byte // of its last sync page
+	at    time.Time
+}
+
+// joinTurn is the interval at which a connection syncs for all new conversations at once. P-6.1
+const joinTurn = time.Second
+
+// wentAway is the reason of a connection that its client has ended.
+const wentAway = "went away"
+
+// errand is a series of requests of some connections: each makes a request when the one before is answered.
+type errand struct {
+	name   string
+	conns  []*conn
+	atOnce int                                // connections that ask at a time
+	each   int                                // requests of each connection
+	next   func(c *conn) bool                 // makes the next request; false: there is none
+	is     func(f *petrelv1.ClientFrame) bool // whether a request is one of these
+	free   bool                               // requests are made elsewhere, without turns
+
+	compares bool // what is read counts for nobody: those who read were online
+
+	times *hdrhistogram.Histogram
+	count uint64 // answers
+	begun int    // connections
+	busy  int    // of them, those that are not done
+}
+
+// comeAndGo takes over new connections, ends all if that is asked for, and begins the next errand.
+func (g *generator) comeAndGo(now int64) {
+	if g.dropAll.CompareAndSwap(true, false) {
+		for _, c := range g.conns {
+			g.lose(c, "the storm")
+		}
+	}
+	for taken := false; !taken; {
+		select {
+		case b := <-g.back:
+			g.attach(&b, now)
+		default:
+			taken = true
+		}
+	}
+	if now >= g.joinsDue {
+		g.joinsDue = now + int64(joinTurn)
+		for _, c := range g.conns {
+			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // a reader of offline messages has a list of its own
+				g.toReadBehind(c)
+				g.readSome(c)
+			}
+			if c.fd >= 0 && (c.joined || c.refused) {
+				c.joined, c.refused = false, false
+				g.request(c, syncRequest(c.token))
+			}
+		}
+	}
+	if g.errand == nil {
+		select {
+		case g.errand = <-g.orders:
+			for range g.errand.atOnce {
+				g.another()
+			}
+			g.checkErrand()
+		default:
+		}
+	}
+}
+
+// attach takes over a connection that has come or come back. It reads its missed messages, and repeats its
+// unanswered sends.
+func (g *generator) attach(b *comer, now int64) {
+	c := g.conns[b.index]
+	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined, c.refused = b.fd, nil, nil, b.token, "", c.unread[:0],
+		false, false
+	g.open++
+	if g.gone != nil {
+		c.back = true
+		g.away.Add(-1)
+	}
+	if !c.later {
+		if err := g.poll.add(c.fd, c.index); err != nil {
+			g.lose(c, err.Error())
+			return
+		}
+	}
+	for _, state := range b.convs {
+		v := g.audit.named([]byte(state.Conv))
+		if v == nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
+			g.fallBehind(c, state.Conv)
+		} else if v != nil {
+			v.Head = max(v.Head, state.Head)
+			if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head {
+				g.fallBehind(c, state.Conv)
+			}
+		}
+	}
+	g.toReadBehind(c) // also what an earlier connection has not read to its end
+	if g.gone != nil {
+		g.readSome(c)
+	}
+	if s := c.sender; s != nil {
+		for i := range s.slots {
+			if n := s.slots[i].number; n != 0 {
+				c.again = append(c.again, n)
+			}
+		}
+		slices.Sort(c.again)
+		if g.pace != nil {
+			g.putOff += g.pace.of(int(s.ordinal)) - g.audit.senders[s.ordinal].composed
+		}
+		g.mark(c)
+	}
+	g.received(c, b.early, now)
+}
+
+// toReadBehind queues the conversations that a connection has not read to their ends.
+func (g *generator) toReadBehind(c *conn) {
+	c.unread = c.unread[:0]
+	for conv := range c.behind {
+		c.unread = append(c.unread, conv)
+	}
+}
+
+// fallBehind queues a conversation for reading.
+func (g *generator) fallBehind(c *conn, conv string) {
+	if c.behind == nil { // it comes once
+		c.behind = map[string]bool{}
+	}
+	c.behind[conv] = true
+}
+
+// The prefixes of ids: of a direct conversation, and of an inbox.
+const (
+	directConv = 'd'
+	inboxConv  = 'i'
+)
+
+// leave lets a connection that has ended come back.
+func (g *generator) leave(c *conn, reason string) {
+	if !g.storming.Load() && reason != wentAway {
+		g.lost = append(g.lost, reason)
+	}
+	c.again = c.again[:0] // all are sent again when it is back, also those that were put off
+	g.retries = slices.DeleteFunc(g.retries, func(r retry) bool { return r.sender == c.sender })
+	g.away.Add(1)
+	g.gone <- goner{c.index, c.token, time.Now()} // has room for all
+}
+
+// answered takes the answer to a request of the errand.
+func (g *generator) answered(c *conn, now int64) {
+	e := g.errand
+	observe(e.times, now-c.asked)
+	e.count++
+	c.askID = 0
+}
+
+// goOn makes the next request of a connection, if there is one.
+func (g *generator) goOn(c *conn) {
+	e := g.errand
+	if e == nil || e.free || c.askID != 0 {
+		return
+	}
+	if c.fd >= 0 && c.left > 0 {
+		if c.left--; e.next(c) {
+			return
+		}
+	}
+	e.busy--
+	g.another()
+	g.checkErrand()
+}
+
+// another begins with one more connection, if there is one.
+func (g *generator) another() {
+	for e := g.errand; e.begun < len(e.conns); {
+		c := e.conns[e.begun]
+		e.begun++
+		c.left = e.each - 1
+		if c.fd >= 0 && e.next(c) {
+			e.busy++
+			return
+		}
+	}
+}
+
+// checkErrand ends the errand if all is done.
+func (g *generator) checkErrand() {
+	if e := g.errand; e.busy == 0 && e.begun == len(e.conns) {
+		g.errand = nil
+		g.done <- e // the one before was taken
+	}
+}
+
+// ask makes an errand of requests that are all alike.
+func (g *generator) ask(name string, conns []*conn, atOnce, each int, request func(c *conn) *petrelv1.ClientFrame,
+	is func(f *petrelv1.ClientFrame) bool) *errand {
+	return &errand{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3),
+		next: func(c *conn) bool {
+			g.request(c, request(c))
+			return true
+		}}
+}
+
+func isSync(f *petrelv1.ClientFrame) bool    { return f.GetSync() != nil }
+func isPing(f *petrelv1.ClientFrame) bool    { return f.GetPing() != nil }
+func isHistory(f *petrelv1.ClientFrame) bool { return f.GetHistory() != nil }

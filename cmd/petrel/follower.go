@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	sdk "github.com/petrel-im/petrel/sdk/go"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// follower prints every entry of a user's conversations once and in order. The client keeps up with the
+// server; the follower keeps its own position.
+type follower struct {
+	client *sdk.Client
+	only   string // the one conversation to show; empty: all
+	limit  int    // end after so many entries; 0: never
+
+	newOnly bool // show nothing of what the client holds at the start
+
+	show    func(*petrelv1.Message, sdk.Conversation) error
+	online  func(user string) // at the first welcome
+	offline func(error)
+
+	history string // the history id that seen belongs to
+	begun   bool   // the conversations that are there are known: others are new
+	seen    map[string]uint64
+	shown   int
+}
+
+// errEnough ends the follower when it has shown its limit.
+var errEnough = errors.New("shown enough")
+
+// run follows until ctx ends, which is no error, or the server forbids to come back.
+func (f *follower) run(ctx context.Context, url string) error {
+	f.seen = map[string]uint64{}
+	if f.only != "" {
+		f.client.Focus(f.only)
+	}
+	err := f.client.While(ctx, func(ctx context.Context) error {
+		changes := f.client.Subscribe()
+		defer changes.Close()
+		for {
+			change, err := changes.Next(ctx)
+			if err == nil {
+				err = f.follow(ctx, change)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	if ctx.Err() != nil || err == errEnough || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return fromServer(url, "tail", err)
+}
+
+// follow prints the news that a change names.
+func (f *follower) follow(ctx context.Context, change sdk.Change) error {
+	s := f.client.Status()
+	if change.Status {
+		if err := f.status(s); err != nil {
+			return err
+		}
+	}
+	if !f.begun && !s.Synced {
+		return nil
+	}
+	if !f.begun {
+		f.begun = true
+		change.Conversations = nil
+		for _, v := range f.client.Conversations() {
+			change.Conversations = append(change.Conversations, v.ID)
+			f.seen[v.ID] = v.Have
+			if held := f.client.Messages(v.ID, 0, 1); len(held) > 0 && !f.newOnly {
+				f.seen[v.ID] = held[0].Seq - 1
+			}
+		}
+	}
+	for _, conv := range change.Conversations {
+		if err := f.catchUp(ctx, conv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// status reports the first welcome and lost connections. A server that cannot be reached at first is an
+// error.
+func (f *follower) status(s sdk.Status) error {
+	switch {
+	case s.State == sdk.Live && f.history == "":
+		f.online(s.User)
+	case s.State == sdk.Live && f.history != s.History: // what was shown may never have been: P-3.4
+		f.begun, f.seen = false, map[string]uint64{}
+	case s.State == sdk.Offline && s.Err != nil && f.history == "":
+		if _, ok := errors.AsType[*net.OpError](s.Err); ok {
+			return s.Err
+		}
+		f.offline(s.Err)
+	case s.State == sdk.Offline && s.Err != nil:
+		f.offline(s.Err)
+	}
+	if s.State == sdk.Live {
+		f.history = s.History
+	}
+	return nil
+}
+
+// catchUp prints the new entries of a conversation.
+func (f *follower) catchUp(ctx context.Context, conv string) error {
+	for f.only == "" || f.only == conv {
+		v, ok := f.client.Conversation(conv)
+		if !ok || !v.Known || f.seen[conv] >= v.Have {
+			break
+		}
+		ms, err := f.client.Since(ctx, conv, f.seen[conv], 0)
+		if err != nil || len(ms) == 0 {
+			return err
+		}
+		for _, m := range ms {
+			f.seen[conv] = m.Seq
+			if err := f.show(m.Message, v); err != nil {
+				return err
+			}
+			if f.shown++; f.shown == f.limit {
+				return errEnough
+			}
+		}
+	}
+	return nil
+}

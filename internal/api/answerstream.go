@@ -1,0 +1,75 @@
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// jsonLines is the accepted content type of a caller who wants a stream of answers.
+const jsonLines = "application/jsonl"
+
+const (
+	maxFollowers = 32
+	followEvery  = time.Second
+	followStall  = 10 * time.Second // for a line: a caller who takes nothing for so long has gone
+)
+
+// follows tells whether a call of m asks for a stream of answers.
+func follows(m *method, h http.Header) bool {
+	return m.follow && h.Get("Accept") == jsonLines && strings.HasPrefix(h.Get("Content-Type"), "application/json")
+}
+
+// Followers counts the callers with a stream of answers.
+func (s *Server) Followers() int { return len(s.followers) }
+
+// follow answers a call, and then each second with the news, one line of JSON for each answer, until the
+// caller has gone. Each answer is that of a call of its own, so a caller who loses the right to call gets the
+// refusal as the last line. left is called when the body was read. Codes: too_many_connections, draining, and
+// those of the method. Spec: P-10.11.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
+	line := s.keep(r)
+	left()
+	if line.status == http.StatusOK {
+		select {
+		case s.followers <- struct{}{}:
+			defer func() { <-s.followers }()
+			line.header.Set("Content-Type", jsonLines)
+			line.header.Set("X-Accel-Buffering", "no") // nginx would wait for more lines
+		default:
+			line = s.keepRefusal(r, &im.Error{Code: im.CodeTooManyConnections, RetryAfter: followStall})
+		}
+	}
+	maps.Copy(w.Header(), line.header)
+	w.WriteHeader(line.status)
+	control := http.NewResponseController(w)
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		// The listener's deadline is for a whole answer; an error means that there is none.
+		_ = control.SetWriteDeadline(time.Now().Add(followStall))
+		_, err := w.Write(append(bytes.TrimSpace(line.body.Bytes()), '\n'))
+		if err != nil || line.status != http.StatusOK || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+			next := r.WithContext(r.Context())
+			next.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"afterMs":"%d","stepS":1}`,
+				gjson.GetBytes(line.body.Bytes(), "timeMs").Uint())))
+			line = s.keep(next)
+		case <-s.ending:
+			line = s.keepRefusal(r, &im.Error{Code: im.CodeDraining})
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,19 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// CheckFeedEntry checks that a feed entry names its conversations by complete ids: readers make keys of them.
+// Errors: ErrCorrupt.
+func CheckFeedEntry(e *storepb.FeedEntry) error {
+	for _, it := range e.Items {
+		if len(it.Conv) != len(im.ConvID{}) {
+			return fmt.Errorf("the id of a conversation has %d bytes: %w", len(it.Conv), ErrCorrupt)
+		}
+	}
+	return nil
+}

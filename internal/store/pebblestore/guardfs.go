@@ -1,0 +1,355 @@
+package pebblestore
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
+
+// guard is the file system that Pebble writes through. It keeps the inventory
+// of the witness ahead of every change that would hide a loss:
+//
+//   - A sync of a manifest returns after the inventory has its new length and
+//     hash. Pebble gives up the input of an edit (log, table, older manifest)
+//     after that, so whatever lies behind the length in the inventory is an edit
+//     whose input is still there.
+//   - So the marker moves only to a manifest that the inventory names. The one
+//     before leaves the inventory when the move is durable.
+//   - A log file is listed before its first byte, once its name is durable, and
+//     leaves the list before it is removed or reused.
+//
+// After the first error of a write it lets no further one through, and keeps
+// the goroutines that try: Pebble panics or tries again when a write fails.
+type guard struct {
+	vfs.FS
+	dir string
+	out *failure
+	wit *witness // nil: nothing may be written
+
+	damage *damage // notes the damage that Pebble meets; nil: it is not noted
+
+	ending atomic.Bool // the database is being closed: tables are not written to their end
+
+	mu     sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
+	played []uint64   // log files that were read, in order
+	inv    inventory
+	fresh  []uint64 // log files made and not yet listed
+	moves  int      // of the marker to another manifest
+	moved  int      // moves that are durable
+}
+
+var errReadOnly = errors.New("store is open for checking only")
+
+// usable comes before every write. It does not return once the store has failed.
+func (g *guard) usable() error {
+	if g.wit == nil {
+		return errReadOnly
+	}
+	if g.out.err() != nil {
+		g.out.park()
+	}
+	return nil
+}
+
+// check ends the store at the first error of a write, and then does not return.
+func (g *guard) check(verb, name string, err error) {
+	if err != nil {
+		g.out.fail(fmt.Errorf("%s %s: %w", verb, g.PathBase(name), err))
+		g.out.park()
+	}
+}
+
+// record writes the inventory if it has changed. The caller holds g.mu.
+func (g *guard) record() {
+	g.check("write inventory to", "witness", g.wit.inventory(g.inv))
+}
+
+// Open implements vfs.FS.
+func (g *guard) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	if n, ok := logNumber(g.PathBase(name)); ok {
+		g.mu.Lock()
+		g.played = append(g.played, n)
+		g.mu.Unlock()
+	}
+	f, err := g.FS.Open(name, o...)
+	if err == nil && isTable(g.PathBase(name)) {
+		f = &tableReader{File: f}
+	}
+	return f, err
+}
+
+// List implements vfs.FS. It leaves out the files of Pebble's options, which are for people only: Pebble
+// refuses a damaged one, and writes a new one at each open.
+func (g *guard) List(dir string) ([]string, error) {
+	names, err := g.FS.List(dir)
+	return slices.DeleteFunc(names, isOptions), err
+}
+
+func isTable(base string) bool {
+	return strings.HasSuffix(base, ".sst") || strings.HasSuffix(base, ".blob")
+}
+
+func isOptions(base string) bool { return strings.HasPrefix(base, "OPTIONS-") }
+
+// dropOptions removes the files of options before Pebble writes a new one.
+func (g *guard) dropOptions() {
+	names, _ := g.FS.List(g.dir) // the next start removes what is left
+	for _, n := range names {
+		if isOptions(n) {
+			_ = g.FS.Remove(g.PathJoin(g.dir, n))
+		}
+	}
+}
+
+// Create implements vfs.FS.
+func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := g.usable(); err != nil {
+		return nil, err
+	}
+	base := g.PathBase(name)
+	if strings.HasPrefix(base, "marker."+manifestMarker+".") {
+		// The name of the manifest must not be less durable than its marker.
+		g.check("sync", g.dir, syncDir(g.FS, g.dir))
+	}
+	f, err := g.FS.Create(name, c)
+	g.check("create", name, err)
+	return g.wrap(f, base), nil
+}
+
+// wrap guards f, a new file to write.
+func (g *guard) wrap(f vfs.File, base string) vfs.File {
+	w := &guardedFile{File: f, g: g, name: base}
+	if n, ok := logNumber(base); ok {
+		g.mu.Lock()
+		g.fresh = append(g.fresh, n)
+		g.mu.Unlock()
+	} else if n, ok := manifestNumber(base); ok {
+		w.manifest, w.hash = n, sha256.New()
+	} else if strings.HasPrefix(base, "marker."+manifestMarker+".") {
+		g.mu.Lock()
+		g.moves++
+		g.mu.Unlock()
+	}
+	return w
+}
+
+// forget removes a log file from the inventory before the file itself is removed.
+func (g *guard) forget(name string) {
+	n, ok := logNumber(g.PathBase(name))
+	if !ok {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.inv.Logs, n); i >= 0 {
+		g.inv.Logs = slices.Delete(g.inv.Logs, i, i+1)
+		g.record()
+	}
+}
+
+// Remove implements vfs.FS.
+func (g *guard) Remove(name string) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	g.forget(name)
+	err := g.FS.Remove(name)
+	if !isNotExist(err) {
+		g.check("remove", name, err)
+	}
+	return err
+}
+
+// RemoveAll implements vfs.FS.
+func (g *guard) RemoveAll(name string) error { return g.Remove(name) }
+
+// Rename implements vfs.FS.
+func (g *guard) Rename(from, to string) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	g.check("rename", from, g.FS.Rename(from, to))
+	return nil
+}
+
+// Link implements vfs.FS.
+func (g *guard) Link(from, to string) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	g.check("link", from, g.FS.Link(from, to))
+	return nil
+}
+
+// ReuseForWrite implements vfs.FS.
+func (g *guard) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := g.usable(); err != nil {
+		return nil, err
+	}
+	g.forget(from)
+	f, err := g.FS.ReuseForWrite(from, to, c)
+	g.check("reuse", from, err)
+	return g.wrap(f, g.PathBase(to)), nil
+}
+
+// OpenReadWrite implements vfs.FS.
+func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	if err := g.usable(); err != nil {
+		return nil, err
+	}
+	f, err := g.FS.OpenReadWrite(name, c, o...)
+	g.check("open", name, err)
+	return &guardedFile{File: f, g: g, name: g.PathBase(name)}, nil
+}
+
+// MkdirAll implements vfs.FS.
+func (g *guard) MkdirAll(name string, perm os.FileMode) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	g.check("make", name, g.FS.MkdirAll(name, perm))
+	return nil
+}
+
+// OpenDir implements vfs.FS.
+func (g *guard) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedDir{File: f, g: g, name: name}, nil
+}
+
+// GetDiskUsage implements vfs.FS. Pebble would count an error as its own failure, and asks only to pace
+// deletions.
+func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
+	u, err := g.FS.GetDiskUsage(name)
+	if err != nil {
+		return u, vfs.ErrUnsupported
+	}
+	return u, nil
+}
+
+// Unwrap implements vfs.FS.
+func (g *guard) Unwrap() vfs.FS { return g.FS }
+
+// guardedDir lists the new log files when their names are durable.
+type guardedDir struct {
+	vfs.File
+	g    *guard
+	name string
+}
+
+// Sync implements vfs.File.
+func (d *guardedDir) Sync() error {
+	g := d.g
+	if err := g.usable(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	fresh, moves := slices.Clone(g.fresh), g.moves // what comes during the sync is not covered by it
+	g.mu.Unlock()
+	g.check("sync", d.name, d.File.Sync())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	changed := false
+	for _, n := range fresh {
+		i := slices.Index(g.fresh, n)
+		if i < 0 {
+			continue // listed by another sync
+		}
+		g.fresh = slices.Delete(g.fresh, i, i+1)
+		g.inv.Logs = append(g.inv.Logs, n)
+		g.wit.log.Store(max(g.wit.log.Load(), n))
+		changed = true
+	}
+	if g.moved < moves {
+		g.moved = moves
+		g.inv.Manifests = slices.Delete(g.inv.Manifests, 0, max(0, len(g.inv.Manifests)-1))
+		changed = true
+	}
+	if changed {
+		g.record()
+	}
+	return nil
+}
+
+// guardedFile is a file that Pebble writes.
+type guardedFile struct {
+	vfs.File
+	g        *guard
+	name     string
+	manifest uint64    // number, if it is a manifest
+	hash     hash.Hash // of what was written to a manifest
+	written  uint64    // bytes
+}
+
+// Write implements vfs.File.
+func (f *guardedFile) Write(p []byte) (int, error) {
+	if err := f.g.usable(); err != nil {
+		return 0, err
+	}
+	if isTable(f.name) && f.g.ending.Load() {
+		return 0, errEnding
+	}
+	if f.hash != nil {
+		f.hash.Write(p)
+	}
+	n, err := f.File.Write(p)
+	f.written += uint64(n)
+	f.g.check("write", f.name, err)
+	return n, nil
+}
+
+// Sync implements vfs.File.
+func (f *guardedFile) Sync() error { return f.sync(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *guardedFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+func (f *guardedFile) sync(sync func() error) error {
+	if err := f.g.usable(); err != nil {
+		return err
+	}
+	f.g.check("sync", f.name, sync())
+	if f.hash != nil {
+		f.g.manifestSynced(f)
+	}
+	return nil
+}
+
+// SyncTo implements vfs.File.
+func (f *guardedFile) SyncTo(length int64) (bool, error) {
+	if err := f.g.usable(); err != nil {
+		return false, err
+	}
+	all, err := f.File.SyncTo(length)
+	f.g.check("sync", f.name, err)
+	return all, nil
+}
+
+// manifestSynced lists the length and hash of a manifest.
+func (g *guard) manifestSynced(f *guardedFile) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := manifest{Number: f.manifest, Length: f.written}
+	f.hash.Sum(m.Sum[:0])
+	i := slices.IndexFunc(g.inv.Manifests, func(m manifest) bool { return m.Number == f.manifest })
+	if i < 0 {
+		g.inv.Manifests = append(g.inv.Manifests, m)
+	} else {
+		g.inv.Manifests[i] = m
+	}
+	g.record()
+}

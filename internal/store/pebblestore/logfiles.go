@@ -1,0 +1,109 @@
+package pebblestore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// eachBatch calls fn with each batch in a log file until fn returns false. repr is valid during the call. end
+// is the offset after the last batch for which fn returned true; err is nil if that is the end of the file or
+// fn stopped the read.
+func eachBatch(l wal.LogicalLog, fn func(repr []byte) bool) (end int64, err error) {
+	r := l.OpenForRead()
+	defer func() { _ = r.Close() }() // read-only
+	var buf bytes.Buffer
+	for {
+		rec, at, err := r.NextRecord()
+		if err == nil {
+			buf.Reset()
+			_, err = buf.ReadFrom(rec)
+		}
+		if errors.Is(err, io.EOF) {
+			return at.Physical, nil
+		} else if err != nil {
+			return at.Physical, err
+		}
+		if !fn(buf.Bytes()) {
+			return at.Physical, nil
+		}
+	}
+}
+
+// readLog calls fn with the number of each commit in a log file until fn returns false. end is the offset
+// after the last commit for which fn returned true; err is nil if that is the end of the file or fn stopped
+// the read.
+func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err error) {
+	whole := true
+	end, err = eachBatch(l, func(repr []byte) bool {
+		c, ok := commitOf(repr)
+		whole = ok
+		return ok && fn(c)
+	})
+	if !whole {
+		err = store.ErrCorrupt
+	}
+	return end, err
+}
+
+// commitOf returns the number of the commit in a batch of the log.
+func commitOf(repr []byte) (uint64, bool) {
+	if len(repr) < batchrepr.HeaderLen {
+		return 0, false
+	}
+	for r := batchrepr.Read(repr); ; {
+		kind, key, value, ok, err := r.Next()
+		if !ok || err != nil {
+			return 0, false
+		}
+		if kind == pebble.InternalKeyKindSet && bytes.Equal(key, keyCommit) {
+			l, err := parseLast(value)
+			return l.n, err == nil
+		}
+	}
+}
+
+// checkLogs passes all batches of the log files that Pebble would replay to each, and looks for missing
+// commits. The witness shows what the last file lacks. A replay takes one changed bit in the number of a
+// chunk for the end of the file, so the files must continue n, the last commit in the tables (0: not known),
+// and each other. Damage that Pebble would refuse is an error.
+func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(repr []byte) error) (*Damaged, error) {
+	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
+	if err != nil {
+		return nil, err
+	}
+	logs = slices.DeleteFunc(logs, func(l wal.LogicalLog) bool { return !slices.Contains(replayed, uint64(l.Num)) })
+	var gap *Damaged
+	for i, l := range logs {
+		var failed error
+		_, err := eachBatch(l, func(repr []byte) bool {
+			if c, ok := commitOf(repr); ok && gap == nil {
+				if n > 0 && c > n+1 {
+					gap = &Damaged{First: n + 1, Last: c - 1}
+				}
+				n = max(n, c)
+			}
+			failed = each(repr)
+			return failed == nil
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		// the end of the newest, which was never acked
+		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF)
+		if err != nil && !torn {
+			return nil, fmt.Errorf("read log file %s: %w", logName(uint64(l.Num)), err)
+		}
+	}
+	return gap, nil
+}

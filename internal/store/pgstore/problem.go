@@ -1,0 +1,21 @@
+package pgstore
+
+// Problem is why the databases cannot be used as they are, for the operator.
+type Problem struct {
+	// stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store, store_in_use,
+	// database_behind, database_waits, rewound
+	Code  string
+	What  string
+	Fix   string
+	Cause error // nil: nothing more is to be said
+}
+
+func (p *Problem) Error() string {
+	text := p.What + ": " + p.Fix
+	if p.Cause != nil {
+		text += ": " + p.Cause.Error()
+	}
+	return text
+}
+
+func (p *Problem) Unwrap() error { return p.Cause }

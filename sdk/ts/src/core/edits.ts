@@ -1,0 +1,24 @@
+import { slotAt } from './conversation.js'
+import type { Entry } from './frames.js'
+import { foldQuote } from './quote.js'
+import { rewritten, targetOf } from './rewrite.js'
+import { keep } from './rows.js'
+import type { Conv, Core } from './state.js'
+
+/** Applies an edit or a recall to its target, if the client holds it. Spec: P-5.3, S-7.5. */
+export function fold(c: Core, v: Conv, m: Entry): void {
+  const seq = targetOf(m)
+  if (seq === 0) return
+  foldQuote(v, m)
+  const slot = slotAt(v, seq)
+  if (!slot) return
+  const n = rewritten(slot.entry, m)
+  if (n === slot.entry) return
+  slot.entry = n
+  keep(c, v, n)
+}
+
+/** Applies all entries again: older ones were put in front of them. A repeated edit changes nothing. */
+export function refold(c: Core, v: Conv): void {
+  for (const { entry } of v.slots) fold(c, v, entry)
+}

@@ -1,0 +1,103 @@
+import { clientFrame, type Encoded } from './codec.js'
+import { type Failure, invalid, refusal } from './errors.js'
+import { type ClientBody, defined, type GetHistory, type WireError } from './frames.js'
+import type { State } from './model.js'
+import type { Core, Live, Request } from './state.js'
+
+/** The optional capabilities that a client understands, and a server may offer. Spec: P-2.6. */
+export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions', 'large'] as const
+export type Capability = (typeof capabilities)[number]
+
+const maxReads = 6 // history requests under way, if the server takes as many (P-2.2)
+
+/** The wait after a refusal that names no time. */
+export const retryWaitMs = 1000
+export const firstWaitMs = 1000 // after a lost connection, P-3.6
+export const maxWaitMs = 30_000
+
+/** Schedules a call of step at t at the latest. */
+export function alarmAt(c: Core, t: number): void {
+  if (t < c.alarm) c.alarm = t
+}
+
+/** Whether a time is reached. If not, step is scheduled for it. */
+export function isDue(c: Core, at: number): boolean {
+  if (at > c.now) alarmAt(c, at)
+  return at <= c.now
+}
+
+/** Sets the status and marks it as changed. */
+export function setStatus(c: Core, state: State, error?: Failure, retryMs = 0): void {
+  const { user, server, history } = c.status
+  c.status = { state, user, server, history, synced: false, retryMs, ...defined({ error }) }
+  c.changed.status = true
+}
+
+/**
+ * Whether no further history request may be sent. Without a limit of the server, the limit is 16 requests. Some are kept free for cursors, syncs and
+ * the application. Spec: S-7.9.
+ */
+export function readsFull(lv: Live): boolean {
+  const n = lv.welcome.limits.openRequests
+  return lv.reads >= (n > 0 ? Math.min(maxReads, Math.max(1, n >> 1)) : maxReads)
+}
+
+export function offers(lv: Live, capability: Capability): boolean {
+  return lv.welcome.capabilities.includes(capability)
+}
+
+/** Sends a request; answer gets its answer, or nothing. */
+export function ask(c: Core, lv: Live, body: ClientBody, answer: Request['answer']): void {
+  askEncoded(c, lv, kindOf(body), c.encode(clientFrame(lv.nextId + 1, body)), answer)
+}
+
+/** Asks for a page of a history. */
+export function askHistory(c: Core, lv: Live, history: GetHistory, answer: Request['answer']): void {
+  lv.reads++
+  ask(c, lv, { history }, (f) => {
+    lv.reads--
+    if (f) lv.pages++
+    answer(f)
+  })
+}
+
+function kindOf(body: ClientBody): Request['kind'] {
+  if ('history' in body || 'sync' in body) return 'page'
+  return 'ping' in body ? 'ping' : 'other'
+}
+
+/** Sends an encoded request, which has the next id. */
+export function askEncoded(c: Core, lv: Live, kind: Request['kind'], f: Encoded, answer: Request['answer']): void {
+  lv.nextId++
+  lv.waiting.set(lv.nextId, { at: c.now, kind, bytes: f.bytes, answer })
+  lv.pulse.bytes += f.bytes
+  c.out.frames.push({ conn: lv.conn, data: f.data })
+}
+
+/**
+ * Sends a request of the application over the connection that is live. need is the
+ * capability that it takes, or ''. It returns why the request is not sent.
+ */
+export function call(c: Core, need: Capability | '', body: ClientBody, answer: Request['answer']): Failure | undefined {
+  const lv = c.live
+  if (!lv) return refusal('unavailable', 'there is no connection', { retryable: true })
+  if (need !== '' && !offers(lv, need)) return invalid(`the server does not offer ${need}`, 'unsupported')
+  let f: Encoded
+  try {
+    f = c.encode(clientFrame(lv.nextId + 1, body))
+  } catch (why) {
+    return invalid(String(why))
+  }
+  askEncoded(c, lv, kindOf(body), f, answer)
+  return undefined
+}
+
+/** Has the next step ask what has changed. Spec: S-6.1. */
+export function wantSync(c: Core): void {
+  if (c.live) c.live.syncAt = 0
+}
+
+/** When a request that was refused with e may be repeated. */
+export function retryAt(c: Core, e: WireError): number {
+  return c.now + (e.retryAfterMs || retryWaitMs)
+}

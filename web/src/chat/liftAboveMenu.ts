@@ -1,0 +1,15 @@
+const gapPx = 8 // between a message and the menu below it
+
+/** Lifts the messages above a menu at the lower edge, so that it does not cover its own message, whose upper edge stays in view. Returns the function that puts them back. */
+export function lift(message: Element | undefined, topPx: number): () => void {
+  const content = message?.closest<HTMLElement>('.timeline-content')
+  const view = content?.parentElement
+  if (!message || !content || !view) return () => {}
+  const { top, bottom } = message.getBoundingClientRect()
+  const room = top - view.getBoundingClientRect().top - gapPx
+  const by = Math.min(bottom + gapPx - topPx, room)
+  if (by > 0) content.style.translate = `0 ${-by}px`
+  return () => {
+    content.style.translate = ''
+  }
+}

@@ -1,0 +1,42 @@
+import type { Client, Conversation } from '@petrel-im/sdk'
+import type { Names } from '../account/displayNames.js'
+import type { Route } from '../route.js'
+
+/** Whether a conversation is one that this page shows. */
+export function isListed(v: Conversation): boolean {
+  return v.known && (v.kind === 'direct' || v.kind === 'group')
+}
+
+/** When something last happened, by the server's clock. A group without messages has the entry that made it. */
+export function lastMs(client: Client, v: Conversation): number {
+  return v.last?.timeMs ?? client.messages(v.id).at(-1)?.timeMs ?? 0
+}
+
+/** Those that are pinned first, in the order of the person; then those with the newest messages. */
+export function inOrder(client: Client, all: readonly Conversation[]): readonly Conversation[] {
+  const rank = (v: Conversation): number => v.personal.pinned > 0 ? v.personal.pinned : Infinity
+  const when = new Map(all.map((v) => [v.id, lastMs(client, v)]))
+  return [...all].sort((a, b) => {
+    const [ra, rb] = [rank(a), rank(b)]
+    return ra !== rb ? ra - rb : (when.get(b.id) ?? 0) - (when.get(a.id) ?? 0)
+  })
+}
+
+/** Whether the title, the id or the name of the other user has the words in it. */
+export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, names: Names): boolean {
+  const words = wanted.trim().toLowerCase().replace(/^@/, '')
+  return words === '' || [v.title, v.peer, v.peer && names.of(v.peer)].some((text) => text.toLowerCase().includes(words))
+}
+
+export function chatRoute(account: string, v: Pick<Conversation, 'id' | 'kind' | 'peer'>): Partial<Route> {
+  return v.kind === 'direct' ? { account, user: v.peer } : { account, conv: v.id }
+}
+
+export function isMuted(v: Conversation, now = Date.now()): boolean {
+  return v.personal.mutedUntilMs > now || v.personal.notify === 'nothing'
+}
+
+/** Whether the group was dissolved. The newest change of its members says so. */
+export function isDissolved(client: Client, v: Conversation): boolean {
+  return v.left && (client.messages(v.id).findLast((m) => m.members)?.members?.dissolved ?? false)
+}

@@ -1,0 +1,47 @@
+import type { Client } from '@petrel-im/sdk'
+import { useClient, useConversations } from '@petrel-im/sdk/react'
+import { useEffect, useState } from 'react'
+import type { Names } from '../account/displayNames.js'
+import { useSession } from '../account/SessionContext.js'
+import { isListed } from './chatList.js'
+
+const mostGroups = 20 // whose members are read, the newest first
+const mostMembers = 200 // of each of them
+
+const read = new WeakMap<Client, readonly string[]>() // as it was last
+
+/** Those with whom the person shares a conversation: the others of direct ones, then members of groups, who are read while somebody is wanted. */
+export function usePeople(wanted: boolean): readonly string[] {
+  const client = useClient()
+  const { user } = useSession()
+  const all = useConversations()
+  const [members, setMembers] = useState<readonly string[]>(read.get(client) ?? [])
+  useEffect(() => {
+    if (!wanted) return undefined
+    let over = false
+    readMembers(client).then((users) => {
+      read.set(client, users)
+      if (!over) setMembers(users)
+    }, () => {}) // those of direct conversations are found all the same
+    return () => {
+      over = true
+    }
+  }, [client, wanted])
+  const peers = all.filter((v) => v.kind === 'direct' && isListed(v)).map((v) => v.peer)
+  return [...new Set([...peers, ...members])].filter((u) => u !== user)
+}
+
+async function readMembers(client: Client): Promise<readonly string[]> {
+  const users = new Set<string>()
+  for (const v of client.conversations().filter((c) => c.kind === 'group' && isListed(c) && !c.left).slice(0, mostGroups)) {
+    const { members = [] } = await client.call('petrel.v1.ConversationService/ListMembers', { conv: v.id, limit: mostMembers })
+    for (const { user = '' } of members) users.add(user)
+  }
+  return [...users]
+}
+
+/** Whether the user name or the name of somebody has the words in it. */
+export function isNamed(user: string, wanted: string, names: Names): boolean {
+  const words = wanted.trim().toLowerCase().replace(/^@/, '')
+  return user.toLowerCase().includes(words) || names.of(user).toLowerCase().includes(words)
+}
