@@ -1,7 +1,7 @@
 // Package cluster knows the nodes, and which of them owns which feed.
 //
 // Three things are kept apart. Which node should own a feed follows from the
-// nodes that are alive (share.go). Which node does own it is what the store's
+// nodes that are alive (assignment.go). Which node does own it is what the store's
 // fence says: the holder and the epoch of the last takeover. Where a feed is
 // looked for is what the nodes tell each other (route.go), and may be wrong
 // for a moment. Nothing here decides whether a commit is taken: a takeover too
@@ -14,7 +14,7 @@
 //
 // A hand-over: the owner seals a feed, flushes what is numbered, and
 // tells the next one, which takes it over in the store. A node that the others do
-// not hear gives its feeds up by its row (apart.go).
+// not hear gives its feeds up by its row (netsplit.go).
 package cluster
 
 import (

@@ -19,9 +19,9 @@ import (
 //
 // Five of its parts answer callers directly: intake takes sends and signals (intake.go); reader
 // answers questions about entries and members (history.go, quotes.go, state.go); cursors and
-// reactions take and list what users have read, and what they think of it (cursor.go, receipts.go,
+// reactions take and list what users have read, and what they think of it (cursor.go, cursorreads.go,
 // reactions.go); tenure says for how long all of it holds (tenure.go). The other parts serve
-// these. Syncs and operators ask the Owner itself (sync.go, trace.go).
+// these. Syncs and operators ask the Owner itself (sync.go, inspect.go).
 type Owner struct {
 	*intake
 	*reader
@@ -64,10 +64,10 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	pub := &publisher{
 		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu,
 		notes: notes, formers: old, fan: fan,
-		changes: NewChangeIndex(len(st.Feeds()), pos), idle: make(chan struct{}, 1),
+		changes: NewChangeIndex(len(st.Feeds()), pos), commitLock: make(chan struct{}, 1),
 		carriedMoved: make(chan struct{}, 1),
 	}
-	pub.idle <- struct{}{}
+	pub.commitLock <- struct{}{}
 	pub.published.Store(uint64(pos))
 	pub.lastCarried.Store(uint64(pos))
 	lag := &inboxLag{now: o.Now, limit: o.InboxLag}

@@ -31,9 +31,9 @@ type publisher struct {
 	changes *ChangeIndex
 	fan     *fanout.Fan
 
-	// idle is a lock. Its token is there while no commit is under way. The committer takes it for
+	// commitLock is a lock. Its token is there while no commit is under way. The committer takes it for
 	// a batch; whoever ends that batch puts it back.
-	idle chan struct{} // capacity 1
+	commitLock chan struct{} // capacity 1
 
 	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
 	// im.Pos: of the newest published commit that the inbox consumer has to carry (FeedCarried); at the start that of
@@ -41,7 +41,7 @@ type publisher struct {
 	lastCarried  atomic.Uint64
 	carriedMoved chan struct{} // capacity 1; a token: there is a commit for the inbox consumer
 
-	// Guarded by idle.
+	// Guarded by commitLock.
 	refused  []*conv // of the refused batch; the committer rolls them back
 	posWrong bool    // a batch was refused: the committer's position is wrong
 	refusals fanout.WakeUps
@@ -83,7 +83,7 @@ func (p *publisher) finish(b *batch, err error) {
 	p.queues.release(b.work, b.answered, b.bytes)
 	clear(b.work) // or the sends would live until the next one
 	clear(b.items)
-	p.idle <- struct{}{}
+	p.commitLock <- struct{}{}
 }
 
 // publishHeads moves what readers see.
@@ -207,7 +207,7 @@ func (p *publisher) lose(b *batch, err error) {
 	moves, sends := p.cursors.abandonLocked(writes), p.queues.waiting
 	p.mem.mu.Unlock()
 	if b != nil {
-		p.idle <- struct{}{}
+		p.commitLock <- struct{}{}
 	}
 	refuseMoves(moves, Refusal(err))
 	p.notes.Abandon(notes, Refusal(err))

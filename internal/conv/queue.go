@@ -23,7 +23,7 @@ type queues struct {
 }
 
 // examination is the sends to a conversation whose senders seem to be outsiders. A loader
-// looks whether they are (examine.go).
+// looks whether they are (membershipcheck.go).
 type examination struct {
 	sends []*Send
 	bytes int

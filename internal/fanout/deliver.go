@@ -2,15 +2,15 @@
 // The online table says who the recipients are. Entries are encoded once for each
 // codec and framing, and each writer is woken once for a commit.
 //
-// Read the files in this order. For one node: deliver.go, table.go, outbox.go,
+// Read the files in this order. For one node: deliver.go, onlinetable.go, outbox.go,
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
 // mentions.go (entries that name a user: these come whole, also outside the focus),
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, ephemeral.go
-// and heldsignals.go (events that may be lost). For other nodes: remote.go (frames of a delivery
-// for them), receive.go (frames from them), nodes.go with nodetable.go (which
+// and heldsignals.go (events that may be lost). For other nodes: remotesend.go (frames of a delivery
+// for them), remotereceive.go (frames from them), nodes.go with remoteonline.go (which
 // users are online there), resync.go (users who may have missed something), presencepolicy.go
-// (nodes tell each other who may see when a user is online), and revocations.go with
-// withhold.go (a session gets nothing while nobody knows whether it is valid). trace.go shows an operator
+// (nodes tell each other who may see when a user is online), and sessionvalidity.go with
+// unconfirmed.go (a session gets nothing while nobody knows whether it is valid). inspect.go shows an operator
 // the state of an outbox.
 //
 // The package owns the online table and what waits for each connection. It may not

@@ -5,19 +5,19 @@
 // Begin with gateway.go, which has the listeners for clients and what all connections
 // share. The other files, in the order in which a connection meets them:
 //
-//   - Admission: resets.go (addresses whose connections are reset for some seconds), limits.go
+//   - Admission: shutout.go (addresses whose connections are reset for some seconds), limits.go
 //     (the tables of limits, and the counters), refusals.go (a refused connection gets the reason).
 //   - Before the protocol: accept.go (connections of both ports are accepted and admitted),
-//     clientconn.go with proxyheader.go (the header in which a proxy names the client, and the TLS
-//     handshake).
-//   - HTTP: handshake.go (the HTTP servers, and the upgrade to WebSocket), hosts.go (names
-//     under which the server is called), browsers.go (pages that may call it), proxies.go
-//     (the client of a request that came through proxies), throttle.go (reads of connections
-//     on which nobody has logged in).
+//     clientconn.go (the TCP connection below TLS, and the TLS handshake), proxyprotocol.go (the
+//     header of the PROXY protocol).
+//   - HTTP: httpserver.go (the HTTP servers and their bounds), upgrade.go (from HTTP to
+//     WebSocket), hosts.go (names under which the server is called), httpsecurity.go (origins of
+//     pages, headers of answers, TLS), forwardedheader.go (the client that proxies name in a
+//     header), throttle.go (reads of connections on which nobody has logged in).
 //   - A connection of a client: conn.go (what is read becomes frames for the session),
 //     frames.go with tcp.go and ws.go (where a frame ends).
-//   - Who reads and writes its socket: loop.go (one of the event loops, without TLS) with
-//     wheel.go (their timers), or stream.go (a goroutine of its own).
+//   - The reader and writer of its socket: loop.go (one of the event loops, without TLS) with
+//     timerwheel.go, or goroutineconn.go (goroutines of its own, with TLS).
 //   - The listener of operators: admin.go.
 //
 // The package owns the sockets, and the limits of how many there are. It may not know what

@@ -3,12 +3,16 @@ package inbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -164,4 +168,47 @@ func send(ctx context.Context, cs *conv.Convs, s *conv.Send) (im.Seq, error) {
 	case <-ctx.Done():
 		return 0, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 	}
+}
+
+// keepDropped is for how long the rows that a snapshot has taken the place of are kept.
+// They are not read any more, but a repeat of what has made them is known by them. Nobody
+// repeats anything after that. Spec: P-4.8, P-8.11, P-12.4.
+const keepDropped = 30 * 24 * time.Hour
+
+// dropCompacted removes the rows of an inbox below first, with which a snapshot begins, as
+// far as they are old enough. If it cannot, and those that are not, go with the next
+// snapshot.
+func (c *Consumer) dropCompacted(ctx context.Context, key im.Key, first im.Seq) {
+	until := uint64(c.Now().Add(-keepDropped).UnixMilli())
+	var failed error
+	young := sort.Search(int(first)-1, func(i int) bool { // of the seqs 1..first-1
+		old, err := c.isBefore(ctx, key, im.Seq(i+1), until)
+		failed = errors.Join(failed, err)
+		return !old
+	})
+	if failed == nil && young > 0 {
+		failed = c.store.DropRows(ctx, key, im.Seq(young+1))
+	}
+	if failed != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "drop compacted entries of an inbox failed", "conv", key.Conv.String(), "err", failed)
+	}
+}
+
+// isBefore tells whether the row q is of before a time, or dropped already. So a damaged row
+// takes those before it with it.
+func (c *Consumer) isBefore(ctx context.Context, key im.Key, q im.Seq, ms uint64) (before bool, err error) {
+	var bad error
+	err = c.store.Rows(ctx, key, q, q, func(row store.Row) bool {
+		var m petrelv1.Message
+		var stored []byte
+		if _, stored, bad = store.SplitRow(row.Value); bad == nil {
+			bad = wire.ParseMessage(stored, &m)
+		}
+		before = m.TimeMs < ms
+		return true
+	})
+	if err = cmp.Or(err, bad); errors.Is(err, store.ErrCorrupt) {
+		return true, nil
+	}
+	return before, err
 }

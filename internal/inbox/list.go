@@ -23,7 +23,7 @@ type item struct {
 }
 
 // list is what a user's inbox comes to, up to an entry. It never changes. A long one
-// is stored, in parts (stored.go), and some are kept in memory.
+// is stored, in parts (storedlist.go), and some are kept in memory.
 type list struct {
 	parts []part // ascending by their conversations
 	head  im.Seq // of the inbox, up to which it was read

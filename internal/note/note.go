@@ -9,7 +9,7 @@
 // the durable notes of the memory in the place of what they have read (read.go).
 //
 // Files: note.go (changes, from the request to the answer), announce.go (who gets a new note),
-// read.go, state.go (the notes that change), mark.go (how the store has them), rules.go (what a
+// read.go, pendingnotes.go (the notes that change), storednotes.go (how the store has them), rules.go (what a
 // note becomes, and who sees what of it). Spec: P-5.11.
 package note
 

@@ -1,10 +1,10 @@
 // Package presence tells sessions which of the users that they watch are online.
 //
 // Read the files in this order: presence.go (the state), watch.go (a session sets the users that it
-// watches), run.go (the loop sends changes to sessions), reads.go (workers read who may be seen),
+// watches), run.go (the loop sends changes to sessions), visibilityreads.go (workers read who may be seen),
 // peers.go (users who have written to a watcher), blocked.go (users whom a user may block),
 // blockerview.go (how a blocked watcher sees the blocker), offlinedelay.go (a user without a session
-// is shown as online for 30 s), lastseen.go (when users were online last), policy.go (a user changes
+// is shown as online for 30 s), lastseen.go (when users were online last), policychange.go (a user changes
 // who may see them).
 //
 // Every node knows who is online, from its own online table and from the announcements of the other

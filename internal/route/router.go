@@ -1,11 +1,11 @@
 // Package route is the way to the owner of a conversation, wherever it is. Sends
-// whose owner is on another node wait in lanes (lane.go, carry.go) and go out
-// in packets (packet.go). A message that copies another one gets its text first (source.go).
+// whose owner is on another node wait in lanes (lane.go, sendcarrier.go) and go out
+// in packets (packet.go). A message that copies another one gets its text first (forwardsource.go).
 // Questions go to the owner on this node, or by a request over the bus (call.go); a sync asks
 // about many conversations at once (sync.go), and which of them may have changed
-// (candidates.go). What waits for answers runs in tasks (tasks.go).
+// (changecandidates.go). What waits for answers runs in tasks (tasks.go).
 // Signals, which nobody answers, go their own way (signal.go). The
-// package knows which node owns what (owners.go, from cluster); what an owner does
+// package knows which node owns what (findowner.go, from cluster); what an owner does
 // with a send or a question is conv's. The tests start their nodes with package
 // route/routetest.
 //

@@ -138,3 +138,18 @@ func (h *Hub) closeHere(a im.Account, code im.Code, match func(*fanout.Outbox) b
 	k.Flush()
 	return n + h.rechecks.endedBefore(a, match)
 }
+
+// encode encodes a message of sessionpb for another node.
+func encode(m interface{ MarshalVT() ([]byte, error) }) []byte {
+	b, err := m.MarshalVT()
+	im.Assert(err == nil, "encode a message about sessions: %v", err)
+	return b
+}
+
+func encodeAccount(a im.Account) *sessionpb.Account {
+	return &sessionpb.Account{Tenant: uint32(a.Tenant), User: string(a.User)}
+}
+
+func decodeAccount(a *sessionpb.Account) im.Account {
+	return im.Account{Tenant: im.Tenant(a.GetTenant()), User: im.User(a.GetUser())}
+}

@@ -5,11 +5,11 @@
 // Read the files in this order. A send: receive.go, with session.go for the state of
 // a session and limits.go; forward.go for sends that have to be completed first. The
 // other frames: hello.go, request.go (history and sync), focus.go, cursor.go, call.go, and
-// signal.go and watch.go, of which nothing is stored. The queues of the workers:
-// queues.go. State of all sessions of a node: hub.go. Sessions end with their tokens:
-// close.go (at once, by a request to all nodes), recheck.go (by asking the store),
+// signal.go and presencewatch.go, of which nothing is stored. The queues of the workers:
+// workerqueues.go. State of all sessions of a node: hub.go. Sessions end with their tokens:
+// close.go (at once, by a request to all nodes), tokenrecheck.go (by asking the store),
 // revocations.go (how a node learns about revocations that other nodes made), drain.go
-// (clients are sent to other nodes); encode.go (messages between nodes about it).
+// (clients are sent to other nodes).
 //
 // The package owns the sessions from the hello to the end of the connection. It may
 // not know sockets, transports, or how a conversation is stored.

@@ -23,12 +23,12 @@ type Session struct {
 	// device and the login of the session, too.
 	Out fanout.Outbox
 
-	hub      *Hub
-	kind     string       // of the device; set before the welcome
-	phase    atomic.Int32 // one of the phases below
-	requests atomic.Int32 // requests under way
-	moves    atomic.Int32 // moves of cursors that are not answered
-	idle     atomic.Int32 // pings and refusals that no bucket has counted yet
+	hub       *Hub
+	kind      string       // of the device; set before the welcome
+	phase     atomic.Int32 // one of the phases below
+	requests  atomic.Int32 // requests under way
+	moves     atomic.Int32 // moves of cursors that are not answered
+	unmetered atomic.Int32 // pings and refusals that no bucket has counted yet
 
 	mu      sync.Mutex // tier 3; guards the fields below
 	entered bool       // Out is in the online table
@@ -83,7 +83,7 @@ func (s *Session) noteRefusal(what string, e *im.Error) {
 
 // refuseSend answers a send that is refused before its conversation gets it.
 func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error, k *fanout.WakeUps) {
-	s.idle.Add(1)
+	s.unmetered.Add(1)
 	if note := s.hub.o.Refused; note != nil {
 		note(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: "send", Code: e.Code, Text: e.Message,
 			Send: f})
@@ -93,7 +93,7 @@ func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error
 
 // refuse answers a frame with an error.
 func (s *Session) refuse(id uint64, e *im.Error, k *fanout.WakeUps) {
-	s.idle.Add(1)
+	s.unmetered.Add(1)
 	s.hub.Meter.Refusals.Add(string(e.Code))
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(e)}}, k)
 }

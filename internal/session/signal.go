@@ -31,7 +31,7 @@ const reservedKinds = "petrel."
 // rareState is the state of sessions that have sent a signal or a watch. Most sessions have none.
 type rareState struct {
 	signals, watches rate.Bucket
-	idles            rate.Bucket     // pings and refusals, fewIdles a token
+	unmetered        rate.Bucket     // pings and refusals, unmeteredStep a token
 	watch            *presence.Watch // nil: it has watched nobody yet
 }
 

@@ -18,12 +18,11 @@ import (
 // have news: the index passes these 3 and hardly any other, at some 30 ns for each that
 // it rules out.
 //
-// It is a table of fixed size. A conversation has one line in it, by a hash, and the
-// line holds a fingerprint and the newest position of the conversations there that
-// changed last. What does not fit raises the floor of the line: of each conversation
-// that is not in the line, the index knows only that it did not change after the
-// floor. So it may name a conversation that has not changed, and never leaves out one
-// that has. Whoever asks reads those that are named.
+// It is a table of fixed size. A conversation has one line in it, by a hash, and the line holds a
+// fingerprint and the newest position of the conversations there that changed last. A conversation
+// that does not fit raises the floor of the line: of conversations that are not in the line, the
+// index knows only that they did not change after the floor. So it may name a conversation that has
+// not changed, and never leaves out one that has. The caller reads those that it names.
 //
 // A publisher touches the index before it publishes. Readers take no lock.
 type ChangeIndex struct {
@@ -33,12 +32,12 @@ type ChangeIndex struct {
 	// takeover it is the newest one, until what was saved is loaded.
 	unknown atomic.Uint64
 
-	// The newest position in each page, and in each block of lines. What is not newer is
-	// ruled out by 8 bytes of 32 KB, or of 256 KB, which are in the cache of the
-	// processor: a line is somewhere in 16 MB, and takes 0.3 us to come.
+	// The newest position in each page, and in each block of lines. They rule out most
+	// conversations without a look at the line: they take 32 KB and 256 KB, which stay in the cache
+	// of the processor, while a line, in 16 MB, takes 0.3 us to load.
 	newest, newestOfBlock []atomic.Uint64
 
-	mu sync.Mutex // tier 0; held by who touches: a publisher for a commit, Load for a page
+	mu sync.Mutex // tier 0; held by writers: a publisher for a commit, Load for a page
 }
 
 const (
@@ -73,7 +72,7 @@ func NewChangeIndex(feeds int, unknown im.Pos) *ChangeIndex {
 	return x
 }
 
-// place is where a conversation stands in the index.
+// place returns the page, line and fingerprint of a conversation.
 func (x *ChangeIndex) place(key im.Key) (page, line int, print uint64) {
 	// Ids are hashes or random. The first bytes are the kind and the partition, which
 	// are the same for all conversations of some feeds.
@@ -127,7 +126,7 @@ func (l *changeLine) touch(print, pos uint64) {
 			oldest, at = v&slotPos, i
 		}
 	}
-	// The floor first: a reader who finds the conversation no more finds the floor.
+	// The floor first: a reader that misses the dropped conversation must see the raised floor.
 	l.raise(min(pos, oldest))
 	if pos > oldest {
 		l.slots[at].Store(print<<48 | pos)
@@ -161,7 +160,7 @@ func (x *ChangeIndex) MayHaveChanged(key im.Key, since im.Pos) bool {
 	return l.floor.Load() > uint64(since) // after the slots, see touch
 }
 
-// Touch notes that a conversation changed at pos, as the feed says.
+// Touch notes a change of a conversation that the feed has at pos.
 func (x *ChangeIndex) Touch(key im.Key, pos im.Pos) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -187,7 +186,7 @@ func (x *ChangeIndex) Range(n int) []byte {
 	return b
 }
 
-// News encodes what changed after a position.
+// News encodes the conversations that changed after a position.
 func (x *ChangeIndex) News(after im.Pos) []byte {
 	var b []byte
 	for i := range x.pages {
@@ -234,7 +233,7 @@ func (x *ChangeIndex) appendPage(b []byte, page int, after uint64) []byte {
 	return b
 }
 
-// Load adds what Range or News has encoded. Errors: ErrCorrupt.
+// Load adds the output of Range or News. Errors: ErrCorrupt.
 func (x *ChangeIndex) Load(b []byte) error {
 	number := func() (v uint64) {
 		v, n := binary.Uvarint(b)
