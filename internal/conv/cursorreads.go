@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// CursorOf returns a user's durable cursor. The memory is looked at again after
-// the store was read: a move that became durable in between is in memory.
+// CursorOf returns a user's durable cursor. It looks into memory again after the read of the store:
+// a move that became durable in between is in memory.
 func (cu *cursors) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor, error) {
 	if c, ok := cu.inMemory(key, u); ok {
 		return c, nil
@@ -38,9 +38,9 @@ func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
 	return Cursor{}, false
 }
 
-// ReadCounted is the counted at a user's read cursor, or that of the entry before the user's
-// newest stay, if that is above the cursor: what the user has not read in an earlier stay,
-// and what was sent between the two, is not unread. Codes: no_conversation. Spec: P-8.7.
+// ReadCounted returns the counted at a user's read cursor, or at the entry before the user's newest
+// stay, if that is higher: entries of an earlier stay, and from between the two, do not count as
+// unread. Codes: no_conversation. Spec: P-8.7.
 func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
 	c, now, in, end, err := cu.reader.enterKnown(ctx, key, u)
 	if err != nil {
@@ -58,12 +58,11 @@ func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cu
 // MaxReceiptPage is the most members of one page of receipts.
 const MaxReceiptPage = 500
 
-// Receipts lists how far the members after the user q.After are, ascending by user; those
-// who never moved are left out. A page covers q.Limit members, or fewer if there are former
-// members among them. A q.Limit of 0 or above MaxReceiptPage means MaxReceiptPage. Next is
-// the last member that the page covers; it is empty on the last page. Of a conversation with
-// more than MaxReceipts members it tells only read. Codes: no_conversation, not_member (was
-// one). Spec: P-8.6.
+// Receipts lists the cursors of the members after the user q.After, ascending by user, without
+// those who never moved. A page covers q.Limit members, or fewer if there are former members among
+// them. A q.Limit of 0 or above MaxReceiptPage means MaxReceiptPage. Next is the last member that
+// the page covers; it is empty on the last page. In a conversation with more than MaxReceipts
+// members it has only read cursors. Codes: no_conversation, not_member (was one). Spec: P-8.6.
 func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipts) (*convpb.Receipts, error) {
 	c, _, in, end, err := cu.reader.enterAsMember(ctx, by)
 	if err != nil {
@@ -102,8 +101,8 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipt
 	return list, nil
 }
 
-// placesOf is the durable cursors of users who follow each other among the members and
-// former members of c; before is the user before the first of them.
+// placesOf returns the durable cursors of consecutive members and former members of c; before is
+// the user before the first of them.
 func (cu *cursors) placesOf(ctx context.Context, c *conv, before im.User, users []member) ([]Cursor, error) {
 	if len(users) == 0 {
 		return nil, nil
@@ -135,14 +134,12 @@ func (cu *cursors) placesOf(ctx context.Context, c *conv, before im.User, users 
 	return places, nil
 }
 
-// ChangedAt returns two positions. pos is that of the newest change of a conversation that a
-// sync of u tells of: its newest row, or a move of u's own cursor. theirs is that of the
-// newest move of peer's cursor; without a peer it is 0. Both changes may be not durable yet. It loads nothing: of a
-// conversation that is not in memory only the newest row is read, which is what makes a sync of thousands of them
-// cheap.
+// ChangedAt returns two positions. pos is that of the newest row or of the newest move of u's own
+// cursor. theirs is that of the newest move of peer's cursor, 0 without a peer. Neither need be
+// durable yet. It loads nothing: of a conversation that is not in memory it reads only the newest
+// row, so a sync of thousands is cheap.
 //
-// Every change that was published before the call is in the answer: it is in
-// the store by then.
+// The answer has every change that was published before the call: these are in the store.
 func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (pos, theirs im.Pos, err error) {
 	if c := cu.mem.find(key); c != nil {
 		pos = c.point.Load().pos

@@ -26,8 +26,8 @@ func (h hasher) id(u im.User, k string) uint64 {
 	return h.sum(append(b, k...))
 }
 
-// first hashes what a repeat of s must bring again to count as one: its first
-// type, body and rel, and the title of a group that it makes.
+// first hashes the parts in which a repeat of s must be equal: its first type, body and rel, and
+// the title of a group that it makes.
 func (h hasher) first(s *Send) uint64 {
 	mac := h.body(&s.Entry)
 	if s.Create == nil {
@@ -98,7 +98,7 @@ const minTail = 1024
 type tail struct {
 	from   im.Seq
 	hashes []uint64 // of from+1, from+2, ...
-	keep   int      // how many survive trimming; a scan for an old after raises it
+	keep   int      // how many stay after trimming; a scan for an old after raises it
 }
 
 func (t *tail) add(h uint64) {
@@ -127,8 +127,8 @@ func (t *tail) cut(head im.Seq) {
 	t.hashes = t.hashes[:head-t.from]
 }
 
-// find calls match for each seq above after whose hash is h, newest first,
-// until it returns true.
+// find calls match for each seq above after whose hash is h, newest first, until match returns
+// true.
 func (t *tail) find(after im.Seq, h uint64, match func(im.Seq) bool) bool {
 	low := 0
 	if after > t.from {

@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Describe says how a conversation stands, for the operator. It reads the newest entry, and
-// with q.Rate those of the last minute: nothing is counted on the way of a message.
+// Describe returns the state of a conversation for the operator. It reads the newest entry, and
+// with q.Rate the entries of the last minute, so nothing has to be counted on the way of a message.
 // Codes: no_conversation.
 func (ow *Owner) Describe(ctx context.Context, by Query, q *convpb.Describe) (*convpb.Description, error) {
 	_, at, in, end, err := ow.reader.open(ctx, by.Conv)
@@ -51,7 +51,7 @@ func (ow *Owner) Describe(ctx context.Context, by Query, q *convpb.Describe) (*c
 		return m.TimeMs >= since && d.PerMinute < q.Rate
 	})
 	if err = errors.Join(err, bad); errors.Is(err, store.ErrCorrupt) {
-		return d, nil // the overview says what cannot be read
+		return d, nil // the overview names the damage
 	}
 	return d, err
 }
@@ -59,8 +59,8 @@ func (ow *Owner) Describe(ctx context.Context, by Query, q *convpb.Describe) (*c
 // MaxTraced is the most members of one answer.
 const MaxTraced = 200
 
-// Trace says where an entry is and how far members are, for the operator. What it does not
-// find may have no dedupe key and be older than what was searched. Codes: no_conversation.
+// Trace returns the place of an entry and the cursors of members, for the operator. An entry
+// without a dedupe key that is older than the searched rows is not found. Codes: no_conversation.
 func (ow *Owner) Trace(ctx context.Context, by Query, q *convpb.Trace) (*convpb.Traced, error) {
 	c, at, in, end, err := ow.reader.open(ctx, by.Conv)
 	if err != nil {
@@ -86,7 +86,7 @@ func (ow *Owner) Trace(ctx context.Context, by Query, q *convpb.Trace) (*convpb.
 	return t, ow.places(ctx, by.Conv, in, at.head, seq, q, t)
 }
 
-// findSent looks for what a user sent under an id; 0: it is not there.
+// findSent returns the seq of a user's send with a client message id; 0: it is not found.
 func (ow *Owner) findSent(ctx context.Context, key im.Key, first, head im.Seq, q *convpb.Trace) (im.Seq, error) {
 	filed, err := ow.reader.store.Dedupe(ctx, key, ow.committer.hash.id(im.User(q.User), q.ClientMsgId))
 	if err != nil {
@@ -124,7 +124,7 @@ func (ow *Owner) findSent(ctx context.Context, key im.Key, first, head im.Seq, q
 	return found, errors.Join(err, bad)
 }
 
-// places adds how far members are.
+// places adds the cursors of members.
 func (ow *Owner) places(ctx context.Context, key im.Key, in *info, head, seq im.Seq, q *convpb.Trace,
 	t *convpb.Traced) error {
 	limit := int(q.Limit)

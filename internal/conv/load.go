@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// fetcher finds the conversations of one feed in memory. It has a loader read those that
-// are not there, and extend the tails that are too short.
+// fetcher finds the conversations of one feed in memory, and has loaders read the others, and
+// extend tails that are too short.
 type fetcher struct {
 	mem       *memory
 	memories  *memories
@@ -81,8 +81,8 @@ func (fe *fetcher) release(c *conv) {
 	}
 }
 
-// load reads a conversation's state. A conversation with an append under way
-// never leaves memory, so what is read here is durable.
+// load reads a conversation's state. A conversation with an append under way never leaves memory,
+// so all that it reads is durable.
 func (fe *fetcher) load(c *conv) {
 	wanted, err := fe.outsiders.wanted(c)
 	if !wanted {
@@ -149,13 +149,13 @@ func (fe *fetcher) read(ctx context.Context, c *conv) error {
 	return nil
 }
 
-// readMembers reads the members of a conversation. Their names and stays are
-// few large pieces of memory, not many small ones.
+// readMembers reads the members of a conversation. It packs their names and stays into a few large
+// pieces of memory.
 func readMembers(ctx context.Context, st store.Store, key im.Key) (*Members, error) {
 	m := &Members{}
 	var names strings.Builder
 	var stays []stay
-	type end struct{ name, stays int } // where those of a member end
+	type end struct{ name, stays int } // where the bytes and stays of a member end
 	var ends []end
 	err := st.Members(ctx, key, func(u im.User, r *storepb.Member) bool {
 		names.WriteString(string(u))
@@ -196,10 +196,9 @@ func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 	return point{row.Seq, m.Counted, head.Pos, hiddenOf(&head)}, nil
 }
 
-// scan extends the tail of c down to after, on a loader, while the queue of c
-// waits. It reads only durable rows: those that were there when c was loaded, and
-// those older than the newest minTail rows. One batch is not durable yet, and it has no more
-// than maxRows rows of a conversation.
+// scan extends the tail of c down to after, on a loader, while the queue of c waits. It reads only
+// durable rows: rows from before c was loaded, and rows older than the newest minTail. Only one
+// batch is not durable yet, with at most maxRows rows of a conversation.
 func (fe *fetcher) scan(c *conv, after im.Seq) {
 	t := &c.log.tail
 	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))
@@ -223,8 +222,8 @@ func (fe *fetcher) scan(c *conv, after im.Seq) {
 	fe.loaded(c, err)
 }
 
-// readThreads reads what there is to know of threads, on a loader, while the queue of c
-// waits. No commit under way adds to them: the committer knows the threads of those.
+// readThreads reads the sizes of threads, on a loader, while the queue of c waits. No commit under
+// way adds to them: the committer knows the threads of those.
 func (fe *fetcher) readThreads(c *conv, roots []im.Seq) {
 	read := threads{}
 	var failure error
@@ -246,9 +245,8 @@ func (fe *fetcher) readThreads(c *conv, roots []im.Seq) {
 	fe.loaded(c, failure)
 }
 
-// letGo ends the committer's hold on the conversations of a batch. Those whose
-// tail is too short get their sends back and go to a loader first; those in later get
-// theirs back.
+// letGo ends the committer's hold on the conversations of a batch. The sends in scans and later go
+// back to their queues; a loader reads for scans first.
 func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 	now := fe.mem.now().Unix()
 	fe.mem.mu.Lock()
@@ -278,8 +276,8 @@ func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 	}
 }
 
-// sweep has conversations leave memory: of this feed those that nobody used for a while,
-// and of all feeds others, while all of them take too much.
+// sweep evicts conversations: those of this feed that were not used for a while, and then, while
+// all feeds take too much memory, others.
 func (fe *fetcher) sweep() {
 	fe.mem.evictIdle()
 	fe.memories.makeRoom()

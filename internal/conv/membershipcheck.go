@@ -17,10 +17,9 @@ type examiner struct {
 	node      *node
 }
 
-// mustExamineLocked tells whether s waits for an examination: its sender is not known as a
-// member, or has earlier sends there, which s must not pass, though it names the other user
-// of a direct conversation and they name the conversation. c is the conversation in
-// memory; nil: it is not there.
+// mustExamineLocked tells whether s waits for a membership check: its sender is not known as a
+// member, or has earlier sends in the check, which s must not pass (they name the conversation, and
+// s its other user). c is the conversation in memory; nil: it is not there.
 func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
 	if len(ex.queues.underExamination) > 0 {
 		if x := ex.queues.underExamination[s.Conv]; x != nil && x.has(s.Entry.From) {
@@ -51,8 +50,8 @@ func (x *examination) takeSendsOf(u im.User) (theirs, rest []*Send) {
 	return theirs, rest
 }
 
-// examineLocked has a loader examine s. It reports false when a bound is reached. The
-// bound is not that of the queue: outsiders must not fill the queue of the members.
+// examineLocked has a loader check the membership of the sender of s. It reports false when a bound
+// is reached. The bound is not that of the queue: outsiders must not fill the queue of the members.
 func (ex *examiner) examineLocked(s *Send) bool {
 	qs := ex.queues
 	x := qs.underExamination[s.Conv]
@@ -71,9 +70,9 @@ func (ex *examiner) examineLocked(s *Send) bool {
 	return true
 }
 
-// examine answers the outsiders among the senders. The sends of the others go into the
-// queue: the store knows of a member who is not published yet, or the conversation has to be
-// loaded, or another node owns the feed by now, and the committer finds that out.
+// examine answers the outsiders among the senders. It queues the sends of the others: their
+// membership may not be published yet, or the conversation has to be loaded, or another node owns
+// the feed by now, which the committer notices.
 func (ex *examiner) examine(key im.Key, x *examination) {
 	mem, qs := ex.queues.mem, ex.queues
 	for {
@@ -99,7 +98,7 @@ func (ex *examiner) examine(key im.Key, x *examination) {
 		var theirs []*Send
 		theirs, x.sends = x.takeSendsOf(u)
 		var refused []*Send
-		if refusal != nil { // it says nothing of those that need no standing
+		if refusal != nil { // sends that require no membership are queued all the same
 			refused, theirs = part(theirs, u)
 		}
 		full := len(theirs) > 0 && !ex.queueLocked(key, theirs, refusal == nil && !outsider)

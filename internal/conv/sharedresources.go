@@ -14,8 +14,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// node is what the owners of one node share: the goroutines that load
-// conversations, the budgets of the node, and its counters.
+// node has the resources that the owners of one node share: the goroutines that load conversations,
+// the budgets of the node, and its counters.
 type node struct {
 	loaders     loaders
 	inFlight    atomic.Int64  // bytes of unanswered sends
@@ -56,8 +56,8 @@ func (n *node) refuseAll(sends []*Send, e *im.Error, k *fanout.WakeUps) {
 // crowded tells whether no other conversation may be loaded.
 func (n *node) crowded() bool { return n.convBytes.Load() > 2*n.convBudget }
 
-// warnings keeps a fault that meets every commit from filling the log: a full database
-// was worth 1,387 lines in 12 seconds.
+// warnings keeps a fault of every commit from filling the log: a full database made 1,387 lines in
+// 12 seconds.
 type warnings struct {
 	last   atomic.Int64 // Unix nanoseconds; of the last line
 	hidden atomic.Uint64
@@ -91,7 +91,7 @@ type damageLog struct {
 	logged map[string]time.Time
 }
 
-// log logs that the operation what failed with err in a conversation.
+// log logs a failed operation, what, of a conversation.
 func (d *damageLog) log(l *slog.Logger, what, conv string, err error) {
 	if errors.Is(err, store.ErrCorrupt) && !d.first(conv) {
 		return

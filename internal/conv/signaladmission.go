@@ -15,7 +15,8 @@ const (
 	signalsPerSecond = 20 // of one conversation, of other kinds
 )
 
-// signaller passes on the signals to conversations of one feed that are in memory.
+// signaller admits signals to conversations of one feed that are in memory, and queues them for
+// delivery.
 type signaller struct {
 	mem   *memory
 	node  *node
@@ -24,8 +25,8 @@ type signaller struct {
 	epoch im.Epoch // of the Owner
 }
 
-// loadedLocked goes on with the signals that have waited for the load of c. It is called
-// with memory.mu held.
+// loadedLocked queues the signals that have waited for the load of c. It is called with memory.mu
+// held.
 func (si *signaller) loadedLocked(c *conv) {
 	for _, s := range c.signals {
 		si.signalLocked(c, s)
@@ -57,8 +58,8 @@ func (si *signaller) signalLocked(c *conv, s *Signal) {
 		func() (*fanout.Signal, []im.User) { return si.recipients(c, s) }})
 }
 
-// recipients are who gets a signal of c, by what is published now: nobody, if its sender
-// was removed while it waited.
+// recipients returns the users who get a signal of c, by the published members: nobody, if its
+// sender was removed while it waited.
 func (si *signaller) recipients(c *conv, s *Signal) (*fanout.Signal, []im.User) {
 	if now := si.mem.find(s.Key); now != nil { // c may have left memory and come back
 		c = now
@@ -69,7 +70,7 @@ func (si *signaller) recipients(c *conv, s *Signal) (*fanout.Signal, []im.User) 
 	switch {
 	case in.members.Role(from) == 0:
 		to = nil
-	case in.blocker(from) != "": // who learns nothing of it: the sender's own devices get the signal. Spec: P-5.4
+	case in.blocker(from) != "": // the sender's own devices still get it. Spec: P-5.4
 		to = []im.User{from}
 	}
 	if typing { // it tells the sender's own devices nothing

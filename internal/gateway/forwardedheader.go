@@ -11,29 +11,28 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Headers in which a proxy says whom it speaks for.
+// Headers in which a proxy names the client.
 const (
 	xForwardedFor = "X-Forwarded-For"
 	forwarded     = "Forwarded" // RFC 7239
 )
 
-// trusted tells whether we believe this peer's X-Forwarded-For.
+// trusted tells whether this peer is a trusted proxy.
 func (g *Gateway) trusted(a netip.Addr) bool {
 	return slices.ContainsFunc(g.access.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// setClient puts the client's address into a request that came through a trusted
-// proxy, for limits that go by it. Each proxy adds whom it got a request from
-// at the end, so the last one that is not trusted itself is the client: what
-// stands before it is the client's own word. If no client is named, the request keeps
-// the address of the proxy: all that come so are limited as one address, and the log says it.
+// setClient puts the client's address into a request that came through a trusted proxy, for the
+// limits. Each proxy appends the address of its peer, so the last address that is no trusted proxy
+// is the client: the ones before it are unproven. If no client is named, the request keeps the
+// address of the proxy: all such requests are limited as one address, and the log warns of it.
 func (g *Gateway) setClient(r *http.Request) {
 	peer, ok := remote(r.RemoteAddr)
 	if !ok {
 		return
 	}
 	if !g.trusted(peer) {
-		if !slices.Contains(probes, r.URL.Path) { // the doctor claims an address, to see who believes it
+		if !slices.Contains(probes, r.URL.Path) { // the doctor claims an address there, to see who believes it
 			g.warnUntrusted(peer, r)
 		}
 		return
@@ -43,7 +42,7 @@ func (g *Gateway) setClient(r *http.Request) {
 	for _, hop := range slices.Backward(all) {
 		a, ok := hopAddr(hop)
 		if !ok {
-			break // the proxy in front of it does not say, or not to us
+			break // the proxy in front of it names no client, or not in this header
 		}
 		if client, named = a, true; !g.trusted(a) {
 			break
@@ -61,9 +60,9 @@ func (g *Gateway) setClient(r *http.Request) {
 	}
 }
 
-// isLocal logs the first time that a request seems to come from the host of a proxy: the proxy
-// names itself, or nobody is named and the request is for a name of the loopback. A person or
-// a program there is limited by the address of the host, which is right.
+// logProxyHost logs the first time that a request seems to come from the host of a proxy: the proxy
+// names itself, or nobody is named and the request is for a name of the loopback. A person or a
+// program there is limited by the address of the host, which is right.
 func (g *Gateway) logProxyHost(proxy netip.Addr) {
 	g.logOnce(slog.LevelInfo,
 		"a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, "+
@@ -71,8 +70,8 @@ func (g *Gateway) logProxyHost(proxy netip.Addr) {
 		g.o.ProxyHeader)
 }
 
-// warnNoClient logs the first time that a trusted proxy does not say for whom it speaks: the header
-// in which it has to, and another one in which it may have done so.
+// warnNoClient logs the first time that a trusted proxy names no client in header. unread is
+// another header in which it may have named one.
 func (g *Gateway) warnNoClient(proxy netip.Addr, header, unread string) {
 	g.logOnce(slog.LevelWarn,
 		"a trusted proxy names no client: the limits for an IP address hold for all that come through it "+
@@ -89,8 +88,8 @@ func unread(read string, h http.Header) string {
 	return ""
 }
 
-// warnUntrusted logs the first time that a neighbour names a client, and is no trusted proxy. What
-// strangers write into their headers is not logged.
+// warnUntrusted logs the first time that a neighbour that is no trusted proxy names a client. It
+// does not log the content of the header.
 func (g *Gateway) warnUntrusted(peer netip.Addr, r *http.Request) {
 	if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {
 		return
@@ -101,9 +100,9 @@ func (g *Gateway) warnUntrusted(peer netip.Addr, r *http.Request) {
 		"header", g.o.ProxyHeader, "proxy", peer)
 }
 
-// lostUpgrade is the error of a request that was one for WebSocket until a proxy took the headers out
-// that a proxy must pass on by itself (RFC 9110, 7.6.1), or sent it on over HTTP/1.0. It logs the first time.
-// nil: the request was none.
+// lostUpgrade returns the error for a WebSocket request from which a proxy has removed the
+// hop-by-hop headers (RFC 9110, 7.6.1), or that came over HTTP/1.0; nil for other requests. It logs
+// the first time.
 func (g *Gateway) lostUpgrade(r *http.Request) *im.Error {
 	if r.ProtoMajor != 1 || r.Header.Get("Sec-Websocket-Key") == "" {
 		return nil
@@ -123,9 +122,9 @@ func (g *Gateway) lostUpgrade(r *http.Request) *im.Error {
 // probes are paths that balancers ask for on their own behalf.
 var probes = []string{"/healthz", "/readyz", "/version"}
 
-// forwardedPair is a pair of the header Forwarded, or none, and what ends it. Quotes stand around whole
-// values only. A client that leaves one open would otherwise swap the meaning of what the proxy adds
-// and of a text of its own that the proxy repeats.
+// forwardedPair matches a pair of the header Forwarded, possibly empty, and its end. Quotes stand
+// around whole values only. Otherwise a client with an open quote could turn the proxy's addition
+// into text, and its own text into the address.
 var forwardedPair = regexp.MustCompile(`^[ \t]*(?:([^=",;\\ \t]+)=("(?:[^"\\]|\\.)*"|[^",;\\ \t]*))?[ \t]*([,;]|$)`)
 
 // hops are the addresses in a header as they were written, the nearest last; none if it is malformed.

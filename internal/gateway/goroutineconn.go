@@ -31,16 +31,16 @@ type stream struct {
 	nc     net.Conn
 	reader reader
 	opened time.Time
-	mark   time.Time // when it was last heard or probed, or made deaf
+	mark   time.Time // when it was last heard or probed, or its end was decided
 	probes int       // since it was last heard
 	excess int       // bytes read after the end
 	late   int       // reads of these
 
 	evicted atomic.Bool    // it has lost its place to another connection
-	began   bool           // the writer's: it has written; the welcome is the first, so the reader looks up
+	began   bool           // of the writer: it has written. The first write is the welcome, after which the reader has other deadlines
 	writers sync.WaitGroup // at most one
 	mu      sync.Mutex     // tier 0; guards the fields below
-	out     []byte         // what was put: control frames, and ends without a session
+	out     []byte         // bytes of put: control frames, and ends without a session
 	fin     bool           // close after out
 	quick   bool           // the peer sends nothing more
 	again   bool           // the outbox has something
@@ -49,8 +49,7 @@ type stream struct {
 	closed  bool           // no writer may start any more
 }
 
-// serve runs a connection until it is gone. early is what has been read of it
-// already.
+// serve runs a connection until it is gone. early has the bytes that were read already.
 func (s *stream) serve(early []byte) {
 	defer s.g.closed(s)
 	if !s.g.handshakeTLS(s.nc, s.place.await) {
@@ -86,7 +85,7 @@ func (s *stream) rescue() {
 	}
 }
 
-// read passes on what comes, until the connection is over.
+// read passes on the input, until the connection is over.
 func (s *stream) read(b []byte) {
 	if len(b) > 0 {
 		s.input(b, &s.reader, s)
@@ -180,7 +179,7 @@ func (s *stream) deadline() time.Time {
 		s.noteWelcome()
 	}
 	switch {
-	case s.deaf: // the writer ends it, and pokes
+	case s.deaf: // the writer ends it, and wakes the reader
 		return s.mark.Add(s.g.grace)
 	case !s.greeted():
 		return s.opened.Add(s.g.o.HelloTimeout)
@@ -190,8 +189,8 @@ func (s *stream) deadline() time.Time {
 	return s.mark.Add(s.g.o.Heartbeat)
 }
 
-// expire does what is due: the end of everything, hello timeout, heartbeat.
-// Spec: P-3.1, P-7, P-9.3.
+// expire handles the times that have come: end of the gateway, hello timeout, heartbeat. Spec:
+// P-3.1, P-7, P-9.3.
 func (s *stream) expire() {
 	was, due := s.deaf, s.deadline()
 	late := !due.IsZero() && !time.Now().Before(due)
@@ -261,7 +260,7 @@ func (s *stream) startLocked() {
 	}
 }
 
-// write writes what there is, until there is no more or the end is written.
+// write writes out and the outbox, until both are empty or the end is written.
 func (s *stream) write() {
 	var list []*fanout.Outbox
 	for {
@@ -301,13 +300,13 @@ func (s *stream) write() {
 	}
 }
 
-// send writes b, and keeps o informed of what is left of it. Spec: P-6.4.
+// send writes b, and reports to o how much of it is left. Spec: P-6.4.
 func (s *stream) send(b []byte, o *fanout.Outbox) bool {
 	for len(b) > 0 {
 		n, err := s.nc.Write(b[:min(len(b), writeChunk)])
 		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				s.g.ended(&im.Error{Code: im.CodeSlowConsumer}) // there is no way to tell it
+				s.g.ended(&im.Error{Code: im.CodeSlowConsumer}) // the peer cannot be told
 			}
 			return false
 		}
@@ -318,8 +317,7 @@ func (s *stream) send(b []byte, o *fanout.Outbox) bool {
 	return true
 }
 
-// shut tells the peer that nothing more comes, and leaves the rest to the
-// reader.
+// shut shuts the socket for writing, and leaves the rest to the reader.
 func (s *stream) shut() {
 	if t, ok := s.nc.(*tls.Conn); ok {
 		_ = t.CloseWrite()

@@ -14,17 +14,17 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// originAllowed decides about browsers: they always say where a page came from, so a
-// page of somebody else cannot use what a browser has stored for us. A page of the server
-// has its host and port, and came by TLS if the server speaks it. If it does not, a proxy
-// may have ended TLS, so both are taken.
+// originAllowed decides about the Origin that browsers always send, so that a foreign page cannot
+// use data that the browser has stored for us. A page of the server has its host and port, and the
+// scheme https if the server speaks TLS. If it does not, a proxy may have ended TLS, so both
+// schemes are allowed.
 func (g *Gateway) originAllowed(r *http.Request) bool {
 	all := r.Header.Values("Origin")
 	switch {
 	case len(all) == 0 || len(all) == 1 && all[0] == "":
 		return true // not a browser
 	case len(all) > 1:
-		return false // nobody knows which one counts
+		return false // it is unknown which one counts
 	}
 	for _, o := range g.access.Load().Origins {
 		if o == "*" || strings.EqualFold(o, all[0]) {
@@ -41,9 +41,9 @@ func (g *Gateway) originAllowed(r *http.Request) bool {
 	return host != "" && strings.EqualFold(host, r.Host)
 }
 
-// checkOrigin is the error of a page that may not come, and logs the first one: the browser tells the
-// page nothing of why. A page of the server itself is refused if a proxy has put another name into
-// the Host header. nil: the page may come.
+// checkOrigin returns the error for a page of a forbidden origin, nil for others. It logs the first
+// one, because the browser does not tell the page the reason. A page of the server itself is
+// refused if a proxy has put another name into the Host header.
 func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
 	if g.originAllowed(r) {
 		return nil
@@ -84,13 +84,11 @@ func (g *Gateway) allowOrigins(api http.Handler) http.Handler {
 	}).Handler(api)
 }
 
-// setSecurityHeaders tells browsers that an answer is nothing but what it says it is: no page,
-// no script, nothing to put into a frame. Pages of the server say for themselves what
-// they need.
+// setSecurityHeaders tells browsers to take an answer only for its content type: no page, no
+// script, nothing for a frame. Pages of the server set their own headers.
 //
-// With TLS it also tells them to come by TLS only from now on. A browser keeps this for
-// all ports of a name, so it is not said of this machine itself, where other
-// programs answer without TLS.
+// With TLS it also tells them to use only TLS from now on. A browser keeps this for all ports of a
+// name, so it is left out for the loopback, where other programs answer without TLS.
 func setSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -105,12 +103,12 @@ func setSecurityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// TLSConfig is how all listeners speak TLS. certificate is asked at every
-// handshake, so another one takes effect at once.
+// TLSConfig is the TLS configuration of all listeners. It calls certificate at every handshake, so
+// a new one takes effect at once.
 func TLSConfig(certificate func() *tls.Certificate) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		// Of TLS 1.2 only what has forward secrecy and authenticates what it encrypts.
+		// Of TLS 1.2 only suites with forward secrecy and authenticated encryption.
 		CipherSuites: []uint16{
 			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,

@@ -60,15 +60,14 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	}
 }
 
-// idleTimeout is how long a connection may wait for its next request. A client or a
-// balancer that keeps it for longer would send a request into a connection that is
-// being closed, and cannot know whether it arrived: so this is longer than what they
-// keep (Go 90 s, balancers of AWS 60 s, of Google 600 s). If they become too many,
-// those that have waited longest are closed before (the limits of HTTP connections).
+// idleTimeout is how long a connection may wait for its next request. A client or a balancer with a
+// longer timeout would send a request into a closing connection, and not know whether it arrived.
+// So this is longer than their timeouts (Go 90 s, balancers of AWS 60 s, of Google 600 s). If the
+// connections become too many, the limits of HTTP connections close the oldest silent ones earlier.
 const idleTimeout = 620 * time.Second
 
-// boundHTTP2 is what one connection of HTTP/2 may make the server hold. The
-// library bounds streams that are reset at once, and headers that do not end.
+// boundHTTP2 bounds the memory of one HTTP/2 connection. The library bounds streams that are reset
+// at once, and endless headers.
 func boundHTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: 100,
@@ -96,7 +95,7 @@ func (p *place) note(state http.ConnState, awaits bool) {
 	}
 }
 
-// ended is the error with which a server has ended; nil: it was shut down.
+// ended returns the error that ended a server; nil if it was shut down.
 func ended(err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil

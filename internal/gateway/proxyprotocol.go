@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// The header of the PROXY protocol, version 2: what stands before the first byte of
-// a connection that a proxy makes for a client.
+// The header of the PROXY protocol, version 2, with which a proxy begins a connection that it makes
+// for a client.
 const (
 	proxySignature = "\r\n\r\n\x00\r\nQUIT\n"
 	proxyFixed     = len(proxySignature) + 4 // bytes up to the addresses
-	proxyLocal     = 0x20                    // version and command: the proxy speaks for itself
+	proxyLocal     = 0x20                    // version and command: the connection is the proxy's own
 	proxyForClient = 0x21
 	proxyTCP4      = 0x11    // family and transport
 	proxyTCP6      = 0x21    // the same
-	maxProxyHeader = 2 << 10 // bytes of the addresses and of what else the proxy says
+	maxProxyHeader = 2 << 10 // bytes of the addresses and further fields
 )
 
 var errNoProxyHeader = errors.New("the connection does not begin with a header of the PROXY protocol, version 2")
@@ -67,8 +67,7 @@ func awaitProxyHeader(nc net.Conn) (client netip.AddrPort, ok bool, err error) {
 	return client, ok, err
 }
 
-// readClient finds out for whom a proxy speaks, and makes that the address of the
-// connection.
+// readClient reads the client that a proxy names, and makes it the address of the connection.
 func (g *Gateway) readClient(nc *clientConn) error {
 	client, ok, err := awaitProxyHeader(nc.TCPConn)
 	if ok {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// shutOut reports whether new connections of a client are reset. Those of a proxy never are, because it
-// speaks for many.
+// shutOut reports whether new connections of a client are reset. Those of a proxy never are,
+// because it has many clients.
 func (g *Gateway) shutOut(client netip.Addr) bool {
 	return !g.trusted(client) && g.limits.shutOut(time.Now(), client)
 }

@@ -2,8 +2,8 @@
 
 package gateway
 
-// wheelSlots is how far ahead a wheel looks, in ticks. What is due later is
-// looked at, and put off, once a turn.
+// wheelSlots is how far ahead a wheel looks, in ticks. A connection that is due later is put off
+// once a turn.
 const wheelSlots = 512
 
 // wheel is the timer of one event loop: every open connection stands in the
@@ -49,7 +49,7 @@ func (w *wheel) remove(c *loopConn) {
 	c.next, c.prev, c.planned = nil, nil, false
 }
 
-// advance moves to a tick and looks at what has become due; look puts a
+// advance moves to a tick and calls look for the connections that have become due; look puts a
 // connection that stays back in.
 func (w *wheel) advance(to uint32, look func(*loopConn)) {
 	for int32(to-w.now) > 0 {

@@ -81,7 +81,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	g.hold(nc, p, wire.WebSocket, early)
 }
 
-// checkUpgrade refuses requests that must not become connections, whatever else.
+// checkUpgrade refuses requests that must not become connections, before the limits count them.
 func (g *Gateway) checkUpgrade(r *http.Request) *im.Error {
 	if wire.SecretInQuery(r.URL.RawQuery) {
 		return &im.Error{Code: im.CodeTokenInURL}
@@ -97,14 +97,15 @@ func isUpgrade(r *http.Request) bool {
 		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
 }
 
-// onlyWebSocket leaves in a request what it says of WebSocket: the upgrader looks at the first
-// lines, and takes only one protocol.
+// onlyWebSocket removes other protocols from the headers of a request: the upgrader looks only at
+// their first lines, and takes only one protocol.
 func onlyWebSocket(r *http.Request) {
 	r.Header.Set("Upgrade", "websocket")
 	r.Header.Set("Connection", "Upgrade")
 }
 
-// clientOf is the address of a connection's client: its peer, or whom a proxy named.
+// clientOf returns the address of a connection's client: its peer, or the client that a proxy
+// named.
 func clientOf(nc net.Conn) (netip.Addr, bool) {
 	a := nc.RemoteAddr()
 	if t, ok := a.(*net.TCPAddr); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// reads is what a test does to the reads of a Gate, and hears of them.
+// reads counts the reads of a Gate, and has the hooks of a test.
 type reads struct {
 	count atomic.Uint64
 	named atomic.Uint64 // of marks by their names

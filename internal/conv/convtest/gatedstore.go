@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Gate is a store whose commits a test holds, refuses or breaks. While it is
-// open it is the store.
+// Gate wraps a store, so that a test can hold, refuse or break its commits. While the gate is open,
+// it passes all on.
 type Gate struct {
 	store.Store
 	failed  chan struct{}
@@ -29,7 +29,7 @@ type Gate struct {
 	doubtful *bool         // the outcome of the next commit is unknown; whether it is stored
 	stopped  int           // see Stopped
 
-	damaged func(c im.Key, from, to im.Seq) bool // what cannot be read; from 0: not a row
+	damaged func(c im.Key, from, to im.Seq) bool // whether a read meets damage; from 0: not a read of rows
 
 	onWritable func()
 	onRow      func(store.Row)
@@ -41,7 +41,7 @@ type point int
 const (
 	atSync   point = iota // written, and readable, but not durable
 	atStore               // before the store gets it
-	atAnswer              // durable, and nobody is told
+	atAnswer              // durable, but not answered
 )
 
 // newestRow stands for the last row in the ranges of Damage.
@@ -56,8 +56,7 @@ func (g *Gate) Shut() (open func()) { return g.shut(atSync) }
 // ShutStore holds commits before the store gets them.
 func (g *Gate) ShutStore() (open func()) { return g.shut(atStore) }
 
-// ShutAnswers lets commits become durable, but tells nobody before open is
-// called.
+// ShutAnswers lets commits become durable, but holds their callbacks until open is called.
 func (g *Gate) ShutAnswers() (open func()) { return g.shut(atAnswer) }
 
 func (g *Gate) shut(at point) (open func()) {
@@ -108,15 +107,14 @@ func (g *Gate) Poison() {
 	g.mu.Unlock()
 }
 
-// Doubt makes the outcome of the next commit unknown. stored says what becomes
-// of it.
+// Doubt makes the outcome of the next commit unknown. stored says whether it is stored.
 func (g *Gate) Doubt(stored bool) {
 	g.mu.Lock()
 	g.doubtful = &stored
 	g.mu.Unlock()
 }
 
-// Stall makes the store say that it takes no commits, and take them all the same.
+// Stall makes the store report that it takes no commits, and take them nevertheless.
 func (g *Gate) Stall() { g.stalled.Store(true) }
 
 // Stopped counts the commits that Refuse and ShutStore have kept from the store.
@@ -143,8 +141,8 @@ func (g *Gate) OnRow(f func(store.Row)) {
 	g.mu.Unlock()
 }
 
-// Damage has those reads meet damage for which f says so. It is asked for a range of
-// rows, and with from 0 for what else there is of a conversation.
+// Damage makes reads fail for which f returns true. f gets the range of rows of a read, or from 0
+// for a read of other records of a conversation.
 func (g *Gate) Damage(f func(c im.Key, from, to im.Seq) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
