@@ -6,9 +6,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// focus is which conversations a client wants whole, and which hints it is owed
-// for the others. An outbox has no focus while its client wants everything and
-// has room for it. Guarded by Outbox.mu.
+// focus has the conversations that a client wants whole, and the owed hints for the others. An
+// outbox has no focus while its client wants everything and has room for it. Guarded by Outbox.mu.
 type focus struct {
 	request uint64             // number of the newest request that was applied
 	convs   map[im.ConvID]bool // nil: all
@@ -102,7 +101,7 @@ func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows,
 		h.mention = named.newest
 		if alone := named.encode(o.enc); !o.focus.has(h.conv) && o.roomLocked(len(alone)) {
 			o.addLocked(alone, true)
-			if named.newest == h.head { // it says what the hint would
+			if named.newest == h.head { // it replaces the hint
 				o.markLocked(k)
 				return true, false
 			}

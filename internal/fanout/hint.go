@@ -10,12 +10,12 @@ import (
 // hint for a further conversation is due, the client has to sync.
 const MaxHints = 1024
 
-// hint says how far a conversation has moved.
+// hint is the newest head of a conversation.
 type hint struct {
 	conv    im.ConvID
 	head    uint64
 	counted uint64 // of the entries up to head
-	mention uint64 // seq of the newest entry that names the user and is not pushed; 0: none
+	mention uint64 // seq of the newest entry that mentions the user and was not pushed; 0: none
 }
 
 // newestRow is the newest row of one delivery. Most deliveries need no hint, so

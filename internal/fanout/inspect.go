@@ -2,18 +2,17 @@ package fanout
 
 import "github.com/petrel-im/petrel/internal/im"
 
-// Look is how an outbox is at a moment, for an operator who asks why something did not
-// arrive.
+// Look is the state of an outbox at a moment, for an operator who searches a lost event.
 type Look struct {
 	Pending int  // bytes that are not written, or that the transport holds
 	Lagged  bool // the client has to sync, and has not
-	Held    bool // nothing is written: nobody knows whether the session is valid
+	Held    bool // nothing is written: the session is unconfirmed
 	Focused bool // the client gets some conversations whole, of the others hints
 	InFocus bool // it gets the conversation in question whole
 	Owed    bool // a hint of that conversation waits
 }
 
-// Look tells how the outbox is. c is the conversation in question.
+// Look returns the state of the outbox. c is the conversation in question.
 func (o *Outbox) Look(c im.ConvID) Look {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -58,9 +58,9 @@ func (t *Table) setKey(secret [16]byte) {
 	t.key = [2]uint64{binary.LittleEndian.Uint64(secret[:8]), binary.LittleEndian.Uint64(secret[8:])}
 }
 
-// hash is the name of an account in the table, and between nodes. Two accounts may
-// have the same hash. The table of a node compares the accounts. Another node may
-// be sent entries for a user who is not online there, and ignores them.
+// hash is the name of an account in the table, and between nodes. Two accounts may have the same
+// hash. The table of a node compares the accounts. Another node may get entries for a user who is
+// not online there, and ignores them.
 func (t *Table) hash(a im.Account) uint64 {
 	var buf [4 + im.MaxUser]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(a.Tenant))

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// nodeTable says at which other nodes each user is online. It has no sessions: only
-// the node that a user is connected to knows these.
+// nodeTable has the other nodes at which each user is online. It has no sessions: only the user's
+// own node knows these.
 type nodeTable struct {
 	parts [tableParts]nodeTablePart
 }
@@ -77,7 +77,7 @@ func (t *nodeTable) replace(part int, users []uint64, node uint64) (added, gone 
 	return added, gone
 }
 
-// removeNode forgets who is online at a node, and returns who these were.
+// removeNode forgets the online users of a node, and returns them.
 func (t *nodeTable) removeNode(node uint64) (gone []uint64) {
 	for part := range t.parts {
 		_, g := t.replace(part, nil, node)

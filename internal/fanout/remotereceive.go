@@ -6,9 +6,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// receiver delivers what comes from one other node to the users on this node. The
-// frames of one node are handled one after the other, so a session gets its events
-// in the order in which it would get them if this node owned the conversation.
+// receiver delivers the frames of one other node to the users on this node. The frames of one node
+// are handled one after the other, so a session gets its events in the order in which it would get
+// them if this node owned the conversation.
 type receiver struct {
 	fan Fan
 
@@ -54,8 +54,8 @@ func (r *receiver) usersOf(names []string) []im.User {
 	return r.users
 }
 
-// itemsOf puts the rows and the answers of a frame into one list, each answer at its
-// place among the rows.
+// itemsOf puts the rows and the answers of a frame into one list, each answer in its order among
+// the rows.
 func (n *Nodes) itemsOf(r *receiver, from im.Node, m *clusterpb.Delivery) []Item {
 	items, row := r.items[:0], 0
 	for _, a := range m.Answers {
@@ -85,7 +85,7 @@ func (n *Nodes) itemsOf(r *receiver, from im.Node, m *clusterpb.Delivery) []Item
 	return items
 }
 
-// giveNames tells the item that has the row of x what it names.
+// giveNames sets Names of the item with row number x.Row of the frame.
 func giveNames(items []Item, x *clusterpb.Names) {
 	row := uint32(0)
 	for i := range items {
@@ -104,7 +104,7 @@ func namesOf(x *clusterpb.Names) *Names {
 	return &Names{Seq: x.Seq, Users: x.Users, All: x.All, But: im.User(x.But)}
 }
 
-// handleReceipts tells users on this node about receipts.
+// handleReceipts delivers receipts of another node to users on this node.
 func (n *Nodes) handleReceipts(from im.Node, payload []byte) {
 	var m clusterpb.Receipts
 	err := m.UnmarshalVTUnsafe(payload)

@@ -57,9 +57,8 @@ func (b *remoteBatch) addRecipient(u im.User, h uint64) {
 	}
 }
 
-// addAnswer adds an answer for the node that waits for it. rowsBefore is how many
-// rows of the delivery come before the answer. own means that the next row is what
-// was sent.
+// addAnswer adds an answer for the node that waits for it. rowsBefore is how many rows of the
+// delivery come before the answer. own means that the next row is the sent entry.
 func (b *remoteBatch) addAnswer(c *Caller, a Answer, rowsBefore int, own bool) {
 	to := c.Nodes.known(c.Node)
 	if to == nil {
@@ -71,7 +70,7 @@ func (b *remoteBatch) addAnswer(c *Caller, a Answer, rowsBefore int, own bool) {
 	}
 	b.used |= 1 << i
 	n := &b.byNode[i]
-	if n.caller != to { // another node had the index before
+	if n.caller != to { // n is of the index's former node
 		n.caller, n.answers, n.senders = to, nil, nil
 	}
 	m := encodeAnswer(c.Ticket, a)
@@ -150,12 +149,11 @@ func usersInOneFrame(users []string) int {
 	return len(users)
 }
 
-// deliveryFrame makes a frame out of head and rest. If the stream cannot keep the
-// frame, it sends the frame's hint instead. The hint is head alone: which users are to
-// learn how far the conversation has moved. The key of the hint names the conversation
-// and, by set, the users, and whom the rows name. So the hint of a later frame replaces
-// that of an earlier frame for the same users, and no hint for other users, and none that
-// says more of those whom its rows named.
+// deliveryFrame makes a frame out of head and rest. If the stream cannot keep the frame, it sends
+// the frame's hint instead. The hint is head alone: the users, and the newest head of the
+// conversation. The key of the hint names the conversation and, by set, the users and the mentioned
+// users. So the hint of a later frame replaces only that of an earlier frame for the same users and
+// the same mentions.
 func deliveryFrame(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame {
 	n := head.SizeVT()
 	payload := make([]byte, n+rest.SizeVT())

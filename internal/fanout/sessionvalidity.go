@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// maxUnconfirmed is the time after the last moment at which a session is known to have
-// been valid. When it has passed, no new event is queued for the session, and what was
-// queued before is not given to its connection any more (Outbox.Take). What the connection
-// has got by then still takes its time to the socket: that is what is left of the 5 s
-// after which nothing reaches a user whose tokens were revoked. If the client reads
-// slowly, that takes longer; nobody can take back what the transport has.
+// maxUnconfirmed is the time after the last moment at which a session is known to have been valid.
+// When it has passed, no new event is queued for the session, and queued events do not go to its
+// connection any more (Outbox.Take). The rest of the 5 s, after which nothing reaches a user whose
+// tokens were revoked, is for bytes on their way to the socket. If the client reads slowly, these
+// take longer: bytes in the transport cannot be taken back.
 const maxUnconfirmed = 4 * time.Second
 
 // Revocations holds the moment up to which this node knows every revocation of tokens
@@ -33,25 +32,25 @@ func (r *Revocations) Now() time.Duration { return time.Since(r.began) }
 // KnownUntil is the moment up to which every revocation is known.
 func (r *Revocations) KnownUntil() time.Duration { return time.Duration(r.known.Load()) }
 
-// Advance says that every revocation up to a moment is known. Only one goroutine
-// at a time may call it.
+// Advance notes that every revocation up to a moment is known. Only one goroutine at a time may
+// call it.
 func (r *Revocations) Advance(to time.Duration) {
 	if to > r.KnownUntil() {
 		r.known.Store(int64(to))
 	}
 }
 
-// validity is up to which moment the session of one outbox is known to be valid.
-// Outbox.mu is held at every call of its methods.
+// validity has the moment up to which the session of one outbox is known to be valid. Outbox.mu is
+// held at every call of its methods.
 type validity struct {
 	revocations *Revocations
 	validAt     time.Duration // the session was valid at this moment
-	doubtedAt   time.Duration // it may have become void at this moment; 0: nothing says so
+	doubtedAt   time.Duration // it may have become void at this moment; 0: no reason for doubt
 }
 
-// knownAt is the last moment at which the session is known to have been valid.
-// While it is in doubt, only the store can move this moment: that the other nodes
-// revoked nothing since says nothing about the revocation that caused the doubt.
+// knownAt returns the last moment at which the session is known to have been valid. While the
+// session is in doubt, only the store can move this moment: the other nodes' later silence does not
+// concern the revocation that caused the doubt.
 func (v *validity) knownAt() time.Duration {
 	if v.doubtedAt != 0 {
 		return v.validAt

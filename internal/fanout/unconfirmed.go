@@ -8,13 +8,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// withholdLocked takes out of what waits all that is meant for the user. It is called when
-// nobody has known for too long whether the session is valid, and something was queued
-// before that: the process stood still, or the client reads slowly. A client whose events go has
-// to sync. The answers that go become errors, so that no request stays without an answer.
-// A send may be stored although its answer was such an error: its repeat is answered. Spec: P-11.5.
+// withholdLocked removes all that is meant for the user from the waiting frames of an unconfirmed
+// session, which were queued before: the process stood still, or the client reads slowly. If events
+// are removed, the client has to sync. Removed answers become errors, so that no request stays
+// without an answer. A send may be stored although its answer was such an error: its repeat is
+// answered. Spec: P-11.5.
 //
-// It reads back what was encoded, because nothing in the path of an event notes what waits.
+// It decodes the encoded frames, so that the path of an event needs no other record of them.
 func (o *Outbox) withholdLocked() {
 	waits, owned := o.pending, !o.borrowed
 	o.pending, o.borrowed = *bufPool.Get().(*[]byte), false
@@ -31,7 +31,7 @@ func (o *Outbox) withholdLocked() {
 					Error: wire.ErrorFrame(&im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}),
 				}})
 		default:
-			lost = lost || f.GetLarge() == nil // Take announces again what is large
+			lost = lost || f.GetLarge() == nil // Take announces large frames again
 		}
 	}
 	if owned {
@@ -46,8 +46,8 @@ func (o *Outbox) withholdLocked() {
 	}
 }
 
-// meantForTheUser returns whether only the user may read a frame: it says something of
-// a conversation.
+// meantForTheUser returns whether only the user may read a frame, because it is about a
+// conversation.
 func meantForTheUser(f *petrelv1.ServerFrame) bool {
 	switch b := f.Body.(type) {
 	case *petrelv1.ServerFrame_Ack:

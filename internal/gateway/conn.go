@@ -47,7 +47,7 @@ const (
 type link interface {
 	put(b []byte)        // writes b after what was put or taken from the outbox before; keeps nothing of it
 	finish(quick bool)   // closes the socket after all that was put; quick: the peer sends nothing more
-	busy(limit int) bool // reports whether more than limit bytes wait for the socket, after a write of all that it takes
+	busy(limit int) bool // reports whether more than limit bytes wait, after a write of all that the socket takes
 }
 
 // reader is shared by the connections of one goroutine.

@@ -37,7 +37,7 @@ type stream struct {
 	late   int       // reads of these
 
 	evicted atomic.Bool    // it has lost its place to another connection
-	began   bool           // of the writer: it has written. The first write is the welcome, after which the reader has other deadlines
+	began   bool           // of the writer: it has written; the first write is the welcome, so the reader looks up
 	writers sync.WaitGroup // at most one
 	mu      sync.Mutex     // tier 0; guards the fields below
 	out     []byte         // bytes of put: control frames, and ends without a session

@@ -17,12 +17,12 @@ func (p *Presence) PolicyChanged(a im.Account) {
 	p.tellChange(a, "", false)
 }
 
-// BlockChanged has every node look anew whether a user blocks a watcher. The change is
-// durable. Spec: P-5.4.
+// BlockChanged has every node read anew whether a user blocks a watcher. The change is durable.
+// Spec: P-5.4.
 func (p *Presence) BlockChanged(a im.Account, watcher im.User) { p.tellChange(a, watcher, false) }
 
-// Wrote has every node look anew whether a watcher may see a user, who has written to them.
-// That is durable. Spec: P-13.6.
+// Wrote has every node read anew whether a watcher may see a user who has written to the watcher.
+// The message is durable. Spec: P-13.6.
 func (p *Presence) Wrote(a im.Account, watcher im.User) { p.tellChange(a, watcher, true) }
 
 func (p *Presence) tellChange(a im.Account, watcher im.User, peer bool) {
@@ -32,8 +32,8 @@ func (p *Presence) tellChange(a im.Account, watcher im.User, peer bool) {
 	}
 }
 
-// pairChange is a user who has written to a watcher, or may have blocked them, or may not
-// block them any more.
+// pairChange is a change between a user and a watcher: a message of the user, or a block that may
+// have begun or ended.
 type pairChange struct {
 	account im.Account
 	watcher im.User
@@ -56,8 +56,8 @@ func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
 	wake.Set(p.wake)
 }
 
-// takePairs has it read whether watchers may see a user, after something between the two has
-// changed. What was read before does not count.
+// takePairs starts reads whether watchers may see a user, after a change between the two. Results
+// of earlier reads do not count.
 func (p *Presence) takePairs(now time.Time) {
 	p.mu.Lock()
 	changed := p.pairs
@@ -78,8 +78,8 @@ func (p *Presence) takePairs(now time.Time) {
 	}
 }
 
-// policiesMayHaveChanged makes all policies stale, because messages of another node may have been lost.
-// There are never more stale ones than targets, and those that came since.
+// policiesMayHaveChanged makes all policies stale, because messages of another node may have been
+// lost. The number of stale ones is bounded by the number of targets.
 func (p *Presence) policiesMayHaveChanged() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *Presence) recheckJob() (j job, ok bool) {
 	return j, n > 0
 }
 
-// takeRecheck takes over policies that were read again, and whom the users may block.
+// takeRecheck takes over policies and blocked users that were read again.
 func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 	for i := range j.reads {
 		r := &j.reads[i]
@@ -123,11 +123,10 @@ func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 	}
 }
 
-// setPolicy tells those who watch t what they may see now. Those to whom t must have written,
-// see nothing until that is looked up; so do those whom t may block, and who saw nothing
-// before.
+// setPolicy shows t to its watchers as the new policy allows. A watcher to whom t must have written
+// sees nothing until that is read; so does one whom t may block, and who saw nothing before.
 func (p *Presence) setPolicy(s *step, t *target, policy user.PresencePolicy) {
-	t.version++ // what jobs read of t does not count
+	t.version++ // jobs under way have read an old state of t
 	t.policy = policy
 	for _, x := range t.watchers {
 		own, open := x.w.out.Account == t.account, policy == user.ToEverybody && t.known

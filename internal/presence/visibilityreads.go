@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// job is the work of a worker: it reads for one watch, or, without a watch, only who may see the
+// job is the work of a worker: reads for one watch, or, without a watch, only the policies of the
 // targets.
 type job struct {
 	w       *Watch
@@ -70,9 +70,9 @@ func (p *Presence) work(ctx context.Context) {
 	}
 }
 
-// read reads who of the targets may be seen. Whether there is no such user, or one who may
-// not be seen, it reads the same: the user's record, whom they may block, when they were
-// online last, and whether they have written to the watcher. Spec: P-13.6.
+// read reads which targets may be seen. It reads the same for a user who does not exist as for one
+// who may not be seen: the record, the blocked users, the time of being online last, and whether
+// the user has written to the watcher. Spec: P-13.6.
 func (p *Presence) read(ctx context.Context, j *job) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -100,10 +100,10 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 	return p.readBlocks(ctx, j)
 }
 
-// readTarget reads what is the same for all who watch a user.
+// readTarget reads the facts that are the same for all watchers of a user.
 func (p *Presence) readTarget(ctx context.Context, r *reading) (err error) {
 	r.policy, err = p.o.Policy(ctx, r.t.account)
-	if errors.Is(err, store.ErrCorrupt) { // nobody knows who may see it
+	if errors.Is(err, store.ErrCorrupt) { // the policy is unknown
 		r.policy, err = user.ToNobody, nil
 	}
 	if err == nil {
@@ -118,7 +118,7 @@ func (p *Presence) readTarget(ctx context.Context, r *reading) (err error) {
 	return err
 }
 
-// readBlocks reads who of the targets that the watcher of j would see blocks it.
+// readBlocks reads which of the visible targets block the watcher of j.
 func (p *Presence) readBlocks(ctx context.Context, j *job) (err error) {
 	for i := range j.reads {
 		r := &j.reads[i]
@@ -132,7 +132,7 @@ func (p *Presence) readBlocks(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// takeResults takes over what the workers have read, and tells it to the sessions.
+// takeResults takes over the results of the workers, and passes them to the sessions.
 func (p *Presence) takeResults(s *step, now time.Time) {
 	p.mu.Lock()
 	done := p.done
@@ -178,7 +178,7 @@ func (p *Presence) take(s *step, j job, now time.Time) {
 	}
 }
 
-// settle sends a session what was read for it, if it is news.
+// settle sends a session the presence that was read for it, if it differs from the last one.
 func (s *step) settle(x *watching, r *reading, now time.Time) {
 	t, u := x.t, x.w.out.Account.User
 	switch {

@@ -41,7 +41,7 @@ const (
 	unmeteredPerSecond = 100
 	unmeteredBurst     = 1000
 	unmeteredStep      = 50
-	unmeteredBytes     = 4 << 10 // of a frame that count as one more: it is read and decoded on an event loop
+	unmeteredBytes     = 4 << 10 // bytes of such a frame that count as one more, because an event loop decodes them
 )
 
 // maxMoves is how many moves of cursors of one session may be unanswered. A client

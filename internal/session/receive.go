@@ -52,10 +52,10 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	return true
 }
 
-// answerMalformed answers a frame that cannot be decoded, and returns whether it did.
-// A client that ends with its connection would send the same message again on the next
-// one, and for ever: so the answer is settled, and everything else goes on. The frame
-// counts as a send against the rate. Spec: P-2.3, P-2.4.
+// answerMalformed answers a frame that cannot be decoded, and returns whether it did. If it ended
+// the connection, the client would send the same message again on the next one, for ever. So the
+// answer is settled, and the connection stays open. The frame counts as a send against the rate.
+// Spec: P-2.3, P-2.4.
 func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool {
 	enc := s.Out.Encoding()
 	if s.phase.Load() != welcomed ||
@@ -96,8 +96,8 @@ func (s *Session) takeRate() time.Duration {
 	return s.rate.Take(s.hub.o.Now(), rate.Per(l.SendsPerSecond, time.Second, l.SendBurst))
 }
 
-// takeStored counts n bytes that are stored for the user, or returns how long to wait. Where
-// sends have no rate, bytes have none.
+// takeStored counts n bytes that are stored for the user, or returns how long to wait. If sends
+// have no rate, bytes have none.
 func (s *Session) takeStored(n int) time.Duration {
 	if s.hub.Limits().SendsPerSecond < 0 {
 		return 0

@@ -125,9 +125,9 @@ func (b *barrier) advanceLocked() {
 	b.revocations.Advance(at)
 }
 
-// onPeer is called when the streams with a node begin or end. What the same process
-// sent between two streams is lost. A new process cannot tell what its former one
-// revoked just before it died, but that is in the store.
+// onPeer is called when the streams with a node begin or end. Frames of the same process between
+// two streams are lost. A new process does not know which tokens its former one revoked just before
+// it died, but the store does.
 func (b *barrier) onPeer(id im.Node, up bool) {
 	if !up {
 		return

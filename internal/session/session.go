@@ -13,14 +13,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Session is the state of one connection, from its first frame on. Receive, ReadDone
-// and Closed are called by one goroutine at a time: the reader of the connection.
+// Session is the state of one connection, from its first frame on. Receive, ReadDone and Closed are
+// called by one goroutine at a time: the reader of the connection.
 type Session struct {
-	// Out is part of the session: one piece of memory, of a size that few other objects
-	// have. Go keeps objects of one size together. So when many sessions have ended,
-	// whole pages are free and go back to the system. Allocated apart, a few small
-	// objects that live long would keep each page in memory. It has the account, the
-	// device and the login of the session, too.
+	// Out is part of the session: one piece of memory, of a size that few other objects have. Go
+	// keeps objects of one size together. So when many sessions have ended, whole pages are free
+	// and go back to the system. Separate small objects that live long would keep each page in
+	// memory. It also has the account, the device and the login of the session.
 	Out fanout.Outbox
 
 	hub       *Hub
@@ -51,8 +50,8 @@ const (
 	welcomed
 )
 
-// Open makes the session of a connection whose codec is known, and which f wakes. The
-// caller sets Conn of its outbox before anything else.
+// Open makes the session of a connection whose codec is known, and whose writer f wakes. The caller
+// then sets Conn of its outbox first.
 func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 	s := &Session{hub: h}
 	s.Out.Init(enc, f, h.Limits().OutboxBytes)

@@ -82,8 +82,7 @@ func (r *rechecker) account(a im.Account) {
 	}
 }
 
-// everybody rechecks all sessions soon, because nobody knows which tokens were
-// revoked.
+// everybody rechecks all sessions soon, because it is unknown which tokens were revoked.
 func (r *rechecker) everybody() {
 	r.table.Each(func(o *fanout.Outbox) bool {
 		o.Doubt(r.revocations.Now())
@@ -227,8 +226,8 @@ func (r *rechecker) recheck(ctx context.Context, list []*fanout.Outbox) {
 	}
 }
 
-// recheckOne asks the store about one session, and ends it if its token is not valid
-// any more. It returns false if the store does not answer.
+// recheckOne asks the store about one session, and ends it if its token is not valid any more. It
+// returns false if the store does not answer.
 func (r *rechecker) recheckOne(ctx context.Context, o *fanout.Outbox) bool {
 	ctx, cancel := context.WithTimeout(ctx, recheckTimeout)
 	defer cancel()
@@ -262,9 +261,8 @@ func (r *rechecker) remember(o *fanout.Outbox) {
 	r.ended = append(r.ended, endedSession{o, now})
 }
 
-// endedBefore counts the sessions of an account that a recheck has ended a moment
-// before somebody ends those for which match returns true, and forgets them. Otherwise
-// the answer to the revocation would name too few.
+// endedBefore counts, and forgets, the sessions of an account that match and that a recheck has
+// ended just before. Otherwise the answer to the revocation would count too few.
 func (r *rechecker) endedBefore(a im.Account, match func(*fanout.Outbox) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,10 +6,9 @@ import "github.com/petrel-im/petrel/internal/share"
 // hello reads little, a read may read a lot, and a call may wait for the inboxes of a
 // thousand new members. Reads and calls are divided fairly among users.
 
-// NewReads makes the queue of reads of the store: syncs, pages of history, the
-// heads of a focus, and the conversations in which cursors move. The API has the same
-// one. Where the store is in this process, reads compute and take turns; databases compute
-// themselves. Spec: P-9.2.
+// NewReads makes the queue of reads of the store: syncs, pages of history, the heads of a focus,
+// and the conversations in which cursors move. The API has the same one. With an embedded store,
+// reads use this process's cores and take turns; databases have their own. Spec: P-9.2.
 func NewReads(turns share.Turns) *share.Queue {
 	return share.New(share.Options{Workers: 8, PerUser: 2, Waiting: 8192, UserWaiting: 1024, Turns: turns})
 }
