@@ -8,13 +8,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// share tells which of the nodes should own each feed. Every node comes to the
-// same answer from the same nodes, in any order.
+// share returns the node that should own each feed. The same nodes, in any order, give the same
+// answer on every node.
 //
-// It is rendezvous hashing with a full house: each pair of a feed and a node
-// has a score, pairs are taken from the highest down, and a node that has its
-// part gets no more. So parts differ by one at most, and a node that joins or
-// leaves moves little more than its own part.
+// It is rendezvous hashing with a bound: each pair of a feed and a node has a score, pairs are
+// taken from the highest down, and a node with its full part gets no more. So parts differ by one
+// at most, and a node that joins or leaves moves little more than its own part.
 func share(feeds []store.Feed, nodes []im.Node) map[store.Feed]im.Node {
 	out := make(map[store.Feed]im.Node, len(feeds))
 	if len(nodes) == 0 {

@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// apartAfter is how long a node hears fewer than the others do before it
-	// counts as apart; a beacon that is missed is noticed presentFor later.
+	// apartAfter is how long a node hears fewer nodes than the others do before it counts as apart;
+	// a missing beacon is noticed presentFor later.
 	apartAfter = 2 * time.Second
 
-	// freshFor is how old what the nodes say of each other may be. While one of
-	// them says nothing, or the store is out of reach, nobody becomes apart.
+	// freshFor is the greatest age of the nodes' records that counts here. While one node is
+	// silent, or the store is out of reach, no node becomes apart.
 	freshFor = 2500 * time.Millisecond
 )
 
-// Nodes that reach the store and not each other would each serve its own feeds
-// to its own clients, and nobody the others'. So where most of the nodes hear
-// each other, the rest is apart: they give their feeds up, and their clients are
-// better off elsewhere. Every node finds out by the same records, which the store
-// carries where the bus does not; who gets its feeds, the others decide when its
-// own record says that it takes none. Without a majority nothing moves.
+// Nodes that reach the store but not each other would each serve only their own feeds to their own
+// clients. So if most of the nodes hear each other, the others are apart: they give their feeds up,
+// and send their clients away. All nodes decide by the same records, which the store carries where
+// the bus does not. The others take the feeds of a node when its own record says that it takes
+// none. Without a majority nothing moves.
 
 // hearingLocked are the nodes that this one hears on the bus.
 func (c *Cluster) hearingLocked(now time.Time) *storepb.Hearing {
@@ -40,13 +39,13 @@ func (c *Cluster) hearingLocked(now time.Time) *storepb.Hearing {
 	return h
 }
 
-// hears tells whether the node with a record hears another one. A release that
-// does not say hears everybody.
+// hears tells whether the node with a record hears another one. A record of a release without this
+// field hears everybody.
 func hears(rec *storepb.Node, n im.Node) bool {
 	return rec.Hearing == nil || slices.Contains(rec.Hearing.Nodes, string(n))
 }
 
-// noteApartLocked finds who is apart now.
+// noteApartLocked finds the nodes that are apart now.
 func (c *Cluster) noteApartLocked(now time.Time) {
 	all := map[im.Node]*storepb.Node{c.self: {Taking: c.takingLocked(now), Draining: c.draining,
 		Hearing: c.hearingLocked(now)}}
@@ -60,7 +59,7 @@ func (c *Cluster) noteApartLocked(now time.Time) {
 	if !fresh {
 		return
 	}
-	if now.Sub(c.judged) > freshFor { // nobody knows what was meanwhile
+	if now.Sub(c.judged) > freshFor { // the time between is unknown
 		maps.DeleteFunc(c.outside, func(n im.Node, _ time.Time) bool { return !c.apart[n] })
 	}
 	c.judged = now
@@ -87,8 +86,8 @@ func (c *Cluster) noteApartLocked(now time.Time) {
 	}
 }
 
-// togetherLocked ends what a node was while it was not heard. This one waits
-// before it takes feeds, the longer the more often it was apart lately.
+// togetherLocked ends the state apart of a node. If it is this node, it waits before it takes
+// feeds, the longer the more often it was apart lately.
 func (c *Cluster) togetherLocked(n im.Node, now time.Time, heard bool) {
 	was := c.apart[n]
 	delete(c.outside, n)
@@ -106,9 +105,8 @@ func (c *Cluster) takingLocked(now time.Time) bool {
 	return c.taking && !c.apart[c.self] && !c.slow && !now.Before(c.from)
 }
 
-// majority is a group of more than half of the nodes all of whom hear each
-// other, one of whom takes feeds; nil: there is none. All who know the same find
-// the same.
+// majority returns a group of more than half of the nodes that all hear each other, with one that
+// takes feeds; nil: there is none. The same records give the same group on all nodes.
 func majority(all map[im.Node]*storepb.Node) map[im.Node]bool {
 	both := func(a, b im.Node) bool { return hears(all[a], b) && hears(all[b], a) }
 	nodes, others := make([]im.Node, 0, len(all)), map[im.Node]int{}
@@ -120,7 +118,7 @@ func majority(all map[im.Node]*storepb.Node) map[im.Node]bool {
 			}
 		}
 	}
-	first := func(n im.Node) int { // rather one that takes feeds than one that does not
+	first := func(n im.Node) int { // prefer nodes that take feeds
 		if all[n].Taking {
 			return 0
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// reads are the deciding reads that wait.
+// reads has the next read of the store, for the callers of Mine.
 type reads struct {
 	asked chan struct{} // capacity 1; a token: next is there
 
@@ -27,13 +27,12 @@ type read struct {
 	err     error
 }
 
-// Mine tells for each of the feeds the epoch in which this process is its
-// writer in the store, 0 if it is not. If Mine returns epoch e, an Owner of e has in
-// memory all that any node acked before the call. Memory alone never tells: a process
-// that was stopped for a while cannot know that another one went on.
+// Mine returns for each of the feeds the epoch in which this process is its writer in the store, 0
+// if it is not. If Mine returns epoch e, an Owner of e has in memory all that any node acked before
+// the call. Memory alone is not enough: a process that was stopped for a while cannot know of its
+// successor.
 //
-// All who ask while a read is under way share the next one. Errors are those
-// of the store, and ctx's.
+// All calls during a read share the next one. Errors are those of the store, and ctx's.
 func (c *Cluster) Mine(ctx context.Context, feeds []store.Feed) ([]im.Epoch, error) {
 	epochs := make([]im.Epoch, len(feeds))
 	if c.o.Alone {
@@ -49,7 +48,7 @@ func (c *Cluster) Mine(ctx context.Context, feeds []store.Feed) ([]im.Epoch, err
 	case <-r.done:
 	case <-ctx.Done():
 		err := context.Cause(ctx)
-		if errors.Is(err, context.DeadlineExceeded) { // the store had its time
+		if errors.Is(err, context.DeadlineExceeded) { // the store has not answered in time
 			err = fmt.Errorf("%w: %w", store.ErrStalled, err)
 		}
 		return nil, fmt.Errorf("read holders of %d feeds: %w", len(feeds), err)
@@ -79,8 +78,8 @@ func (rs *reads) join(feeds []store.Feed) *read {
 	return rs.next
 }
 
-// take ends the gathering of the next read: who asks from here on asks for
-// another one, so a read always begins after the questions it answers.
+// take ends the gathering of the next read: later calls get another one, so a read always begins
+// after the questions it answers.
 func (rs *reads) take() *read {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -89,7 +88,7 @@ func (rs *reads) take() *read {
 	return r
 }
 
-// answers reads for those who wait in Mine, until ctx ends.
+// answers reads for the callers of Mine, until ctx ends.
 func (c *Cluster) answers(ctx context.Context) {
 	for {
 		select {

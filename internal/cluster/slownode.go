@@ -14,12 +14,11 @@ const (
 	keptReads = 4
 )
 
-// A node that the store answers late, because its network or its processors are slow, keeps
-// everybody waiting who writes to its feeds: the first message of each conversation costs
-// several reads one after the other, and all feeds share the connections. If all its
-// reads of the last slowAfter were late, and the quickest of them took slowTimes as long as the
-// usual ones of most of the others, the node is slow: it gives its feeds up. A store that is late
-// for all moves nothing.
+// A node that the store answers late, because its network or its processors are slow, delays all
+// writers to its feeds: the first message of each conversation costs several reads one after the
+// other, and all feeds share the connections. If all its reads of the last slowAfter were late, and
+// the quickest of them took slowTimes as long as the usual ones of most of the others, the node is
+// slow: it gives its feeds up. If the store is late for all nodes, nothing moves.
 
 // late is an unbroken series of late reads.
 type late struct {
@@ -28,15 +27,15 @@ type late struct {
 	least time.Duration
 }
 
-// usual is how long reads took at most, but for the slowest one of several: while a node is
-// slow, a read of another may be late once. A store that is late for slowAfter is late for more.
+// usual returns the longest of some reads, without the slowest one of several: while a node is
+// slow, another node may have one late read, but a slow store has more.
 func usual(reads []time.Duration) time.Duration {
 	all := slices.Sorted(slices.Values(reads))
 	return all[max(0, len(all)-2)]
 }
 
-// noteSlowLocked finds whether this node is slow, after a read of the rows that took so long
-// and ended at now.
+// noteSlowLocked decides whether this node is slow, after a read of the rows of this duration that
+// ended at now.
 func (c *Cluster) noteSlowLocked(took time.Duration, now time.Time) {
 	c.took = append(c.took, max(took, time.Millisecond))
 	c.took = c.took[max(0, len(c.took)-keptReads):]

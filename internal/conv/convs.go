@@ -28,7 +28,7 @@
 //     changeindex.go (the conversations that changed last).
 //   - The making of a commit: build.go, admit.go, rewrite.go (edits and recalls), dedupe.go,
 //     batch.go.
-//   - Requests that make no entry: cursor.go (moves of cursors), cursorreads.go, reactions.go
+//   - Requests that make no entry: cursorreads.go, cursor.go (moves of cursors), reactions.go
 //     (package note changes and keeps the notes).
 //   - Questions: mention.go (entries that mention a user, also for the committer), state.go,
 //     history.go, pagenotes.go (the notes of a page), quotes.go, damaged.go, reader.go,

@@ -12,13 +12,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A user blocks another one by a setting in their own inbox. The consumer of the inbox's
-// feed carries it into the record of the direct conversation, whose owner withholds by it.
-// It carries each at least once. The seq of the entry is its version, so one that is
-// carried late takes nothing back. Spec: P-5.4.
+// A user blocks another one by a setting in their own inbox. The consumer of the inbox's feed
+// carries each block at least once into the record of the direct conversation, by which its owner
+// withholds messages. The seq of the entry is the version of the block, so a late one changes
+// nothing. Spec: P-5.4.
 
-// blocks are what the entries from..end-1 of an inbox say about blocked users. What was
-// compacted meanwhile had been carried before that.
+// blocks returns the changes of blocks in the entries from..end-1 of an inbox. Entries that were
+// compacted meanwhile had been carried before.
 func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]*conv.Send, error) {
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
@@ -37,7 +37,7 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 		direct := im.Key{Tenant: key.Tenant, Conv: c.convs.IDs().Direct(key.Tenant, one, other)}
 		if b.Blocked {
 			at, err := c.store.Cursor(ctx, direct, one)
-			if err != nil && !errors.Is(err, store.ErrCorrupt) { // the other one is told of no cursor then
+			if err != nil && !errors.Is(err, store.ErrCorrupt) { // without the cursor, the other user gets no receipts
 				return err
 			}
 			b.Delivered, b.Read = at.GetDelivered(), at.GetRead()
@@ -71,9 +71,9 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 	return sends, err
 }
 
-// noteBlocks stores who has blocked whom, so that one look says whom a user may block. A
-// block that ends stays there: what is carried late could take the newest one away. The
-// conversation says what holds.
+// noteBlocks stores the pairs of blockers and blocked users, so that one read finds all whom a user
+// may block. A pair stays after the end of its block: a late removal could hit a newer block. The
+// conversation's record is decisive.
 func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
 	var puts []store.RecordPut
 	for _, s := range blocks {

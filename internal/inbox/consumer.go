@@ -1,8 +1,7 @@
-// Package inbox keeps each user's list of conversations. A user's inbox is a
-// conversation with that one member; its entries say what was joined and left.
-// The conversation is the truth: a consumer of the feed carries every change of
-// membership into the inboxes of those concerned, at least once, and dedupe
-// makes it exactly once.
+// Package inbox keeps each user's list of conversations. A user's inbox is a conversation with that
+// one member; its entries say which conversations the user joined and left. The conversation is the
+// truth: a consumer of the feed carries every change of membership into the inboxes of those
+// concerned, at least once, and dedupe makes it exactly once.
 package inbox
 
 import (
@@ -26,8 +25,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Consumer carries changes of membership from the feed to the inboxes. No entry of members or
-// of an inbox changes, so what comes second, by another node's consumer, is dropped by dedupe.
+// Consumer carries changes of membership from the feed to the inboxes. Entries about members and
+// entries of an inbox never change, so dedupe drops those of a second consumer, on another node.
 type Consumer struct {
 	*feed.Consumer
 	convs *conv.Convs
@@ -37,22 +36,22 @@ type Consumer struct {
 	index *conv.ChangeIndex // of the feed
 
 	stored  indexState // of the index
-	next    indexState // that is being stored
-	rewrite bool       // nothing that is stored of the index is to be relied on
+	next    indexState // being stored
+	rewrite bool       // the stored index is not reliable
 
-	// Now is the wall clock by which rows are old enough to be dropped. It is set before Run.
+	// Now is the wall clock for the age of rows to drop. It is set before Run.
 	Now func() time.Time
 	Hooks
 }
 
-// Hooks are what a Consumer tells and asks those who tell presence. They are set before Run.
-// Blocked and Wrote must not block. nil: nobody is told, and nobody knows.
+// Hooks connect a Consumer with package presence. They are set before Run, and may be nil. Blocked
+// and Wrote must not block.
 type Hooks struct {
 	Blocked func(by im.Account, other im.User)   // a change of whether by blocks other is in force
 	Wrote   func(from im.Account, other im.User) // from has written to other; it may be called more than once
 
-	// LastSeen is when a was online last, as of a time, as others may know it; 0: nobody
-	// knows. onlineMs is the exact time, if a is told as online; else 0.
+	// LastSeen returns when a was online last before or at a time: ms, rounded for others, 0 if it
+	// is not known; onlineMs, the exact time, if a is shown as online, else 0.
 	LastSeen func(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error)
 }
 
@@ -110,7 +109,7 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		}
 		seen[key] = true
 		more, wrote, err := c.carried(ctx, key, it, anew)
-		if errors.Is(err, store.ErrCorrupt) { // or one damaged conversation would hold up the inboxes of all
+		if errors.Is(err, store.ErrCorrupt) { // otherwise one damaged conversation would block the inboxes of all
 			c.log.ErrorContext(ctx, "write memberships into inboxes failed", "conv", key.Conv.String(), "err", err)
 			continue
 		}
@@ -170,9 +169,8 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	for range cap(results) {
 		select {
 		case r := <-results:
-			// A conflict says that the change is entered, in other words; too_old that it
-			// was, and that the inbox has been compacted since. A damaged inbox must not
-			// hold up the others.
+			// Code conflict: the change is entered, in other words. too_old: it was entered, and
+			// the inbox was compacted since. A damaged inbox must not block the others.
 			switch {
 			case r.Err == nil, r.Err.Code == im.CodeConflict, r.Err.Code == im.CodeTooOld:
 			case r.Err.Code == im.CodeDamaged:
@@ -187,9 +185,9 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	return failed
 }
 
-// carried is what some rows, or, anew, all of a conversation, have to say elsewhere: changes
-// of members in the inboxes of those concerned, the blocks of an inbox in the direct
-// conversations, and who has written in a direct conversation.
+// carried returns the sends that some rows of a conversation cause elsewhere, or anew all of its
+// rows: changes of members go to inboxes, blocks of an inbox to direct conversations. It also notes
+// who has written in a direct conversation.
 func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem,
 	anew bool) (sends []*conv.Send, written []peer, err error) {
 	p, from, count := policy.Of(key.Conv.Kind()), im.Seq(it.From), int(it.Count)
@@ -200,7 +198,7 @@ func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem
 	}
 	switch {
 	case anew:
-		sends, err = c.anew(ctx, key)
+		sends, err = c.rebuild(ctx, key)
 	case p.List:
 		sends, err = c.blocks(ctx, key, from, from+im.Seq(count))
 	case it.Kinds&conv.FeedMembership != 0:
@@ -235,7 +233,7 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 			return nil
 		}
 		gone := slices.Concat(ch.Removed, ch.Left)
-		if ch.Dissolved { // the entry does not name them
+		if ch.Dissolved { // the entry does not name the members
 			users, err := c.owner.Leavers(ctx, key, q)
 			if err != nil {
 				return err
@@ -246,7 +244,7 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 		}
 		title := ""
 		if len(ch.Added)+len(gone) > 0 {
-			// The title of now would tell those who are gone a title of later.
+			// The present title may be later than a former member may know.
 			var err error
 			if title, err = c.owner.TitleAt(ctx, key, q); err != nil {
 				return err
@@ -276,7 +274,7 @@ func left(key im.Key, title string, q im.Seq) *petrelv1.InboxEntry {
 		Seq: uint64(q), Title: title}}}
 }
 
-// eachRow calls f for the entries from..end-1 of a conversation, as far as retention has left them.
+// eachRow calls f for the entries from..end-1 of a conversation that retention has kept.
 func (c *Consumer) eachRow(ctx context.Context, key im.Key, from, end im.Seq, f func(*petrelv1.Message) error) error {
 	for more := true; more && from < end; {
 		p, err := c.owner.History(ctx, conv.Query{Conv: key},
@@ -301,9 +299,8 @@ func (c *Consumer) eachRow(ctx context.Context, key im.Key, from, end im.Seq, f 
 	return nil
 }
 
-// entry is the append of one inbox entry. Its id names the cause, so that the
-// same change is never entered twice, and what it says, for a change that
-// concerns a user in more than one way.
+// entry makes the send of one inbox entry. Its id has the cause, so that no change is entered
+// twice, and the kind, for a change that concerns a user in more than one way.
 func (c *Consumer) entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.Seq) *conv.Send {
 	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: c.convs.IDs().Inbox(cause.Tenant, u)}, Peer: u,
 		Keyed: true}

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Conversation is what a sync says of one conversation, to a user who is or was
-// a member. Codes: no_conversation.
+// Conversation returns the state of one conversation, as in a sync, for a user who is or was a
+// member. Codes: no_conversation.
 func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (*petrelv1.ConvState, error) {
 	rec, err := route.Ask(ctx, y.Router, conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User},
 		(*conv.Owner).Record, &convpb.GetRecord{})
@@ -40,8 +40,8 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 	return c, err
 }
 
-// listedTitle is the title of a group in the user's list: of a group that they have left, the
-// title when they left; "" if the group is not in the list. Spec: P-8.3.
+// listedTitle returns the title of a group in the user's list: for a former member the title at
+// that time; "" if the group is not in the list. Spec: P-8.3.
 func (y *Syncer) listedTitle(ctx context.Context, a im.Account, id im.ConvID) (title string, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
 		title = ""

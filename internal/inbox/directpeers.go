@@ -8,9 +8,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// The record of a direct conversation says which of its users have sent a message. The
-// consumer of its feed carries that into the table Peers, where one look says who of many
-// users have written to somebody. It carries each at least once. Spec: P-13.6.
+// The record of a direct conversation says which of its users have sent a message. The consumer of
+// its feed carries that, at least once, into the table Peers, where one read finds which of many
+// users have written to a user. Spec: P-13.6.
 
 // peer is a user who has written to another one.
 type peer struct {
@@ -18,7 +18,7 @@ type peer struct {
 	to   im.User
 }
 
-// peers are those of a direct conversation.
+// peers returns the users of a direct conversation who have written.
 func (c *Consumer) peers(ctx context.Context, key im.Key) ([]peer, error) {
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
@@ -36,7 +36,7 @@ func (c *Consumer) peers(ctx context.Context, key im.Key) ([]peer, error) {
 	return all, nil
 }
 
-// notePeers stores who has written to whom, and tells those who wait for it.
+// notePeers stores pairs of a writer and a reader, and calls Hooks.Wrote.
 func (c *Consumer) notePeers(ctx context.Context, peers []peer) error {
 	if len(peers) == 0 {
 		return nil

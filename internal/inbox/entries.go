@@ -23,9 +23,9 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 	return send(ctx, cs, s)
 }
 
-// eachEntry calls f for the entries of a user's inbox above last, oldest first,
-// with their seqs and sizes, and returns the seq of the newest one; 0: the inbox
-// is empty. What f gets is valid during the call.
+// eachEntry calls f for the entries of a user's inbox above last, oldest first, with their seqs and
+// sizes, and returns the seq of the newest one; 0: the inbox is empty. The arguments of f are valid
+// only during the call.
 func eachEntry(ctx context.Context, r *route.Router, a im.Account, last im.Seq,
 	f func(*petrelv1.InboxEntry, im.Seq, int)) (im.Seq, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: r.IDs().Inbox(a.Tenant, a.User)}

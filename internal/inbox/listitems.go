@@ -11,12 +11,12 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// partConvs is the most conversations of one part of a list: what one page of a sync
-// of a stored list reads.
+// partConvs is the most conversations of one part of a list: one page of a sync of a stored list
+// reads one part.
 const partConvs = 4096
 
-// items are conversations of a list, ascending by id. They are packed, some 45 bytes
-// for each: who passes 10,000 of them in search of news looks only at ids and at.
+// items are conversations of a list, ascending by id. They are packed, some 45 bytes for each: a
+// search for news among 10,000 of them reads only ids and at.
 type items struct {
 	ids   []im.ConvID
 	at    []im.Seq
@@ -29,7 +29,7 @@ func compare(a, b im.ConvID) int { return bytes.Compare(a[:], b[:]) }
 // find returns the place of a conversation, or where it would be.
 func (s *items) find(id im.ConvID) (int, bool) { return slices.BinarySearchFunc(s.ids, id, compare) }
 
-// text is what is packed of an item beside its id and at.
+// text returns the packed part of an item beside its id and at.
 func (s *items) text(i int) []byte {
 	from := uint32(0)
 	if i > 0 {
@@ -72,7 +72,7 @@ func (s *items) end(id im.ConvID, at im.Seq) {
 	s.ids, s.at, s.ends = append(s.ids, id), append(s.at, at), append(s.ends, uint32(len(s.texts)))
 }
 
-// clip gives back what add has taken beyond what is needed.
+// clip frees the spare capacity of add.
 func (s *items) clip() {
 	s.ids, s.at, s.ends, s.texts = slices.Clip(s.ids), slices.Clip(s.at), slices.Clip(s.ends), slices.Clip(s.texts)
 }
@@ -81,8 +81,8 @@ const itemBytes = 16 + 8 + 4 // of an item, beside its text
 
 func (s *items) bytes() int { return len(s.ids)*itemBytes + cap(s.texts) }
 
-// encode is s as it is stored: all ids, then at of all of them with 8 bytes each, then
-// ends with 4 bytes each, then the texts.
+// encode returns the stored form of s: all ids, then at of all of them with 8 bytes each, then ends
+// with 4 bytes each, then the texts.
 func (s *items) encode() []byte {
 	b := make([]byte, 0, s.bytes())
 	for i := range s.ids {

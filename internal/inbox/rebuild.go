@@ -13,9 +13,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// anew is the entries of those who are or were in a conversation, each one's
-// last: with the ids they were entered under if they were.
-func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
+// rebuild makes the newest inbox entry of each member and former member of a conversation again,
+// with the same ids, so that dedupe drops those that are stored.
+func (c *Consumer) rebuild(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if policy.Of(key.Conv.Kind()).List {
 		return c.blocks(ctx, key, 1, math.MaxUint64)
 	}
@@ -29,7 +29,8 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if policy.OfRecord(rec.Kind).Pair {
 		return c.changes(ctx, key, 1, 1)
 	}
-	// What comes after the head has its own entry in the feed, after this.
+	// Only the head is wanted, so the page is empty. Entries above the head have later entries in
+	// the feed.
 	page, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: math.MaxUint64})
 	if err != nil {
 		return nil, err

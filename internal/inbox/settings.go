@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// subject is what a setting is of: a conversation, another user, or, if both are empty,
-// the account.
+// subject is the subject of a setting: a conversation, another user, or, if both are empty, the
+// account.
 type subject struct{ conv, user string }
 
 // nameOf is a name under which there is at most one setting.
@@ -22,8 +22,8 @@ type nameOf struct {
 	name string
 }
 
-// setting is the newest value of a name. One without a value was removed: it stays, so
-// that a device that knows an older value is told, until the inbox is compacted.
+// setting is the newest value of a name. A removed one stays, without a value, until the inbox is
+// compacted, so that devices with an older value learn of the removal.
 type setting struct {
 	nameOf
 	value string
@@ -34,11 +34,11 @@ func (s *setting) bytes() int {
 	return SettingBytes + len(s.conv) + len(s.user) + len(s.name) + len(s.value)
 }
 
-// answerBytes is about what s takes in an answer in JSON.
+// answerBytes returns about how many bytes s takes in an answer in JSON.
 func (s *setting) answerBytes() int { return s.bytes() + wire.Escapes(s.name) + wire.Escapes(s.value) }
 
-// setOne notes what an entry says of one name. What is kept does not hold the entry's
-// row.
+// setOne notes the value of one name in an entry. It copies it, so that the entry's row is not kept
+// in memory.
 func (f *folding) setOne(of subject, name, value string, q im.Seq) {
 	key := nameOf{subject{strings.Clone(of.conv), strings.Clone(of.user)}, strings.Clone(name)}
 	if old, ok := f.named[key]; ok && old.seq > q {
@@ -50,10 +50,9 @@ func (f *folding) setOne(of subject, name, value string, q im.Seq) {
 	f.named[key] = setting{key, strings.Clone(value), q}
 }
 
-// mergeSettings adds news to the settings of l. Each of news is of an entry that l has not
-// read, or was restated by a snapshot. It costs what is new and what is recent: of the
-// settings that are in the store it reads the sizes of those subjects that news is about.
-// Errors: errGone.
+// mergeSettings adds news to the settings of l. Each of news comes from an entry that l has not
+// read, or from a snapshot. The cost depends on the new and recent settings: of the stored ones it
+// reads only the sizes of the subjects of news. Errors: errGone.
 func (y *Syncer) mergeSettings(ctx context.Context, a im.Account, l *list, news map[nameOf]setting) error {
 	known := map[subject]sizes{}
 	for key := range news {
@@ -97,26 +96,26 @@ func (y *Syncer) mergeSettings(ctx context.Context, a im.Account, l *list, news 
 	return nil
 }
 
-// bySeq is the order in which settings are told. Those of one entry have an order too: a
-// page may end between them only if the next one begins there.
+// bySeq is the order of settings in pages. Those of one entry have an order, too: a page may end
+// between them only if the next one begins there.
 func bySeq(a, b setting) int {
 	return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.conv, b.conv), cmp.Compare(a.user, b.user),
 		cmp.Compare(a.name, b.name))
 }
 
-// pagePersonal is about how many bytes of settings one page of a sync has.
+// pagePersonal is about how many bytes of settings a page of a sync has.
 const pagePersonal = 64 << 10
 
-// personal adds to the page what is new of the settings: ascending by seq, whole entries
-// of the inbox at a time, so that a token can say by a seq how far the client was told. It
-// reports whether nothing is left. Spec: P-6.2, P-8.10.
+// personal adds new settings to the page: ascending by seq, whole entries of the inbox at a time,
+// so that a seq in the token marks the progress of the client. It reports whether none are left.
+// Spec: P-6.2, P-8.10.
 func (p *pager) personal(ctx context.Context) (all bool, err error) {
 	t, l := p.token, p.list
 	switch {
 	case t.Told > 0 && t.Told >= t.Next.Personal: // on an earlier page, or nothing is new
 		return true, nil
 	case !t.Reset_ && (t.Told == 0 || t.Told+1 < uint64(l.first)):
-		// Nothing was told yet, or what was removed since is not known any more.
+		// The client has no settings yet, or the removals since its token are not known any more.
 		t.Told, t.Reset_, p.page.PersonalReset = 0, true, true
 	}
 	if l.newest <= im.Seq(t.Told) {
@@ -145,9 +144,9 @@ func (s *setting) personal() *petrelv1.Personal {
 	return &petrelv1.Personal{Seq: uint64(s.seq), Conv: s.conv, User: s.user, Name: s.name, Value: s.value}
 }
 
-// Settings is a page of what a user has set by entries of the inbox above after: the
-// oldest first, grouped by what it is of. What was removed is told from the second page on
-// only, as an empty value. next is the after of the next page; 0: there is none.
+// Settings returns a page of a user's settings by entries of the inbox above after: the oldest
+// first, grouped by subject. From the second page on it has removed ones, too, as empty values.
+// next is the after of the next page; 0: there is none.
 func (y *Syncer) Settings(ctx context.Context, a im.Account,
 	after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
@@ -182,7 +181,7 @@ func (y *Syncer) settingsAfter(ctx context.Context, a im.Account, l *list,
 	}), next, err
 }
 
-// firstAfter is where the settings after q begin; they are ascending by seq.
+// firstAfter returns the index of the first setting after q; they are ascending by seq.
 func firstAfter(settings []setting, q im.Seq) int {
 	i, _ := slices.BinarySearchFunc(settings, q+1, func(s setting, q im.Seq) int { return cmp.Compare(s.seq, q) })
 	return i
@@ -217,7 +216,7 @@ func (y *Syncer) eachSetting(ctx context.Context, a im.Account, l *list, after i
 	return nil
 }
 
-// allSettings are those of l. Errors: errGone.
+// allSettings returns the settings of l. Errors: errGone.
 func (y *Syncer) allSettings(ctx context.Context, a im.Account, l *list) (all []setting, err error) {
 	err = y.eachSetting(ctx, a, l, 0, func(s *setting) bool {
 		all = append(all, *s)

@@ -12,19 +12,19 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// A change of settings is judged by how much is set already: of its subject, of how many
-// other users, and how many bytes in all. A list keeps the sums, and an index by subject is
-// stored beside the settings, so a judgement reads one record and not all settings.
+// The limits of a change of settings depend on the settings of its subject, the number of other
+// users with settings, and the bytes of all settings. A list keeps the sums, and an index by
+// subject is stored beside the settings, so a check reads one record and not all settings.
 
-// sums are of the settings that have a value.
+// sums are the sums of the settings with a value.
 type sums struct {
 	names int
 	bytes int // as setting.bytes counts them
-	users int // other users of whom something is set
+	users int // other users with settings
 }
 
-// change notes s, the newest value of its name, where before are the sizes of its subject
-// until then. What the former value took is subtracted from set.
+// change notes s, the newest value of its name; before has the former sizes of its subject. It
+// subtracts the size of the former value from set.
 func (m *sums) change(before sizes, s *setting, set *int) {
 	some := len(before) > 0
 	if size, ok := before[nameHash(s.name)]; ok {
@@ -55,11 +55,11 @@ func (z sizes) note(s *setting) {
 	}
 }
 
-// nameHash tells the few names of one subject apart. Whoever finds two names with one hash
-// has one name more.
+// nameHash tells the few names of one subject apart. A user who finds two names with one hash has
+// one name more.
 func nameHash(name string) uint64 { return siphash.Hash(0x70657472656c, 0, []byte(name)) }
 
-// Room is what a change of settings is judged by: what is set already.
+// Room has the sums for the limits of a change of settings.
 type Room struct {
 	of    sizes
 	Users int // other users of whom something is set
@@ -69,14 +69,14 @@ type Room struct {
 // Names is how many settings the subject of the change has.
 func (r *Room) Names() int { return len(r.of) }
 
-// Size is how many bytes the value of a name has, and whether it has one.
+// Size returns how many bytes the value of a name has, and whether it has one.
 func (r *Room) Size(name string) (bytes int, set bool) {
 	bytes, set = r.of[nameHash(name)]
 	return bytes, set
 }
 
-// SettingsRoom is the room of a change of what a user has set of one conversation, of
-// another user, or, without either, of the account.
+// SettingsRoom returns the room for a change of a user's settings of one conversation, of another
+// user, or, without either, of the account.
 func (y *Syncer) SettingsRoom(ctx context.Context, a im.Account, conv, user string) (room *Room, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
 		of := subject{conv, user}
@@ -103,8 +103,8 @@ const (
 	indexPart = 16 << 10 // bytes of a record, about
 )
 
-// hash is that of a subject in the index of a stored list. Nobody knows the list's name, so
-// nobody finds subjects that share one.
+// hash returns the hash of a subject in the index of a stored list. The list's name is secret, so
+// nobody finds subjects that share a hash.
 func (of subject) hash(name uint64) uint64 {
 	return siphash.Hash(name, 1, []byte(of.conv+"\x00"+of.user))
 }
@@ -133,7 +133,8 @@ func indexOf(settings []setting, name uint64) (parts [][]byte, first []uint64) {
 	return parts, first
 }
 
-// storedSizes are those of a subject in the settings of l that are in the store. Errors: errGone.
+// storedSizes returns the sizes of a subject among the settings of l that are in the store. Errors:
+// errGone.
 func (y *Syncer) storedSizes(ctx context.Context, a im.Account, l *list, of subject) (sizes, error) {
 	found, h := sizes{}, of.hash(l.base.name)
 	i := sort.Search(len(l.base.index), func(i int) bool { return l.base.index[i] > h }) - 1

@@ -11,23 +11,23 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// The position of a consumer is stored with the feed's index of changes (conv.ChangeIndex),
-// in one write: what is stored of the index has every change up to the position, and what
-// came after is still in the feed. So a start, or another node that takes the feed over,
-// has the index without reading any conversation.
+// The position of a consumer is stored with the feed's index of changes (conv.ChangeIndex), in one
+// write: the stored index has every change up to the position, and later ones are still in the
+// feed. So a start, or another node that takes the feed over, has the index without reading any
+// conversation.
 //
 // Each write has the news since the last one, and also one of the ranges into which the
 // index is cut, the next one each time. When all ranges have been written once, the news
 // from before that are deleted.
 
-// indexState is how far the stored index is.
+// indexState is the progress of the stored index.
 type indexState struct {
 	unknown im.Pos // the index may lack changes at or below this position
 	step    uint64 // how many writes there were
 }
 
-// readState takes the state that is stored. It may be that of another consumer: if this one
-// goes on after all, it stores the whole index.
+// readState takes the stored state. It may be that of another consumer: if this one goes on
+// nevertheless, it stores the whole index.
 func (c *Consumer) readState(b []byte) {
 	c.stored, c.rewrite = indexState{}, true
 	if len(b) == 16 {
@@ -35,16 +35,16 @@ func (c *Consumer) readState(b []byte) {
 	}
 }
 
-// indexKey begins the keys of what is stored of the index.
+// indexKey returns the prefix of the keys of the stored index.
 func (c *Consumer) indexKey() []byte { return fmt.Appendf(nil, "changes/%d/", c.owner.Feed()) }
 
 func (c *Consumer) rangeKey(n int) []byte { return fmt.Appendf(c.indexKey(), "range/%d", n) }
 
 func (c *Consumer) newsKey(step uint64) []byte { return fmt.Appendf(c.indexKey(), "news/%d", step) }
 
-// loadIndex fills the feed's index of changes from what is stored, and from what the
-// feed has after that. If it cannot, the index goes on knowing nothing of what was
-// before the feed was taken over, and syncs read the conversations.
+// loadIndex fills the feed's index of changes from the stored index and the later entries of the
+// feed. If it cannot, the index has no changes from before the takeover, and syncs read the
+// conversations.
 func (c *Consumer) loadIndex(ctx context.Context) {
 	takenOver := c.index.Unknown()
 	err := c.readIndex(ctx, takenOver)
@@ -63,7 +63,7 @@ func (c *Consumer) loadIndex(ctx context.Context) {
 	}
 }
 
-// readIndex reads what is stored of the index, and the feed after it.
+// readIndex reads the stored index, and the feed after it.
 func (c *Consumer) readIndex(ctx context.Context, upTo im.Pos) error {
 	var bad error
 	err := c.store.Records(ctx, store.Consumers, 0, c.indexKey(), func(_, b []byte) bool {
@@ -81,7 +81,7 @@ func (c *Consumer) readIndex(ctx context.Context, upTo im.Pos) error {
 	})
 }
 
-// indexChanges is what is to be stored of the index, and its state.
+// indexChanges returns the parts of the index to store, and its state.
 func (c *Consumer) indexChanges() (state []byte, puts []store.RecordPut) {
 	c.next = indexState{unknown: c.index.Unknown(), step: c.stored.step + 1}
 	after := c.Pos()

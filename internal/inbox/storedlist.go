@@ -12,20 +12,20 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A long list is stored, so that the whole inbox need not be read when the server has
-// started, or when the list has left memory. It says what the inbox comes to up to one
-// entry. It can be thrown away at any time, and made from the inbox again. Any node writes
-// it when it has read many entries to make the list. Under a user's id in the table Lists are
+// A long list is stored, so that the whole inbox need not be read when the server has started, or
+// when the list has left memory. It is the sum of the inbox up to one entry. It can be deleted at
+// any time, and made from the inbox again. Any node writes it when it has read many entries to make
+// the list. Under a user's id in the table Lists are
 //
 //	user 0 'h'              storepb.List: the head, and which parts there are
 //	user 0 'p' name index   a part, as items.encode
 //	user 0 's' name index   storepb.ListSettings
 //	user 0 'i' name index   sizes of settings, as indexOf makes them
 //
-// A list that is stored anew has another name. The parts of the former one are deleted
-// in the same write, so who reads a header and then finds no part begins anew.
+// A list that is stored anew has another name. The parts of the former one are deleted in the same
+// write, so a reader that finds a header and then no part begins anew.
 
-// header is what is stored of a list, without its parts.
+// header is a stored list without its parts.
 type header struct {
 	record []byte // as it stands in the store; nil: nothing does
 	name   uint64
@@ -37,7 +37,7 @@ type header struct {
 	index  int // parts of their index
 }
 
-// base is settings that are in the store: those of a list as it was stored.
+// base has the settings of a list in the store.
 type base struct {
 	name  uint64   // of the list, in the keys of its parts
 	parts []im.Seq // the lowest seq of each
@@ -65,9 +65,9 @@ const (
 	settingsPart      = 64 << 10
 )
 
-// dueToStore tells whether so much was folded since l was stored that it is to be stored
-// again: a 32nd of what is in it, but 64 entries at least; or, where settings have changed,
-// maxRecent entries or a 16th of the bytes that are set.
+// dueToStore tells whether l is to be stored again: after 64 folded entries, and at least a 32nd of
+// its items; or, if settings have changed, after maxRecent entries or a 16th of the bytes of the
+// settings.
 func (l *list) dueToStore() bool {
 	if !l.long() || l.set > maxStoredSettings {
 		return false
@@ -79,8 +79,8 @@ func (l *list) dueToStore() bool {
 	return l.first != l.stored.first || news >= due || l.read-l.stored.read >= max(keepBytes/4, l.set/16)
 }
 
-// maxRecent is after how many entries settings are stored again: a list that has left memory
-// is folded from there, and looks into the index for each of them.
+// maxRecent is the number of entries after which settings are stored again: a list that has left
+// memory is folded from there, with a look into the index for each of them.
 const maxRecent = 256
 
 func listKey(u im.User, kind byte) []byte { return append(append([]byte(u), 0), kind) }
@@ -91,8 +91,7 @@ func listPartKey(u im.User, kind byte, name uint64, i int) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(listKey(u, kind), name), uint32(i))
 }
 
-// record reads a record of a list. Damage counts as if it was not there: the inbox has
-// it all.
+// record reads a record of a list. A damaged one counts as missing, since the inbox has all of it.
 func (y *Syncer) record(ctx context.Context, a im.Account, key []byte) ([]byte, error) {
 	b, err := y.Store.Record(ctx, store.Lists, a.Tenant, key)
 	if errors.Is(err, store.ErrCorrupt) {
@@ -101,8 +100,7 @@ func (y *Syncer) record(ctx context.Context, a im.Account, key []byte) ([]byte, 
 	return b, err
 }
 
-// load reads what is stored of a user's list, without its parts; an empty list if
-// nothing is.
+// load reads the stored list of a user, without its parts; an empty list if there is none.
 func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 	b, err := y.record(ctx, a, listKey(a.User, 'h'))
 	if err != nil {
@@ -203,8 +201,8 @@ func (y *Syncer) whole(ctx context.Context, a im.Account, l *list) (*list, error
 	return &all, nil
 }
 
-// store stores a list that is whole, and notes in it what the store has then. If the store
-// does not take it, the next sync folds a little more, and tries again. Errors: errGone.
+// store stores a whole list, and notes the stored state in it. If the store does not take it, the
+// next sync folds a little more, and tries again. Errors: errGone.
 func (y *Syncer) store(ctx context.Context, a im.Account, l *list) error {
 	if y.Store.Writable() != nil {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A sync token that open has taken was made by this server, in this history, and
-// names only what was durable then. One that is ahead of the store is proof that
-// the store was put back to an earlier state: the server stops before it answers.
-// A number that the client chose itself, such as after, is no proof.
+// A sync token that open has accepted was made by this server, in this history, and names only
+// durable positions. One that is ahead of the store is proof that the store was put back to an
+// earlier state: the server stops before it answers. A number that the client chose itself, such as
+// after, is no proof.
 
-// checkInbox holds t against the head of the user's inbox. A lower head is read
-// once more, whole, before it counts.
+// checkInbox compares t with the head of the user's inbox. A lower head is read once more before it
+// counts.
 func (y *Syncer) checkInbox(ctx context.Context, a im.Account, t *storepb.SyncToken, head im.Seq) error {
 	seen := im.Seq(max(t.Known.GetInbox(), t.Next.GetInbox()))
 	if seen <= head {
@@ -31,9 +31,8 @@ func (y *Syncer) checkInbox(ctx context.Context, a im.Account, t *storepb.SyncTo
 	return y.refute(a, fmt.Sprintf("entry %d of their inbox, and the store has %d", seen, head))
 }
 
-// checkFeeds holds t against the places of the feeds that were just read. The
-// owner of a feed may be another node, so the store is asked before a lower
-// place counts.
+// checkFeeds compares t with the positions of the feeds that were just read. The owner of a feed
+// may be another node, so the store is asked before a lower position counts.
 func (y *Syncer) checkFeeds(ctx context.Context, a im.Account, t *storepb.SyncToken, places route.Places) error {
 	seen := map[store.Feed]im.Pos{}
 	var feeds []store.Feed
@@ -58,8 +57,7 @@ func (y *Syncer) checkFeeds(ctx context.Context, a im.Account, t *storepb.SyncTo
 	return nil
 }
 
-// refute stops the server. The client gets an answer that says nothing about its
-// conversations.
+// refute stops the server. The client gets an answer without any conversations.
 func (y *Syncer) refute(a im.Account, saw string) error {
 	proof := fmt.Sprintf("a sync token of user %s names %s", a.User, saw)
 	if y.Refute != nil {
