@@ -55,9 +55,9 @@ func (d *IDs) RequestedGroup(a Account, request string) ConvID {
 // the length of each part before the part. Without the lengths the users "ab" and "c"
 // would have the same conversation as "a" and "bc".
 //
-// HMAC hashes a second time, so that nobody goes on hashing where a known hash ends. For
-// that one needs the whole hash, and an id has less than half of it. This is on the way of
-// every message to a user: it takes half the time of HMAC, and no allocation.
+// HMAC would hash a second time, against an attacker who extends a known hash. That needs the whole
+// hash, and an id has less than half of it. This code is on the way of every message to a user: it
+// takes half the time of HMAC, and no allocation.
 func (d *IDs) derive(k Kind, t Tenant, parts ...string) ConvID {
 	const longest = sha256.Size + 5 + 2*(4+2*MaxUser) // longer parts go to the heap
 	var buf [longest]byte
@@ -74,8 +74,8 @@ func (d *IDs) derive(k Kind, t Tenant, parts ...string) ConvID {
 	return c
 }
 
-// PairKey is the key of what is stored of a user and another one. With "" it is what the keys
-// of all pairs of the user begin with.
+// PairKey returns the key of a record about a user and another one. With "" it is the prefix of the
+// keys of all pairs of the user.
 func PairKey(u, other User) []byte {
 	return append(append([]byte(u), 0), other...)
 }

@@ -156,7 +156,8 @@ type Account struct {
 	User   User
 }
 
-// OfTenant is what counts for all accounts of the tenant of a together. It is no account.
+// OfTenant returns the key of a counter for all accounts of the tenant of a together. It is no
+// account.
 func (a Account) OfTenant() Account { return Account{Tenant: a.Tenant} }
 
 func (a Account) String() string { return fmt.Sprintf("%d/%s", a.Tenant, a.User) }

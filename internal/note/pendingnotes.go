@@ -16,16 +16,16 @@ type conversation struct {
 	states  map[im.Seq]*state // of the notes that change
 	dirty   []*state          // whose changes no commit has taken yet
 	queued  bool              // in Notes.due
-	loading int               // changes that read, or have read and are not noted yet: no note may be dropped
+	loading int               // changes that have begun to read and are not noted yet: no note may be dropped
 
 	unannounced map[im.Seq]*announcement
 	announced   time.Time // when the last round began
 	announcing  bool      // in announcer.fresh or announcer.cooling, or a round is under way
 }
 
-// state is the note of one entry while it changes. What is stored is what others read: the
-// store may show newer ones, which are not durable yet. The values behind the pointers never
-// change, so readers may keep them. nil: there is none.
+// state is the note of one entry while it changes. Others read the values in stored: the store may
+// have newer ones, which are not durable yet. The values behind the pointers never change, so
+// readers may keep them. nil: there is none.
 type state struct {
 	seq            im.Seq
 	newest, stored *storepb.Note // newest with the changes that are not durable yet
@@ -36,7 +36,7 @@ type state struct {
 	waiting        []*waiting                 // answered when newest is stored
 }
 
-// userReactions are those of one user to one entry.
+// userReactions has the reactions of one user to one entry.
 type userReactions struct {
 	user           im.User
 	newest, stored []string
@@ -49,8 +49,8 @@ type userWrite struct {
 	emojis []string
 }
 
-// announcement is a note that others have to get, and the users who changed it since the last
-// round, with their reactions.
+// announcement is a note for the next round, with the reactions of the users who changed it since
+// the last one.
 type announcement struct {
 	note  *storepb.Note
 	users map[im.User][]string
@@ -82,15 +82,15 @@ type Write struct {
 // Conv is the conversation of w.
 func (w *Write) Conv() im.Key { return w.c.key }
 
-// noteBytes is what a note with one user takes in memory, about.
+// noteBytes is about how many bytes of memory a note with one user takes.
 const noteBytes = 512
 
-// settled tells whether nobody waits for s.
+// settled tells whether no change of s waits.
 func (s *state) settled() bool {
 	return !s.dirty && len(s.waiting) == 0 && s.newest == s.stored && s.pin == s.storedPin
 }
 
-// take makes the write of what has changed.
+// take makes the write of the changes.
 func (s *state) take(c *conversation) Write {
 	w := Write{c: c, s: s, note: s.newest, pin: s.pin, waiting: s.waiting}
 	for _, u := range s.changed {
@@ -101,7 +101,7 @@ func (s *state) take(c *conversation) Write {
 	return w
 }
 
-// Puts appends what a commit writes of w.
+// Puts appends the writes of w in a commit.
 func (w *Write) Puts(into []store.MarkPut) []store.MarkPut {
 	q := w.s.seq
 	into = append(into, store.MarkPut{Conv: w.c.key, Kind: store.MarkNote, Seq: q, Value: EncodeMark(w.note)})
@@ -122,8 +122,8 @@ func (w *Write) Puts(into []store.MarkPut) []store.MarkPut {
 	return into
 }
 
-// apply does x to s and to the reactions of its user. blocker does not see what the user does;
-// "": everybody does. Codes: forbidden. Spec: P-5.4, P-5.11.
+// apply applies x to s and to the reactions of its user. blocker does not see the change; "":
+// everybody sees it. Codes: forbidden. Spec: P-5.4, P-5.11.
 func (s *state) apply(x *Change, u *userReactions, blocker im.User) error {
 	if x.Emoji == "" {
 		s.newest, s.pin = pin(s.newest, s.pin, x.User, blocker, !x.Removed, x.TimeMs)
@@ -137,10 +137,11 @@ func (s *state) apply(x *Change, u *userReactions, blocker im.User) error {
 	return err
 }
 
-// stateLocked finds the note of the entry q and the reactions of u, or begins with what was read.
+// stateLocked finds the note of the entry q and the reactions of u, or begins with the values that
+// were read.
 func (n *Notes) stateLocked(c *conversation, q im.Seq, u im.User, read stored) (*state, *userReactions) {
 	s := c.states[q]
-	if s == nil { // nobody has changed it meanwhile: what was read is durable
+	if s == nil { // nobody has changed it meanwhile: the note that was read is durable
 		s = &state{seq: q, newest: read.note, stored: read.note, pin: read.pin, storedPin: read.pin,
 			users: map[im.User]*userReactions{}}
 		c.states[q] = s
@@ -172,7 +173,7 @@ func (n *Notes) noteLocked(c *conversation, s *state, u *userReactions, mine []s
 	}
 }
 
-// dropLocked forgets the notes of c that nobody waits for, and c if it has nothing else.
+// dropLocked forgets the settled notes of c, and c if it has no others.
 func (n *Notes) dropLocked(c *conversation) {
 	if c.loading > 0 {
 		return

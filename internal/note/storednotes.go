@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// stored is what the store shows of an entry's note, durable or not.
+// stored is an entry's note in the store, durable or not.
 type stored struct {
 	note *storepb.Note
 	pin  *storepb.Pinned
@@ -56,7 +56,7 @@ func readMarks[T any, M mark[T]](ctx context.Context, st store.Store, key im.Key
 	return found, err
 }
 
-// mark is what a mark can be.
+// mark is the constraint of the types of marks.
 type mark[T any] interface {
 	*T
 	MarshalVT() ([]byte, error)
@@ -72,7 +72,7 @@ func DecodeMark[T any, M mark[T]](v []byte) (M, error) {
 	return m, nil
 }
 
-// EncodeMark is m as the value of a mark.
+// EncodeMark encodes m as the value of a mark.
 func EncodeMark[T any, M mark[T]](m M) []byte {
 	b, err := m.MarshalVT()
 	im.Assert(err == nil, "encode a mark: %v", err)

@@ -16,8 +16,8 @@ func FreePort() (port int, own io.Closer, err error) {
 	for range 1000 {
 		port = 10000 + rand.IntN(20000)
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		// Whose port it is, the others see by the UDP port of the same number, which
-		// no server uses, and which a process that is killed gives back.
+		// The UDP port of the same number marks the port as taken: no server uses it, and the
+		// kernel frees it when the process is killed.
 		udp, err := net.ListenPacket("udp", addr)
 		if err != nil {
 			continue // somebody has it

@@ -46,7 +46,7 @@ func (c *caller) Candidates(ctx context.Context, a im.Account, convs []im.ConvID
 	return left, s.places, nil
 }
 
-// search is one search for candidates.
+// search is one call of Candidates.
 type search struct {
 	c       *caller
 	account im.Account
@@ -116,8 +116,8 @@ func serveCandidates(ctx context.Context, o *owners, by conv.Query,
 	return a, nil
 }
 
-// foundHere is what this node knows of a list: which conversations may have changed,
-// also those that it does not own, and the positions of the feeds that it owns.
+// foundHere is this node's part of an answer: the conversations that may have changed, those that
+// it does not own, and the positions of the feeds that it owns.
 type foundHere struct {
 	maybe  []bool
 	others []int // indexes of the conversations that it does not own

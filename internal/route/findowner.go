@@ -20,16 +20,15 @@ const (
 	retryAfter = time.Second           // after which a client may try again
 )
 
-// owners finds the owner of a feed: on this node, or the node where it is.
+// owners finds the owner of a feed: the Owner on this node, or its other node.
 type owners struct {
 	convs   *conv.Convs
 	cluster *cluster.Cluster // nil: there are no other nodes
 	log     *slog.Logger
 }
 
-// here is the Owner of a feed on this node. The store is asked whether it still
-// is one: without that, a node that was cut off would answer from outdated memory.
-// ErrNotOwner: the feed is not here.
+// here returns the Owner of a feed on this node, after the store has confirmed it: otherwise a node
+// that was cut off would answer from outdated memory. ErrNotOwner: the feed is not here.
 func (o *owners) here(ctx context.Context, f store.Feed) (*conv.Owner, error) {
 	ow := o.convs.Owner(f)
 	if ow == nil {
@@ -49,8 +48,8 @@ func (o *owners) confirm(ctx context.Context, ow *conv.Owner) error {
 	return conv.ErrNotOwner
 }
 
-// owning are those of some Owners that still own their feeds. The store is asked once about
-// all of them.
+// owning returns those of some Owners that still own their feeds. It asks the store once about all
+// of them.
 func (o *owners) owning(ctx context.Context, all []*conv.Owner) ([]*conv.Owner, error) {
 	all = slices.DeleteFunc(all, (*conv.Owner).Lost)
 	if o.cluster == nil || len(all) == 0 {
@@ -75,9 +74,9 @@ func (o *owners) owning(ctx context.Context, all []*conv.Owner) ([]*conv.Owner, 
 	return owning, nil
 }
 
-// confirmOne is conv.Elsewhere.Confirm. When a batch has only answers and no rows, no
-// append tells whether this node still owns the feed. Without the question a node
-// that was cut off would answer from outdated memory.
+// confirmOne is conv.Elsewhere.Confirm. A batch with answers but without rows has no append that
+// would show whether this node still owns the feed, so the store is asked: otherwise a node that
+// was cut off would answer from outdated memory.
 func (o *owners) confirmOne(ow *conv.Owner) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
@@ -91,8 +90,8 @@ func (o *owners) confirmOne(ow *conv.Owner) error {
 	}
 }
 
-// confirmFeeds returns the Owners here of some feeds. The store is asked once about
-// all of them.
+// confirmFeeds returns the confirmed Owners here of some feeds. It asks the store once about all of
+// them.
 func (o *owners) confirmFeeds(ctx context.Context, asked map[store.Feed]bool) (map[store.Feed]*conv.Owner, error) {
 	var here []*conv.Owner
 	for f := range asked {
@@ -123,8 +122,7 @@ func (o *owners) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch,
 	return epochs, err
 }
 
-// elsewhere is the other node that is said to own a feed; false: nobody knows of
-// one.
+// elsewhere returns the other node that owns a feed, as far as known; false: none is known.
 func (o *owners) elsewhere(f store.Feed) (im.Node, im.Epoch, bool) {
 	if o.cluster == nil {
 		return "", 0, false
@@ -133,8 +131,8 @@ func (o *owners) elsewhere(f store.Feed) (im.Node, im.Epoch, bool) {
 	return node, epoch, ok && node != o.cluster.Self()
 }
 
-// wait waits a moment for another owner of a feed. Codes: draining where there
-// are no other nodes, store_stalled when ctx has ended.
+// wait waits a moment for another owner of a feed. Codes: draining if there are no other nodes,
+// store_stalled when ctx has ended.
 func (o *owners) wait(ctx context.Context, f store.Feed) error {
 	if o.cluster == nil {
 		return &im.Error{Code: im.CodeDraining, RetryAfter: retryAfter}
@@ -142,7 +140,7 @@ func (o *owners) wait(ctx context.Context, f store.Feed) error {
 	_, epoch, _ := o.cluster.Route(f)
 	moment, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
-	_, _, _ = o.cluster.Wait(moment, f, epoch) // the caller looks again, whatever came of it
+	_, _, _ = o.cluster.Wait(moment, f, epoch) // the caller looks again in any case
 	if ctx.Err() != nil {
 		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: retryAfter}
 	}

@@ -17,12 +17,12 @@ import (
 
 const (
 	resendAfter = 2 * time.Second // without an answer; twice as long after each time
-	// without an answer to any send of a conversation: nothing is known of them then
+	// without an answer to any send of a conversation: then their outcome is unknown
 	giveUp = 10 * time.Second
-	// the same, where the store is out of reach as well: this node may be cut off from all
+	// the same, if the store is out of reach as well: this node may be cut off
 	giveUpAlone = 2 * time.Second
-	lookAgain   = 100 * time.Millisecond // between two looks at all that waits, even if nobody has woken the lanes
-	gather      = time.Millisecond       // between two rounds of packets: what comes meanwhile goes along
+	lookAgain   = 100 * time.Millisecond // between two looks at all waiting sends, even without a wake-up
+	gather      = time.Millisecond       // between two rounds of packets, to gather sends
 )
 
 // carrier brings sends to owners on other nodes. They wait in lanes, one for
@@ -123,8 +123,8 @@ func (ca *carrier) wake() {
 	wake.Set(ca.wakes)
 }
 
-// run moves what is in the lanes until ctx ends; what is left then has no
-// answer, and its senders send it again.
+// run moves the sends in the lanes until ctx ends; the rest gets no answer, and the senders send it
+// again.
 func (ca *carrier) run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -156,8 +156,8 @@ func (ca *carrier) run(ctx context.Context) {
 	}
 }
 
-// moveLane gives what waits for a feed to its owner: the one here, or by a
-// packet to its node. all: what is under way is looked at as well.
+// moveLane gives the waiting sends of a feed to the Owner here, or by a packet to the owner's node.
+// all: it looks at sends under way, too.
 func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
 	l := &ca.lanes[f]
 	var over []pending
@@ -175,8 +175,7 @@ func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 				"owner", node, "epoch", epoch, "leaving", ow != nil)
 			over = append(over, l.takeLocked(q)...)
 		case ow != nil:
-			// It is about to leave, and may have sends that come first: the lane
-			// rests.
+			// It is about to leave, and may have earlier sends: the lane waits.
 		default:
 			if len(q.out) > 0 && (!known || q.epoch != epoch || time.Since(q.at) > resendAfter<<q.resends) {
 				ca.log.Debug("sends go out again", "feed", f, "sends", len(q.out), "asked", q.epoch, "owner", node,
@@ -222,8 +221,7 @@ func (ca *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Wake
 	}
 }
 
-// waitedTooLong tells whether a queue has waited so long that its senders are told
-// that nothing is known of their sends.
+// waitedTooLong tells whether a queue has waited so long that its sends are answered as unknown.
 func (ca *carrier) waitedTooLong(q *queue) bool {
 	wait := time.Since(q.since)
 	return wait > giveUp || wait > giveUpAlone && ca.store.Writable() != nil
@@ -235,7 +233,7 @@ func (ca *carrier) release(list []pending) {
 	}
 }
 
-// post sends a packet. What is lost on the way is sent again.
+// post sends a packet. Lost sends are sent again.
 func (ca *carrier) post(to im.Node, p *packet) {
 	for _, b := range p.frames {
 		if _, err := ca.streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true}); err != nil {
@@ -244,7 +242,7 @@ func (ca *carrier) post(to im.Node, p *packet) {
 	}
 }
 
-// receiveSends submits what another node has sent for the feeds here.
+// receiveSends submits the sends of another node for the feeds here.
 func (ca *carrier) receiveSends(from im.Node, payload []byte) {
 	p, err := readSends(payload)
 	if err != nil {
@@ -267,7 +265,7 @@ func (ca *carrier) receiveSends(from im.Node, payload []byte) {
 	}
 }
 
-// giveBack tells a node that its sends are not for this one.
+// giveBack tells a node that this one does not own the feed of its sends.
 func (ca *carrier) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
 	r := &routepb.NotOwner{Feed: uint32(f)}
 	for _, s := range sends {
@@ -315,10 +313,9 @@ func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 	}
 }
 
-// answered ends the wait of a send that another node has decided. It returns
-// whom to answer on a connection; a caller of Done has been answered. A send that
-// came from a third node is not answered from here: that node sends it again, to
-// the owner that it knows by then.
+// answered ends the wait of a send that another node has decided. It returns the origin to answer
+// on a connection; Done, if set, has been called. A send that came from a third node is not
+// answered from here: that node sends it again, to the owner that it knows by then.
 func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fanout.Origin, bool) {
 	f := ticket >> ticketShift
 	if f >= uint64(len(ca.lanes)) {
@@ -337,8 +334,8 @@ func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fano
 		ca.wake()
 	}
 	if r.Err != nil && r.Err.Code.Info().Settled && (p.asked > 1 || p.s.Asked) {
-		// The other copy of the send may be decided later, when the conversation stands
-		// otherwise, and be stored. Spec: P-4.8.
+		// The other copy of the send may be decided later, after a change of the conversation, and
+		// be stored. Spec: P-4.8.
 		r.Err = &im.Error{Code: im.CodeStoreStalled, RetryAfter: retryAfter}
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {

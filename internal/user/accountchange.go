@@ -16,7 +16,7 @@ import (
 type change struct {
 	*transaction.Tx
 	us   *Users
-	ends im.Account // whose tokens it ends; the zero account: nobody's
+	ends im.Account // whose tokens it ends; the zero account: none
 
 	claimed map[string]bool       // forms of names that are written unread
 	called  map[im.Account]string // display names of users who were read
@@ -26,7 +26,7 @@ func (us *Users) newChange(tx *transaction.Tx) *change {
 	return &change{Tx: tx, us: us, claimed: map[string]bool{}, called: map[im.Account]string{}}
 }
 
-// begin is a change that only reads.
+// begin makes a change that only reads.
 func (us *Users) begin() *change { return us.newChange(us.txs.Begin()) }
 
 // change makes a change of the accounts of. Codes: those of f, disk_full, store_stalled, overloaded.
@@ -55,12 +55,12 @@ func (c *change) user(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return u, err
 }
 
-// readAtOnce is how many records a change of many users reads at a time: a database
-// reads with one statement what is asked for together.
+// readAtOnce is how many records a change of many users reads at a time: a database reads
+// simultaneous requests with one statement.
 const readAtOnce = 64
 
-// users reads the records of many users; nil: there is none. Each is read once: of two
-// reads the later one may find what the other did not.
+// users reads the records of many users; nil: there is none. Each is read once, because two reads
+// may have different results.
 func (c *change) users(ctx context.Context, accounts []im.Account) (map[im.User]*storepb.User, error) {
 	of := make(map[im.User]*storepb.User, len(accounts))
 	var once []im.Account
@@ -109,8 +109,8 @@ func (c *change) device(ctx context.Context, a im.Account, id string) (*storepb.
 	return transaction.Parse[storepb.Device]("device", value)
 }
 
-// devices reads those of a user, newest login first. One more comes only with a
-// change of the user's record.
+// devices reads the devices of a user, newest login first. A further one comes only with a change
+// of the user's record.
 func (c *change) devices(ctx context.Context, a im.Account) ([]known, error) {
 	return c.us.known(ctx, a, func(key, value []byte) { c.Saw(store.Devices, a.Tenant, key, value) })
 }
@@ -121,7 +121,7 @@ func (c *change) putDevice(a im.Account, id string, d *storepb.Device) error {
 	return err
 }
 
-// putToken makes a token known; nobody else has it.
+// putToken stores a new token.
 func (c *change) putToken(t im.Tenant, token string, rec *storepb.Token) error {
 	rec.CreatedMs = c.us.nowMs()
 	value, err := rec.MarshalVT()

@@ -9,31 +9,28 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A source is who says that a person is a user: the operator, with whose key the back end
-// makes users; registration, by which people make themselves; or an identity provider. An
-// account belongs to the source that made it. Otherwise somebody who registers the name of
-// another person first would read along when that person logs in by the identity provider,
-// with the password that they chose. Spec: P-11.6.
+// A source makes accounts: the operator, with whose key the back end makes users; registration; or
+// an identity provider. An account belongs to the source that made it. Otherwise an attacker could
+// register the name of a person, and read along with that password after the person logs in by the
+// identity provider. Spec: P-11.6.
 const (
 	byOperator     = ""
 	byRegistration = "registration"
 	byJWT          = "jwt " // and the issuer
 )
 
-// source is that of the users whom the identity provider names.
+// source returns the source of the users of the identity provider.
 func source(p *idp.Provider) string { return byJWT + p.Issuer }
 
-// speaksFor tells whether a source may log a user in. The operator may speak for
-// everybody, and whoever the operator made is named by the identity provider that the
-// operator has configured.
+// speaksFor tells whether a source may log a user in. The operator may log all users in, and the
+// configured identity provider those that the operator made.
 func speaksFor(source string, u *storepb.User) bool {
 	return source == byOperator || u.Source == byOperator || u.Source == source || slices.Contains(u.Linked, source)
 }
 
-// Link lets the configured identity provider log in a user who was made by another
-// source. Without keepPassword the password goes and all tokens are void, and the caller
-// ends the sessions with revoked: the operator cannot know who registered the name. Codes:
-// unsupported, no_user. Spec: P-11.6.
+// Link lets the configured identity provider log in a user who was made by another source. Without
+// keepPassword the password goes and all tokens are void, and the caller ends the sessions with
+// revoked: a stranger may have registered the name. Codes: unsupported, no_user. Spec: P-11.6.
 func (us *Users) Link(ctx context.Context, a im.Account, keepPassword bool) (Info, error) {
 	provider := us.idp.Load()
 	if provider == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Identity is who an access token speaks for.
+// Identity is the bearer of an access token.
 type Identity struct {
 	Account im.Account
 	Device  string // empty: the token is bound to none
@@ -18,8 +18,7 @@ type Identity struct {
 	Epoch   uint64 // of the user's tokens without a device; 0 with one
 }
 
-// Packed is the identity with its strings in one piece of memory, for whoever
-// keeps it long.
+// Packed returns the identity with its strings in one piece of memory, to be kept for long.
 func (id Identity) Packed() Identity {
 	all := string(id.Account.User) + id.Device + id.Kind
 	u, d := len(id.Account.User), len(id.Account.User)+len(id.Device)
@@ -27,10 +26,8 @@ func (id Identity) Packed() Identity {
 	return id
 }
 
-// Authenticate tells whose an access token is. A token that belongs to no device
-// costs two reads of the store, another one three. Codes: unauthenticated,
-// user_disabled.
-// Spec: P-12.2.
+// Authenticate returns the identity of an access token. A token without a device costs two reads of
+// the store, another one three. Codes: unauthenticated, user_disabled. Spec: P-12.2.
 func (us *Users) Authenticate(ctx context.Context, token string) (Identity, error) {
 	id, err := us.AuthenticateSession(ctx, token)
 	if e, ok := errors.AsType[*im.Error](err); ok && (e.Code == im.CodeReplaced || e.Code == im.CodeRevoked) {
@@ -39,9 +36,8 @@ func (us *Users) Authenticate(ctx context.Context, token string) (Identity, erro
 	return id, err
 }
 
-// AuthenticateSession is Authenticate for a hello: it says what became of the
-// device that the token was made for. Codes: unauthenticated, replaced, revoked,
-// user_disabled. Spec: P-3.5.
+// AuthenticateSession is Authenticate for a hello: its error says whether the token's device was
+// replaced or revoked. Codes: unauthenticated, replaced, revoked, user_disabled. Spec: P-3.5.
 func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identity, error) {
 	bad := &im.Error{Code: im.CodeUnauthenticated}
 	a, _, _, ok, err := us.cutToken(ctx, token, tokenPrefix)
@@ -68,7 +64,7 @@ func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identit
 	if u.Disabled {
 		return Identity{}, &im.Error{Code: im.CodeUserDisabled}
 	}
-	a.User = im.User(rec.User) // not a piece of the frame
+	a.User = im.User(rec.User) // without a reference to the frame
 	id := Identity{Account: a}
 	if rec.Device == "" {
 		if rec.Epoch != u.Epoch {
@@ -91,8 +87,8 @@ func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identit
 	return id, nil
 }
 
-// standing tells whether a token of a device's login works. Codes:
-// unauthenticated, replaced, revoked.
+// standing tells whether the tokens of a device's login are valid. Codes: unauthenticated,
+// replaced, revoked.
 func standing(d *storepb.Device, login uint64) error {
 	switch {
 	case d == nil || d.Login != login:
@@ -105,10 +101,10 @@ func standing(d *storepb.Device, login uint64) error {
 	return nil
 }
 
-// Standing tells whether sessions that began with a token may go on; the end of
-// the token's time does not end them. It costs one read of the store: what voids
-// all of a user's tokens, or disables them, voids each device and raises the
-// epoch. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
+// Standing tells whether sessions that began with a token may go on; the end of the token's time
+// does not end them. It costs one read of the store: a change that voids all of a user's tokens, or
+// disables the user, voids each device and raises the epoch. Codes: replaced, revoked,
+// user_disabled. Spec: P-3.5.
 func (us *Users) Standing(ctx context.Context, id Identity) error {
 	err := us.stands(ctx, id)
 	if im.CodeOf(err) != im.CodeRevoked {
@@ -137,16 +133,15 @@ func (us *Users) stands(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	if d == nil || d.Login != id.Login { // forgotten for, or logged in again by, a newer login
+	if d == nil || d.Login != id.Login { // removed or logged in again by a newer login
 		return &im.Error{Code: im.CodeReplaced}
 	}
 	return standing(d, id.Login)
 }
 
-// VoidBelow is the number below which the logins of a device do not count any
-// more: all of a device that was revoked, replaced or forgotten, and of another
-// one those before the last. What ends a device's sessions asks for it, so that
-// one that is late does not end those of a newer login. Spec: P-11.4.
+// VoidBelow returns the number below which the logins of a device are void: all logins of a device
+// that was revoked, replaced or removed, otherwise those before the last. A late call that ends a
+// device's sessions spares those of a newer login by it. Spec: P-11.4.
 func (us *Users) VoidBelow(ctx context.Context, a im.Account, device string) (uint64, error) {
 	d, err := us.device(ctx, a, device)
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// reserved are names that people take for the operator, in small letters. Nobody
-// registers them, nor what readsAs one; the operator makes users of any name.
+// reserved are names that people take for the operator, in small letters. They cannot be
+// registered, nor can names that read as one; the operator makes users of any name.
 var reserved = []string{
 	"abuse", "admin", "administrator", "all", "anonymous", "bot", "channel", "everyone", "help", "helpdesk", "here",
 	"hostmaster", "me", "mod",
@@ -25,21 +25,20 @@ var reserved = []string{
 	"service", "staff", "support", "sysadmin", "system", "undefined", "webmaster",
 }
 
-// official are those of them that also a display name must not have: others are names of
-// people, like Mod, or say nothing.
+// official are the reserved names that are also forbidden as display names. The others are names of
+// people, like Mod, or harmless.
 var official = []string{
 	"admin", "administrator", "moderator", "official", "operator", "petrel", "root", "security", "staff", "support",
 	"sysadmin", "system",
 }
 
-// asLetters are characters of user ids that are taken for others: those of the table of
-// confusable characters of Unicode (TR39) that are both in the alphabet of user ids.
+// asLetters maps characters of user ids that look alike, by Unicode's table of confusable
+// characters (TR39).
 var asLetters = strings.NewReplacer("0", "O", "1", "l", "I", "l", "m", "rn")
 
-// looks are the forms by which two user ids are taken for each other: if one form of a
-// new id is a form of one that exists, people cannot tell the two apart. One form is the
-// id in small letters, so that Alice is alice; the other one has first what looks alike
-// made the same, so that A1ice and AIice are alice.
+// looks returns the forms of a user id: two ids with a common form look the same. One form is the
+// id in small letters, so that Alice is alice; the other one first maps characters that look alike,
+// so that A1ice and AIice are alice.
 func looks(u im.User) []string {
 	small, alike := strings.ToLower(string(u)), strings.ToLower(asLetters.Replace(string(u)))
 	if small == alike {
@@ -48,7 +47,7 @@ func looks(u im.User) []string {
 	return []string{small, alike}
 }
 
-// guess is the form by which one of two user ids is read as the other one where ids are strict:
+// guess returns the form of a user id for tenants with strict ids, which compares how ids read:
 // al1ce is alice, 4nna is anna, and _anna_ as well. No other form begins with ~, which is in no
 // user id.
 func guess(u im.User) string { return "~" + asRead(cmp.Or(strings.Trim(string(u), signs), string(u))) }
@@ -61,14 +60,14 @@ const signs = "._@+-"
 var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn",
 	"w", "vv", "W", "vv")
 
-// minGuessed is how many letters a word has in which i and l are taken for each other: ali
-// is a name of people, and not the word all.
+// minGuessed is the least length of a word in which i and l count as the same: ali is a name of
+// people, and not the word all.
 const minGuessed = 4
 
 // readsAs tells whether people read a word in a name, as admin in adrnin and 4dm1n.
 func readsAs(name, word string) bool { return asRead(name) == asRead(word) }
 
-// asRead is a word with what people read as the same made the same.
+// asRead returns a word with one form for characters that people read as the same.
 func asRead(word string) string {
 	word = strings.ToLower(asDigits.Replace(word))
 	if len(word) < minGuessed {
@@ -77,7 +76,8 @@ func asRead(word string) string {
 	return strings.ReplaceAll(word, "i", "l")
 }
 
-// readsAsOneOf is readsAs for several words and for what stands around one, as in _admin1.
+// readsAsOneOf is readsAs for several words, also with digits and signs around a word, as in
+// _admin1.
 func readsAsOneOf(name string, words []string) bool {
 	const around = signs + "0123456789"
 	left := strings.TrimLeft(name, around)
@@ -95,12 +95,12 @@ var smallCapitals = strings.NewReplacer("ᴀ", "a", "ʙ", "b", "ᴅ", "d", "ᴇ"
 	"ĸ", "k", "ʟ", "l", "ʍ", "m", "ɴ", "n",
 	"ᴘ", "p", "ʀ", "r", "ᴛ", "t")
 
-// enclosed are the first of 26 capital letters each that are white on black or stand for a
-// flag.
+// enclosed has the first letter of each alphabet of 26 capital letters that are white on black or
+// part of a flag.
 var enclosed = []rune{'🅐', '🅰', '🇦'}
 
-// asShown is how people read a display name: of each character the letter or digit that it
-// looks like, whatever script it is of, without marks, spaces and all that looks like none.
+// asShown returns a display name as people read it: each character as the letter or digit that it
+// looks like, of any script, without marks, spaces and other characters.
 func asShown(displayName string) string {
 	var b strings.Builder
 	for _, r := range norm.NFKD.String(displayName) { // a wide or bold letter is that letter
@@ -139,10 +139,9 @@ func checkShown(displayName string) error {
 	return nil
 }
 
-// claim notes how the id of a new user looks. With alone it refuses an id that looks like
-// another one, and with strict also one that reads as another one. Codes: user_exists. Without
-// alone nothing is read, as back ends create a thousand users at once: of those who look alike,
-// one is noted.
+// claim stores the forms of a new user id. With alone it refuses an id that looks like another one,
+// and with strict also one that reads as another one. Codes: user_exists. Without alone it reads
+// nothing, since back ends create a thousand users at once; of ids that look alike, one is stored.
 func (c *change) claim(ctx context.Context, a im.Account, alone, strict bool) error {
 	guessed := guess(a.User)
 	for _, form := range append(looks(a.User), guessed) {

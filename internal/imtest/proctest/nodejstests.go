@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// NodeTests runs the TypeScript tests of the folder dir, which is relative to that of the test,
-// and gives them the server's program. They may take limit. With names, only the files that have
-// one of these in theirs are run; -NAME leaves out those with NAME.
+// NodeTests runs the TypeScript tests of a folder with Node.js, and gives them the server's
+// program. dir is relative to the folder of the test. limit bounds their time. With names, it runs
+// only files with one of these in their names; -NAME leaves out those with NAME.
 func NodeTests(t *testing.T, dir string, limit time.Duration, names ...string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", ".installed")); err != nil {
@@ -23,7 +23,7 @@ func NodeTests(t *testing.T, dir string, limit time.Duration, names ...string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", append([]string{"scripts/test.mjs"}, names...)...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PETREL_PROGRAM="+Program(t))
-	cmd.WaitDelay = 10 * time.Second // what is left of a browser must not hold the pipe
+	cmd.WaitDelay = 10 * time.Second // a remaining browser process must not keep the pipe open
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
