@@ -11,8 +11,8 @@ const (
 	Dropped                // it is here already, by a page of history: a push may repeat that
 )
 
-// Stream is what one device has got of one conversation: everything below next but
-// the gaps. It takes no memory for what comes in order.
+// Stream has the seqs that one device has got of one conversation: all below next but the gaps. It
+// takes no memory for what comes in order.
 type Stream struct {
 	start   uint64 // what its device had from the beginning
 	next    uint64 // the seq that comes next

@@ -2,8 +2,7 @@ package checker
 
 import "github.com/petrel-im/petrel/sdk/go/petrelv1"
 
-// Shown is the part of an op that says what an entry is, as a client or the operator was
-// shown it.
+// Shown returns an op with the fields of an entry, as a client or the operator was shown it.
 func Shown(kind Kind, m *petrelv1.Message) Op {
 	op := Op{Kind: kind, Conv: m.Conv, Seq: m.Seq, From: m.From, ID: m.ClientMsgId,
 		Rewritten: max(m.EditedBy, m.RecalledBy)}

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// section is what a part keeps in one file: ops that are looked at together.
+// section is the content of one file of a part: ops that are judged together.
 type section uint8
 
 // The sections, in the order in which they are looked at.

@@ -33,13 +33,13 @@ func (p *Pages[T]) next(i uint64) uint64 {
 	return max(i, uint64(len(p.page))*pageLen)
 }
 
-// Places is what stands at each seq of one conversation. It remembers 8 bytes for each.
+// Places has the message at each seq of one conversation. It remembers 8 bytes for each.
 type Places struct {
 	Head uint64 // highest seq that is known to be stored
 	at   Pages[uint64]
 }
 
-// How it is known what stands at a seq.
+// Evidence for the message at a seq.
 const (
 	ByAck     = 1 << 63
 	ByClient  = 1 << 62 // a client was shown it
@@ -52,7 +52,7 @@ const (
 // None stands for the seq of a message that was rejected.
 const None = ^uint32(0)
 
-// Placing is what comes of putting a message at a seq.
+// Placing is the outcome of Place.
 type Placing uint8
 
 // The outcomes of Place.

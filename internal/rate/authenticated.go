@@ -13,8 +13,8 @@ func WithVoucher(ctx context.Context, v voucher) context.Context {
 	return context.WithValue(ctx, voucherKey{}, v)
 }
 
-// Vouch notes that the token or key of a request is right. The gateway no longer limits its connection
-// as that of a stranger.
+// Vouch notes that the token or key of a request is valid. The gateway no longer limits its
+// connection as that of a stranger.
 func Vouch(ctx context.Context) {
 	if v, ok := ctx.Value(voucherKey{}).(voucher); ok {
 		v.Vouched()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Turns shares out cores among work that computes for milliseconds, in the order of coming.
-// While all cores compute, Go looks for bytes that have come, and for commits that are done,
-// only every 10 ms; so the turns should be fewer than GOMAXPROCS.
+// Turns shares out cores among work that computes for milliseconds, in the order of coming. While
+// all cores compute, Go polls sockets and finished commits only every 10 ms; so the turns should be
+// fewer than GOMAXPROCS.
 type Turns chan struct{} // capacity: the cores; a token for each work that computes
 
 // mayCompute is how long a turn of Do lasts. Work that takes longer waits for something, for the disk

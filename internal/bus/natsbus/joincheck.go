@@ -19,9 +19,8 @@ const (
 	infoTime  = 500 * time.Millisecond // after it, who has said nothing is asked for TLS
 )
 
-// knock asks the nodes to join whether they take this one, as the server will:
-// what it meets later it only logs, or does not notice. there tells whether any
-// of them is there.
+// knock asks the nodes to join whether they accept this one, because the embedded server only logs
+// refusals, or does not notice them. there tells whether any of them is there.
 func knock(ctx context.Context, o *Options, cluster string) (there bool, err error) {
 	errs, met := make([]error, len(o.Routes)), make([]bool, len(o.Routes))
 	var wg sync.WaitGroup

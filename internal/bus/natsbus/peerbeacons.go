@@ -10,11 +10,11 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// maxSilent is how many beacons a peer may leave out. They are counted by our
-// own, so that a process that stood still does not take all others for gone.
+// maxSilent is how many beacons a peer may leave out. The unit is our own beacons, so that a
+// process that stood still does not take all others for gone.
 const maxSilent = 6
 
-// peer is another node that is there.
+// peer is another node on the bus.
 type peer struct {
 	incarnation uint64
 	subject     string

@@ -23,9 +23,9 @@ const (
 	former = 8
 )
 
-// pair is this node's part of the two streams between it and a peer: what there
-// is to send, what came, and the agreement on when both began. It has no
-// I/O and no clock. The caller holds the lock.
+// pair is this node's part of the two streams between it and a peer: the frames to send, the frames
+// that came, and the agreement on when both began. It has no I/O and no clock. The caller holds the
+// lock.
 //
 // Each end names the pair by a random number of its own. An end that has no pair,
 // or hears from one it does not know, makes a new name and says it; whoever
@@ -90,7 +90,7 @@ func (c *pair) ready() bool {
 	return c.offer.due || l != nil && (l.due || l.out.sent < l.out.last && l.out.flight < window)
 }
 
-// next puts what is to be sent now into an empty packet. False: nothing is.
+// next puts the frames to send now into an empty packet. False: there are none.
 func (c *pair) next(p *buspb.Packet) bool {
 	p.Incarnation = c.incarnation
 	if c.offer.due {
@@ -226,7 +226,7 @@ func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 	return true
 }
 
-// pop takes what is next for the handlers, which are done with what they had.
+// pop takes the next item for the handlers, which are done with the last one.
 func (c *pair) pop() (item, bool) {
 	c.handling = len(c.queue) > 0
 	if len(c.queue) == 0 {

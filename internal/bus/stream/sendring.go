@@ -33,8 +33,8 @@ func (f *frame) cost() int { return len(f.payload) + f.hint.cost() }
 
 func (h *Hint) cost() int { return len(h.Key) + len(h.Payload) + frameCost }
 
-// out is one direction of a link, at its sender: a ring of the newest frames,
-// without holes, and what became of those that left it.
+// out is one direction of a link, at its sender: a ring of the newest frames, without holes, and
+// the hints of frames that left it.
 type out struct {
 	o *Options
 
@@ -186,8 +186,7 @@ func (t *out) again(want uint64) {
 	}
 }
 
-// fill puts what is to be sent next into a packet. False: nothing is, or the
-// window is full.
+// fill puts the next frames into a packet. False: there are none, or the window is full.
 func (t *out) fill(p *buspb.Packet) bool {
 	p.First = t.sent + 1
 	if t.sent == t.last || t.flight >= window {
